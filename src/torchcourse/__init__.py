@@ -1,0 +1,1 @@
+"""Learn PyTorch by building it."""

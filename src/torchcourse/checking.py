@@ -1,0 +1,120 @@
+"""`check` and `hint`: what a learner calls in the notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from torchcourse import stored
+from torchcourse.exercise import Exercise, Unattempted, UnknownExerciseError, find
+from torchcourse.explaining import Result, compare
+from torchcourse.lanes import lanes
+from torchcourse.probing import observe
+from torchcourse.reporting import Report, judge
+
+__all__ = ["TimeIsUpError", "check", "examine", "hint"]
+
+
+class TimeIsUpError(BaseException):
+    """Raised inside a check that takes too long; no `except Exception` of a learner's swallows it."""
+
+
+def check(answer: str | Callable[..., Any]) -> None:
+    """Check the exercise of this name (or this function or class) and show how it went.
+
+    Never raises in a learner's run. Under nbgrader's Validate it raises AssertionError when the answer is not right,
+    which is what Validate looks for.
+    """
+    from torchcourse.card import show
+
+    caller = sys._getframe(1).f_globals
+    try:
+        report = examine(answer, caller)
+    except UnknownExerciseError as error:
+        report = Report(str(answer), "unknown", str(error.args[0]))
+    if "NBGRADER_EXECUTION" in os.environ:
+        if not report.passed:
+            raise AssertionError(f"{report.exercise}: {report.status}. {report.message}")
+        return
+    show(report)
+
+
+def examine(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Report:
+    """The report that `check` shows. A name is looked up in `namespace`; where it is unbound, that is "unattempted".
+
+    Raises:
+        UnknownExerciseError: when no exercise has this name.
+    """
+    name = answer if isinstance(answer, str) else getattr(answer, "__name__", type(answer).__name__)
+    lesson, exercise = find(name)
+    function = namespace.get(name) if isinstance(answer, str) else answer
+    if function is None:
+        return Report(name, "unattempted", f"`{name}` is not defined yet: run its cell first.")
+    if not callable(function):
+        kind = type(function).__name__
+        return Report(name, "error", f"`{name}` is bound to {kind}: it should be a function or a class.")
+    return _run(lesson, exercise, function)
+
+
+def _run(lesson: str, exercise: Exercise, function: Callable[..., Any]) -> Report:
+    known = stored.load(lesson)[exercise.name]
+    results: list[Result] = []
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), time_limit(exercise.seconds):
+            for lane in lanes(exercise.any_device):
+                for number, (case, wanted) in enumerate(zip(known.cases, known.wanted, strict=True)):
+                    raw = observe(exercise, function, case, lane)
+                    results.append(compare(exercise, case, number, lane.name, raw, wanted))
+    except Unattempted as stub:
+        return Report(exercise.name, "unattempted", str(stub))
+    except TimeIsUpError:
+        done = f"{len(results)} cases were done"
+        message = f"The check was stopped after {exercise.seconds:g} seconds, when {done}: look for an endless loop."
+        return Report(exercise.name, "timeout", message, results=results)
+    except KeyboardInterrupt:
+        return Report(exercise.name, "interrupted", "The check was interrupted; nothing is lost. Run it again.")
+    return judge(exercise, results, known.known())
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TimeIsUpError` in this block after `seconds`, where the platform has an alarm and this is the main
+    thread; elsewhere the block runs as long as it does."""
+    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise TimeIsUpError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.2)  # again and again: a bare `except:` may swallow the first
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+_asked: dict[str, int] = {}
+
+
+def hint(name: str) -> None:
+    """Show the next of an exercise's three hints; after the third, all three again."""
+    from torchcourse.card import say
+
+    try:
+        _, exercise = find(name)
+    except UnknownExerciseError as error:
+        say(str(error.args[0]))
+        return
+    level = min(_asked.get(name, 0) + 1, len(exercise.hints))
+    _asked[name] = level
+    say("\n".join(f"Hint {i + 1} of {len(exercise.hints)}. {exercise.hints[i]}" for i in range(level)))

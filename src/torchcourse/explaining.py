@@ -1,0 +1,177 @@
+"""From observations to a verdict: right where they agree with the reference's, else explained by the mistake that
+reproduces them. There is no judging code per exercise."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.exercise import Case, Exercise
+from torchcourse.observations import Observations, Raised, Value, agree, differing
+
+__all__ = ["Explanation", "Known", "Result", "brief", "compare", "explain", "quote"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One case on one lane: what was seen, what was wanted, and under which names they differ."""
+
+    case: Case
+    number: int
+    lane: str
+    seen: Observations
+    wanted: Observations
+    differs: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.differs
+
+    @property
+    def by_value(self) -> bool:
+        """Whether this failure is more than an exception of no known cause."""
+        error = self.seen.get("raised")
+        return not self.passed and not (isinstance(error, Raised) and not error.reason)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A known mistake as data. `seen(lane, number)` is what its program does in that case, None if not known."""
+
+    name: str
+    sentence: str
+    read: str
+    seen: Callable[[str, int], Observations | None]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The name of a mistake, one sentence that quotes what was observed, and the section to read."""
+
+    name: str
+    sentence: str
+    read: str
+
+
+def compare(
+    exercise: Exercise, case: Case, number: int, lane: str, raw: Observations, wanted: Observations
+) -> Result:
+    """The result of one case; `wanted` are derived observations of the reference."""
+    seen = derived(exercise, case, raw)
+    return Result(case, number, lane, seen, wanted, tuple(differing(seen, wanted, case.tolerance)))
+
+
+def derived(exercise: Exercise, case: Case, raw: Observations) -> Observations:
+    """The properties that raw observations have. Observations that no honest answer gives stay as they are."""
+    if "raised" in raw:
+        return raw
+    try:
+        return exercise.derive(case, raw)
+    except Exception:  # raw observations come from a process that nobody trusts
+        return raw
+
+
+def explain(results: Sequence[Result], known: Iterable[Known]) -> Known | None:
+    """The mistake whose program reproduces every failed case, one of them at least by value; the one that agrees in
+    most cases where several do."""
+    failed = [r for r in results if not r.passed]
+    if not any(r.by_value for r in failed):
+        return None
+    best, most = None, 0
+    for mistake in known:
+        if all(_same(r, mistake) for r in failed):
+            agreed = sum(_same(r, mistake) for r in results)
+            best, most = (mistake, agreed) if agreed > most else (best, most)
+    return best
+
+
+def _same(result: Result, mistake: Known) -> bool:
+    theirs = mistake.seen(result.lane, result.number)
+    return theirs is not None and agree(result.seen, theirs, result.case.tolerance)
+
+
+class _Fields(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "…"
+
+
+def quote(exercise: Exercise, sentence: str, result: Result) -> str:
+    """`sentence` with its fields filled from what was observed in `result`."""
+    fields = _Fields(_difference(result))
+    fields |= {name: brief(value) for name, value in result.case.inputs.items()}
+    try:
+        special = exercise.quotes(result.case.inputs, result.seen, result.wanted)
+        fields |= {name: brief(value) for name, value in special.items()}
+    except Exception:  # observations of an unforeseen form: the fields keep their ellipsis
+        pass
+    return sentence.format_map(fields)
+
+
+def _difference(result: Result) -> dict[str, str]:
+    """Fields for any exercise, of the first thing that differs.
+
+    `what` its name, `got` and `want` in short, `at`, `got_at`, `want_at` where a tensor is farthest off, `got_shape`,
+    `want_shape`, `got_dtype`, `want_dtype`.
+    """
+    name = result.differs[0] if result.differs else ""
+    got, want = result.seen.get(name), result.wanted.get(name)
+    fields = {"case": result.case.name, "what": name, "got": brief(got), "want": brief(want)}
+    if isinstance(got, Tensor) and isinstance(want, Tensor):
+        fields |= {"got_shape": str(tuple(got.shape)), "want_shape": str(tuple(want.shape))}
+        fields |= {"got_dtype": brief(got.dtype), "want_dtype": brief(want.dtype)}
+        if got.shape == want.shape and got.numel():
+            index = worst(got, want)
+            at = str(list(index)) if index else "the only element"
+            fields |= {"at": at, "got_at": brief(got[index]), "want_at": brief(want[index])}
+    if "raised" in result.seen:
+        fields |= {"what": "the call", "got": brief(result.seen["raised"])}
+    return fields
+
+
+def worst(got: Tensor, want: Tensor) -> tuple[int, ...]:
+    """The index at which two tensors of one shape differ most; a NaN differs most of all."""
+    gap = (got.to(torch.complex128) - want.to(torch.complex128)).abs()
+    gap = gap.where(~(got.isnan() & want.isnan()) & (got != want), torch.zeros_like(gap))
+    flat = gap.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax()
+    return tuple(int(i) for i in torch.unravel_index(flat, got.shape))
+
+
+def brief(value: Value) -> str:
+    """A plain value in a few characters, as a sentence quotes it."""
+    if isinstance(value, Tensor):
+        return _brief_tensor(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, str | Raised):
+        return str(value)[:160]
+    if isinstance(value, list | tuple) and len(value) > 8:
+        return f"{type(value).__name__} of {len(value)} items"
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(brief, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+    return str(value)[:160]
+
+
+def _brief_tensor(tensor: Tensor) -> str:
+    if tensor.dim() == 0:
+        number = tensor.item()
+        return f"{number:.4g}" if isinstance(number, float) else str(number)
+    if tensor.numel() <= 6 and tensor.dim() == 1:
+        return "[" + ", ".join(_brief_tensor(item) for item in tensor) + "]"
+    return f"a tensor of shape {tuple(tensor.shape)}"
+
+
+def pairs(options: Sequence[tuple[str, Any, dict[str, Any]]]) -> list[tuple[int, int]]:
+    """Which mistakes can be made together: those that are options of one program and set different options."""
+    return [
+        (i, j)
+        for (i, (a, p, set_a)), (j, (b, q, set_b)) in itertools.combinations(enumerate(options), 2)
+        if p is q and a != b and set_a and set_b and not set_a.keys() & set_b.keys()
+    ]

@@ -1,0 +1,92 @@
+"""Which torch calls an answer makes: how a rule such as "no `softmax`" is enforced without reading source text."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = ["Watch"]
+
+TRANSFERS = {"tolist", "numpy", "item", "__array__", "__dlpack__", "__float__", "__int__", "__bool__", "__index__"}
+"""Calls that hand values to Python: each costs as many calls as the elements it hands over, or a Python loop over
+`x.tolist()` would look like one call."""
+
+
+def bare(name: str) -> str:
+    """`aten::_softmax.out` and `_softmax` are both `softmax`."""
+    return name.split("::")[-1].split(".")[0].strip("_")
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", type(func).__name__)
+        if name == "__get__":  # an attribute such as x.T; no call in a learner's sense
+            return func(*args, **(kwargs or {}))
+        tensor = next((a for a in args if isinstance(a, Tensor)), None)
+        self.watch.note(name, tensor.numel() if name in TRANSFERS and tensor is not None else 1)
+        return func(*args, **(kwargs or {}))
+
+
+class _Operators(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.watch.operators.append(str(func.name() if hasattr(func, "name") else func))
+        return func(*args, **(kwargs or {}))
+
+
+class Watch:
+    """A context in which torch calls are counted, both as Python sees them and as the operators they become.
+
+    `functions` are names at the Python level (`softmax`, `__getitem__`), `operators` at the ATen level
+    (`aten::_softmax`); a forbidden call under another name (`nn.Softmax`, `torch.special.softmax`) shows in either.
+    """
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+        self.operators: list[str] = []
+        self.cost = 0
+        self._modes: list[Any] = []
+
+    def note(self, name: str, weight: int) -> None:
+        self.functions.append(name)
+        self.cost += max(1, weight)
+
+    def __enter__(self) -> Watch:
+        self._modes = [_Operators(self), _Functions(self)]
+        for mode in self._modes:
+            mode.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        for mode in reversed(self._modes):
+            mode.__exit__(*exc)
+
+    def forbidden(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that were called, under whatever spelling."""
+        called = {bare(name) for name in (*self.functions, *self.operators)}
+        return [name for name in names if bare(name) in called]
+
+
+def warm() -> None:
+    """Pay the first use of the modes now."""
+    with warnings.catch_warnings(), Watch():
+        torch.ones(1).add(1)

@@ -1,0 +1,75 @@
+"""A picture with controls: it follows them while a kernel listens, and stays as it is where none does.
+
+The controls are widgets; the picture beneath them is an ordinary output that each change replaces. So a saved
+notebook, a page without a kernel or an installation without ipywidgets still shows the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from torchcourse.demos.style import Picture
+
+
+def optional(name: str) -> Any:
+    """A module, or None on a machine that has no Jupyter: pictures can still be made there."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+ipywidgets, notebook = optional("ipywidgets"), optional("IPython.display")
+
+Control = Sequence[str] | range | str
+"""A list of strings is a menu, a range is a slider, a string is a field to type into."""
+
+
+def first_value(control: Control) -> str | int:
+    """What a control says before anybody touches it."""
+    return control if isinstance(control, str) else control[0]
+
+
+def widget_for(name: str, control: Control) -> Any:
+    """The ipywidget for one control, labelled with its name."""
+    label: dict[str, Any] = {"description": name, "style": {"description_width": "initial"}}
+    if isinstance(control, str):
+        return ipywidgets.Text(value=control, layout={"width": "240px"}, **label)
+    if isinstance(control, range):
+        ends = {"min": control[0], "max": control[-1], "step": control.step}
+        return ipywidgets.IntSlider(value=control[0], layout={"width": "220px"}, **ends, **label)
+    return ipywidgets.Dropdown(options=list(control), layout={"width": "330px"}, **label)
+
+
+class Live:
+    """`draw(**values)` shown under one control for each of its arguments."""
+
+    def __init__(self, draw: Callable[..., Picture], **controls: Control) -> None:
+        self.draw = draw
+        self.values = {name: first_value(control) for name, control in controls.items()}
+        self.picture = draw(**self.values)
+        self.controls: dict[str, Any] = {}
+        self._shown: Any = None
+        if ipywidgets is not None:
+            self.controls = {name: widget_for(name, control) for name, control in controls.items()}
+        for name, widget in self.controls.items():
+            widget.observe(lambda change, name=name: self.set(name, change["new"]), names="value")
+
+    def set(self, name: str, value: str | int) -> None:
+        """Draw again with one value changed; where the picture is on show, put the new one in its place."""
+        self.values[name] = value
+        self.picture = self.draw(**self.values)
+        if self._shown is not None:
+            self._shown.update(self.picture)
+
+    def show(self) -> None:
+        """Show the controls, and the picture under them."""
+        if notebook is None:
+            print(self.picture.alt)
+            return
+        if self.controls:
+            rows = ipywidgets.Layout(flex_flow="row wrap")
+            notebook.display(ipywidgets.Box(list(self.controls.values()), layout=rows))
+        self._shown = notebook.display(self.picture, display_id=True)

@@ -1,0 +1,108 @@
+"""The common look of the course's pictures: one palette, one paper, one way to show them.
+
+Colours are Okabe and Ito's, which colour-blind readers can tell apart. The paper is light and opaque, so that
+the ink stays readable on a dark theme too. A figure is drawn without pyplot and kept as a PNG.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+INK, PAPER, GREY, FAINT = "#1f2328", "#fcfcfa", "#6f747c", "#e9e9e4"
+BLUE, ORANGE, GREEN, VERMILION = "#0072b2", "#e69f00", "#009e73", "#d55e00"
+SKY, PURPLE, YELLOW = "#56b4e9", "#cc79a7", "#f0e442"
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
+MONO, SANS = "DejaVu Sans Mono", "DejaVu Sans"
+PIXELS_PER_INCH = 100
+SHARPNESS = 1.6  # pixels drawn for each pixel shown
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A finished picture: PNG bytes, the width to show it at, and a text that says the same."""
+
+    png: bytes = field(repr=False)
+    alt: str
+    width: int
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """What a notebook shows: an image with its text alternative, or that text alone."""
+        data = base64.b64encode(self.png).decode("ascii")
+        image = f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" width="{self.width}">'
+        return {"text/html": image, "text/plain": self.alt}
+
+
+def canvas(width: float = 6.0, height: float = 2.5) -> tuple[Figure, Axes]:
+    """An empty figure of so many inches, with bare axes whose units are inches from the lower left corner."""
+    figure = Figure(figsize=(width, height), dpi=PIXELS_PER_INCH * SHARPNESS, facecolor=PAPER)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, width), ylim=(0, height))
+    axes.set_axis_off()
+    return figure, axes
+
+
+def finish(figure: Figure, alt: str) -> Picture:
+    """Render a figure and let go of it."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", facecolor=PAPER)
+    width = round(figure.get_figwidth() * PIXELS_PER_INCH)
+    figure.clear()
+    return Picture(buffer.getvalue(), alt, width)
+
+
+@lru_cache
+def ink_on(colour: str) -> str:
+    """White or dark ink, whichever can be read on this colour."""
+    red, green, blue = to_rgb(colour)
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.53 else INK
+
+
+def cell(
+    axes: Axes,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    text: str = "",
+    fill: str = PAPER,
+    edge: str = GREY,
+    dashed: bool = False,
+    size: float = 9,
+) -> None:
+    """A box with its lower left corner at (x, y), and a short text in its middle."""
+    line = "dashed" if dashed else "solid"
+    axes.add_patch(
+        Rectangle((x, y), width, height, facecolor=fill, edgecolor=edge, linewidth=1, linestyle=line)
+    )
+    if text:
+        ink = GREY if dashed else ink_on(fill)
+        say(axes, x + width / 2, y + height / 2, text, size=size, colour=ink, align="center", mono=True)
+
+
+def say(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    size: float = 9,
+    colour: str = INK,
+    align: str = "left",
+    mono: bool = False,
+    bold: bool = False,
+) -> None:
+    """A line of text, vertically centred on y."""
+    family, weight = MONO if mono else SANS, "bold" if bold else "normal"
+    font: dict[str, Any] = {"fontsize": size, "family": family, "weight": weight, "color": colour}
+    axes.text(x, y, text, ha=align, va="center_baseline", parse_math=False, **font)

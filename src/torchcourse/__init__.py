@@ -1,1 +1,17 @@
-"""Learn PyTorch by building it."""
+"""Learn PyTorch by building it: what the course's notebooks import.
+
+Importing this prepares the second device that exercises are checked on: where there is no GPU, a simulated one, which
+has to be registered before the process runs its first backward. `TORCHCOURSE_SIMULATED=off` leaves that out.
+"""
+
+import os
+
+from torchcourse.checking import check, hint
+from torchcourse.exercise import Unattempted
+from torchcourse.lanes import accelerator_lane
+
+__all__ = ["Unattempted", "check", "hint"]
+__version__ = "0.1.0"
+
+if os.environ.get("TORCHCOURSE_SIMULATED") != "off":
+    accelerator_lane()

@@ -3,7 +3,6 @@ reproduces them. There is no judging code per exercise."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor
 from torchcourse.exercise import Case, Exercise
 from torchcourse.observations import Observations, Raised, Value, agree, differing
 
-__all__ = ["Explanation", "Known", "Result", "brief", "compare", "explain", "quote"]
+__all__ = ["Known", "Result", "brief", "compare", "derived", "explain", "quoted"]
 
 
 @dataclass(frozen=True)
@@ -41,21 +40,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Known:
-    """A known mistake as data. `seen(lane, number)` is what its program does in that case, None if not known."""
+    """A known mistake as data. `seen(lane, number)` is what its program does in that case, None if not known.
+
+    Mistakes made together have their names joined by "+", and are `parts` of the one that stands for both.
+    """
 
     name: str
     sentence: str
     read: str
     seen: Callable[[str, int], Observations | None]
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The name of a mistake, one sentence that quotes what was observed, and the section to read."""
-
-    name: str
-    sentence: str
-    read: str
+    parts: tuple[Known, ...] = ()
 
 
 def compare(
@@ -77,16 +71,19 @@ def derived(exercise: Exercise, case: Case, raw: Observations) -> Observations:
 
 
 def explain(results: Sequence[Result], known: Iterable[Known]) -> Known | None:
-    """The mistake whose program reproduces every failed case, one of them at least by value; the one that agrees in
-    most cases where several do."""
+    """The mistake whose program reproduces every failed case; the one that agrees in most cases where several do.
+
+    Exceptions alone say little: where no case failed by value, the mistake has to agree in every case, and some must
+    have passed.
+    """
     failed = [r for r in results if not r.passed]
-    if not any(r.by_value for r in failed):
-        return None
+    by_value = any(r.by_value for r in failed)
     best, most = None, 0
     for mistake in known:
         if all(_same(r, mistake) for r in failed):
             agreed = sum(_same(r, mistake) for r in results)
-            best, most = (mistake, agreed) if agreed > most else (best, most)
+            enough = by_value or len(failed) < len(results) == agreed
+            best, most = (mistake, agreed) if enough and agreed > most else (best, most)
     return best
 
 
@@ -95,12 +92,26 @@ def _same(result: Result, mistake: Known) -> bool:
     return theirs is not None and agree(result.seen, theirs, result.case.tolerance)
 
 
+def quoted(exercise: Exercise, mistake: Known, results: Sequence[Result]) -> str:
+    """The sentence of a mistake, its fields filled from a failed case that shows it."""
+    if mistake.parts:
+        return " Also: ".join(quoted(exercise, part, results) for part in mistake.parts)
+    failed = [r for r in results if not r.passed]
+    shows = [r for r in failed if _same(r, mistake)] or [r for r in failed if _matters(r, mistake)] or failed
+    return _quote(exercise, mistake.sentence, next((r for r in shows if r.by_value), shows[0]))
+
+
+def _matters(result: Result, mistake: Known) -> bool:
+    theirs = mistake.seen(result.lane, result.number)
+    return theirs is not None and not agree(theirs, result.wanted, result.case.tolerance)
+
+
 class _Fields(dict[str, Any]):
     def __missing__(self, key: str) -> str:
         return "…"
 
 
-def quote(exercise: Exercise, sentence: str, result: Result) -> str:
+def _quote(exercise: Exercise, sentence: str, result: Result) -> str:
     """`sentence` with its fields filled from what was observed in `result`."""
     fields = _Fields(_difference(result))
     fields |= {name: brief(value) for name, value in result.case.inputs.items()}
@@ -127,7 +138,9 @@ def _difference(result: Result) -> dict[str, str]:
         if got.shape == want.shape and got.numel():
             index = worst(got, want)
             at = str(list(index)) if index else "the only element"
-            fields |= {"at": at, "got_at": brief(got[index]), "want_at": brief(want[index])}
+            got_at, want_at = brief(got[index]), brief(want[index])
+            fields |= {"at": at, "got_at": got_at, "want_at": want_at}
+            fields |= {"got": f"{got_at} at {at}", "want": want_at} if index else {}
     if "raised" in result.seen:
         fields |= {"what": "the call", "got": brief(result.seen["raised"])}
     return fields
@@ -166,12 +179,3 @@ def _brief_tensor(tensor: Tensor) -> str:
     if tensor.numel() <= 6 and tensor.dim() == 1:
         return "[" + ", ".join(_brief_tensor(item) for item in tensor) + "]"
     return f"a tensor of shape {tuple(tensor.shape)}"
-
-
-def pairs(options: Sequence[tuple[str, Any, dict[str, Any]]]) -> list[tuple[int, int]]:
-    """Which mistakes can be made together: those that are options of one program and set different options."""
-    return [
-        (i, j)
-        for (i, (a, p, set_a)), (j, (b, q, set_b)) in itertools.combinations(enumerate(options), 2)
-        if p is q and a != b and set_a and set_b and not set_a.keys() & set_b.keys()
-    ]

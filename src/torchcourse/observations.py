@@ -49,7 +49,7 @@ EXACT = Tolerance(0.0, 0.0)
 def raised(error: BaseException) -> Raised:
     """The observation that `error` is, its reason recognised where that is possible."""
     message = str(error)
-    text = message.strip().split("\n")[0][:300]
+    text = message.strip().split("\n")[0][:300].rstrip(".")
     mismatch = any(words in message for words in MISMATCH)
     return Raised(type(error).__name__, text, "device mismatch" if mismatch else "")
 
@@ -64,6 +64,8 @@ def plain(value: object) -> Value:
         return _plain_tensor(value)
     if isinstance(value, np.ndarray):
         return _plain_array(value)
+    if isinstance(value, np.generic):
+        return plain(value.item())
     if value is None or isinstance(value, torch.dtype | Raised):
         return value
     for kind in (bool, int, float, complex, str):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torchcourse.exercise import Exercise
-from torchcourse.explaining import Known, Result, explain, quote
+from torchcourse.explaining import Known, Result, explain, quoted
 from torchcourse.lanes import CPU
 from torchcourse.observations import Raised
 
@@ -49,8 +49,7 @@ def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[Known])
     if mistake is None:
         error = next((r for r in failed if "raised" in r.seen), None)
         return Report(exercise.name, "error" if error else "failed", _unexplained(error or failed[0]), results=results)
-    shown = next((r for r in failed if r.by_value), failed[0])
-    message = quote(exercise, mistake.sentence, shown)
+    message = quoted(exercise, mistake, results)
     return Report(exercise.name, "failed", message, mistake.name, mistake.read, results)
 
 

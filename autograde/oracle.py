@@ -1,0 +1,91 @@
+"""What is wanted, and what each known mistake does: the reference and the mistakes, run by the probe.
+
+All of this stays outside the sandbox.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
+from typing import Any
+
+from autograde import course
+from autograde.mistakes import Mistake, combined
+from autograde.script import answers
+from torchcourse.exercise import Case, Draw, Exercise, exercises
+from torchcourse.explaining import Known, derived
+from torchcourse.lanes import CPU, Lane, accelerator_lane
+from torchcourse.observations import Observations
+from torchcourse.probing import observe
+
+__all__ = ["VISIBLE_SEED", "Oracle", "hidden", "oracles", "references", "visible"]
+
+VISIBLE_SEED = 1
+
+
+@cache
+def references(lesson: str) -> dict[str, Callable[..., Any]]:
+    """The reference of each exercise: the answer cell of the solved lesson."""
+    return answers(course.SOLUTIONS / f"{lesson}.py")
+
+
+class Oracle:
+    """One exercise with a list of cases: wanted observations and those of the mistakes, each run once, when asked for."""
+
+    def __init__(self, exercise: Exercise, reference: Callable[..., Any], mistakes: list[Mistake], cases: list[Case]) -> None:
+        self.exercise, self.reference, self.cases = exercise, reference, cases
+        self.mistakes = mistakes
+        self._seen: dict[tuple[int, str, int], Observations] = {}
+
+    def lane(self, name: str) -> Lane:
+        return CPU if name == CPU.name else accelerator_lane("simulated" if name == "simulated" else "")
+
+    def run(self, answer: Callable[..., Any], lane: str, number: int) -> Observations:
+        """What `answer` does in a case, derived."""
+        case = self.cases[number]
+        return derived(self.exercise, case, observe(self.exercise, answer, case, self.lane(lane)))
+
+    def wanted(self, lane: str, number: int) -> Observations:
+        """What the reference does in a case."""
+        return self._remembered(-1, self.reference, lane, number)
+
+    def _remembered(self, who: int, answer: Callable[..., Any], lane: str, number: int) -> Observations:
+        key = (who, lane, number)
+        if key not in self._seen:
+            self._seen[key] = self.run(answer, lane, number)
+        return self._seen[key]
+
+    @cached_property
+    def known(self) -> list[Known]:
+        """The mistakes as data, and those made together; what they do is found out when it is asked for."""
+        singles = {id(m): self._known(i, m) for i, m in enumerate(self.mistakes)}
+        pairs = [
+            self._known(len(singles) + i, both, singles[id(one)], singles[id(other)])
+            for i, (one, other, both) in enumerate(combined(self.mistakes))
+        ]
+        return [*singles.values(), *pairs]
+
+    def _known(self, who: int, mistake: Mistake, *parts: Known) -> Known:
+        def seen(lane: str, number: int) -> Observations:
+            return self._remembered(who, mistake.answer(), lane, number)
+
+        return Known(mistake.name, mistake.sentence, mistake.read, seen, parts)
+
+
+def visible(exercise: Exercise) -> list[Case]:
+    """The cases that the notebook shows."""
+    return exercise.cases(Draw(VISIBLE_SEED))
+
+
+def hidden(lesson: str, exercise: Exercise, seed: int) -> list[Case]:
+    """The cases that only the grader sees, drawn from the seed of a run."""
+    digest = hashlib.sha256(f"{seed}:{exercise.name}".encode()).digest()
+    draw = Draw(int.from_bytes(digest[:6], "big"))
+    return [*exercise.cases(draw), *course.hidden_cases(lesson)[exercise.name](draw)]
+
+
+def oracles(lesson: str, cases: Callable[[Exercise], list[Case]] = visible) -> Iterator[Oracle]:
+    """An oracle for each exercise of a lesson."""
+    for name, exercise in exercises(lesson).items():
+        yield Oracle(exercise, references(lesson)[name], course.mistakes(lesson)[name], cases(exercise))

@@ -1,0 +1,121 @@
+"""Lesson scripts: the solved lesson as its author writes it, read and checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jupytext
+
+from torchcourse.exercise import LESSONS, exercises
+
+__all__ = ["Cell", "MalformedScriptError", "answers", "read_script"]
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+KNOWN_KEYS = {"exercise", "points", "check", "tags", "lines_to_next_cell"}
+
+
+class MalformedScriptError(ValueError):
+    """A lesson script that cannot be built: says file, line and remedy."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a lesson script. `exercise` and `check` name an exercise, or are empty."""
+
+    kind: str
+    source: str
+    line: int
+    exercise: str = ""
+    points: int = 0
+    check: str = ""
+    tags: tuple[str, ...] = field(default=())
+
+
+def read_script(path: Path) -> list[Cell]:
+    """The cells of a lesson script.
+
+    Raises:
+        MalformedScriptError: for an unknown, duplicate or missing exercise, a check without its exercise, missing
+            points, or answer markers that do not make one hole.
+    """
+    text = path.read_text(encoding="utf-8")
+    notebook = jupytext.reads(text, fmt="py:percent")
+    starts = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
+    if len(starts) != len(notebook.cells):
+        raise MalformedScriptError(f"{path}:1: {len(starts)} cell markers, {len(notebook.cells)} cells: start each cell with # %%")
+    cells = [_cell(path, line, cell) for line, cell in zip(starts, notebook.cells, strict=True)]
+    for complaint in _complaints(path.stem, cells):
+        raise MalformedScriptError(f"{path}:{complaint}")
+    return cells
+
+
+def _cell(path: Path, line: int, cell: Any) -> Cell:
+    metadata = dict(cell.metadata)
+    unknown = sorted(metadata.keys() - KNOWN_KEYS)
+    if unknown:
+        raise MalformedScriptError(f"{path}:{line}: unknown key {unknown[0]!r}; a cell header may say "
+                                   "exercise, points, check or tags")  # fmt: skip
+    return Cell(
+        kind=cell.cell_type, source=cell.source, line=line, exercise=str(metadata.get("exercise", "")),
+        points=metadata.get("points", 0), check=str(metadata.get("check", "")), tags=tuple(metadata.get("tags", ())),
+    )  # fmt: skip
+
+
+def _complaints(lesson: str, cells: list[Cell]) -> Iterator[str]:
+    """What is wrong, each as `line: what; remedy`."""
+    if lesson not in LESSONS:
+        yield f"1: no lesson is called {lesson}; add it to LESSONS in src/torchcourse/exercise.py"
+        return
+    known, seen = exercises(lesson), dict[str, int]()
+    for before, cell in zip([None, *cells], cells, strict=False):
+        if cell.exercise:
+            yield from _exercise_complaints(cell, known, seen)
+            seen.setdefault(cell.exercise, cell.line)
+        elif BEGIN in cell.source or END in cell.source:
+            yield f'{cell.line}: answer markers in a cell without exercise="…"; name its exercise'
+        if cell.check and (before is None or before.exercise != cell.check):
+            yield f'{cell.line}: check="{cell.check}" does not follow its exercise; put it right after that cell'
+        if cell.check and cell.source.strip() != f'check("{cell.check}")':
+            yield f'{cell.line}: a check cell reads check("{cell.check}") and nothing else'
+    checked = {cell.check for cell in cells}
+    for name, line in seen.items():
+        if name not in checked:
+            yield f'{line}: exercise {name} has no check; add a cell # %% check="{name}" after it'
+    for name in known:
+        if name not in seen:
+            yield f'1: exercise {name} has no answer cell; add one with # %% exercise="{name}" points=…'
+
+
+def _exercise_complaints(cell: Cell, known: Any, seen: dict[str, int]) -> Iterator[str]:
+    name = cell.exercise
+    if name not in known:
+        yield f"{cell.line}: unknown exercise {name}; the lesson has {', '.join(known)}"
+    if name in seen:
+        yield f"{cell.line}: exercise {name} stands already at line {seen[name]}; each has one answer cell"
+    if type(cell.points) is not int or cell.points < 1:
+        yield f"{cell.line}: exercise {name} needs points, a whole number of at least 1"
+    lines = [line.strip() for line in cell.source.splitlines()]
+    marks = [line for line in lines if line in (BEGIN, END)]
+    if marks != [BEGIN, END]:
+        yield f"{cell.line}: exercise {name} needs one line {BEGIN} and after it one line {END}"
+    if not re.search(rf"^(def|class) {re.escape(name)}\b", cell.source, re.MULTILINE):
+        yield f"{cell.line}: the answer cell of {name} does not define it; start it with def or class {name}"
+
+
+def answers(path: Path) -> dict[str, Callable[..., Any]]:
+    """The references: what the answer cells of a lesson script define, run after its setup cells.
+
+    Raises:
+        MalformedScriptError: as `read_script` does.
+    """
+    namespace: dict[str, Any] = {"__name__": f"solution_{path.stem}"}
+    cells = read_script(path)
+    for cell in cells:
+        if cell.exercise or "setup" in cell.tags:
+            code = compile("\n" * cell.line + cell.source, str(path), "exec")
+            exec(code, namespace)
+    return {cell.exercise: namespace[cell.exercise] for cell in cells if cell.exercise}

@@ -8,6 +8,36 @@
 
 # %% [markdown]
 # # 1 · Tensors
+#
+# A tensor is a grid of numbers of one kind, with any number of axes. Everything in PyTorch is made of them: images,
+# sentences, weights, gradients, losses. Most of the errors you will meet in your first month are about their shape,
+# their dtype or their device. And a good part of the bugs that raise *no* error are about which numbers a tensor
+# shares with another one.
+#
+# So this lesson looks at tensors closely, and slowly. It takes about an hour, and there are twelve small functions
+# for you to write on the way.
+
+# %% [markdown]
+# ## How this notebook works
+#
+# Run the cells from top to bottom with Shift+Enter. The cells that show something are short; change them and run them
+# again, that is what they are for.
+#
+# An exercise is a function whose body is missing. Write it, run its cell, then run the cell below it,
+# `check("describe")` for instance. A check has three outcomes:
+#
+# - **right**: done, go on;
+# - **wrong**: it shows on which input, what came back and what was wanted, and, if it recognises the mistake, its name;
+# - **not attempted**: the cell is still as it came, and its function only raises `Unattempted`. Nothing is wrong with
+#   that; you can run the whole notebook at any time and come back later.
+#
+# Stuck? Type `hint("describe")` in any cell. The first call gives a nudge, each further call a little more.
+#
+# Most answers are also checked on a second device. Without a GPU that is a simulated one: it keeps its values on the
+# CPU, but refuses to mix with CPU tensors as a GPU would. The habit it teaches is simple: what you create inside a
+# function, create on the device of the input.
+#
+# Nothing here needs the internet.
 
 # %% tags=["setup"]
 import numpy as np
@@ -19,11 +49,58 @@ from torchcourse import Unattempted, check, hint
 # %% [markdown]
 # ## What a tensor is
 #
+# A tensor knows three things about itself that you will ask for all day: its *shape* (how many entries along each
+# axis), its *dtype* (what kind of number an entry is) and its *device* (whose memory holds them).
+
+# %%
+table = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+table.shape, table.dtype, table.device
+
+# %% [markdown]
+# The length of the shape is the number of axes, `ndim`. The product of the shape is the number of entries, `numel()`.
+# Python's `len` is neither: it is the size of the first axis only.
+
+# %%
+table.ndim, table.numel(), len(table)
+
+# %% [markdown]
+# A tensor may have no axes at all. Then it holds a single number, and `item()` gives that number to Python. A loss is
+# such a tensor.
+
+# %%
+loss = torch.tensor(0.25)
+loss.shape, loss.numel(), loss.item()
+
+# %% [markdown]
+# Each entry takes `element_size()` bytes: 4 for `float32`, 8 for `int64`, 1 for `uint8`. The entries themselves lie
+# in one plain row of memory, the *storage*, and a small tensor may look at a large storage. Here is a slice of three
+# entries that keeps a million alive:
+
+# %%
+million = torch.zeros(1_000_000, dtype=torch.uint8)
+slice_of_it = million[:3]
+slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().nbytes()
+
+# %% [markdown]
+# So there are two honest answers to "how big is it": the bytes its entries take, and the bytes its storage takes.
+# In the exercise, the first one is meant.
+
+# %% [markdown]
 # ### Exercise: describe
+#
+# Write `describe(t)`: a dict that says all there is to know about `t` but its values. Its keys: `shape` (a plain
+# `tuple`), `dtype`, `device` (as a string, `str(t.device)`), `ndim`, `numel`, `contiguous` (a bool; ask
+# `t.is_contiguous()`, we come to its meaning below) and `nbytes` (the bytes that its own entries take, not its
+# storage).
+#
+# ```
+# describe(torch.zeros(2, 3))
+# {'shape': (2, 3), 'dtype': torch.float32, 'device': 'cpu', 'ndim': 2, 'numel': 6, 'contiguous': True, 'nbytes': 24}
+# ```
 
 # %% exercise="describe" points=1
 def describe(t: Tensor) -> dict[str, object]:
-    """What there is to know about t, but for its values."""
+    """All there is to know about t but its values."""
     ### BEGIN SOLUTION
     return {
         "shape": tuple(t.shape),
@@ -40,17 +117,224 @@ def describe(t: Tensor) -> dict[str, object]:
 check("describe")
 
 # %% [markdown]
+# ## Making tensors
+#
+# `torch.tensor` copies what you give it. The other makers take a shape, or the ends of a range.
+
+# %%
+print(torch.zeros(2, 3))
+print(torch.eye(3))
+print(torch.arange(0, 10, 2), torch.linspace(0, 1, 5))
+
+# %% [markdown]
+# `arange` leaves its end out, `linspace` includes it. With a step that is no round binary number, rounding decides how
+# many entries `arange` makes; 1.3 should not be in here:
+
+# %%
+torch.arange(1, 1.3, 0.1)
+
+# %% [markdown]
+# For fractions take `linspace` and say how many you want.
+#
+# The `_like` makers copy shape, dtype *and device* of another tensor. They are the easiest way to keep a function
+# running wherever its input lives. Where no `_like` fits, pass `device=` yourself.
+
+# %%
+pixels = torch.tensor([[0, 128], [255, 64]], dtype=torch.uint8)
+print(torch.zeros_like(pixels))
+print(torch.ones(2, device=pixels.device))
+
+# %% [markdown]
+# Random numbers come from a global generator, or from one of your own. Your own is better whenever a result should be
+# the same tomorrow: nobody else draws from it.
+
+# %%
+generator = torch.Generator().manual_seed(0)
+first = torch.randn(3, generator=generator)
+again = torch.randn(3, generator=torch.Generator().manual_seed(0))
+print(first, torch.equal(first, again))
+
+# %% [markdown]
+# Seen: say what you want (shape, dtype, device), and prefer `_like` and a generator of your own.
+
+# %% [markdown]
+# ## Dtypes: what fits in an entry
+#
+# | dtype | what it is for |
+# |---|---|
+# | `float32` | the default for weights, activations, losses |
+# | `bfloat16` | half the memory, the range of float32, few digits: training on recent hardware |
+# | `float16` | half the memory, more digits than bfloat16, but a small range: needs care (lesson 7) |
+# | `float64` | checking gradients, statistics; slow on most GPUs |
+# | `int64` | class labels, token ids, anything that indexes |
+# | `bool` | masks |
+# | `uint8` | images as they come from a file, 0 to 255 |
+#
+# Range and digits are two different things. The first number below is the largest value, the second the gap between 1
+# and the next number after it:
+
+# %%
+for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    info = torch.finfo(dtype)
+    print(f"{str(dtype):15} {info.bits} bits   up to {info.max:.1e}   gap after 1: {info.eps:.1e}")
+
+# %% [markdown]
+# When two dtypes meet, the result takes the *kind* that can hold both, in the order bool, integer, float, complex. A
+# plain Python number only ever decides the kind, never the width, so a `float16` tensor stays `float16` when you add 1.5.
+
+# %%
+print((torch.tensor([1, 2]) * 0.5).dtype)
+print((torch.ones(2, dtype=torch.float16) + 1.5).dtype)
+print((torch.ones(2, dtype=torch.float32) + torch.ones(2, dtype=torch.float64)).dtype)
+
+# %% [markdown]
+# Two integers stay integers, and an integer that does not fit wraps around without a word. Images are where this hurts:
+
+# %%
+bright, brighter = torch.tensor([200], dtype=torch.uint8), torch.tensor([100], dtype=torch.uint8)
+bright + brighter, bright.to(torch.float32) + brighter
+
+# %% [markdown]
+# `.to(dtype)` converts. Towards integers it cuts off the fraction; it does not round.
+
+# %%
+torch.tensor([2.7, -2.7]).to(torch.int64)
+
+# %% [markdown]
+# One surprise deserves its own cell. Python floats become `float32`, but a NumPy array of floats arrives as `float64`:
+# NumPy's own default is `float64`, and PyTorch keeps the dtype of an array. Weights are `float32`, and the
+# two do not multiply.
+
+# %%
+from_list, from_array = torch.tensor([0.1, 0.2]), torch.tensor(np.array([0.1, 0.2]))
+print(from_list.dtype, from_array.dtype, from_array.to(torch.float32).dtype)
+
+# %% [markdown]
+# Seen: the kind is promoted, the width follows the tensors, integers wrap, and NumPy floats are `float64` until you
+# convert them.
+
+# %% [markdown]
+# ## Strides: one storage, many views
+#
+# Memory has one dimension. How does a row of twelve numbers become a table of three rows and four columns? By
+# arithmetic: to go one row down, skip four entries; to go one column right, skip one. These two numbers are the *stride*.
+
+# %%
+grid = torch.arange(12).view(3, 4)
+print(grid)
+print(grid.shape, grid.stride(), grid.storage_offset())
+
+# %% [markdown]
+# Entry `grid[i, j]` lies at place `offset + i * 4 + j * 1` of the storage. That is all there is to it, and much follows.
+# To transpose, PyTorch moves no number: it swaps the two strides.
+
+# %%
+turned = grid.t()
+print(turned.shape, turned.stride())
+print(turned.untyped_storage().data_ptr() == grid.untyped_storage().data_ptr())
+
+# %% [markdown]
+# In the picture, the boxes are the storage. Under it, each row of the view has its own line: the dots stand under the
+# cells that this row reads, and number the entries of the view in order.
+
+# %% tags=["demo"]
+from torchcourse.demos import strides
+
+strides.draw(turned, "grid.t()")
+
+# %% [markdown]
+# A tensor that looks into another one's storage is a *view*. Views cost nothing, however large the tensor is. The price
+# is that they are not independent: who writes into the view writes into the base.
+
+# %%
+turned[0, 2] = -1
+print(grid)
+grid[2, 0] = 8  # and back again, through the other name
+
+# %% [markdown]
+# When you want numbers of your own, say `clone()`.
+#
+# A slice is a view too. It starts later (the offset) or walks in larger steps (the stride):
+
+# %%
+corner = grid[1:, ::2]
+print(corner)
+print(corner.shape, corner.stride(), corner.storage_offset())
+
+# %% [markdown]
+# Play with it for a minute. Which choices change the offset? Which give a stride of 0? What makes `as_strided` refuse?
+
+# %% tags=["demo"]
+strides.explore()
+
+# %% [markdown]
+# Seen: a tensor is a storage plus shape, stride and offset, and many tensors can share one storage.
+
+# %% [markdown]
 # ## What copies and what does not
 #
+# Here are some ways to get one tensor from another. For each: does the result still look into the old storage?
+
+# %%
+def shares(a, b):
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+results = {
+    "grid.view(4, 3)": grid.view(4, 3), "grid.reshape(2, 6)": grid.reshape(2, 6), "grid[1]": grid[1],
+    "grid.permute(1, 0)": grid.permute(1, 0), "grid.to(torch.int64)": grid.to(torch.int64),
+    "grid.t().reshape(12)": grid.t().reshape(12), "grid.t().contiguous()": grid.t().contiguous(),
+    "grid[[0, 2]]": grid[[0, 2]], "grid.to(torch.float32)": grid.to(torch.float32), "grid.clone()": grid.clone(),
+}
+for name, result in results.items():
+    print(f"{name:24} {'view of grid' if shares(result, grid) else 'copy'}")
+
+# %% [markdown]
+# Two of these are worth a second look. `.to` copies only if there is something to convert. And `reshape` is a view
+# in one line and a copy in another: it returns a view where the strides allow one, and copies where they do not.
+# `view` never copies; where it would have to, it raises.
+
+# %%
+try:
+    grid.t().view(12)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# Read the message: *size is not compatible with input tensor's size and stride*. You will often hear that `view` needs
+# contiguous memory, meaning entries that lie in the storage in reading order without gaps. That is not the rule. It needs
+# strides that can express the new shape. Here are entries with gaps between them, not contiguous, and `view` is content:
+# every second number of a row, and the rows follow each other at the same pace, so a single stride of 2 walks through
+# them all.
+
+# %%
+every_second = torch.arange(24).view(4, 6)[:, ::2]
+print(every_second.is_contiguous(), every_second.stride())
+print(every_second.view(12).stride())
+
+# %% [markdown]
+# `contiguous()` returns the tensor itself if it is contiguous, and a fresh copy in reading order if not.
+#
+# Seen: `view` is free or raises, `reshape` is free or copies, and it is the strides that decide.
+
+# %% [markdown]
 # ### Exercise: flatten_reporting
+#
+# Write `flatten_reporting(t)`: all entries of `t` in one dimension, in reading order, and a bool that says whether they
+# had to be copied. Return a view wherever the layout allows one (it may allow one although `t` is not contiguous), a
+# copy only where it does not. `t` may have any number of axes, none included.
+#
+# ```
+# flatten_reporting(torch.zeros(2, 3))        # (tensor of 6 zeros, a view, False)
+# flatten_reporting(torch.zeros(2, 3).t())    # (tensor of 6 zeros, a copy, True)
+# ```
 
 # %% exercise="flatten_reporting" points=2
 def flatten_reporting(t: Tensor) -> tuple[Tensor, bool]:
-    """All elements of t in one dimension, and whether they had to be copied for it."""
+    """All entries of t in one dimension, and whether they had to be copied for it."""
     ### BEGIN SOLUTION
     try:
         return t.view(-1), False
-    except RuntimeError:  # no single stride walks through these elements in order
+    except RuntimeError:  # no single stride walks through these entries in order
         return t.reshape(-1), True
     ### END SOLUTION
 
@@ -58,9 +342,46 @@ def flatten_reporting(t: Tensor) -> tuple[Tensor, bool]:
 check("flatten_reporting")
 
 # %% [markdown]
-# ## Strides: one storage, many views
+# ## Building a view by hand
 #
+# Slices and transposes choose strides for you. `as_strided` lets you choose: you give it a shape, a stride for each
+# axis, and an offset. The diagonal of `grid`, for instance, is three entries, each five places after the one before:
+
+# %%
+grid.as_strided((3,), (5,), 0)
+
+# %% [markdown]
+# It is a sharp tool. It counts in places of the *storage*, not in entries of the tensor you call it on. It stops you at
+# the end of the storage, and nowhere before. Here somebody wants pairs of neighbours of the even numbers, and gets odd
+# ones too:
+
+# %%
+evens = torch.arange(10)[::2]
+print(evens, evens.stride())
+print(evens.as_strided((4, 2), (1, 1), 0))
+
+# %% [markdown]
+# What makes it worth the trouble: two entries of a view may be the same place. Think of a moving average over a signal of
+# a million samples, with windows of a thousand. Copied out, the windows are a thousand times the signal; as a view they
+# cost nothing.
+# PyTorch has `unfold` for this. Here is what it makes of eight numbers; look at how the lines overlap, then at the stride.
+
+# %% tags=["demo"]
+strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
+
+# %% [markdown]
 # ### Exercise: sliding_windows
+#
+# Write `sliding_windows(x, size, step=1)`: from `x` of shape `(n,)`, the windows of `size` neighbouring entries, one
+# starting every `step` entries, as many as fit: shape `(num, size)`. The result shares `x`'s memory, also where `x`
+# itself is a slice such as `signal[3::2]`. Raise `ValueError` for `size < 1`, `size > n` and `step < 1`, with a message
+# that names the argument, what it got and what it wants. Rule: no `unfold`.
+#
+# ```
+# sliding_windows(torch.arange(5), 3)            # [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+# sliding_windows(torch.arange(5), 2, step=3)    # [[0, 1], [3, 4]]
+# sliding_windows(torch.arange(5), 6)            # ValueError: size is 6, but must be from 1 to len(x), which is 5
+# ```
 
 # %% exercise="sliding_windows" points=3
 def sliding_windows(x: Tensor, size: int, step: int = 1) -> Tensor:
@@ -82,7 +403,48 @@ check("sliding_windows")
 # %% [markdown]
 # ## Images: channels first
 #
+# Image files, cameras, NumPy and matplotlib keep an image as height, width, channels: `(H, W, C)`, one byte per colour.
+# PyTorch's layers want channels first, `(C, H, W)`, in floats; with a batch in front, `(N, C, H, W)`, "NCHW".
+#
+# Both have the same number of entries, so `reshape` can make the one shape from the other. It must not. `reshape`
+# keeps the entries in reading order and cuts them up anew; `permute` moves the axes and keeps each number with its
+# pixel. Here is an image turned to channels first in both ways, and drawn again.
+
+# %% tags=["demo"]
+from torchcourse.demos import images
+
+photo = images.letter()
+print(photo.shape, photo.dtype)
+permuted, reshaped = photo.permute(2, 0, 1), photo.reshape(3, 24, 36)
+print(permuted.shape, reshaped.shape)
+
+# %% tags=["demo"]
+images.draw({"photo": photo, "permute": permuted.permute(1, 2, 0), "reshape": reshaped.permute(1, 2, 0)})
+
+# %% [markdown]
+# The shapes agree, and one of the two images is gone. No error says so; a network would train on the confetti, and
+# only do badly.
+#
+# `movedim(source, destination)` is `permute` when you want to move one axis and leave the rest in order; with negative
+# numbers it counts from the end and so does not care whether there is a batch axis in front. Both return views, so a
+# result that should be contiguous needs a `contiguous()`.
+
+# %%
+stack = torch.zeros(5, 24, 36, 3)
+print(stack.movedim(0, -1).shape, stack.movedim(-2, 0).shape)
+
+# %% [markdown]
+# Seen: same shape does not mean same meaning. To change the order of axes, permute.
+
+# %% [markdown]
 # ### Exercise: image_to_chw
+#
+# Write `image_to_chw(image)`: from a `uint8` image `(H, W, C)`, or a batch `(N, H, W, C)`, to a contiguous `float32`
+# tensor `(C, H, W)` or `(N, C, H, W)` with values from 0 to 1.
+#
+# ```
+# image_to_chw(torch.full((2, 4, 3), 255, dtype=torch.uint8))    # shape (3, 2, 4), float32, all ones
+# ```
 
 # %% exercise="image_to_chw" points=2
 def image_to_chw(image: Tensor) -> Tensor:
@@ -96,9 +458,108 @@ def image_to_chw(image: Tensor) -> Tensor:
 check("image_to_chw")
 
 # %% [markdown]
+# ## Axes of size one: unsqueeze, squeeze, expand
+#
+# An axis of size one holds nothing extra, yet it decides how a tensor lines up with others. `unsqueeze(d)` puts one in,
+# and so does `None` in an index. `squeeze(d)` takes one out.
+
+# %%
+prices = torch.tensor([3.0, 5.0, 8.0])
+print(prices.unsqueeze(0).shape, prices.unsqueeze(1).shape, prices[:, None].shape)
+
+# %% [markdown]
+# A bare `squeeze()` takes out *every* axis of size one. That works for months, until a batch happens to hold a single
+# example: the last one of an epoch, or the first request from a user.
+
+# %%
+batch_of_four, batch_of_one = torch.zeros(4, 1, 28, 28), torch.zeros(1, 1, 28, 28)
+print("bare:    ", batch_of_four.squeeze().shape, batch_of_one.squeeze().shape)
+print("with dim:", batch_of_four.squeeze(1).shape, batch_of_one.squeeze(1).shape)
+
+# %% [markdown]
+# `expand` repeats an axis of size one without copying: its stride becomes 0, so every step along it lands on the same
+# number. `repeat` copies.
+
+# %%
+row = torch.tensor([[1, 2, 3]])
+tall = row.expand(4, 3)
+print(tall.stride(), tall.untyped_storage().nbytes(), row.repeat(4, 1).untyped_storage().nbytes())
+
+# %% [markdown]
+# One number under four names is fine for reading. Writing in place is refused:
+
+# %%
+try:
+    tall += 1
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# Seen: name the axis when you squeeze; `expand` is a view with a stride of 0.
+
+# %% [markdown]
 # ## Broadcasting: shapes line up from the right
 #
+# When two shapes differ, PyTorch does the unsqueezing and expanding for you. Write one shape under the other,
+# *aligned at the right*. Each pair of sizes must be equal, or one of them 1, or missing; the 1 or the missing one is
+# stretched. A column plus a row gives a table:
+
+# %%
+tens, ones = torch.tensor([[0], [10], [20]]), torch.tensor([1, 2, 3, 4])
+tens + ones
+
+# %% tags=["demo"]
+from torchcourse.demos import broadcasting, grids
+
+grids.add(tens, ones)
+
+# %% [markdown]
+# Nothing is really repeated in memory; the dashed cells are stride 0 at work. Try shapes of your own below: `3, 4`
+# with `3` (why does it fail?), `3, 4` with `3, 1`, `8, 1, 6, 1` with `7, 1, 5`, and `5` with `5, 1`.
+
+# %% tags=["demo"]
+broadcasting.explore()
+
+# %% [markdown]
+# The last pair is the most expensive bug in this lesson. A model returns one prediction per example with shape
+# `(4, 1)`, the targets have shape `(4,)`, and their difference is a table of every prediction against every target. Its
+# mean is a number, it can be trained on, and it is wrong: these predictions are perfect.
+
+# %%
+predictions, targets = torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([1.0, 2.0, 3.0, 4.0])
+difference = predictions - targets
+print(difference.shape, (difference**2).mean(), ((predictions.squeeze(1) - targets) ** 2).mean())
+
+# %% [markdown]
+# The same table is exactly right when you do want every one against every one. All pairs of `n` and `m` things: give
+# the one a new axis in the second place, the other a new axis in the first, and let them stretch.
+
+# %%
+words, names = torch.tensor([4, 7]), torch.tensor([5, 7, 1])
+words[:, None] == names[None, :]
+
+# %% [markdown]
+# One warning for the exercise. You may know that the squared distance is `|a|² + |b|² - 2 a·b`, which needs only a matrix
+# product. It is fast and saves memory, but far from the origin it subtracts huge numbers that are nearly equal. These
+# two points are 0.01 apart:
+
+# %%
+here, there = torch.tensor([1000.0, 1000.0]), torch.tensor([1000.01, 1000.0])
+print((here @ here + there @ there - 2 * here @ there).sqrt(), (here - there).square().sum().sqrt())
+
+# %% [markdown]
+# Seen: align at the right, stretch ones, and look at shapes before you take a mean.
+
+# %% [markdown]
 # ### Exercise: pairwise_distances
+#
+# Write `pairwise_distances(a, b)`: the Euclidean distance of every row of `a`, shape `(n, d)`, to every row of `b`, shape
+# `(m, d)`, as a tensor `(n, m)`. Points that coincide have a distance of about zero (at most 1 % of the data's scale)
+# and never NaN. Rule: no `cdist`, and no Python loop: the number of torch calls must not grow with `n` or `m`.
+#
+# ```
+# pairwise_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0]]))    # [[5., 0.]]
+# ```
 
 # %% exercise="pairwise_distances" points=3
 def pairwise_distances(a: Tensor, b: Tensor) -> Tensor:
@@ -112,9 +573,43 @@ def pairwise_distances(a: Tensor, b: Tensor) -> Tensor:
 check("pairwise_distances")
 
 # %% [markdown]
-# ## Reductions
+# ## Reductions: the axis you name disappears
 #
+# `sum`, `mean`, `var`, `amax` and their like take the axis along which they work, and that axis is gone afterwards. You
+# may name several. With `keepdim=True` the axis stays, with size one.
+
+# %%
+marks = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]])
+print(marks.mean(dim=0), marks.mean(dim=1), marks.mean(dim=(0, 1)))
+print(marks.mean(dim=1, keepdim=True).shape)
+
+# %% [markdown]
+# Why keep it? Because the next step is often to subtract the result from where it came, and broadcasting aligns from the
+# right. With `(2, 3)` minus `(2,)` you are lucky and get an error. With a square table you get wrong numbers: every row
+# below should become `[-1, 0, 1]`, but in the first result each *column* had the mean of a *row* taken away.
+
+# %%
+square = torch.tensor([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0], [21.0, 22.0, 23.0]])
+print(square - square.mean(dim=1))
+print(square - square.mean(dim=1, keepdim=True))
+
+# %% [markdown]
+# A word on `var` and `std`. They divide by `n - 1` unless told otherwise, which is right for estimating a population from
+# a sample. Normalisation layers divide by `n`, the *population* variance: `correction=0`.
+
+# %%
+marks.var(dim=1), marks.var(dim=1, correction=0)
+
+# %% [markdown]
 # ### Exercise: standardize
+#
+# Write `standardize(x, dim, eps=1e-5)`: `(x - mean) / sqrt(var + eps)`, with mean and population variance taken over
+# `dim`, which is an int or a tuple of ints and may be negative. `x` may have any number of axes, and the result has its
+# shape. With `dim=-1` this is the heart of layer norm, with `dim=(0, 2, 3)` that of batch norm for images.
+#
+# ```
+# standardize(torch.tensor([[1.0, 3.0], [5.0, 9.0]]), dim=1)    # about [[-1., 1.], [-1., 1.]]
+# ```
 
 # %% exercise="standardize" points=2
 def standardize(x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5) -> Tensor:
@@ -129,7 +624,30 @@ def standardize(x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5) -> Ten
 check("standardize")
 
 # %% [markdown]
+# The next exercise has a second trap, which is not about shapes. Softmax turns scores into positive numbers that sum to
+# one: `exp` of each score, divided by the sum of all of them. But `exp` leaves float32 quickly:
+
+# %%
+scores = torch.tensor([88.0, 89.0])
+print(scores.exp(), scores.exp() / scores.exp().sum())
+
+# %% [markdown]
+# Softmax has a property that saves it: add the same number to every score of a row, and the result does not change, since
+# numerator and denominator grow by the same factor. You are free to choose that number.
+
+# %%
+small = torch.tensor([1.0, 2.0])
+print(small.exp() / small.exp().sum(), (small - 5).exp() / (small - 5).exp().sum())
+
+# %% [markdown]
 # ### Exercise: row_softmax
+#
+# Write `row_softmax(x)`: the softmax over the last axis, for `x` with any number of axes. For entries up to 10 000 in
+# size, of either sign, it must be finite and right. Rule: no `softmax` and no `log_softmax`.
+#
+# ```
+# row_softmax(torch.tensor([[0.0, 0.0], [1000.0, 0.0]]))    # [[0.5, 0.5], [1., 0.]]
+# ```
 
 # %% exercise="row_softmax" points=2
 def row_softmax(x: Tensor) -> Tensor:
@@ -144,9 +662,76 @@ def row_softmax(x: Tensor) -> Tensor:
 check("row_softmax")
 
 # %% [markdown]
-# ## Indexing
+# ## Indexing: basic, advanced, gather and scatter
 #
+# *Basic* indexing uses numbers, slices, `None` and `...`. It gives views. A number takes its axis away, a slice keeps it.
+
+# %%
+print(grid[1].shape, grid[:, 1].shape, grid[:, 1:2].shape, grid[..., -1].shape)
+
+# %% [markdown]
+# *Advanced* indexing uses lists or tensors. It gives copies. One list picks along one axis. Two lists do not make a
+# block: they are paired up, entry by entry, and give the entries at those coordinates.
+
+# %%
+print(grid[[2, 0]])
+print(grid[[2, 0], [1, 3]])
+
+# %% [markdown]
+# A bool mask is an index too. It picks the entries where it is True, and since nobody knows in advance how many that are,
+# the result has one dimension. Assigning through a mask writes into the tensor itself.
+
+# %%
+noise = torch.tensor([[0.5, -2.0], [-0.1, 3.0]])
+print(noise[noise < 0])
+noise[noise < 0] = 0
+print(noise)
+
+# %% [markdown]
+# A classifier's scores have shape `(n, c)`, a row for each example, and the labels shape `(n,)`. A loss needs from each
+# row the score at its label. `scores[labels]` looks right and is not: it picks whole *rows*.
+
+# %%
+scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.3, 0.3, 0.4], [0.8, 0.1, 0.1]])
+labels = torch.tensor([1, 0, 2, 2])
+print(scores[labels].shape)
+
+# %% [markdown]
+# What we want are the orange cells, one in each row:
+
+# %% tags=["demo"]
+wanted = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]).bool()
+grids.draw({"scores": wanted}, scores=scores, labels=labels[:, None])
+
+# %% [markdown]
+# `gather(dim, index)` is made for it. The index has as many axes as the tensor, and the result has the shape of the index.
+# For `dim=1`, the result at `[i, j]` is the entry at `[i, index[i, j]]`: the row stays, the column is looked up. Here it
+# takes two entries from each row.
+
+# %%
+index = torch.tensor([[1, 2], [0, 0], [2, 1], [2, 0]])
+scores.gather(1, index)
+
+# %% [markdown]
+# `scatter` is the same thing backwards: it writes at the looked-up places and leaves the rest as it was. With an
+# underscore at the end, `scatter_`, it writes into the tensor itself, as every method with that underscore does.
+
+# %%
+torch.zeros(4, 3).scatter(1, index, 9.0)
+
+# %% [markdown]
+# Seen: slices give views, lists and masks give copies, and `gather` and `scatter` do per row what a loop would do.
+
+# %% [markdown]
 # ### Exercise: select_scores
+#
+# Write `select_scores(scores, labels)`: from `scores`, shape `(n, c)`, the entry of each row at that row's label. `labels`
+# is `int64` of shape `(n,)`, and so is the shape of the result. Gradients must flow back into `scores`. Rule: no Python
+# loop: the number of torch calls must not grow with `n`.
+#
+# ```
+# select_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 0]))    # [2., 3.]
+# ```
 
 # %% exercise="select_scores" points=1
 def select_scores(scores: Tensor, labels: Tensor) -> Tensor:
@@ -160,16 +745,26 @@ check("select_scores")
 
 # %% [markdown]
 # ### Exercise: one_hot
+#
+# Write `one_hot(labels, num_classes, dtype=torch.float32)`: for labels of any shape and any integer dtype, a new last
+# axis of size `num_classes` that holds a one at the label and zeros elsewhere. An empty `labels` is fine. A label below 0
+# or not below `num_classes` raises `ValueError`, with a message that names the argument, what it got and what it wants.
+# Rule: no `F.one_hot` and no `eye`.
+#
+# ```
+# one_hot(torch.tensor([2, 0]), 3)    # [[0., 0., 1.], [1., 0., 0.]]
+# one_hot(torch.tensor([3]), 3)       # ValueError: labels contains 3, but must be at least 0 and below num_classes, 3
+# ```
 
 # %% exercise="one_hot" points=2
 def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """A one at each label, zeros elsewhere: any shape (...) to (..., num_classes)."""
     ### BEGIN SOLUTION
     labels = labels.to(torch.int64)
-    outside = (labels < 0) | (labels >= num_classes)
-    if outside.any():
-        worst = labels[outside][0].item()
-        raise ValueError(f"labels contains {worst}, but must lie in 0 <= label < num_classes, which is {num_classes}")
+    outside = labels[(labels < 0) | (labels >= num_classes)]
+    if outside.numel() > 0:
+        got = outside[0].item()
+        raise ValueError(f"labels contains {got}, but must be at least 0 and below num_classes, {num_classes}")
     zeros = torch.zeros(*labels.shape, num_classes, dtype=dtype, device=labels.device)
     return zeros.scatter(-1, labels.unsqueeze(-1), 1)
     ### END SOLUTION
@@ -178,7 +773,44 @@ def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32
 check("one_hot")
 
 # %% [markdown]
+# ## Masks: here, True means real
+#
+# Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps are
+# real. In this lesson and in lesson 4, **True means real**. Other places say the opposite: in `nn.MultiheadAttention`,
+# True means *ignore this one*; in `F.scaled_dot_product_attention`, True means *may be attended to*. Whenever you meet
+# a mask, find out which it is.
+#
+# A mean over the real steps must not divide by the padded length, and must not let the padding in. The tempting way is
+# to multiply by the mask. It works until the padding holds a NaN or an inf, for zero times NaN is NaN:
+
+# %%
+steps = torch.tensor([2.0, 4.0, float("nan")])
+real = torch.tensor([True, True, False])
+print((steps * real).sum(), steps.masked_fill(~real, 0).sum(), torch.where(real, steps, 0).sum())
+
+# %% [markdown]
+# `masked_fill` and `where` do not compute with what they drop; they leave it out. That also keeps the gradient clean.
+#
+# The other corner is a row in which nothing is real. Its mean is 0 / 0. Decide what you want, and write it down.
+# `clamp` is handy for it:
+
+# %%
+counts = torch.tensor([3, 0, 2])
+torch.tensor([6.0, 0.0, 5.0]) / counts, torch.tensor([6.0, 0.0, 5.0]) / counts.clamp(min=1)
+
+# %% [markdown]
+# Seen: say what True means, drop by choosing and not by multiplying, and think of the empty row.
+
+# %% [markdown]
 # ### Exercise: masked_mean
+#
+# Write `masked_mean(x, mask)`: from `x`, shape `(b, t, d)`, and a bool `mask`, shape `(b, t)`, the mean over the steps
+# where the mask is True: shape `(b, d)`. A row with no True gives zeros. NaN or inf at masked positions must reach neither
+# the result nor the gradient.
+#
+# ```
+# masked_mean(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))    # [[2.]]
+# ```
 
 # %% exercise="masked_mean" points=3
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
@@ -194,9 +826,50 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
 check("masked_mean")
 
 # %% [markdown]
-# ## einsum
+# ## Matrix products and einsum
 #
+# `a @ b` multiplies matrices: the last axis of `a` meets the second last of `b`. All axes before those two are batch
+# axes and broadcast. To swap the last two, use `transpose(-2, -1)` or its short form `.mT`; the old `.T` means something
+# else as soon as there are more than two axes, and is deprecated there.
+
+# %%
+left, right = torch.randn(8, 2, 5, 3), torch.randn(8, 2, 4, 3)
+(left @ right.mT).shape
+
+# %% [markdown]
+# `einsum` says the same with a letter for each axis. Letters that appear in two inputs are multiplied along; letters that
+# are missing after the arrow are summed over. You can read off the shapes, which is why many people prefer it.
+
+# %%
+matrix, vector = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([10.0, 1.0])
+print(torch.einsum("ij,j->i", matrix, vector), matrix @ vector)
+print(torch.einsum("i,j->ij", vector, vector))
+print(torch.einsum("ij->ji", matrix), torch.einsum("ii->", matrix))
+
+# %% [markdown]
+# The most famous product of the last years is the one inside attention: every query against every key. Its entries are
+# sums of `d` products, and such a sum grows with `d`. If the entries of both have a spread of 1, the spread of the sum
+# is the square root of `d`:
+
+# %%
+generator = torch.Generator().manual_seed(0)
+for d in (4, 64, 1024):
+    dots = (torch.randn(1000, d, generator=generator) * torch.randn(1000, d, generator=generator)).sum(-1)
+    print(f"d = {d:4}: spread {dots.std().item():5.1f}, square root of d {d**0.5:5.1f}")
+
+# %% [markdown]
+# A softmax over numbers with a spread of 32 puts everything on one entry, and hardly any gradient passes. Hence the
+# division by the square root of `d`.
+
+# %% [markdown]
 # ### Exercise: attention_scores
+#
+# Write `attention_scores(q, k)`: queries `(b, h, t, d)` and keys `(b, h, s, d)` (batch, heads, positions, features) to the
+# dot product of every query with every key, divided by the square root of `d`: shape `(b, h, t, s)`.
+#
+# ```
+# attention_scores(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 3, 4))    # shape (1, 1, 2, 3), all 2.
+# ```
 
 # %% exercise="attention_scores" points=2
 def attention_scores(q: Tensor, k: Tensor) -> Tensor:
@@ -210,9 +883,54 @@ def attention_scores(q: Tensor, k: Tensor) -> Tensor:
 check("attention_scores")
 
 # %% [markdown]
-# ## NumPy
+# ## NumPy: two names for one memory
 #
+# `torch.from_numpy` and `t.numpy()` copy nothing: array and tensor are two names for the same memory. That is what you
+# want when the data is large, and it bites when you forget it. `torch.tensor(array)` copies.
+
+# %%
+array = np.array([1.0, 2.0, 3.0])
+shared, copied = torch.from_numpy(array), torch.tensor(array)
+array *= 10
+print(shared, copied)
+
+# %% [markdown]
+# It works in the other direction too. A tensor that you pass to a plotting or statistics routine as an array can come
+# back changed, weights of a model included. When in doubt, `clone()` first.
+#
+# Not every tensor can be seen by NumPy directly. Here are four refusals; most of them say what to do.
+
+# %%
+complex_pair = torch.tensor([1 + 2j, 3 - 1j])
+for tensor in (torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.bfloat16),
+               torch.ones(2, device="meta"), complex_pair.conj()):
+    try:
+        tensor.numpy()
+    except (RuntimeError, TypeError) as error:
+        print(f"{type(error).__name__}: {error}")
+
+# %% [markdown]
+# In words: a tensor that takes part in autograd must be detached first (lesson 2 says why). NumPy has no bfloat16. NumPy
+# sees only the CPU's memory. And `conj()` does not compute anything: it returns a view with a note on it that says "read me
+# conjugated", which NumPy cannot read; `resolve_conj()` does what the note says. The imaginary part of such a view has a
+# note with a minus sign, and `resolve_neg()` does what that one says.
+#
+# All of these steps are free where there is nothing to do: `cpu()` on a CPU tensor, and `resolve_conj()` and `resolve_neg()`
+# on a plain one, copy nothing, and `detach()` never does.
+#
+# Seen: sharing is the default with NumPy; a copy has to be asked for, or forced by what NumPy cannot hold.
+
+# %% [markdown]
 # ### Exercise: to_numpy
+#
+# Write `to_numpy(t)`: `t` as a NumPy array, whatever it is: on any device, requiring grad or not, of any dtype that
+# NumPy has, or `bfloat16` (which becomes `float32`), conjugate and negative views too. The array shares `t`'s memory
+# wherever that is possible.
+#
+# ```
+# to_numpy(torch.ones(2, requires_grad=True))        # array([1., 1.], dtype=float32), the same memory
+# to_numpy(torch.ones(2, dtype=torch.bfloat16))      # array([1., 1.], dtype=float32), a copy
+# ```
 
 # %% exercise="to_numpy" points=2
 def to_numpy(t: Tensor) -> np.ndarray:
@@ -226,3 +944,85 @@ def to_numpy(t: Tensor) -> np.ndarray:
 
 # %% check="to_numpy"
 check("to_numpy")
+
+# %% [markdown]
+# ## Errors read aloud
+#
+# An error message from PyTorch is long, and its last line is nearly always precise. Three questions answer most of them:
+# *what shape, what dtype, what device* does each tensor have? Print these before you change anything.
+#
+# **Shape.** The message names the two sizes that do not fit. In a matrix product the inner two must agree:
+
+# %%
+try:
+    torch.zeros(3, 4) @ torch.zeros(3, 4)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# Aloud: "I have 3×4 times 3×4, and 4 is not 3; one of them should be transposed." With broadcasting it reads like this,
+# and *non-singleton dimension 1* is the axis where neither size is 1:
+
+# %%
+try:
+    torch.zeros(3, 4) + torch.zeros(3)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# **Dtype.** `double` is `float64`, `Float` is `float32`, `Long` is `int64`, `Half` is `float16`. When `double` turns up and
+# you never asked for it, an array came in from NumPy:
+
+# %%
+try:
+    torch.from_numpy(np.ones((2, 3))) @ torch.zeros(3, 1)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# An index must be an integer or a bool, even if its values are whole:
+
+# %%
+try:
+    torch.zeros(3)[torch.tensor([0.0, 2.0])]
+except IndexError as error:
+    print(error)
+
+# %% [markdown]
+# **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a function.
+# With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices, cuda:0 and
+# cpu!* Every machine has one more device, `meta`, whose tensors have a shape and no numbers. It is good for showing the
+# error anywhere:
+
+# %%
+try:
+    torch.zeros(3) + torch.zeros(3, device="meta")
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# The cure is to let the input decide: `torch.zeros(3, device=x.device)`, or `torch.zeros_like(x)`.
+#
+# The worst errors of this lesson print nothing: a `reshape` that should have been a `permute`, a difference that broadcast
+# into a table, a missing `keepdim` on a square, a bare `squeeze`, a view that was written to. Against those help a printed
+# shape, a small example worked out by hand, and a test such as the ones you have just passed.
+
+# %% [markdown]
+# ## What you have seen
+#
+# | idea | remember |
+# |---|---|
+# | tensor | a storage, seen through shape, stride and offset; plus dtype and device |
+# | views | slices, `t`, `permute`, `view`, `expand`: no copy, one memory |
+# | copies | `clone`, lists and masks as index, `contiguous` and `reshape` where the strides force it |
+# | `view` | needs compatible strides, not contiguous memory |
+# | axis order | change it with `permute` or `movedim`, never with `reshape` |
+# | broadcasting | align at the right; equal, or 1, or missing |
+# | reductions | the named axis disappears; `keepdim=True` if you go on computing with the original |
+# | `gather`, `scatter` | look up, or write, per row, without a loop |
+# | masks | say what True means; choose with `where`, do not multiply |
+# | NumPy | shares memory; floats arrive as `float64` |
+# | devices | create on the input's device |
+#
+# Next comes **lesson 2, autograd**: how PyTorch remembers what was computed with a tensor, and from that derives every
+# gradient. Views and in-place writes will come back there, with consequences.

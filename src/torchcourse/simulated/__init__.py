@@ -1,9 +1,14 @@
-"""A second device without a GPU: its tensors hold CPU values, refuse to mix with the CPU, and are counted."""
+"""A second device without a GPU, called "simgpu".
+
+Its tensors hold CPU values, refuse to mix with the CPU as CUDA's do, and what the device does is counted. Values agree with
+the CPU's; times mean nothing. See `register` for when it may be made known.
+"""
 
 from torchcourse.simulated.accelerator import as_accelerator
 from torchcourse.simulated.counting import Counters, counters, events, reset_counters
+from torchcourse.simulated.device import NAME
 from torchcourse.simulated.registration import is_registered, register
-from torchcourse.simulated.tensor import NAME, shares_memory, values
+from torchcourse.simulated.tensor import shares_memory, values
 
 __all__ = [
     "NAME",

@@ -1,37 +1,90 @@
-"""Standing in for `torch.accelerator`, for a limited time."""
+"""Standing in for the machine's accelerator, for a limited time; and never outside it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import torch
 
-from torchcourse.simulated.counting import COUNTS, synchronized
-from torchcourse.simulated.tensor import NAME
+from torchcourse.simulated.counting import COUNTS, reset_peak, synchronized
+from torchcourse.simulated.device import NAME, device, is_ours
+
+CAPACITY = 8 << 30  # bytes that the device says it has
+_standing_in = 0
 
 
-def _reset_peak(device: Any = None) -> None:
-    COUNTS.peak_bytes = COUNTS.allocated_bytes
-
-
-REPLACED: dict[str, Callable[..., Any]] = {
-    "current_accelerator": lambda check_available=False: torch.device(NAME),
-    "is_available": lambda: True,
-    "device_count": lambda: 1,
-    "current_device_index": lambda: 0,
-    "synchronize": lambda device=None: synchronized(),
-    "memory_allocated": lambda device=None: COUNTS.allocated_bytes,
-    "max_memory_allocated": lambda device=None: COUNTS.peak_bytes,
-    "reset_peak_memory_stats": _reset_peak,
-    "empty_cache": lambda: None,
-}
+def stands_in() -> bool:
+    """Say whether the device is the machine's accelerator just now."""
+    return _standing_in > 0
 
 
 @contextmanager
 def as_accelerator() -> Iterator[torch.device]:
-    """Let `torch.accelerator` name the simulated device inside the block; afterwards it is as it was."""
-    with patch.multiple(torch.accelerator, **{n: f for n, f in REPLACED.items() if hasattr(torch.accelerator, n)}):
-        yield torch.device(NAME, 0)
+    """Let `torch.accelerator` mean the simulated device inside the block; afterwards it is as it was.
+
+    Yields the device. Blocks may be nested. The switch is the process's: other threads see it too. What is replaced
+    are the functions below `torch.accelerator`, so names imported from it earlier follow.
+    """
+    global _standing_in
+    kept = {name: getattr(torch._C, name) for name in CALLS if hasattr(torch._C, name)}
+    generator = torch.Generator
+    try:
+        for name in kept:
+            setattr(torch._C, name, CALLS[name])
+        torch.Generator = Generator  # type: ignore[misc, assignment]
+        _standing_in += 1
+        yield device()
+    finally:
+        _standing_in -= 1
+        torch.Generator = generator  # type: ignore[misc]
+        for name, function in kept.items():
+            setattr(torch._C, name, function)
+
+
+def stay_hidden() -> None:
+    """Before registration: note which accelerator PyTorch names, and let it go on naming that one."""
+    before = torch._C._accelerator_getAccelerator()
+    torch._C._accelerator_getAccelerator = lambda: before
+    # PyTorch would look for an allocator that a device of this kind does not have
+    torch._C._accelerator_isAllocatorInitialized = lambda: False
+
+
+def statistics(index: int = 0) -> dict[str, Any]:
+    """Return what `torch.accelerator.memory_stats` flattens; nothing is reserved beyond what is allocated."""
+    now, peak = COUNTS.allocated_bytes, COUNTS.peak_bytes
+    held = {"all": {"current": now, "peak": peak}}
+    return {"allocated_bytes": held, "reserved_bytes": held, "allocation": {"all": {"allocated": COUNTS.allocations}}}
+
+
+def select(index: int) -> None:
+    """Accept device 0 and refuse any other with `RuntimeError`."""
+    is_ours(torch.device(NAME, index))
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "_accelerator_getAccelerator": lambda: torch.device(NAME),
+    "_accelerator_getDeviceIndex": lambda: 0,
+    "_accelerator_setDeviceIndex": select,
+    "_accelerator_synchronizeDevice": lambda index: synchronized(),
+    "_accelerator_isAllocatorInitialized": lambda: True,
+    "_accelerator_getDeviceStats": statistics,
+    "_accelerator_getMemoryInfo": lambda index: (CAPACITY - COUNTS.allocated_bytes, CAPACITY),
+    "_accelerator_resetPeakStats": lambda index: reset_peak(),
+    "_accelerator_resetAccumulatedStats": lambda index: None,
+    "_accelerator_emptyCache": lambda: None,
+    "_accelerator_emptyHostCache": lambda: None,
+}
+
+
+class _GeneratorType(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, torch._C.Generator)
+
+    def __call__(cls, device: Any = "cpu") -> torch._C.Generator:
+        return torch._C.Generator("cpu" if is_ours(device) else device)
+
+
+class Generator(metaclass=_GeneratorType):
+    """Stands for `torch.Generator`: one made for the simulated device is the CPU's, which that device draws from."""

@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 
 @dataclass
 class Counters:
-    """A snapshot. Bytes are the bytes that tensors hold, without an allocator's rounding.
+    """A snapshot of what the device did since the last reset.
 
-    `copies_to_device` and `copies_to_host` count every copy across the border, `.item()` and printing included;
-    `non_blocking_copies` counts those of them that asked not to wait. `allocated_bytes` is what is alive now,
-    `peak_bytes` the most that was alive at once since the last reset, `allocations` how many blocks were made.
+    `synchronizations`: how often the host waited for the device: explicit calls, blocking copies, `.item()` and what
+    rests on it, and operators whose result's shape depends on values (`nonzero`, boolean indexing).
+    `copies_to_device`, `copies_to_host`: copies across the border; `.item()` and printing copy to the host.
+    `non_blocking_copies`: those of them that asked not to wait.
+    `allocated_bytes`, `peak_bytes`: bytes that tensors hold now, and the most at once since the last reset, without
+    an allocator's rounding. `allocations`: blocks made. What an operator needs while it runs is not seen.
     """
 
     synchronizations: int = 0
@@ -29,10 +32,25 @@ COUNTS = Counters()
 RECORDERS: list[list[str]] = []
 
 
-def record(event: str) -> None:
-    """Append `event` to every list that is recording."""
-    for log in RECORDERS:
-        log.append(event)
+class Block:
+    """Memory on the device, counted for as long as any tensor over it is alive."""
+
+    __slots__ = ("nbytes",)
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = 0
+        COUNTS.allocations += 1
+        self.resize(nbytes)
+
+    def resize(self, nbytes: int) -> None:
+        """Count `nbytes` from now on."""
+        COUNTS.allocated_bytes += nbytes - self.nbytes
+        self.nbytes = nbytes
+        if COUNTS.allocated_bytes > COUNTS.peak_bytes:
+            COUNTS.peak_bytes = COUNTS.allocated_bytes
+
+    def __del__(self) -> None:
+        COUNTS.allocated_bytes -= self.nbytes
 
 
 def counters() -> Counters:
@@ -41,17 +59,23 @@ def counters() -> Counters:
 
 
 def reset_counters() -> None:
-    """Set all counters to zero except the bytes still alive; the peak starts again from those."""
-    alive = COUNTS.allocated_bytes
-    COUNTS.__init__(allocated_bytes=alive, peak_bytes=alive)  # type: ignore[misc]
+    """Set the counters to zero. The bytes still alive stay counted, and the peak starts again from them."""
+    COUNTS.synchronizations = COUNTS.copies_to_device = COUNTS.copies_to_host = 0
+    COUNTS.non_blocking_copies = COUNTS.allocations = 0
+    reset_peak()
+
+
+def reset_peak() -> None:
+    """Let the peak start again from the bytes that are alive."""
+    COUNTS.peak_bytes = COUNTS.allocated_bytes
 
 
 @contextmanager
 def events() -> Iterator[list[str]]:
     """Record what the device does inside the block, in order.
 
-    Yields a list that fills up: "kernel:<operator>", "copy_to_device", "copy_to_host", "synchronize". A copy that
-    blocks is followed by "synchronize"; a non-blocking one is not. The caller may append marks of its own.
+    Yields a list that fills up with "kernel:<operator>", "copy_to_device", "copy_to_host" and "synchronize". A
+    blocking copy is followed by "synchronize", a non-blocking one is not. The caller may append marks of its own.
     """
     log: list[str] = []
     RECORDERS.append(log)
@@ -61,38 +85,26 @@ def events() -> Iterator[list[str]]:
         RECORDERS[:] = [each for each in RECORDERS if each is not log]
 
 
+def record(event: str) -> None:
+    """Append `event` to every list that is recording."""
+    for log in RECORDERS:
+        log.append(event)
+
+
 def synchronized() -> None:
     """Count one wait of the host for the device."""
     COUNTS.synchronizations += 1
-    if RECORDERS:
-        record("synchronize")
+    record("synchronize")
 
 
-def copied(direction: str, non_blocking: bool) -> None:
-    """Count one copy across the border; `direction` is "to_device" or "to_host". A blocking one also waits."""
-    if direction == "to_device":
+def copied(to_device: bool, non_blocking: bool = False) -> None:
+    """Count one copy across the border; a blocking one also waits, as it does with CUDA and pageable memory."""
+    if to_device:
         COUNTS.copies_to_device += 1
     else:
         COUNTS.copies_to_host += 1
-    if RECORDERS:
-        record(f"copy_{direction}")
+    record("copy_to_device" if to_device else "copy_to_host")
     if non_blocking:
         COUNTS.non_blocking_copies += 1
     else:
         synchronized()
-
-
-class Block:
-    """Memory on the device: counted while any tensor over it is alive."""
-
-    __slots__ = ("nbytes",)
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-        COUNTS.allocations += 1
-        COUNTS.allocated_bytes += nbytes
-        if COUNTS.allocated_bytes > COUNTS.peak_bytes:
-            COUNTS.peak_bytes = COUNTS.allocated_bytes
-
-    def __del__(self) -> None:
-        COUNTS.allocated_bytes -= self.nbytes

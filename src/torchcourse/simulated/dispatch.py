@@ -1,66 +1,128 @@
-"""Every operator on a simulated tensor comes through here."""
+"""Every operator on a simulated tensor comes through here and runs on the held values.
+
+This is the hot path: a small training step makes some hundred calls, so it takes no pytrees and few function calls.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_map
 
-from torchcourse.simulated.counting import RECORDERS, copied, record, synchronized
-from torchcourse.simulated.tensor import CPU, NAME, Simulated, unwrap, wrap
+from torchcourse.simulated.counting import RECORDERS, record, synchronized
+from torchcourse.simulated.device import CPU, is_ours
+from torchcourse.simulated.errors import refuse_mixture
+from torchcourse.simulated.plans import PLANS, Plan, Returns, plan_for
+from torchcourse.simulated.tensor import Simulated, follow, wrap
 
-aten = torch.ops.aten
+ATOMS = frozenset((int, float, bool, complex, type(None), str, torch.dtype, torch.layout, torch.memory_format))
 
 
 def run(func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-    """Run `func` on the held values and hand the result back on the device."""
-    kwargs = kwargs or {}
-    leaves, _ = tree_flatten((args, kwargs))
-    ours = [x for x in leaves if isinstance(x, Simulated)]
-    others = [x for x in leaves if isinstance(x, torch.Tensor) and not isinstance(x, Simulated)]
-    plain_args, plain_kwargs = tree_map(unwrap, (args, kwargs))
-    wanted = kwargs.get("device")
-    if "device" in plain_kwargs:
-        plain_kwargs = {**plain_kwargs, "device": CPU}
-    if func is aten._to_copy.default:
-        result = func(*plain_args, **plain_kwargs)
-        if wanted is not None and torch.device(wanted).type == "cpu":
-            copied("to_host", bool(kwargs.get("non_blocking")))
-            return result
-        return wrap(result)
-    if func is aten.copy_.default:
-        func(*plain_args, **plain_kwargs)
-        if not isinstance(args[1], Simulated):
-            copied("to_device", bool((*args, False)[2] if len(args) > 2 else kwargs.get("non_blocking")))
-        return args[0]
-    if func is aten._local_scalar_dense.default:
-        copied("to_host", False)
-        return func(*plain_args, **plain_kwargs)
-    if func is aten.nonzero.default:
-        synchronized()
-    # CUDA lets a zero-dimensional CPU tensor, and CPU indices, take part; so do we
-    if any(x.dim() for x in others) and func not in (aten.index.Tensor, aten.index_put_.default):
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {NAME}:0 and cpu! ({func})"
-        )
+    """Serve as `__torch_dispatch__`: run `func` on the held values and hand the result back on the device."""
+    if torch._C._len_torch_function_stack():
+        # whoever watches the calls should see the learner's and not what we make of them
+        with torch._C.DisableTorchFunction():
+            return _run(func, args, kwargs or {})
+    return _run(func, args, kwargs or {})
+
+
+def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    plan = PLANS.get(func) or plan_for(func)
+    if plan.special is not None:
+        return plan.special(func, args, kwargs)
+    return ordinary(plan, func, args, kwargs)
+
+
+def ordinary(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], host: bool = False) -> Any:
+    """Run an operator the way nearly all go. `host` lets CPU tensors take part whatever the plan says."""
+    guests: list[torch.Tensor] = []
+    plain = [
+        x.held if type(x) is Simulated else x if type(x) in ATOMS else lower(x, guests) for x in args
+    ]
+    stays = True
+    if kwargs:
+        stays = "device" not in kwargs or is_ours(kwargs["device"])
+        lowered = lower_keywords(kwargs, guests, stays)
+    else:
+        lowered = kwargs
+    if guests and not host:
+        refuse_mixture(plan, func, args, kwargs, guests)
     if RECORDERS:
-        record(f"kernel:{func._schema.name.partition('::')[2]}")
-    result = func(*plain_args, **plain_kwargs)
-    if func._schema.is_mutable:  # in place: hand back the wrapper that was passed in
-        back = {id(x.held): x for x in ours}
-        return tree_map(lambda x: back.get(id(x), rewrap(x, ours)), result)
-    return tree_map(lambda x: rewrap(x, ours), result)
+        record(f"kernel:{plan.name}")
+    result = func(*plain, **lowered)
+    if plan.synchronizes:
+        synchronized()
+    if not stays:
+        return result
+    return raised(plan, result, args, kwargs)
 
 
-def rewrap(x: Any, ours: list[Simulated]) -> Any:
-    """Wrap a result; one that lies in an argument's storage counts for that argument's block."""
-    if not isinstance(x, torch.Tensor) or isinstance(x, Simulated):
-        return x
-    for each in ours:
-        if torch._C._is_alias_of(each.held, x):
-            return wrap(x, each.block)
-    return wrap(x)
+def raised(plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hand a result of the CPU back on the device."""
+    if plan.returns is Returns.FRESH:
+        return wrap(result) if type(result) is torch.Tensor else each_raised(result)
+    if plan.returns is Returns.VIEW:
+        return viewed(result, args[0])
+    ours = [x for x in (*args, *kwargs.values()) if type(x) is Simulated]
+    if plan.reshapes:
+        for each in ours:
+            caught_up(each)
+    if plan.returns is Returns.FIRST:
+        return args[0]
+    return each_raised(result, {id(x.held): x for x in ours})
 
 
-Simulated.__torch_dispatch__ = staticmethod(run)  # type: ignore[assignment]
+def each_raised(result: Any, known: dict[int, Simulated] | None = None) -> Any:
+    """Wrap the tensors in a result; those that `known` holds by the id of their values are given back as they are."""
+    if isinstance(result, torch.Tensor):
+        return (known or {}).get(id(result)) or wrap(result)
+    if isinstance(result, list | tuple):
+        return type(result)(each_raised(x, known) for x in result)
+    return result
+
+
+def viewed(result: Any, owner: Any) -> Any:
+    """Wrap a view, or several: they count for the memory of their owner, a copy for its own."""
+    if isinstance(result, list | tuple):
+        return type(result)(viewed(x, owner) for x in result)
+    shares = type(owner) is Simulated and torch._C._is_alias_of(result, owner.held)
+    wrapper = wrap(result, owner.block if shares else None)
+    if result.is_conj():
+        torch._C._set_conj(wrapper, True)
+    if result.is_neg():
+        torch._C._set_neg(wrapper, True)
+    return wrapper
+
+
+def caught_up(wrapper: Simulated) -> None:
+    """After an operator that may have changed shape or memory: let wrapper and block follow."""
+    held = wrapper.held
+    if held.shape != wrapper.shape or held.stride() != wrapper.stride():
+        follow(wrapper)
+        wrapper.block.resize(max(wrapper.block.nbytes, held.untyped_storage().nbytes()))
+
+
+def lower(x: Any, guests: list[torch.Tensor]) -> Any:
+    """Put held values in place of simulated tensors, also inside lists; collect the tensors of other devices."""
+    if isinstance(x, Simulated):
+        return x.held
+    if isinstance(x, torch.Tensor):
+        guests.append(x)
+    elif isinstance(x, list | tuple) and not isinstance(x, torch.Size):
+        return [lower(each, guests) for each in x]
+    return x
+
+
+def lower_keywords(kwargs: dict[str, Any], guests: list[torch.Tensor], stays: bool) -> dict[str, Any]:
+    """Do the same for keyword arguments; a result that stays on the device is made on the CPU."""
+    lowered = {name: lower(x, guests) for name, x in kwargs.items()}
+    if stays and "device" in lowered:
+        lowered["device"] = CPU
+    lowered.pop("pin_memory", None)
+    return lowered
+
+
+def install() -> None:
+    """Give the tensor class its operators."""
+    Simulated.__torch_dispatch__ = staticmethod(run)  # type: ignore[assignment]

@@ -1,55 +1,51 @@
-"""The three kernels that give nearly all factories and the copies from the CPU.
+"""The kernels that make tensors from nothing on the device.
 
-As library kernels and not as a dispatch mode: a mode breaks `torch.compile(fullgraph=True)` on CPU tensors too.
+They are library kernels and not a dispatch mode: a mode breaks `torch.compile(fullgraph=True)` on CPU tensors too.
+PyTorch builds the other factories (zeros, randn, arange, tensor, eye, ...) on the first two. Random numbers are drawn
+from the CPU's generator, so the same seed gives the same numbers on both devices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from torchcourse.simulated.counting import copied
-from torchcourse.simulated.tensor import Simulated, unwrap, wrap
+from torchcourse.simulated.device import CPU, is_ours
+from torchcourse.simulated.tensor import Simulated, values, wrap
+
+OPTIONS = ("dtype", "layout", "memory_format")
 
 
-def empty(
-    size: Any,
-    dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = None,
-    memory_format: Any = None,
-) -> Simulated:
-    """Make an uninitialised tensor on the device."""
-    return wrap(torch.empty(size, dtype=dtype, memory_format=memory_format or torch.contiguous_format))
+def _factory(name: str) -> Callable[..., Simulated]:
+    """Return a kernel that lets the CPU make the tensor."""
+    operator: list[Any] = []
 
+    def kernel(*args: Any, **kwargs: Any) -> Simulated:
+        if not operator:  # looked up at the first call: a lookup is slow, and registering should not be
+            packet, _, overload = name.partition(".")
+            operator.append(getattr(getattr(torch.ops.aten, packet), overload or "default"))
+        is_ours(kwargs.get("device"))
+        if kwargs.get("pin_memory"):
+            raise RuntimeError("Only dense CPU tensors can be pinned")
+        options = {name: x for name, x in kwargs.items() if name in OPTIONS}
+        return wrap(operator[0](*args, **options, device=CPU))
 
-def empty_strided(
-    size: Any,
-    stride: Any,
-    dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = None,
-) -> Simulated:
-    """Make an uninitialised tensor with the given strides on the device."""
-    return wrap(torch.empty_strided(size, stride, dtype=dtype))
+    return kernel
 
 
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """Copy between the host and the device, or on it."""
-    unwrap(target).copy_(unwrap(source))
+    values(target).copy_(values(source))
     if isinstance(source, Simulated) != isinstance(target, Simulated):
-        copied("to_device" if isinstance(target, Simulated) else "to_host", non_blocking)
+        copied(to_device=isinstance(target, Simulated), non_blocking=non_blocking)
     return target
 
 
 def install(library: torch.library.Library) -> None:
     """Register the kernels for the device."""
-    for name, kernel in {
-        "empty.memory_format": empty,
-        "empty_strided": empty_strided,
-        "_copy_from": copy_from,
-    }.items():
-        library.impl(name, kernel, "PrivateUse1")
+    for name in ("empty.memory_format", "empty_strided", "tril_indices", "triu_indices", "_efficientzerotensor"):
+        library.impl(name, _factory(name), "PrivateUse1")
+    library.impl("_copy_from", copy_from, "PrivateUse1")

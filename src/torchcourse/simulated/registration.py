@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.utils import backend_registration
 
-from torchcourse.simulated import autocast, dispatch, factories
-from torchcourse.simulated.counting import COUNTS, synchronized
-from torchcourse.simulated.tensor import NAME
+from torchcourse.simulated import accelerator, autocast, conversion, dispatch, factories, handlers, recurrent, storage
+from torchcourse.simulated.device import NAME, device
+from torchcourse.simulated.module import DeviceModule
+from torchcourse.simulated.tensor import Simulated
 
 LIBRARIES: list[torch.library.Library] = []  # a library's kernels live as long as it does
+HANDLERS = (handlers, recurrent)  # importing them enters their operators
 
 
 class Hooks(torch._C._acc.PrivateUse1Hooks):
-    """Honest: not the machine's accelerator, so `torch.accelerator` and pinning behave as without a GPU."""
+    """Honest: not the machine's accelerator, so that pinning and device queries behave as without one."""
 
     def is_available(self) -> bool:
         return False
@@ -27,48 +27,53 @@ class Hooks(torch._C._acc.PrivateUse1Hooks):
         return True
 
 
-class Module(backend_registration._DummyBackendModule):
-    """What `torch.simgpu` and `torch.get_device_module("simgpu")` give."""
-
-    def is_available(self) -> bool:
-        return False
-
-    def device_count(self) -> int:
-        return 0
-
-    def get_amp_supported_dtype(self) -> list[torch.dtype]:
-        return [torch.float16, torch.bfloat16]
-
-    def get_rng_state(self, device: Any = None) -> torch.Tensor:
-        return torch.get_rng_state()
-
-    def set_rng_state(self, state: torch.Tensor, device: Any = None) -> None:
-        torch.set_rng_state(state)
-
-    def synchronize(self, device: Any = None) -> None:
-        synchronized()
-
-    def memory_allocated(self, device: Any = None) -> int:
-        return COUNTS.allocated_bytes
-
-
 def is_registered() -> bool:
     """Say whether this process knows the device."""
     return bool(LIBRARIES)
 
 
 def register() -> torch.device:
-    """Make the device known to this process and return it; a second call only returns it."""
+    """Make the device known to this process and return it; a second call only returns it.
+
+    Call it before the process runs its first backward, and do not fork after a backward that ran with the device
+    known: autograd's threads survive neither. Raises `RuntimeError` in a process that already uses CUDA, and where
+    another backend has taken the place (PyTorch has one).
+    """
     if not is_registered():
-        if torch.cuda.is_initialized():
-            raise RuntimeError(f"{NAME} cannot be registered: this process already uses CUDA")
-        backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=Module(), hook=Hooks())
-        torch.__future__.set_swap_module_params_on_conversion(True)
-        library, fallback = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
-        LIBRARIES.extend((library, fallback))
-        factories.install(library)
-        autocast.install(library, fallback)
-    return torch.device(NAME, 0)
+        _refuse_where_it_may_not()
+        accelerator.stay_hidden()
+        backend_registration._setup_privateuseone_for_python_backend(
+            NAME, backend_module=DeviceModule(), hook=Hooks()
+        )
+        _install()
+    return device()
 
 
-assert dispatch  # importing it gives the tensor its operators
+def _refuse_where_it_may_not() -> None:
+    if torch.cuda.is_initialized():
+        raise RuntimeError(f"{NAME} cannot be registered: this process already uses CUDA. Register it in a new process")
+    taken = torch._C._get_privateuse1_backend_name()
+    if taken != "privateuseone":
+        raise RuntimeError(f"{NAME} cannot be registered: the backend '{taken}' has taken the place in this process")
+
+
+def _install() -> None:
+    library, fallback = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
+    LIBRARIES.extend((library, fallback))
+    factories.install(library)
+    autocast.install(library, fallback)
+    dispatch.install()
+    storage.install()
+    conversion.install()
+    _take_foreach()
+
+
+def _take_foreach() -> None:
+    """Let optimizers default to their foreach form, as on CUDA: they ask for exact tensor types."""
+    from torch.optim import optimizer
+    from torch.utils import _foreach_utils
+
+    for module in (optimizer, _foreach_utils):
+        kinds = getattr(module, "_foreach_supported_types", None)
+        if isinstance(kinds, list):
+            kinds.append(Simulated)

@@ -1,56 +1,131 @@
-"""The tensor that claims another device and holds its values on the CPU."""
+"""The tensor that claims the simulated device and holds its values on the CPU."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
+from torchcourse.simulated import copying, printing
 from torchcourse.simulated.counting import Block
+from torchcourse.simulated.device import NAME, device
+from torchcourse.simulated.storage import SimulatedStorage
 
-NAME = "simgpu"
-CPU = torch.device("cpu")
+if TYPE_CHECKING:
+    import numpy
+
+MAKE = torch.Tensor._make_wrapper_subclass
+ROOM = 1 << 60  # bytes that the wrapper's empty storage claims, so that a held tensor of any size can be put in
 
 
 class Simulated(torch.Tensor):
-    """A tensor of the simulated device. `held` are its values on the CPU, `block` the memory it counts for."""
+    """A tensor of the simulated device.
+
+    `held` are its values on the CPU, never requiring grad; `block` is the memory it counts for. What PyTorch
+    computes in C++ reaches the values through `dispatch`; what it would read from memory itself is answered here.
+    """
 
     held: torch.Tensor
     block: Block
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __deepcopy__ = copying.deepcopied  # type: ignore[assignment]
+    __reduce_ex__ = copying.reduced
+    __repr__ = printing.shown  # type: ignore[assignment]
+    __format__ = printing.formatted
 
     def data_ptr(self) -> int:
-        """Return the address of the first held value, so that views compare as they do elsewhere."""
         return self.held.data_ptr()
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        return SimulatedStorage.over(self.held.untyped_storage())
+
+    def set_(self, *args: Any, **kwargs: Any) -> torch.Tensor:  # type: ignore[override]
+        storages = [x for x in args if isinstance(x, SimulatedStorage)]
+        if not storages:
+            return super().set_(*args, **kwargs)
+        self.held.set_(*(x.held if isinstance(x, SimulatedStorage) else x for x in args), **kwargs)
+        self.block = Block(storages[0].nbytes())
+        return follow(self)
+
+    @property
+    def data(self) -> torch.Tensor:  # type: ignore[override]
+        return torch.Tensor.data.__get__(self)  # type: ignore[attr-defined, no-any-return]
+
+    @data.setter
+    def data(self, value: torch.Tensor) -> None:
+        torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
+        if isinstance(value, Simulated):
+            self.held, self.block = value.held, value.block
+
+    def tolist(self) -> Any:
+        if has_torch_function_unary(self):
+            return handle_torch_function(Simulated.tolist, (self,), self)
+        return self.detach().cpu().tolist()
+
+    def numpy(self, *, force: bool = False) -> numpy.ndarray[Any, Any]:
+        """Raise as CUDA does, unless forced: then return a copy on the host."""
+        if has_torch_function_unary(self):
+            return handle_torch_function(  # type: ignore[no-any-return]
+                Simulated.numpy, (self,), self, force=force
+            )
+        if not force:
+            raise TypeError(
+                f"can't convert {device()} device type tensor to numpy. "
+                "Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        return self.detach().cpu().resolve_conj().resolve_neg().numpy()
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
+        raise BufferError(f"{NAME} memory cannot be shared with other libraries. Use Tensor.cpu() first.")
+
+    def share_memory_(self) -> Simulated:
+        return self
+
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().backward(*args, **kwargs)
+        except RuntimeError as error:
+            if "device_ready_queues_" not in str(error):
+                raise
+            raise RuntimeError(
+                f"{NAME} was registered after this process had run its first backward, and autograd has no thread "
+                "for it. Call torchcourse.simulated.register() earlier."
+            ) from error
 
 
 def wrap(held: torch.Tensor, block: Block | None = None) -> Simulated:
-    """Put CPU values on the device without a copy; a new block is counted unless one is given."""
-    wrapper: Simulated = torch.Tensor._make_wrapper_subclass(
+    """Put CPU values on the device without a copy. A new block is counted unless one is given."""
+    wrapper: Simulated = MAKE(
         Simulated,
         held.shape,
         strides=held.stride(),
         storage_offset=held.storage_offset(),
         dtype=held.dtype,
-        device=torch.device(NAME, 0),
+        device=device(),
+        storage_size=ROOM,
     )
     wrapper.held = held
     wrapper.block = Block(held.nbytes) if block is None else block
     return wrapper
 
 
+def follow(wrapper: Simulated) -> Simulated:
+    """Give a wrapper the shape, strides and offset that its held values have by now."""
+    held = wrapper.held
+    with torch._C._DisableTorchDispatch():
+        torch.ops.aten.as_strided_.default(wrapper, held.shape, held.stride(), held.storage_offset())
+    return wrapper
+
+
 def values(t: torch.Tensor) -> torch.Tensor:
-    """Return the CPU values that `t` holds, sharing memory; a tensor of another device is returned as it is."""
+    """Return the CPU values that `t` holds, sharing memory; any other tensor is returned as it is."""
     return t.held if isinstance(t, Simulated) else t
 
 
 def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Say whether two tensors, simulated or not, lie in the same storage."""
-    first, second = values(a), values(b)
-    return first.device == second.device and first.untyped_storage()._cdata == second.untyped_storage()._cdata
-
-
-def unwrap(x: Any) -> Any:
-    """Return the values of a simulated tensor and anything else unchanged."""
-    return x.held if isinstance(x, Simulated) else x
+    """Say whether two tensors, simulated or not, lie in one storage. Their elements need not overlap."""
+    if isinstance(a, Simulated) != isinstance(b, Simulated):
+        return False
+    return values(a).untyped_storage()._cdata == values(b).untyped_storage()._cdata

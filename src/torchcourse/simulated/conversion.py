@@ -1,0 +1,70 @@
+"""`nn.Module.to` across the border, keeping every parameter object.
+
+CUDA moves a parameter by replacing its data in place, so ties, an optimizer made before, and any other reference go on
+working. PyTorch cannot do that for a device of this kind; its own switch for it,
+`torch.__future__.set_swap_module_params_on_conversion`, is global: with it on, plain CPU modules would refuse `.half()`
+or `load_state_dict` while a view of or a weak reference to a parameter is alive. So only parameters that cross the border
+are exchanged, here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from torchcourse.simulated.copying import extras
+from torchcourse.simulated.tensor import Simulated
+
+Convert = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _poisoned(gradients: Any) -> None:
+    raise RuntimeError(
+        "the parameter was moved to another device between forward and backward; move the model before the forward pass"
+    )
+
+
+def exchange(parameter: torch.Tensor, moved: torch.Tensor) -> None:
+    """Let the object `parameter` hold what `moved` holds, on its device, with the hooks and attributes it had."""
+    if parameter.requires_grad and parameter._use_count() > 1:
+        torch.autograd.graph.get_gradient_edge(parameter).node.register_prehook(_poisoned)
+    fresh = nn.Parameter(moved, requires_grad=parameter.requires_grad)
+    hooks = parameter._backward_hooks, parameter._post_accumulate_grad_hooks  # type: ignore[attr-defined]
+    kept = extras(parameter) if isinstance(parameter, Simulated) else vars(parameter)
+    kept = {**kept, **vars(fresh)}
+    parameter.__class__, fresh.__class__ = fresh.__class__, parameter.__class__
+    torch._C._swap_tensor_impl(parameter, fresh)
+    parameter.__dict__ = kept
+    for name, value in zip(("_backward_hooks", "_post_accumulate_grad_hooks"), hooks, strict=True):
+        if value:
+            setattr(parameter, name, value)
+
+
+def carrying(convert: Convert) -> Convert:
+    """Wrap a conversion so that a parameter that crosses the border stays the object it is."""
+
+    def carry(t: torch.Tensor) -> torch.Tensor:
+        moved = convert(t)
+        if isinstance(t, nn.Parameter) and isinstance(t, Simulated) != isinstance(moved, Simulated):
+            gradient, t.grad = t.grad, None
+            exchange(t, moved)
+            if gradient is not None:
+                t.grad = convert(gradient)
+            return t
+        return moved
+
+    carry.carries = True  # type: ignore[attr-defined]
+    return carry
+
+
+def install() -> None:
+    """Let `nn.Module._apply`, on which `.to`, `.cpu` and the like rest, carry parameters across."""
+    original = nn.Module._apply
+
+    def _apply(self: nn.Module, fn: Convert, recurse: bool = True) -> nn.Module:
+        return original(self, fn if getattr(fn, "carries", False) else carrying(fn), recurse)
+
+    nn.Module._apply = _apply  # type: ignore[method-assign]

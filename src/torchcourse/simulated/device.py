@@ -1,0 +1,28 @@
+"""The device's name, and where a requested device leads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+NAME = "simgpu"
+CPU = torch.device("cpu")
+
+
+def device() -> torch.device:
+    """Return the one device there is. Its name means nothing to PyTorch before `register`."""
+    return torch.device(NAME, 0)
+
+
+def is_ours(wanted: Any) -> bool:
+    """Say whether `wanted` (a device, a name or None for "where the inputs are") is the simulated device.
+
+    Raises `RuntimeError` for an index other than 0, as CUDA does for a device that is not there.
+    """
+    if wanted is None:
+        return True
+    wanted = torch.device(wanted)
+    if wanted.type == NAME and wanted.index not in (None, 0):
+        raise RuntimeError(f"{NAME} error: invalid device ordinal {wanted.index}: there is one device, {NAME}:0")
+    return bool(wanted.type == NAME)

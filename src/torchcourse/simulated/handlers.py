@@ -1,0 +1,129 @@
+"""The operators that need a way of their own: copies, reading values, indexing, memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchcourse.simulated.counting import RECORDERS, copied, record, synchronized
+from torchcourse.simulated.device import CPU, NAME, is_ours
+from torchcourse.simulated.dispatch import caught_up, ordinary
+from torchcourse.simulated.errors import refuse_index
+from torchcourse.simulated.plans import PLANS, special
+from torchcourse.simulated.tensor import Simulated, follow, values, wrap
+
+MASKS = (torch.bool, torch.uint8)
+
+
+@special("_to_copy")
+def to_copy(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    """Copy with another dtype, device or layout."""
+    options = {name: x for name, x in kwargs.items() if name not in ("non_blocking", "pin_memory")}
+    stays = is_ours(kwargs.get("device"))
+    if stays:
+        options.pop("device", None)
+        if RECORDERS:
+            record("kernel:_to_copy")
+        return wrap(func(args[0].held, **options))
+    result: torch.Tensor = func(args[0].held, **options)
+    if result.device.type == "cpu":
+        copied(to_device=False, non_blocking=bool(kwargs.get("non_blocking")))
+    return result
+
+
+@special("copy_")
+def copy_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    """Copy into an existing tensor, on the device or across the border."""
+    target, source = args[:2]
+    func(values(target), values(source))
+    if isinstance(target, Simulated) != isinstance(source, Simulated):
+        waits_not = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
+        copied(to_device=isinstance(target, Simulated), non_blocking=bool(waits_not))
+    elif RECORDERS:
+        record("kernel:copy_")
+    return target  # type: ignore[no-any-return]
+
+
+@special("_foreach_copy_")
+def foreach_copy_(func: Any, args: Any, kwargs: Any) -> None:
+    """Copy list into list, one by one."""
+    for target, source in zip(args[0], args[1], strict=True):
+        copy_(torch.ops.aten.copy_.default, (target, source, *args[2:]), kwargs)
+
+
+@special("_local_scalar_dense")
+def item(func: Any, args: Any, kwargs: Any) -> Any:
+    """Read one value: a copy to the host that waits."""
+    copied(to_device=False)
+    return func(args[0].held)
+
+
+@special("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
+def index(func: Any, args: Any, kwargs: Any) -> Any:
+    """Index by tensors, which may be on the CPU. A mask makes CUDA count its elements, and wait for that."""
+    refuse_index(args[0])
+    masked = any(x is not None and x.dtype in MASKS for x in args[1])
+    filled = len(args) > 2 and args[2].numel() == 1  # CUDA turns `x[mask] = number` into masked_fill
+    if masked and not filled:
+        synchronized()
+    elsewhere = len(args) > 2 and not isinstance(args[2], Simulated) and args[2].dim() > 0
+    return ordinary(PLANS[func], func, args, kwargs, host=not elsewhere)
+
+
+@special("repeat_interleave")
+def repeat_interleave(func: Any, args: Any, kwargs: Any) -> Any:
+    """Repeat; without a given size of the output CUDA has to sum the repeats and wait."""
+    if kwargs.get("output_size") is None:
+        synchronized()
+    return ordinary(PLANS[func], func, args, kwargs)
+
+
+@special("_pack_padded_sequence")
+def pack_padded_sequence(func: Any, args: Any, kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pack; lengths and batch sizes live on the CPU, as with CUDA."""
+    sequence, lengths, *rest = args
+    if isinstance(lengths, Simulated):
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got 1D {lengths.device} Long tensor"
+        )
+    packed, batch_sizes = func(sequence.held, lengths, *rest)
+    return wrap(packed), batch_sizes
+
+
+@special("set_", "set")
+def set_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    """Let a tensor lie in another one's memory."""
+    target, *rest = args
+    func(target.held, *(x.held if isinstance(x, Simulated) else x for x in rest))
+    if rest and isinstance(rest[0], Simulated):
+        target.block = rest[0].block
+    return follow(target)
+
+
+@special("resize_", "resize_as_")
+def resize_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    """Change shape and, where needed, memory."""
+    func(*(x.held if isinstance(x, Simulated) else x for x in args), **kwargs)
+    caught_up(args[0])
+    return args[0]  # type: ignore[no-any-return]
+
+
+@special("_pin_memory")
+def pin_memory(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    """Refuse: only memory of the host can be pinned."""
+    raise RuntimeError(f"cannot pin 'torch.{NAME}.{args[0].dtype}' only dense CPU tensors can be pinned")
+
+
+@special("is_pinned")
+def is_pinned(func: Any, args: Any, kwargs: Any) -> bool:
+    """Say no."""
+    return False
+
+
+@special("record_stream")
+def record_stream(func: Any, args: Any, kwargs: Any) -> None:
+    """Do nothing: every operator is finished when it returns."""
+
+
+assert CPU

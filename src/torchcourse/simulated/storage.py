@@ -1,0 +1,89 @@
+"""The storage of a simulated tensor: the held CPU storage under the other device's name.
+
+It lets `untyped_storage()` answer honestly and checkpoints carry the device, so that `torch.load` and its
+`map_location` behave as they do with CUDA.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchcourse.simulated.counting import copied
+from torchcourse.simulated.device import NAME, device, is_ours
+
+
+class SimulatedStorage(torch.UntypedStorage):
+    """Stands for the CPU storage `held`; its own memory is empty."""
+
+    held: torch.UntypedStorage
+
+    @classmethod
+    def over(cls, held: torch.UntypedStorage) -> SimulatedStorage:
+        """Return a storage of the device over CPU memory, without a copy."""
+        storage = cls(0)
+        storage.held = held
+        return storage
+
+    @property
+    def device(self) -> torch.device:
+        return device()
+
+    @property
+    def _cdata(self) -> int:
+        return self.held._cdata
+
+    def data_ptr(self) -> int:
+        return self.held.data_ptr()
+
+    def nbytes(self) -> int:
+        return self.held.nbytes()
+
+    def size(self) -> int:
+        return self.held.nbytes()
+
+    def __len__(self) -> int:
+        return self.held.nbytes()
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.held[index]
+
+    def cpu(self) -> torch.UntypedStorage:
+        copied(to_device=False)
+        return self.held.clone()
+
+    def clone(self) -> SimulatedStorage:
+        return self.over(self.held.clone())
+
+    def tolist(self) -> list[Any]:
+        return self.cpu().tolist()
+
+    def resize_(self, size: int) -> SimulatedStorage:
+        self.held.resize_(size)
+        return self
+
+    def is_shared(self) -> bool:
+        return True
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SimulatedStorage:
+        return self.over(self.held.__deepcopy__(memo))
+
+    def _write_file(self, *args: Any) -> None:
+        self.held._write_file(*args)
+
+
+def _tag(storage: torch.UntypedStorage) -> str | None:
+    return str(device()) if isinstance(storage, SimulatedStorage) else None
+
+
+def _restore(storage: torch.UntypedStorage, location: str) -> torch.UntypedStorage | None:
+    if location.partition(":")[0] != NAME or not is_ours(location):
+        return None
+    copied(to_device=True)
+    return SimulatedStorage.over(storage)
+
+
+def install() -> None:
+    """Teach `torch.save` and `torch.load` where such storages are; asked before PyTorch's own entries (10 and up)."""
+    torch.serialization.register_package(5, _tag, _restore)

@@ -95,7 +95,8 @@ slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().
 #
 # ```
 # describe(torch.zeros(2, 3))
-# {'shape': (2, 3), 'dtype': torch.float32, 'device': 'cpu', 'ndim': 2, 'numel': 6, 'contiguous': True, 'nbytes': 24}
+# {'shape': (2, 3), 'dtype': torch.float32, 'device': 'cpu',
+#  'ndim': 2, 'numel': 6, 'contiguous': True, 'nbytes': 24}
 # ```
 
 # %% exercise="describe" points=1
@@ -276,21 +277,25 @@ strides.explore()
 # Here are some ways to get one tensor from another. For each: does the result still look into the old storage?
 
 # %%
-def shares(a, b):
-    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
-
-results = {
-    "grid.view(4, 3)": grid.view(4, 3), "grid.reshape(2, 6)": grid.reshape(2, 6), "grid[1]": grid[1],
-    "grid.permute(1, 0)": grid.permute(1, 0), "grid.to(torch.int64)": grid.to(torch.int64),
-    "grid.t().reshape(12)": grid.t().reshape(12), "grid.t().contiguous()": grid.t().contiguous(),
-    "grid[[0, 2]]": grid[[0, 2]], "grid.to(torch.float32)": grid.to(torch.float32), "grid.clone()": grid.clone(),
+turns = {
+    "view(4, 3)": grid.view(4, 3),
+    "permute(1, 0)": grid.permute(1, 0),
+    "reshape(2, 6)": grid.reshape(2, 6),
+    "t().reshape(12)": grid.t().reshape(12),
+    "t().contiguous()": grid.t().contiguous(),
+    "to(torch.int64)": grid.to(torch.int64),
+    "to(torch.float32)": grid.to(torch.float32),
+    "clone()": grid.clone(),
 }
-for name, result in results.items():
-    print(f"{name:24} {'view of grid' if shares(result, grid) else 'copy'}")
+
+# %%
+place = grid.untyped_storage().data_ptr()
+for name, result in turns.items():
+    print(f"grid.{name:20}", "same memory" if result.untyped_storage().data_ptr() == place else "copy")
 
 # %% [markdown]
-# Two of these are worth a second look. `.to` copies only if there is something to convert. And `reshape` is a view
-# in one line and a copy in another: it returns a view where the strides allow one, and copies where they do not.
+# Two of these deserve a second look. `.to` copies only if there is something to convert. And `reshape` is a view
+# in one line and a copy in the next: it returns a view where the strides allow one, and copies where they do not.
 # `view` never copies; where it would have to, it raises.
 
 # %%
@@ -380,7 +385,8 @@ strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
 # ```
 # sliding_windows(torch.arange(5), 3)            # [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
 # sliding_windows(torch.arange(5), 2, step=3)    # [[0, 1], [3, 4]]
-# sliding_windows(torch.arange(5), 6)            # ValueError: size is 6, but must be from 1 to len(x), which is 5
+# sliding_windows(torch.arange(5), 6)
+# ValueError: size is 6, but must be from 1 to len(x), which is 5
 # ```
 
 # %% exercise="sliding_windows" points=3
@@ -443,7 +449,8 @@ print(stack.movedim(0, -1).shape, stack.movedim(-2, 0).shape)
 # tensor `(C, H, W)` or `(N, C, H, W)` with values from 0 to 1.
 #
 # ```
-# image_to_chw(torch.full((2, 4, 3), 255, dtype=torch.uint8))    # shape (3, 2, 4), float32, all ones
+# white = torch.full((2, 4, 3), 255, dtype=torch.uint8)
+# image_to_chw(white)    # shape (3, 2, 4), float32, all ones
 # ```
 
 # %% exercise="image_to_chw" points=2
@@ -535,8 +542,8 @@ print(difference.shape, (difference**2).mean(), ((predictions.squeeze(1) - targe
 # the one a new axis in the second place, the other a new axis in the first, and let them stretch.
 
 # %%
-words, names = torch.tensor([4, 7]), torch.tensor([5, 7, 1])
-words[:, None] == names[None, :]
+mine, yours = torch.tensor([4, 7]), torch.tensor([5, 7, 1])
+mine[:, None] == yours[None, :]
 
 # %% [markdown]
 # One warning for the exercise. You may know that the squared distance is `|a|² + |b|² - 2 a·b`, which needs only a matrix
@@ -558,7 +565,8 @@ print((here @ here + there @ there - 2 * here @ there).sqrt(), (here - there).sq
 # and never NaN. Rule: no `cdist`, and no Python loop: the number of torch calls must not grow with `n` or `m`.
 #
 # ```
-# pairwise_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0]]))    # [[5., 0.]]
+# a, b = torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0]])
+# pairwise_distances(a, b)    # [[5., 0.]]
 # ```
 
 # %% exercise="pairwise_distances" points=3
@@ -726,7 +734,7 @@ torch.zeros(4, 3).scatter(1, index, 9.0)
 # ### Exercise: select_scores
 #
 # Write `select_scores(scores, labels)`: from `scores`, shape `(n, c)`, the entry of each row at that row's label. `labels`
-# is `int64` of shape `(n,)`, and so is the shape of the result. Gradients must flow back into `scores`. Rule: no Python
+# is `int64`, shape `(n,)`; the result has shape `(n,)` too. Gradients must flow back into `scores`. Rule: no Python
 # loop: the number of torch calls must not grow with `n`.
 #
 # ```
@@ -753,7 +761,8 @@ check("select_scores")
 #
 # ```
 # one_hot(torch.tensor([2, 0]), 3)    # [[0., 0., 1.], [1., 0., 0.]]
-# one_hot(torch.tensor([3]), 3)       # ValueError: labels contains 3, but must be at least 0 and below num_classes, 3
+# one_hot(torch.tensor([3]), 3)
+# ValueError: labels holds 3, but must satisfy 0 <= label < num_classes = 3
 # ```
 
 # %% exercise="one_hot" points=2
@@ -763,8 +772,8 @@ def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32
     labels = labels.to(torch.int64)
     outside = labels[(labels < 0) | (labels >= num_classes)]
     if outside.numel() > 0:
-        got = outside[0].item()
-        raise ValueError(f"labels contains {got}, but must be at least 0 and below num_classes, {num_classes}")
+        got, wanted = outside[0].item(), f"0 <= label < num_classes = {num_classes}"
+        raise ValueError(f"labels holds {got}, but must satisfy {wanted}")
     zeros = torch.zeros(*labels.shape, num_classes, dtype=dtype, device=labels.device)
     return zeros.scatter(-1, labels.unsqueeze(-1), 1)
     ### END SOLUTION
@@ -777,8 +786,8 @@ check("one_hot")
 #
 # Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps are
 # real. In this lesson and in lesson 4, **True means real**. Other places say the opposite: in `nn.MultiheadAttention`,
-# True means *ignore this one*; in `F.scaled_dot_product_attention`, True means *may be attended to*. Whenever you meet
-# a mask, find out which it is.
+# True means *ignore this one*; in `F.scaled_dot_product_attention`, True means *may be attended to*;
+# the causal mask of lesson 6 marks what is forbidden. Whenever you meet a mask, find out which kind it is.
 #
 # A mean over the real steps must not divide by the padded length, and must not let the padding in. The tempting way is
 # to multiply by the mask. It works until the padding holds a NaN or an inf, for zero times NaN is NaN:
@@ -809,7 +818,8 @@ torch.tensor([6.0, 0.0, 5.0]) / counts, torch.tensor([6.0, 0.0, 5.0]) / counts.c
 # the result nor the gradient.
 #
 # ```
-# masked_mean(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))    # [[2.]]
+# x, mask = torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]])
+# masked_mean(x, mask)    # [[2.]]
 # ```
 
 # %% exercise="masked_mean" points=3
@@ -928,8 +938,8 @@ for tensor in (torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.bflo
 # wherever that is possible.
 #
 # ```
-# to_numpy(torch.ones(2, requires_grad=True))        # array([1., 1.], dtype=float32), the same memory
-# to_numpy(torch.ones(2, dtype=torch.bfloat16))      # array([1., 1.], dtype=float32), a copy
+# to_numpy(torch.ones(2, requires_grad=True))      # array([1., 1.], dtype=float32)
+# to_numpy(torch.ones(2, dtype=torch.bfloat16))    # array([1., 1.], dtype=float32)
 # ```
 
 # %% exercise="to_numpy" points=2

@@ -1,0 +1,142 @@
+"""From solved scripts to nbgrader's source and, through nbgrader's own generate_assignment, to the learner's notebooks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.apps import NbGraderAPI
+from nbgrader.preprocessors import ClearSolutions
+from traitlets.config import Config
+
+from autograde import course, storing
+from autograde.script import Cell, read_script
+from torchcourse.exercise import LESSONS
+
+__all__ = ["NameTheTask", "build", "generate", "source_notebook"]
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
+}
+SETTLED = "setup", "demo"  # the tags that mean something to the grader
+
+
+class NameTheTask(ClearSolutions):  # type: ignore[misc]
+    """Clears solutions as nbgrader does, and leaves a stub that names its exercise."""
+
+    def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        self.code_stub = {"python": f'raise Unattempted("{name}")  # write {name} here, in place of this line'}
+        cleared: tuple[Any, Any] = super().preprocess_cell(cell, resources, cell_index)
+        return cleared
+
+
+def source_notebook(lesson: str) -> Any:
+    """nbgrader's source notebook of a lesson: the solved script with nbgrader's metadata spelled out.
+
+    Raises:
+        MalformedScriptError: as `read_script` does.
+    """
+    cells = [_notebook_cell(cell, place) for place, cell in enumerate(read_script(course.SOLUTIONS / f"{lesson}.py"))]
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={**METADATA, "torchcourse": {"lesson": lesson}})
+    nbformat.validate(notebook)
+    return notebook
+
+
+def _notebook_cell(cell: Cell, place: int) -> Any:
+    if cell.exercise:
+        return _graded(cell, f"exercise-{cell.exercise}", cell.exercise, solution=True)
+    if cell.check:
+        return _graded(cell, f"check-{cell.check}", f"check_{cell.check}", solution=False)
+    make = nbformat.v4.new_markdown_cell if cell.kind == "markdown" else nbformat.v4.new_code_cell
+    made = make(cell.source, id=f"cell-{place:03}")
+    if cell.tags:
+        made.metadata["tags"] = list(cell.tags)
+    return made
+
+
+def _graded(cell: Cell, cell_id: str, grade_id: str, *, solution: bool) -> Any:
+    nbgrader: dict[str, Any] = {
+        "grade": not solution, "grade_id": grade_id, "locked": not solution, "schema_version": 3, "solution": solution,
+        "task": False,
+    }  # fmt: skip
+    if not solution:
+        nbgrader["points"] = cell.points
+    return nbformat.v4.new_code_cell(cell.source, id=cell_id, metadata={"nbgrader": nbgrader})
+
+
+def _with_points(notebook: Any, cells: list[Cell]) -> Any:
+    points = {cell.exercise: cell.points for cell in cells if cell.exercise}
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        if grade_id.startswith("check_"):
+            cell.metadata["nbgrader"]["points"] = points[grade_id.removeprefix("check_")]
+    return notebook
+
+
+def write_source(lesson: str, folder: Path) -> Path:
+    """Write a lesson's source notebook where nbgrader looks for it below `folder`; its path."""
+    cells = read_script(course.SOLUTIONS / f"{lesson}.py")
+    path = folder / lesson / f"{lesson}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(_with_points(source_notebook(lesson), cells), path)
+    return path
+
+
+def generate(lessons: list[str], root: Path, db_url: str) -> Path:
+    """Source and release notebooks of `lessons` below `root`, and the assignments in the gradebook at `db_url`.
+
+    Returns:
+        The folder that holds the releases.
+
+    Raises:
+        RuntimeError: when nbgrader's generate_assignment fails, with the end of its log.
+    """
+    api = NbGraderAPI(config=_config(root, db_url))
+    for lesson in lessons:
+        write_source(lesson, root / "source")
+        outcome = api.generate_assignment(lesson, force=True, create=True)
+        if not outcome["success"]:
+            raise RuntimeError(f"nbgrader could not generate {lesson}:\n{outcome.get('log', '')[-2000:]}")
+    return root / "release"
+
+
+def _config(root: Path, db_url: str) -> Config:
+    from nbgrader.converters import GenerateAssignment
+
+    config = Config()
+    config.CourseDirectory.root = str(root)
+    config.CourseDirectory.db_url = db_url
+    steps = GenerateAssignment.preprocessors.default()
+    config.GenerateAssignment.preprocessors = [NameTheTask if step is ClearSolutions else step for step in steps]
+    return config
+
+
+def build(lessons: list[str] | None = None) -> list[Path]:
+    """Build notebooks and stored observations of `lessons` (all of them by default); the files that changed.
+
+    Raises:
+        MalformedScriptError: when a script cannot be built.
+    """
+    lessons = list(LESSONS) if lessons is None else lessons
+    changed = [course.STORED / f"{lesson}.bin" for lesson in lessons if storing.write(lesson)]
+    course.BUILD.mkdir(exist_ok=True)
+    release = generate(lessons, course.BUILD, f"sqlite:///{course.BUILD / 'gradebook.db'}")
+    course.NOTEBOOKS.mkdir(exist_ok=True)
+    for lesson in lessons:
+        made, target = release / lesson / f"{lesson}.ipynb", course.NOTEBOOKS / f"{lesson}.ipynb"
+        if not target.exists() or target.read_bytes() != made.read_bytes():
+            shutil.copyfile(made, target)
+            changed.append(target)
+    return changed
+
+
+def headings(lesson: str) -> list[str]:
+    """The headings of a lesson, which explanations point to."""
+    cells = read_script(course.SOLUTIONS / f"{lesson}.py")
+    text = "\n".join(cell.source for cell in cells if cell.kind == "markdown")
+    return [match.strip() for match in re.findall(r"^#{1,4} (.+)$", text, re.MULTILINE)]

@@ -581,9 +581,9 @@ def pairwise_distances(a: Tensor, b: Tensor) -> Tensor:
 check("pairwise_distances")
 
 # %% [markdown]
-# ## Reductions: the axis you name disappears
+# ## Reductions
 #
-# `sum`, `mean`, `var`, `amax` and their like take the axis along which they work, and that axis is gone afterwards. You
+# The axis you name disappears. `sum`, `mean`, `var`, `amax` and their like work along one axis, and it is gone afterwards. You
 # may name several. With `keepdim=True` the axis stays, with size one.
 
 # %%
@@ -670,7 +670,7 @@ def row_softmax(x: Tensor) -> Tensor:
 check("row_softmax")
 
 # %% [markdown]
-# ## Indexing: basic, advanced, gather and scatter
+# ## Indexing
 #
 # *Basic* indexing uses numbers, slices, `None` and `...`. It gives views. A number takes its axis away, a slice keeps it.
 
@@ -782,7 +782,7 @@ def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32
 check("one_hot")
 
 # %% [markdown]
-# ## Masks: here, True means real
+# ## Masks
 #
 # Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps are
 # real. In this lesson and in lesson 4, **True means real**. Other places say the opposite: in `nn.MultiheadAttention`,
@@ -836,7 +836,7 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
 check("masked_mean")
 
 # %% [markdown]
-# ## Matrix products and einsum
+# ## einsum
 #
 # `a @ b` multiplies matrices: the last axis of `a` meets the second last of `b`. All axes before those two are batch
 # axes and broadcast. To swap the last two, use `transpose(-2, -1)` or its short form `.mT`; the old `.T` means something
@@ -893,7 +893,7 @@ def attention_scores(q: Tensor, k: Tensor) -> Tensor:
 check("attention_scores")
 
 # %% [markdown]
-# ## NumPy: two names for one memory
+# ## NumPy
 #
 # `torch.from_numpy` and `t.numpy()` copy nothing: array and tensor are two names for the same memory. That is what you
 # want when the data is large, and it bites when you forget it. `torch.tensor(array)` copies.
@@ -958,7 +958,7 @@ check("to_numpy")
 # %% [markdown]
 # ## Errors read aloud
 #
-# An error message from PyTorch is long, and its last line is nearly always precise. Three questions answer most of them:
+# A traceback from PyTorch is long, and its last line is nearly always precise. Three questions answer most of them:
 # *what shape, what dtype, what device* does each tensor have? Print these before you change anything.
 #
 # **Shape.** The message names the two sizes that do not fit. In a matrix product the inner two must agree:

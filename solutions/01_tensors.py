@@ -57,6 +57,14 @@ table = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 table.shape, table.dtype, table.device
 
 # %% [markdown]
+# `.to(device)` gives the same tensor on another device. A GPU is called `"cuda"` or `"mps"`, depending on its maker. One
+# odd device exists on every machine, `"meta"`: it keeps the shape and the dtype and drops the numbers, which is handy
+# for trying out shapes without spending memory.
+
+# %%
+table.to("meta")
+
+# %% [markdown]
 # The length of the shape is the number of axes, `ndim`. The product of the shape is the number of entries, `numel()`.
 # Python's `len` is neither: it is the size of the first axis only.
 
@@ -1001,8 +1009,7 @@ except IndexError as error:
 # %% [markdown]
 # **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a function.
 # With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices, cuda:0 and
-# cpu!* Every machine has one more device, `meta`, whose tensors have a shape and no numbers. It is good for showing the
-# error anywhere:
+# cpu!* The `meta` device shows the same error on any machine:
 
 # %%
 try:

@@ -1,0 +1,49 @@
+"""Every limit of the grader, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LIMITS", "SEED", "Limits"]
+
+SEED = 20_261_120
+"""The seed that hidden cases are drawn from, unless `torchcourse grade --seed` says another."""
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use. Seconds are of wall time unless they say CPU; sizes are in bytes."""
+
+    cell_seconds: float = 10.0
+    """one cell; then it is interrupted, and the next one runs"""
+    exercise_seconds: float = 10.0
+    """all cases of one exercise on one lane"""
+    grace_seconds: float = 3.0
+    """how much later everything is killed where an interrupt did not help"""
+    lane_seconds: float = 120.0
+    """one submission on one lane"""
+    cpu_seconds: int = 120
+    """CPU seconds of one process"""
+    data_bytes: int = 2048 * MIB
+    """private memory of one process (RLIMIT_DATA; the address space cannot be limited, torch needs 4 GB of it)"""
+    file_bytes: int = 256 * MIB
+    """one file (DataLoader batches in shared memory are files too)"""
+    scratch_bytes: int = 512 * MIB
+    """all files of a submission together"""
+    processes: int = 64
+    """processes and threads of one worker"""
+    open_files: int = 1024
+    reply_bytes: int = 32 * MIB
+    """the observations of one case"""
+    deaths: int = 4
+    """how often a lane is started again for a submission whose process dies or hangs"""
+    notebook_bytes: int = 20 * MIB
+    start_seconds: float = 120.0
+    """until a worker is ready"""
+
+
+LIMITS = Limits()
+FIRST_UID = 64_200
+"""Workers of a grader that runs as root get this uid and the ones after it."""

@@ -76,7 +76,7 @@ def raised(plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 def each_raised(result: Any, known: dict[int, Simulated] | None = None) -> Any:
     """Wrap the tensors in a result; those that `known` holds by the id of their values are given back as they are."""
     if isinstance(result, torch.Tensor):
-        return (known or {}).get(id(result)) or wrap(result)
+        return known[id(result)] if known and id(result) in known else wrap(result)
     if isinstance(result, list | tuple):
         return type(result)(each_raised(x, known) for x in result)
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils import backend_registration
 
-from torchcourse.simulated import accelerator, autocast, conversion, dispatch, factories, handlers, recurrent, storage
+from torchcourse.simulated import accelerator, autocast, conversion, dispatch, engine, factories, handlers, recurrent, storage
 from torchcourse.simulated.device import NAME, device
 from torchcourse.simulated.module import DeviceModule
 from torchcourse.simulated.tensor import Simulated
@@ -43,7 +43,7 @@ def register() -> torch.device:
         _refuse_where_it_may_not()
         accelerator.stay_hidden()
         backend_registration._setup_privateuseone_for_python_backend(
-            NAME, backend_module=DeviceModule(), hook=Hooks()
+            NAME, backend_module=DeviceModule(), hook=Hooks(), device_guard=engine.Guard()
         )
         _install()
     return device()
@@ -65,6 +65,7 @@ def _install() -> None:
     dispatch.install()
     storage.install()
     conversion.install()
+    engine.install()
     _take_foreach()
 
 

@@ -83,17 +83,6 @@ class Simulated(torch.Tensor):
     def share_memory_(self) -> Simulated:
         return self
 
-    def backward(self, *args: Any, **kwargs: Any) -> None:
-        try:
-            super().backward(*args, **kwargs)
-        except RuntimeError as error:
-            if "device_ready_queues_" not in str(error):
-                raise
-            raise RuntimeError(
-                f"{NAME} was registered after this process had run its first backward, and autograd has no thread "
-                "for it. Call torchcourse.simulated.register() earlier."
-            ) from error
-
 
 def wrap(held: torch.Tensor, block: Block | None = None) -> Simulated:
     """Put CPU values on the device without a copy. A new block is counted unless one is given."""

@@ -1,0 +1,54 @@
+"""Autograd's engine and the device: errors that a backward pass raises.
+
+While a Python error travels through the engine, PyTorch asks the device's guard, written in Python, for its type. A
+call with an error pending fails, and a failure there ends the process. So the guard takes the pending error off, and
+`run_backward` raises it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchcourse.simulated.device import NAME
+
+KIND = torch._C._autograd.DeviceType.PrivateUse1
+PENDING: list[BaseException] = []
+
+
+class Guard(torch._C._acc.DeviceGuard):
+    """The device guard: there is one device, so nothing is ever switched."""
+
+    def type_(self) -> Any:
+        try:
+            object()  # the result of a type's call is checked for a pending error; nothing is, on the fast paths
+        except SystemError as error:
+            if error.__cause__ is not None:
+                PENDING.append(error.__cause__)
+        return KIND
+
+
+def install() -> None:
+    """Let `torch.autograd` raise what the guard took off, and say what a late registration means."""
+    original = torch.autograd.graph._engine_run_backward
+
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except SystemError:
+            if not PENDING:
+                raise
+            error = PENDING[-1]
+            PENDING.clear()
+        except RuntimeError as failure:
+            if "device_ready_queues_" not in str(failure):
+                raise
+            error = RuntimeError(
+                f"{NAME} was registered after this process had run its first backward, and autograd has no thread for "
+                "it. Call torchcourse.simulated.register() before anything else."
+            )
+        raise error from None
+
+    torch.autograd.graph._engine_run_backward = run_backward
+    torch.autograd._engine_run_backward = run_backward  # type: ignore[attr-defined]

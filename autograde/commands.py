@@ -1,0 +1,98 @@
+"""The author's and the instructor's commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from autograde.settings import SEED
+
+console = Console(highlight=False)
+
+
+def join(app: typer.Typer) -> None:
+    """Add the commands to the `torchcourse` command."""
+    for command in (build, grade, verify):
+        app.command()(command)
+
+
+def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:
+    """Build the notebooks, and what they judge by, from solutions/."""
+    from autograde.building import build as build_lessons
+    from autograde.script import MalformedScriptError
+
+    try:
+        changed = build_lessons(_lessons(lessons))
+    except MalformedScriptError as error:
+        _stop(str(error))
+    for path in changed:
+        console.print(f"written: {path}")
+    console.print("Everything is fresh." if not changed else f"{len(changed)} files written.")
+
+
+def verify(
+    lessons: Annotated[list[str] | None, typer.Argument(help="LESSON or LESSON:EXERCISE; all, if none is named")] = None,
+) -> None:
+    """Prove the course: every answer, every mistake and every message is what it should be."""
+    from autograde.verifying import verify as prove
+
+    broken = 0
+    for claim in prove(lessons):
+        broken += not claim.holds
+        console.print(f"{'ok    ' if claim.holds else 'BROKEN'} {claim.about}: {claim.says}", markup=False)
+    console.print(f"{broken} claims do not hold." if broken else "Every claim holds.")
+    raise typer.Exit(bool(broken))
+
+
+def grade(
+    lessons: Annotated[list[str], typer.Argument(help="the lessons to grade, such as 01_tensors")],
+    submitted: Annotated[Path, typer.Option(help="holds STUDENT/LESSON/LESSON.ipynb")],
+    out: Annotated[Path, typer.Option(help="gets grades.csv, gradebook.db, autograded/ and feedback/")],
+    workers: Annotated[int, typer.Option(min=1, max=64, help="submissions examined at once")] = 1,
+    seed: Annotated[int, typer.Option(help="what the hidden cases are drawn from")] = SEED,
+) -> None:
+    """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise."""
+    from autograde.grading import Graded
+    from autograde.grading import grade as grade_class
+    from autograde.grading import students
+    from autograde.sandbox import SandboxError
+
+    names = _lessons(lessons)
+    if not submitted.is_dir():
+        _stop(f"{submitted} is no folder: --submitted wants the one that holds a folder for each student.")
+    total = len(students(submitted)) * len(names)
+    bar = Progress(TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console)
+    with bar:
+        task = bar.add_task("grading", total=total)
+
+        def progress(graded: Graded) -> None:
+            bar.advance(task)
+
+        try:
+            done = grade_class(names, submitted, out, workers=workers, seed=seed, progress=progress)
+        except SandboxError as error:
+            bar.stop()
+            _stop(str(error))
+    right = sum(v.status == "passed" for g in done for v in g.verdicts)
+    count = sum(len(g.verdicts) for g in done)
+    console.print(f"{len(done)} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
+
+
+def _lessons(names: list[str] | None) -> list[str]:
+    from torchcourse.exercise import LESSONS, UnknownExerciseError, exercises
+
+    for name in names or []:
+        try:
+            exercises(name)
+        except UnknownExerciseError as error:
+            _stop(str(error.args[0]))
+    return list(names or LESSONS)
+
+
+def _stop(reason: str) -> NoReturn:
+    console.print(reason, markup=False)
+    raise typer.Exit(2)

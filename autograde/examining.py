@@ -1,0 +1,152 @@
+"""Driving one submission through the sandbox: its cells, then each exercise, case by case, on each lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from autograde.oracle import Oracle
+from autograde.sandbox import Job, LostError, Sandbox, SlowError
+from autograde.submission import Submission
+from torchcourse.observations import Observations
+
+__all__ = ["Examined", "examine_lane"]
+
+
+@dataclass
+class Examined:
+    """What is known of one exercise on one lane: raw observations by case, and how it ended early, if it did.
+
+    `incident` is "", "unattempted", "crashed", "timeout", "memory" or "error"; `reason` is a sentence for the learner.
+    """
+
+    seen: list[Observations] = field(default_factory=list)
+    incident: str = ""
+    reason: str = ""
+
+
+def examine_lane(
+    sandbox: Sandbox, submission: Submission, oracles: list[Oracle], lane: str
+) -> dict[str, Examined]:
+    """Examine the exercises of `oracles` on one lane.
+
+    A process that dies or hangs costs the exercise (or the cell) at which it did; the lane is then started again for
+    the others.
+    """
+    visit = _Visit(sandbox, submission, lane)
+    pending = list(oracles)
+    while pending and visit.deaths <= sandbox.limits.deaths:
+        job = sandbox.job(lane, visit.cells, sorted(visit.skip))
+        try:
+            visit.run_cells(job)
+            while pending:
+                visit.probe(job, pending.pop(0))
+        except (LostError, SlowError):
+            visit.deaths += 1
+        finally:
+            sandbox.stop(job)
+    for oracle in pending:
+        reason = "The process died or hung again and again, so this exercise could not be examined."
+        visit.found[oracle.exercise.name] = Examined(incident="crashed", reason=reason)
+    return visit.found
+
+
+class _Visit:
+    """The state of one submission on one lane, over restarts."""
+
+    def __init__(self, sandbox: Sandbox, submission: Submission, lane: str) -> None:
+        self.limits, self.submission, self.lane = sandbox.limits, submission, lane
+        self.cells = submission.to_run()
+        self.skip: set[int] = set()
+        self.states: dict[int, str] = {}
+        self.found: dict[str, Examined] = {}
+        self.deaths = 0
+
+    def run_cells(self, job: Job) -> None:
+        """Wait for the cells to run; one that kills or hangs the process is not run again.
+
+        Raises:
+            LostError, SlowError: when the lane has to start again.
+        """
+        for number in range(len(self.cells)):
+            try:
+                state = job.receive(self.limits.cell_seconds + self.limits.grace_seconds).get("state")
+            except (LostError, SlowError) as error:
+                self.states[number] = "timeout" if isinstance(error, SlowError) else "died"
+                self.skip.add(number)
+                raise
+            if number not in self.skip:
+                self.states[number] = str(state)[:100]
+
+    def probe(self, job: Job, oracle: Oracle) -> None:
+        """Examine one exercise.
+
+        Raises:
+            LostError, SlowError: when the lane has to start again; what happened is noted.
+        """
+        name = oracle.exercise.name
+        examined = self.found[name] = Examined()
+        try:
+            self._converse(job, oracle, examined)
+        except LostError as error:
+            examined.incident, examined.reason = "crashed", f"The process ended while `{name}` ran ({error})."
+            raise
+        except SlowError:
+            examined.incident, examined.reason = "timeout", self._too_long(name)
+            raise
+
+    def _too_long(self, name: str) -> str:
+        return f"`{name}` took longer than {self.limits.exercise_seconds:g} seconds: look for an endless loop."
+
+    def _converse(self, job: Job, oracle: Oracle, examined: Examined) -> None:
+        limits, name = self.limits, oracle.exercise.name
+        seconds = limits.exercise_seconds
+        job.send({"do": "probe", "exercise": name, "seconds": seconds, "most_bytes": limits.reply_bytes})
+        patience = seconds + limits.grace_seconds
+        answer = job.receive(patience).get("answer")
+        if answer != "callable":
+            self._no_answer(name, answer, examined)
+        else:
+            for case in oracle.cases:
+                job.send({"do": "case", "inputs": case.inputs})
+                if not self._note(name, job.receive(patience), examined):
+                    break
+        if examined.incident in ("crashed", "timeout") and self.lane == "cpu":
+            return  # the prober is gone, and said so
+        job.send({"do": "done"})
+        ended = job.receive(patience).get("ended")
+        if ended != "done":
+            examined.incident, examined.reason = "crashed", f"The process ended while `{name}` ran ({str(ended)[:40]})."
+
+    def _note(self, name: str, reply: dict[str, Any], examined: Examined) -> bool:
+        """Note a reply; whether the next case may be asked."""
+        seen = reply.get("seen")
+        if isinstance(seen, dict):
+            examined.seen.append(seen)
+            return True
+        if reply.get("unattempted") is True:
+            examined.incident, examined.reason = "unattempted", f"`{name}` is not written yet."
+        elif reply.get("ended") == "timeout":
+            examined.incident, examined.reason = "timeout", self._too_long(name)
+        else:
+            how = str(reply.get("ended"))[:40]
+            examined.incident, examined.reason = "crashed", f"The process ended while `{name}` ran ({how})."
+        return False
+
+    def _no_answer(self, name: str, answer: Any, examined: Examined) -> None:
+        place = self.submission.solution(name)
+        state = self.states.get(place, "done") if place is not None else "done"
+        if answer != "unbound":
+            examined.incident = "error"
+            examined.reason = f"`{name}` is bound to {str(answer)[:40]}: it should be a function or a class."
+        elif state == "timeout":
+            examined.incident, examined.reason = "timeout", f"The cell of `{name}` took too long and was stopped."
+        elif state == "died":
+            examined.incident, examined.reason = "crashed", f"The process ended while the cell of `{name}` ran."
+        elif state == "MemoryError":
+            examined.incident, examined.reason = "memory", f"The cell of `{name}` ran out of memory."
+        elif state in ("done", "skipped"):
+            examined.incident, examined.reason = "unattempted", f"`{name}` is not defined."
+        else:
+            examined.incident = "error"
+            examined.reason = f"The cell of `{name}` raised {state}, so `{name}` is not defined."

@@ -1,0 +1,54 @@
+"""The only writer of nbgrader's gradebook."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from nbgrader.api import Gradebook, MissingEntry
+
+from autograde.building import generate
+from autograde.verdict import Verdict
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """A gradebook that has the assignments of `lessons`, open for verdicts. Use it in one thread, as a context."""
+
+    def __init__(self, path: Path, lessons: list[str], scratch: Path) -> None:
+        self.url, self.lessons, self.scratch = f"sqlite:///{path}", lessons, scratch
+        self.book: Gradebook
+
+    def __enter__(self) -> Writer:
+        with_our_programs()
+        generate(self.lessons, self.scratch, self.url)
+        self.book = Gradebook(self.url)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.book.close()
+
+    def write(self, student: str, lesson: str, verdicts: Sequence[Verdict]) -> None:
+        """Record the verdicts on one submission; an earlier score of it is replaced, a manual one stays."""
+        book = self.book
+        try:
+            book.find_student(student)
+        except MissingEntry:
+            book.add_student(student)
+        book.update_or_create_submission(lesson, student)
+        for verdict in verdicts:
+            grade = book.find_grade(f"check_{verdict.exercise}", lesson, lesson, student)
+            grade.auto_score = verdict.score
+            grade.needs_manual_grade = grade.manual_score is not None
+        book.db.commit()
+
+
+def with_our_programs() -> None:
+    """nbgrader starts `alembic`, which lies beside our Python and need not be on the path."""
+    beside = str(Path(sys.executable).parent)
+    if beside not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = beside + os.pathsep + os.environ.get("PATH", "")

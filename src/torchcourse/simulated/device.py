@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ NAME = "simgpu"
 CPU = torch.device("cpu")
 
 
+@cache
 def device() -> torch.device:
     """Return the one device there is. Its name means nothing to PyTorch before `register`."""
     return torch.device(NAME, 0)

@@ -48,7 +48,7 @@ def ordinary(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
         lowered = kwargs
     if guests and not host:
         refuse_mixture(plan, func, args, kwargs, guests)
-    if RECORDERS:
+    if RECORDERS and plan.returns is not Returns.VIEW:  # a view launches no kernel
         record(f"kernel:{plan.name}")
     result = func(*plain, **lowered)
     if plan.synchronizes:

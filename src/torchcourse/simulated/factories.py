@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from torchcourse.simulated.accelerator import stands_in
 from torchcourse.simulated.counting import copied
 from torchcourse.simulated.device import CPU, is_ours
 from torchcourse.simulated.tensor import Simulated, values, wrap
@@ -44,8 +45,16 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
     return target
 
 
+def pinned(t: torch.Tensor, device: Any = None) -> torch.Tensor:
+    """Copy a CPU tensor as if into pinned memory while the device stands in for an accelerator; else refuse."""
+    if not stands_in():
+        raise RuntimeError("Cannot pin memory: this machine has no accelerator")
+    return t.clone()
+
+
 def install(library: torch.library.Library) -> None:
     """Register the kernels for the device."""
     for name in ("empty.memory_format", "empty_strided", "tril_indices", "triu_indices", "_efficientzerotensor"):
         library.impl(name, _factory(name), "PrivateUse1")
     library.impl("_copy_from", copy_from, "PrivateUse1")
+    library.impl("_pin_memory", pinned, "CPU")

@@ -85,7 +85,12 @@ class Simulated(torch.Tensor):
 
 
 def wrap(held: torch.Tensor, block: Block | None = None) -> Simulated:
-    """Put CPU values on the device without a copy. A new block is counted unless one is given."""
+    """Put CPU values on the device without a copy. A new block is counted unless one is given.
+
+    Raises `NotImplementedError` for a sparse layout.
+    """
+    if held.layout is not torch.strided:
+        raise NotImplementedError(f"{NAME} holds dense tensors only, and this is {held.layout}")
     wrapper: Simulated = MAKE(
         Simulated,
         held.shape,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import html
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +22,7 @@ def restored(submission: Submission) -> Any:
     released one.
     """
     known = release(submission.lesson)
-    made = nbformat.from_dict(copy.deepcopy(known.notebook))
+    made = nbformat.reads(json.dumps(known.notebook), as_version=4)
     if submission.problem:
         return made
     by_grade_id = {c.metadata.nbgrader.grade_id: c for c in made.cells if "nbgrader" in c.metadata}

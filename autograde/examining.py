@@ -8,9 +8,10 @@ from typing import Any
 from autograde.oracle import Oracle
 from autograde.sandbox import Job, LostError, Sandbox, SlowError
 from autograde.submission import Submission
+from torchcourse.lanes import CPU
 from torchcourse.observations import Observations
 
-__all__ = ["Examined", "examine_lane"]
+__all__ = ["Examined", "examine"]
 
 
 @dataclass
@@ -25,42 +26,50 @@ class Examined:
     reason: str = ""
 
 
-def examine_lane(
-    sandbox: Sandbox, submission: Submission, oracles: list[Oracle], lane: str
-) -> dict[str, Examined]:
-    """Examine the exercises of `oracles` on one lane.
+def examine(
+    sandbox: Sandbox, submission: Submission, oracles: list[Oracle], accelerator: str
+) -> dict[str, dict[str, Examined]]:
+    """Examine the exercises of `oracles` on the CPU and, those that are for any device, on the lane `accelerator`.
 
-    A process that dies or hangs costs the exercise (or the cell) at which it did; the lane is then started again for
-    the others.
+    What died or hung on the CPU is not tried again. Returns what was found by lane and exercise.
     """
-    visit = _Visit(sandbox, submission, lane)
-    pending = list(oracles)
-    while pending and visit.deaths <= sandbox.limits.deaths:
-        job = sandbox.job(lane, visit.cells, sorted(visit.skip))
-        try:
-            visit.run_cells(job)
-            while pending:
-                visit.probe(job, pending.pop(0))
-        except (LostError, SlowError):
-            visit.deaths += 1
-        finally:
-            sandbox.stop(job)
-    for oracle in pending:
-        reason = "The process died or hung again and again, so this exercise could not be examined."
-        visit.found[oracle.exercise.name] = Examined(incident="crashed", reason=reason)
-    return visit.found
+    cpu = _Visit(sandbox, submission, CPU.name)
+    cpu.examine(oracles)
+    there = _Visit(sandbox, submission, accelerator)
+    there.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died")}
+    there.states = {n: cpu.states[n] for n in there.skip}
+    there.examine([o for o in oracles if o.exercise.any_device and not cpu.found[o.exercise.name].incident])
+    return {CPU.name: cpu.found, accelerator: there.found}
 
 
 class _Visit:
     """The state of one submission on one lane, over restarts."""
 
     def __init__(self, sandbox: Sandbox, submission: Submission, lane: str) -> None:
-        self.limits, self.submission, self.lane = sandbox.limits, submission, lane
+        self.sandbox, self.limits, self.submission, self.lane = sandbox, sandbox.limits, submission, lane
         self.cells = submission.to_run()
         self.skip: set[int] = set()
         self.states: dict[int, str] = {}
         self.found: dict[str, Examined] = {}
         self.deaths = 0
+
+    def examine(self, oracles: list[Oracle]) -> None:
+        """Examine exercises. A process that dies or hangs costs the exercise (or the cell) at which it did; the lane is
+        then started again for the others."""
+        pending = list(oracles)
+        while pending and self.deaths <= self.limits.deaths:
+            job = self.sandbox.job(self.lane, self.cells, sorted(self.skip))
+            try:
+                self.run_cells(job)
+                while pending:
+                    self.probe(job, pending.pop(0))
+            except (LostError, SlowError):
+                self.deaths += 1
+            finally:
+                self.sandbox.stop(job)
+        for oracle in pending:
+            reason = "The process died or hung again and again, so this exercise could not be examined."
+            self.found[oracle.exercise.name] = Examined(incident="crashed", reason=reason)
 
     def run_cells(self, job: Job) -> None:
         """Wait for the cells to run; one that kills or hangs the process is not run again.
@@ -77,6 +86,8 @@ class _Visit:
                 raise
             if number not in self.skip:
                 self.states[number] = str(state)[:100]
+            if state == "timeout":
+                self.skip.add(number)
 
     def probe(self, job: Job, oracle: Oracle) -> None:
         """Examine one exercise.
@@ -89,7 +100,7 @@ class _Visit:
         try:
             self._converse(job, oracle, examined)
         except LostError as error:
-            examined.incident, examined.reason = "crashed", f"The process ended while `{name}` ran ({error})."
+            examined.incident, examined.reason = "crashed", self._ended(name, error)
             raise
         except SlowError:
             examined.incident, examined.reason = "timeout", self._too_long(name)
@@ -106,32 +117,36 @@ class _Visit:
         answer = job.receive(patience).get("answer")
         if answer != "callable":
             self._no_answer(name, answer, examined)
-        else:
-            for case in oracle.cases:
-                job.send({"do": "case", "inputs": case.inputs})
-                if not self._note(name, job.receive(patience), examined):
-                    break
-        if examined.incident in ("crashed", "timeout") and self.lane == "cpu":
-            return  # the prober is gone, and said so
+        elif not self._ask(job, oracle, examined, patience):
+            return
         job.send({"do": "done"})
         ended = job.receive(patience).get("ended")
         if ended != "done":
-            examined.incident, examined.reason = "crashed", f"The process ended while `{name}` ran ({str(ended)[:40]})."
+            examined.incident, examined.reason = "crashed", self._ended(name, ended)
 
-    def _note(self, name: str, reply: dict[str, Any], examined: Examined) -> bool:
-        """Note a reply; whether the next case may be asked."""
-        seen = reply.get("seen")
-        if isinstance(seen, dict):
-            examined.seen.append(seen)
-            return True
+    def _ask(self, job: Job, oracle: Oracle, examined: Examined, patience: float) -> bool:
+        """Send the cases one by one; whether the prober is still there."""
+        for case in oracle.cases:
+            job.send({"do": "case", "inputs": case.inputs})
+            reply = job.receive(patience)
+            if isinstance(reply.get("seen"), dict):
+                examined.seen.append(reply["seen"])
+                continue
+            self._note(oracle.exercise.name, reply, examined)
+            return self.lane != "cpu" or reply.get("unattempted") is True
+        return True
+
+    def _ended(self, name: str, how: object) -> str:
+        return f"The process ended while `{name}` ran ({str(how)[:40]})."
+
+    def _note(self, name: str, reply: dict[str, Any], examined: Examined) -> None:
+        """Note a reply that is no observation."""
         if reply.get("unattempted") is True:
             examined.incident, examined.reason = "unattempted", f"`{name}` is not written yet."
         elif reply.get("ended") == "timeout":
             examined.incident, examined.reason = "timeout", self._too_long(name)
         else:
-            how = str(reply.get("ended"))[:40]
-            examined.incident, examined.reason = "crashed", f"The process ended while `{name}` ran ({how})."
-        return False
+            examined.incident, examined.reason = "crashed", self._ended(name, reply.get("ended"))
 
     def _no_answer(self, name: str, answer: Any, examined: Examined) -> None:
         place = self.submission.solution(name)

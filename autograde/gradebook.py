@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 from nbgrader.api import Gradebook, MissingEntry
+from sqlalchemy.exc import SAWarning
 
 from autograde.building import generate
 from autograde.verdict import Verdict
@@ -25,12 +27,17 @@ class Writer:
 
     def __enter__(self) -> Writer:
         with_our_programs()
+        # nbgrader 0.9.6 makes submissions in a way that SQLAlchemy 2 warns of; the rows come out right
+        self._quiet = warnings.catch_warnings()
+        self._quiet.__enter__()
+        warnings.simplefilter("ignore", SAWarning)
         generate(self.lessons, self.scratch, self.url)
         self.book = Gradebook(self.url)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.book.close()
+        self._quiet.__exit__(kind, error, trace)
 
     def write(self, student: str, lesson: str, verdicts: Sequence[Verdict]) -> None:
         """Record the verdicts on one submission; an earlier score of it is replaced, a manual one stays."""

@@ -14,16 +14,16 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from autograde.autograded import autograded
-from autograde.examining import examine_lane
+from autograde.examining import examine
 from autograde.feedback import feedback
 from autograde.gradebook import Writer
-from autograde.oracle import Oracle, hidden, oracles, visible
+from autograde.oracle import hidden, oracles, visible
 from autograde.sandbox import Sandbox, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.submission import Submission, read_submission, release
 from autograde.verdict import Verdict, decide, without_examination
 from torchcourse.exercise import exercises
-from torchcourse.lanes import CPU, cuda_is_here
+from torchcourse.lanes import cuda_is_here
 
 __all__ = ["COLUMNS", "Examiner", "Graded", "grade", "students"]
 
@@ -52,7 +52,8 @@ class Examiner:
         """The verdicts on one submission."""
         early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
         pending = [self.oracles[name] for name, verdict in early.items() if verdict is None]
-        lanes = {lane: examine_lane(sandbox, submission, which, lane) for lane, which in self._lanes(pending) if which}
+        accelerator = "cuda" if cuda_is_here() else "simulated"
+        lanes = examine(sandbox, submission, pending, accelerator) if pending else {}
         with self.lock:
             decided = {
                 o.exercise.name: decide(
@@ -62,10 +63,6 @@ class Examiner:
                 for o in pending
             }  # fmt: skip
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
-
-    def _lanes(self, pending: list[Oracle]) -> Iterator[tuple[str, list[Oracle]]]:
-        yield CPU.name, pending
-        yield "cuda" if cuda_is_here() else "simulated", [o for o in pending if o.exercise.any_device]
 
 
 def students(submitted: Path) -> list[str]:

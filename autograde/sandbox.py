@@ -149,8 +149,7 @@ class Job:
         if self.sock in ready:
             return
         if ready:  # the supervisor speaks of its own accord only when the runner ended
-            self.sandbox.hear(1.0)
-            raise LostError("the runner ended")
+            raise LostError(f"the runner ended: {self.sandbox.hear(1.0).get('ended')}")
         raise SlowError
 
 

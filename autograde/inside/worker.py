@@ -167,14 +167,19 @@ def load() -> Any:
     watching.warm()
     config = Config()
     config.HistoryManager.enabled = False
-    shell = InteractiveShell.instance(config=config)
+    shell: Any = InteractiveShell.instance(config=config)
     shell.showtraceback = lambda *args, **kwargs: None  # nobody reads it here, and formatting one is slow
     with capture_output():
         shell.run_cell("import torch\ntorch.ones(2) + 1", store_history=False)
         torch.testing.assert_close(torch.ones(2), torch.ones(2))
     shell.user_ns.pop("torch", None)
-    torchcourse.check = torchcourse.hint = lambda *args, **kwargs: None
+    setattr(torchcourse, "check", _nothing)  # noqa: B010 - what a notebook shows, nobody sees here
+    setattr(torchcourse, "hint", _nothing)  # noqa: B010
     return shell
+
+
+def _nothing(*args: object, **kwargs: object) -> None:
+    """In place of `check` and `hint`."""
 
 
 def confine(limits: dict[str, int]) -> None:
@@ -226,8 +231,8 @@ def _run_cell(shell: Any, source: str, seconds: float) -> str:
         return "timeout"
     except BaseException as error:
         return type(error).__name__
-    error = result.error_in_exec or result.error_before_exec
-    return "timeout" if isinstance(error, TimeIsUpError) else type(error).__name__ if error else "done"
+    raised = result.error_in_exec or result.error_before_exec
+    return "timeout" if isinstance(raised, TimeIsUpError) else type(raised).__name__ if raised else "done"
 
 
 # --- the prober: one exercise, its cases one by one ---------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torchcourse.simulated.counting import RECORDERS, copied, record, synchronized
-from torchcourse.simulated.device import CPU, NAME, is_ours
+from torchcourse.simulated.device import NAME, is_ours
 from torchcourse.simulated.dispatch import caught_up, ordinary
 from torchcourse.simulated.errors import refuse_index
 from torchcourse.simulated.plans import PLANS, special
@@ -121,9 +121,12 @@ def is_pinned(func: Any, args: Any, kwargs: Any) -> bool:
     return False
 
 
+@special("_nested_tensor_from_mask_left_aligned")
+def left_aligned(func: Any, args: Any, kwargs: Any) -> bool:
+    """Say no, so that transformer layers do not go on to nested tensors, which the device does not have."""
+    return False
+
+
 @special("record_stream")
 def record_stream(func: Any, args: Any, kwargs: Any) -> None:
     """Do nothing: every operator is finished when it returns."""
-
-
-assert CPU

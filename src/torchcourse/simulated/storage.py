@@ -72,6 +72,9 @@ class SimulatedStorage(torch.UntypedStorage):
     def _write_file(self, *args: Any) -> None:
         self.held._write_file(*args)
 
+    def _set_from_file(self, *args: Any) -> None:
+        self.held._set_from_file(*args)
+
 
 def _tag(storage: torch.UntypedStorage) -> str | None:
     return str(device()) if isinstance(storage, SimulatedStorage) else None

@@ -1,0 +1,216 @@
+"""The gate: claims about the course, each proven by running something."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+from autograde import course, storing
+from autograde.building import generate, headings
+from autograde.gradebook import with_our_programs
+from autograde.oracle import Oracle, hidden, oracles, visible
+from autograde.script import read_script
+from autograde.submission import release
+from torchcourse.checking import examine
+from torchcourse.exercise import LESSONS, Unattempted, UnknownExerciseError, exercises
+from torchcourse.explaining import Known, Result, compare
+from torchcourse.lanes import lanes
+from torchcourse.probing import observe
+from torchcourse.reporting import Report, judge
+
+__all__ = ["Claim", "verify"]
+
+SEEDS = (11, 12)
+FEWEST_RIGHT, FEWEST_MISTAKES = 2, 3
+HINT_WORDS = range(8, 66)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that has to hold of the course, and whether it does."""
+
+    about: str
+    holds: bool
+    says: str
+
+
+def verify(which: Sequence[str] | None = None) -> Iterator[Claim]:
+    """Prove lessons, or exercises as LESSON:EXERCISE; the whole course where nothing is named.
+
+    Raises:
+        UnknownExerciseError: for a lesson or exercise that does not exist.
+    """
+    for name in which or LESSONS:
+        lesson, _, exercise = name.partition(":")
+        known = exercises(lesson)
+        if exercise and exercise not in known:
+            raise UnknownExerciseError(f"{lesson} has no exercise {exercise!r}.")
+        for oracle in oracles(lesson):
+            if exercise in ("", oracle.exercise.name):
+                yield from _exercise(lesson, oracle)
+        if not exercise:
+            yield from _notebooks(lesson)
+
+
+# --- one exercise -------------------------------------------------------------------------------------------------
+
+
+def _exercise(lesson: str, oracle: Oracle) -> Iterator[Claim]:
+    about = f"{lesson}:{oracle.exercise.name}"
+    yield Claim(about, *_stub(lesson, oracle))
+    yield Claim(about, *_accepted(lesson, oracle, "the reference", oracle.reference))
+    others = right_answers(lesson).get(oracle.exercise.name, [])
+    enough = len(others) >= FEWEST_RIGHT
+    yield Claim(about, enough, f"{len(others)} other right answers, of at least {FEWEST_RIGHT}")
+    for number, answer in enumerate(others, 1):
+        yield Claim(about, *_accepted(lesson, oracle, f"right answer {number}", answer))
+    names = dict.fromkeys(m.name for m in oracle.mistakes)
+    yield Claim(about, len(names) >= FEWEST_MISTAKES, f"{len(names)} known mistakes, of at least {FEWEST_MISTAKES}")
+    yield Claim(about, *_hints(oracle))
+    sections = headings(lesson)
+    for place, known in enumerate(oracle.known[: len(oracle.mistakes)]):
+        yield Claim(about, *_named(oracle, known, place, sections))
+        yield Claim(about, *_refused(lesson, oracle, place))
+
+
+def _stub(lesson: str, oracle: Oracle) -> tuple[bool, str]:
+    """The released cell, run as it is, is told from an attempt."""
+    name = oracle.exercise.name
+    namespace = dict(_setup(lesson))
+    exec(compile(release(lesson).cells[name].source, name, "exec"), namespace)
+    report = examine(name, namespace)
+    return report.status == "unattempted", f"the stub is {report.status}"
+
+
+@cache
+def _setup(lesson: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"Unattempted": Unattempted}
+    for cell in read_script(course.SOLUTIONS / f"{lesson}.py"):
+        if "setup" in cell.tags:
+            exec(compile(cell.source, lesson, "exec"), namespace)
+    return namespace
+
+
+@cache
+def _right_module(lesson: str) -> ModuleType | None:
+    path = course.ROOT / "tests" / "right" / f"{LESSONS[lesson]}.py"
+    spec = importlib.util.spec_from_file_location(f"right_{LESSONS[lesson]}", path)
+    if not path.exists() or spec is None or spec.loader is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def right_answers(lesson: str) -> dict[str, list[Callable[..., Any]]]:
+    """Right answers unlike the reference, by exercise."""
+    answers: dict[str, list[Callable[..., Any]]] = getattr(_right_module(lesson), "RIGHT", {})
+    return answers
+
+
+def run(oracle: Oracle, answer: Callable[..., Any]) -> list[Result]:
+    """An answer in every case of an oracle, on every lane."""
+    exercise = oracle.exercise
+    return [
+        compare(exercise, case, n, lane.name, observe(exercise, answer, case, lane), oracle.wanted(lane.name, n))
+        for lane in lanes(exercise.any_device)
+        for n, case in enumerate(oracle.cases)
+    ]
+
+
+@cache
+def _hidden_oracle(lesson: str, name: str, seed: int) -> Oracle:
+    made = oracles(lesson, lambda e: [*visible(e), *hidden(lesson, e, seed)])
+    return next(o for o in made if o.exercise.name == name)
+
+
+def _accepted(lesson: str, oracle: Oracle, who: str, answer: Callable[..., Any]) -> tuple[bool, str]:
+    """A right answer passes in visible cases and in hidden ones of several seeds."""
+    for seed in SEEDS:
+        wide = _hidden_oracle(lesson, oracle.exercise.name, seed)
+        report = judge(wide.exercise, run(wide, answer), wide.known)
+        if not report.passed:
+            return False, f"{who} does not pass (seed {seed}): {report.status} {report.misconception} {report.message}"
+    return True, f"{who} passes"
+
+
+def _hints(oracle: Oracle) -> tuple[bool, str]:
+    counts = [len(hint.split()) for hint in oracle.exercise.hints]
+    good = len(set(oracle.exercise.hints)) == 3 and all(count in HINT_WORDS for count in counts)
+    return good, f"three hints of {counts} words"
+
+
+def _named(oracle: Oracle, known: Known, place: int, sections: list[str]) -> tuple[bool, str]:
+    """A known mistake fails by its own name on the visible cases, in a sentence that quotes what was observed."""
+    report = judge(oracle.exercise, run(oracle, oracle.mistakes[place].answer()), oracle.known)
+    if report.misconception != known.name:
+        return False, f"the mistake {known.name} is taken for {report.misconception or report.status}: {report.message}"
+    fault = _fault_of(known, report, sections)
+    return not fault, f"the mistake {known.name} fails by name{fault and ', but ' + fault}"
+
+
+def _fault_of(known: Known, report: Report, sections: list[str]) -> str:
+    if known.read not in sections:
+        return f"points to {known.read!r}, which is no heading of the lesson"
+    if not re.search(r"\{[a-z_]+\}", known.sentence):
+        return "its sentence quotes nothing that was observed"
+    words = report.message.split()
+    if len(words) < 8 or report.message[0].islower() or not report.message.endswith("."):
+        return f"its message is no full sentence: {report.message}"
+    if "…" in report.message or "{" in report.message:
+        return f"a field of its message stays empty: {report.message}"
+    return ""
+
+
+def _refused(lesson: str, oracle: Oracle, place: int) -> tuple[bool, str]:
+    """A known mistake is named among visible and hidden cases together, as the grader does."""
+    wide = _hidden_oracle(lesson, oracle.exercise.name, SEEDS[0])
+    report = judge(wide.exercise, run(wide, wide.mistakes[place].answer()), wide.known)
+    name = wide.mistakes[place].name
+    return report.misconception == name, f"the mistake {name} is {report.misconception or report.status} when graded"
+
+
+# --- the notebooks ------------------------------------------------------------------------------------------------
+
+
+def _notebooks(lesson: str) -> Iterator[Claim]:
+    with_our_programs()
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        made = generate([lesson], root, f"sqlite:///{root / 'gradebook.db'}") / lesson / f"{lesson}.ipynb"
+        same = made.read_bytes() == (course.NOTEBOOKS / f"{lesson}.ipynb").read_bytes()
+        yield Claim(lesson, same, "the notebook is what the script builds")
+        yield Claim(lesson, storing.fresh(lesson, storing.make(lesson)), "what the notebook judges by is fresh")
+        yield Claim(lesson, *_runs(root / "source" / lesson / f"{lesson}.ipynb", "Right"))
+        yield Claim(lesson, *_runs(course.NOTEBOOKS / f"{lesson}.ipynb", "Not attempted"))
+
+
+def _runs(path: Path, outcome: str) -> tuple[bool, str]:
+    """A notebook runs from start to end, warns of nothing, and each check comes out as it should."""
+    notebook = nbformat.read(path, as_version=4)
+    count = sum("nbgrader" in c.metadata and c.metadata.nbgrader.grade for c in notebook.cells)
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(notebook, timeout=120, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
+    faults = [fault for cell in notebook.cells for fault in _faults(cell)]
+    shown = [o.get("data", {}).get("text/plain", "") for c in notebook.cells for o in c.get("outputs", [])]
+    outcomes = sum(bool(re.match(rf"\w+: {outcome}\.", text)) for text in shown)
+    says = f"run start to end, {outcomes} of {count} checks say {outcome!r}"
+    return not faults and outcomes == count, says + "".join(f"; {fault}" for fault in faults)
+
+
+def _faults(cell: Any) -> Iterator[str]:
+    for output in cell.get("outputs", []):
+        if output.output_type == "error":
+            yield f"{cell.id} raised {output.ename}: {output.evalue[:200]}"
+        if output.output_type == "stream" and output.name == "stderr":
+            yield f"{cell.id} wrote to stderr: {output.text[:200]}"

@@ -1,0 +1,89 @@
+"""What all tests share: no network, one thread each, and at the end a plain word about what was not tested."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from tools import machine
+
+NEEDS: dict[str, Callable[[], str]] = {"sandbox": machine.bubblewrap_fault, "browser": machine.chromium_fault}
+"""For each marker, what says why its tests cannot run here."""
+UNTESTED = "not tested here: "
+NOWHERE = "http://127.0.0.1:9"
+LOOPBACK = ("127.", "::1", "localhost")
+
+
+def keep_to_this_machine() -> None:
+    """Make programs that would use the network fail at once, here and in every process that a test starts."""
+    for name in ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy"):
+        os.environ[name] = os.environ[name.upper()] = NOWHERE
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = "localhost,127.0.0.1,::1"
+    os.environ.update(PIP_NO_INDEX="1", HF_HUB_OFFLINE="1")
+    socket.socket.connect = _only_loopback(socket.socket.connect)  # type: ignore[method-assign]
+
+
+def _only_loopback(connect: Callable[..., None]) -> Callable[..., None]:
+    def guarded(self: socket.socket, address: Any, /) -> None:
+        stream = self.type == socket.SOCK_STREAM and self.family in (socket.AF_INET, socket.AF_INET6)
+        if stream and not str(address[0]).startswith(LOOPBACK):
+            raise ConnectionRefusedError(f"tests use no network, and this one wants {address[0]}")
+        connect(self, address)
+
+    return guarded
+
+
+def one_thread_each() -> None:
+    """Workers run side by side, so each keeps to one core. Set before the first import of torch, which reads it."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+keep_to_this_machine()
+one_thread_each()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests whose tool is missing, with what is wrong as the reason."""
+    for marker, fault in NEEDS.items():
+        marked = [item for item in items if item.get_closest_marker(marker)]
+        reason = fault() if marked else ""
+        for item in marked if reason else ():
+            item.add_marker(pytest.mark.skip(reason=UNTESTED + reason))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    """Close with what was not tested; where CI is "true", tests that could not run count as failed."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    untested = untested_here(terminal.stats.get("skipped", [])) if terminal else {}
+    strict = os.environ.get("CI") == "true" and not hasattr(session.config, "workerinput")
+    if untested and strict:
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+    yield  # the terminal's own summary is printed in here
+    if untested and terminal:
+        terminal.write_line("")
+        terminal.write_line(paragraph(untested, strict))
+
+
+def untested_here(skipped: list[pytest.TestReport]) -> dict[str, int]:
+    """How many tests were skipped for each missing tool."""
+    counts: dict[str, int] = {}
+    for report in skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        _, found, fault = reason.partition(UNTESTED)
+        if found:
+            counts[fault] = counts.get(fault, 0) + 1
+    return counts
+
+
+def paragraph(untested: dict[str, int], strict: bool) -> str:
+    """The plain word at the end."""
+    parts = [f"{count} {'test' if count == 1 else 'tests'}, because {fault}" for fault, count in untested.items()]
+    verdict = "With CI=true that is a failure." if strict else "Everything else ran; `make setup` says what to install."
+    return f"Not tested here: {'; '.join(parts)}. {verdict}"

@@ -1,0 +1,1 @@
+"""What sets the project up: run from the repository's root, never shipped."""

@@ -11,12 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from autograde.settings import SEED
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def join(app: typer.Typer) -> None:
     """Add the commands to the `torchcourse` command."""
-    for command in (build, grade, verify):
+    for command in (build, grade, sample, verify):
         app.command()(command)
 
 
@@ -80,6 +80,16 @@ def grade(
     right = sum(v.status == "passed" for g in done for v in g.verdicts)
     count = sum(len(g.verdicts) for g in done)
     console.print(f"{len(done)} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
+
+
+def sample(
+    folder: Annotated[Path, typer.Argument(help="gets STUDENT/LESSON/LESSON.ipynb for ten students")],
+) -> None:
+    """Make a sample class of ten submissions of lesson 01: right, wrong in several ways, broken."""
+    from autograde.sample import make_sample_class
+
+    names = make_sample_class(folder)
+    console.print(f"{folder} holds the submissions of {', '.join(names)}.")
 
 
 def _lessons(names: list[str] | None) -> list[str]:

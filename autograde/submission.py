@@ -225,13 +225,11 @@ def _recognise(cell: dict[str, Any], known: Release) -> tuple[ReleasedCell | Non
     meta = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     meta = meta if isinstance(meta, dict) else {}
     grade_id = meta.get("grade_id")
-    if isinstance(grade_id, str) and grade_id in known.cells:
-        released = known.cells[grade_id]
-        return released, _changes(cell, meta, released)
     by_id = next((r for r in known.cells.values() if r.cell_id == cell.get("id")), None)
-    if by_id and "grade_id" in meta:
+    if by_id and "grade_id" in meta and grade_id != by_id.grade_id:
         return by_id, f"The grade_id of the cell {by_id.grade_id} was changed to {str(grade_id)[:40]!r}."
-    return by_id, ""
+    released = known.cells.get(grade_id) if isinstance(grade_id, str) else by_id
+    return released, _changes(cell, meta, released) if released else ""
 
 
 def _changes(cell: dict[str, Any], meta: dict[str, Any], released: ReleasedCell) -> str:

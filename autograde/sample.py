@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,8 @@ torch.manual_seed(1)"""
 
 def make_sample_class(folder: Path) -> list[str]:
     """Write the ten submissions of lesson 01 below `folder`, as STUDENT/LESSON/LESSON.ipynb; the students' names."""
-    solved = {c.exercise: c.source for c in read_script(course.SOLUTIONS / f"{LESSON}.py") if c.exercise}
+    cells = read_script(course.SOLUTIONS / f"{LESSON}.py")
+    solved = {c.exercise: re.sub(r" *### (BEGIN|END) SOLUTION\n?", "", c.source) for c in cells if c.exercise}
     files: dict[str, bytes | None] = {
         "ada": _bytes(_notebook(solved)),
         "ben": _bytes(_notebook({**solved, **BEN})),

@@ -10,7 +10,7 @@ SPELLED := src autograde solutions tools README.md $(wildcard CONTRIBUTING.md)
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | while IFS='	' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
-	@echo "The first of them sets up .venv: about 3 GB to download and 6 GB on disk (macOS: 0.5 and 2 GB)."
+	@echo "The first of them sets up .venv: about 3.2 GB to download and 6.5 GB on disk (macOS: 0.5 and 2 GB)."
 	@echo "Another Python: make setup PYTHON=python3.12. Some tests: make test ARGS='tests/test_setup.py -k disk'."
 
 setup: ## make .venv and install everything in it; quick when nothing changed

@@ -125,7 +125,7 @@ def test_supported_machines_pass() -> None:
 
 def test_too_little_disk_is_one_line_before_anything_is_made(tmp_path: Path) -> None:
     venv = checkout(tmp_path)
-    with pytest.raises(setup.StopError, match=r"10 GB are needed for \.venv and 4\.0 GB are free") as caught:
+    with pytest.raises(setup.StopError, match=r"10\.7 GB are needed for \.venv and 4\.0 GB are free") as caught:
         setup.make_venv(venv, setup.size_here("linux"), free=lambda _: 4 * setup.GB)
     assert is_one_line(str(caught.value))
     assert not venv.folder.exists()

@@ -37,7 +37,7 @@ ABOUT = """\
 """
 CONDA = """\
 # conda env create -f environment.yml && conda activate torchcourse && torchcourse lab
-# About 3 GB to download and 6 GB on disk (macOS and Windows: 0.5 and 2 GB). Written by `make pins`: the pins are
+# About 3.2 GB to download and 6.5 GB on disk (macOS and Windows: 0.5 and 2 GB). Written by `make pins`: the pins are
 # those of constraints.txt.
 name: torchcourse
 channels:

@@ -26,7 +26,7 @@ MADE_FROM = ("pyproject.toml", "constraints.txt", "tools/setup.py")
 GB = 1_000_000_000
 BEAT_S = 15.0
 FAULTS = (
-    (("No space left on device", "Disk quota exceeded"), "The disk is full: {need:.0f} GB are needed."),
+    (("No space left on device", "Disk quota exceeded"), "The disk is full: {need:.1f} GB are needed."),
     (("CERTIFICATE_VERIFY_FAILED", "SSLError"),
      "The package index could not be reached securely: check the clock, the proxy and its certificates."),
     (("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyError",
@@ -58,7 +58,7 @@ class Size(NamedTuple):
 
 def size_here(system: str) -> Size:
     """PyTorch brings the CUDA libraries on Linux, with or without a GPU."""
-    return Size(3 * GB, 6.2 * GB) if system.startswith("linux") else Size(0.5 * GB, 2 * GB)
+    return Size(3.2 * GB, 6.5 * GB) if system.startswith("linux") else Size(0.5 * GB, 2 * GB)
 
 
 def say(text: str) -> None:
@@ -129,7 +129,7 @@ def check_disk(free: float, size: Size) -> None:
         StopError: where the disk is too full.
     """
     if free < size.needed:
-        numbers = f"{size.needed / GB:.0f} GB are needed for .venv and {free / GB:.1f} GB are free"
+        numbers = f"{size.needed / GB:.1f} GB are needed for .venv and {free / GB:.1f} GB are free"
         raise StopError(f"The disk is too full: {numbers}.")
 
 
@@ -255,7 +255,7 @@ def make_venv(venv: Venv, size: Size, free: Callable[[Path], int] = machine.free
     """
     check_venv_module()
     if venv.folder.exists():
-        say(".venv is unfinished, moved or broken: making it anew")
+        say("the .venv that is here was not finished, or moved, or is broken: it goes first")
         venv.stamp.unlink() if venv.stamp.exists() else None
         for child in venv.folder.iterdir():  # not the folder itself: it may be a link to a roomier disk
             shutil.rmtree(child) if child.is_dir() and not child.is_symlink() else child.unlink()

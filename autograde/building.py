@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,7 @@ def generate(lessons: list[str], root: Path, db_url: str) -> Path:
     Raises:
         RuntimeError: when nbgrader's generate_assignment fails, with the end of its log.
     """
+    with_our_programs()
     api = NbGraderAPI(config=_config(root, db_url))
     for lesson in lessons:
         write_source(lesson, root / "source")
@@ -140,3 +143,10 @@ def headings(lesson: str) -> list[str]:
     cells = read_script(course.SOLUTIONS / f"{lesson}.py")
     text = "\n".join(cell.source for cell in cells if cell.kind == "markdown")
     return [match.strip() for match in re.findall(r"^#{1,4} (.+)$", text, re.MULTILINE)]
+
+
+def with_our_programs() -> None:
+    """nbgrader starts `alembic`, which lies beside our Python and need not be on the path."""
+    beside = str(Path(sys.executable).parent)
+    if beside not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = beside + os.pathsep + os.environ.get("PATH", "")

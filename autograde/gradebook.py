@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +24,6 @@ class Writer:
         self.book: Gradebook
 
     def __enter__(self) -> Writer:
-        with_our_programs()
         # nbgrader 0.9.6 makes submissions in a way that SQLAlchemy 2 warns of; the rows come out right
         self._quiet = warnings.catch_warnings()
         self._quiet.__enter__()
@@ -52,10 +49,3 @@ class Writer:
             grade.auto_score = verdict.score
             grade.needs_manual_grade = grade.manual_score is not None
         book.db.commit()
-
-
-def with_our_programs() -> None:
-    """nbgrader starts `alembic`, which lies beside our Python and need not be on the path."""
-    beside = str(Path(sys.executable).parent)
-    if beside not in os.environ.get("PATH", "").split(os.pathsep):
-        os.environ["PATH"] = beside + os.pathsep + os.environ.get("PATH", "")

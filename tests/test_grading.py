@@ -16,7 +16,6 @@ import pytest
 
 from autograde import course, grading
 from autograde.building import generate
-from autograde.gradebook import with_our_programs
 from autograde.grading import Graded, grade
 from autograde.sample import LESSON, make_sample_class
 from autograde.settings import LIMITS
@@ -176,7 +175,6 @@ def test_stock_nbgrader_with_our_configuration_gives_the_same_scores(
     submitted: Path, out: Path, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path / 'gradebook.db'}"
-    with_our_programs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         generate([LESSON], tmp_path, url)

@@ -205,7 +205,8 @@ class Pip:
             # From here on a cut leaves packages half written; before, pip has changed nothing.
             self.venv.unfinished.touch()
             self.installing = True
-            say(f"installing {line.count(',') + 1} packages, about {self.size.installed / GB:.1f} GB in all")
+            count = line.count(",") + 1
+            say(f"installing {count} {'package' if count == 1 else 'packages'}")
 
     def _beat(self, over: threading.Event) -> None:
         while not over.wait(BEAT_S):

@@ -60,16 +60,16 @@ def blocker() -> str:
 
 def _outer(uid: int) -> list[str]:
     """The bubblewrap command, up to the program that it runs."""
-    readable = {*SYSTEM, sys.prefix, sys.base_prefix, *_packages()}
-    present = sorted(path for path in readable if Path(path).exists())
-    above = sorted({str(parent) for path in present for parent in Path(path).parents} - {"/", "/usr", "/etc"})
+    present = _readable()
+    above = sorted({str(parent) for path in present for parent in Path(path).parents} - {"/", "/usr"})
     folders = [arg for path in above for arg in ("--perms", "0755", "--dir", path)]  # else only their owner may enter
     binds = [arg for path in present for arg in ("--ro-bind", path, path)]
     base = [
         "bwrap", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
         "--die-with-parent", "--new-session", "--hostname", "sandbox",
         "--perms", "1777", "--size", str(LIMITS.scratch_bytes), "--tmpfs", "/tmp", *folders, *binds,
-        "--proc", "/proc", "--dev", "/dev", "--chdir", "/tmp", "--clearenv",
+        "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(LIMITS.scratch_bytes), "--tmpfs", "/dev/shm",
+        "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--clearenv",
     ]  # fmt: skip
     for name, value in _environment().items():
         base += ["--setenv", name, value]
@@ -79,6 +79,11 @@ def _outer(uid: int) -> list[str]:
     return [*base, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", *drop]
 
 
+def _readable() -> list[str]:
+    """What of this machine's files is seen in the sandbox, to be read only."""
+    return sorted(path for path in {*SYSTEM, sys.prefix, sys.base_prefix, *_packages()} if Path(path).exists())
+
+
 def _packages() -> list[str]:
     """Where torchcourse and what it imports lie, and the worker: nothing else of the course."""
     return [str(Path(torchcourse.__file__).parent), sysconfig.get_path("purelib"), str(WORKER.parent)]
@@ -86,7 +91,7 @@ def _packages() -> list[str]:
 
 def _environment() -> dict[str, str]:
     return {
-        "HOME": "/tmp", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "agg",
+        "HOME": "/tmp", "USER": "learner", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "agg",
         "MPLCONFIGDIR": "/tmp/matplotlib", "IPYTHONDIR": "/tmp/ipython", "TORCHCOURSE_SIMULATED": "off",
         "PYTHONPATH": str(Path(torchcourse.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
@@ -169,7 +174,7 @@ class Sandbox:
         """
         self.close()
         self.control, theirs = socket.socketpair()
-        command = [*_outer(self.number), sys.executable, "-W", "ignore", str(WORKER), str(theirs.fileno())]
+        command = [*_outer(self.number), sys.executable, "-W", "ignore", str(WORKER), str(theirs.fileno()), *_readable()]
         self.process = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

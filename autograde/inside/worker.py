@@ -50,7 +50,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 # --- the supervisor: forks, kills, tidies up ----------------------------------------------------------------------
 
 
-def supervise(control: socket.socket) -> None:
+def supervise(control: socket.socket, mounted: frozenset[str]) -> None:
     shell = load()
     _protect_from_children()
     send(control, b'{"ready": true}')
@@ -68,7 +68,7 @@ def supervise(control: socket.socket) -> None:
         elif message["do"] == "stop":
             end_everyone()
             child = 0
-            send(control, json.dumps({"stopped": tidy()}).encode())
+            send(control, json.dumps({"stopped": tidy(mounted)}).encode())
 
 
 def _fork_runner(control: socket.socket, job: socket.socket, shell: Any, message: dict[str, Any]) -> int:
@@ -122,22 +122,36 @@ def _lives(pid: str) -> bool:
         return False
 
 
-def tidy() -> bool:
-    """Empty the scratch folders; whether that worked."""
+def tidy(mounted: frozenset[str]) -> bool:
+    """Empty the scratch folders, but for what is mounted there (a checkout may lie in /tmp); whether that worked."""
+    return all([_empty(Path(folder), mounted) for folder in SCRATCH])
 
+
+def _empty(folder: Path, mounted: frozenset[str]) -> bool:
+    left = False
+    for entry in list(os.scandir(folder)):
+        inside = any(path.startswith(f"{entry.path}/") for path in mounted)
+        if entry.path in mounted:
+            continue
+        if inside and not entry.is_symlink():
+            left |= not _empty(Path(entry.path), mounted)
+        else:
+            _remove(entry)
+            left |= os.path.lexists(entry.path)
+    return not left
+
+
+def _remove(entry: os.DirEntry[str]) -> None:
     def force(function: Any, path: str, error: Any) -> None:
         os.chmod(Path(path).parent, 0o700)
         os.chmod(path, 0o700)
         function(path)
 
-    for folder in SCRATCH:
-        for entry in os.scandir(folder):
-            with contextlib.suppress(OSError):
-                if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, onerror=force)
-                else:
-                    os.unlink(entry.path)
-    return not any(os.listdir(folder) for folder in SCRATCH)
+    with contextlib.suppress(OSError):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, onerror=force)
+        else:
+            os.unlink(entry.path)
 
 
 # --- the runner: the learner's cells ------------------------------------------------------------------------------
@@ -297,4 +311,4 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
 
 
 if __name__ == "__main__":
-    supervise(socket.socket(fileno=int(sys.argv[1])))
+    supervise(socket.socket(fileno=int(sys.argv[1])), frozenset(sys.argv[2:]))

@@ -182,7 +182,8 @@ def load() -> Any:
     config = Config()
     config.HistoryManager.enabled = False
     shell: Any = InteractiveShell.instance(config=config)
-    shell.showtraceback = lambda *args, **kwargs: None  # nobody reads it here, and formatting one is slow
+    shell.showtraceback = _nothing  # nobody reads it here, and formatting one is slow
+    shell.enable_gui = _nothing  # %matplotlib asks for it
     with capture_output():
         shell.run_cell("import torch\ntorch.ones(2) + 1", store_history=False)
         torch.testing.assert_close(torch.ones(2), torch.ones(2))

@@ -1,0 +1,249 @@
+"""The sandbox: what a submission cannot see, reach, keep or exhaust. Everything hostile here is small and bounded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograde.oracle import oracles
+from autograde.sandbox import Job, LostError, Sandbox, blocker
+from autograde.settings import LIMITS
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox")]
+
+QUICK = dataclasses.replace(LIMITS, cell_seconds=3.0, exercise_seconds=3.0, processes=40, data_bytes=1 << 30)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    made = Sandbox(QUICK, number=7)
+    yield made
+    made.close()
+
+
+def states(sandbox: Sandbox, *cells: str, lane: str = "cpu") -> list[str]:
+    """How each cell ended, "died" where the process did."""
+    job = sandbox.job(lane, list(cells), [])
+    ended = []
+    try:
+        for _ in cells:
+            ended.append(str(job.receive(8).get("state")))
+    except LostError:
+        ended.append("died")
+    finally:
+        sandbox.stop(job)
+    return ended
+
+
+def test_this_machine_can_isolate() -> None:
+    assert blocker() == ""
+
+
+def test_ordinary_cells_run_and_leave_nothing_behind(sandbox: Sandbox) -> None:
+    assert states(sandbox, "import torch\nx = 1", "open('/tmp/left', 'w').write('x')\ny = x") == ["done", "done"]
+    assert states(sandbox, "y", "import os\nassert not os.path.exists('/tmp/left')") == ["NameError", "done"]
+
+
+@pytest.mark.parametrize(
+    "oddity",
+    [
+        "import warnings; warnings.warn('w')",
+        "import sys; print('e', file=sys.stderr)",
+        "print('x' * 1000)",
+        "%matplotlib inline",
+        "%%time\nx = 1",
+        "!ls",
+        "import matplotlib.pyplot as plt; plt.plot([1]); plt.show()",
+        "import torch; torch.set_default_dtype(torch.float64); torch.manual_seed(3)",
+        "import torch; torch.set_grad_enabled(False); torch.set_num_threads(2)",
+        "from torchcourse import check, hint; check('describe'); hint('describe')",
+        "import getpass, tempfile; getpass.getuser(); tempfile.mkdtemp()",
+        "import asyncio\nawait asyncio.sleep(0)",
+    ],
+)
+def test_honest_oddities_run(sandbox: Sandbox, oddity: str) -> None:
+    assert states(sandbox, oddity) == ["done"]
+
+
+@pytest.mark.parametrize("path", ["solutions", "autograde/hidden", "autograde/oracle.py", "tests", "notebooks"])
+def test_nothing_secret_is_there_to_be_read(sandbox: Sandbox, path: str) -> None:
+    root = Path(__file__).parents[1]
+    assert (root / path).exists()
+    assert states(sandbox, f"import os\nassert not os.path.exists({str(root / path)!r})") == ["done"]
+
+
+def test_no_process_memory_or_module_holds_a_reference_or_a_hidden_case(sandbox: Sandbox) -> None:
+    look = """
+import gc, sys
+assert not [m for m in sys.modules if m.startswith(("autograde", "solution"))]
+texts = [o for o in gc.get_objects() if isinstance(o, str) and "BEGIN SOLUTION" in o and "texts" not in o]
+assert not texts
+"""
+    assert states(sandbox, look) == ["done"]
+
+
+def test_the_environment_says_nothing_of_this_machine(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET", "sesame")
+    assert states(sandbox, "import os\nassert 'A_SECRET' not in os.environ") == ["done"]
+    assert states(sandbox, "assert b'sesame' not in open('/proc/1/environ', 'rb').read()")[0] != "done"
+
+
+def test_a_listener_on_loopback_is_not_reached(sandbox: Sandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        reached: list[Any] = []
+        server.settimeout(3)
+        waiter = threading.Thread(target=lambda: _accept(server, reached))
+        waiter.start()
+        attempt = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)"
+        assert states(sandbox, attempt) == ["ConnectionRefusedError"]
+        waiter.join()
+        assert not reached
+
+
+def _accept(server: socket.socket, reached: list[Any]) -> None:
+    try:
+        reached.append(server.accept())
+    except TimeoutError:
+        return
+
+
+@pytest.mark.parametrize("place", ["/usr/x", "/x", "/dev/x", "/etc/x", "{site}/x.pth", "{course}/x.py"])
+def test_the_system_is_read_only(sandbox: Sandbox, place: str) -> None:
+    import sysconfig
+
+    import torchcourse
+
+    path = place.format(site=sysconfig.get_path("purelib"), course=Path(torchcourse.__file__).parent)
+    ended = states(sandbox, f"open({path!r}, 'w')")
+    assert ended[0] in ("OSError", "PermissionError")
+    assert not Path(path).exists()
+
+
+def test_an_endless_cell_is_interrupted_and_the_next_one_runs(sandbox: Sandbox) -> None:
+    assert states(sandbox, "while True: pass", "x = 1") == ["timeout", "done"]
+
+
+def test_an_endless_cell_that_swallows_everything_is_interrupted_too(sandbox: Sandbox) -> None:
+    stubborn = "while True:\n    try:\n        while True: pass\n    except Exception: pass"
+    assert states(sandbox, stubborn, "x = 1") == ["timeout", "done"]
+
+
+@pytest.mark.parametrize("end", ["import os; os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+                                 "import ctypes; ctypes.string_at(0)"])  # fmt: skip
+def test_a_process_that_ends_itself_ends_alone(sandbox: Sandbox, end: str) -> None:
+    worker = sandbox.process
+    assert states(sandbox, end) == ["died"]
+    assert states(sandbox, "x = 1") == ["done"]
+    assert sandbox.process is worker
+
+
+def test_killing_everyone_costs_only_the_worker(sandbox: Sandbox) -> None:
+    assert states(sandbox, "import os\nos.kill(-1, 9)")[0] in ("died", "done")  # kill spares its caller
+    assert states(sandbox, "x = 1") == ["done"]
+
+
+def test_what_it_starts_does_not_outlive_it(sandbox: Sandbox) -> None:
+    leave = "import subprocess\nsubprocess.Popen(['sleep', '1234'], start_new_session=True)"
+    assert states(sandbox, leave) == ["done"]
+    look = "import os\nseen = [open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()]\n"
+    assert states(sandbox, look + "assert not any('1234' in s for s in seen), seen") == ["done"]
+
+
+def test_processes_are_limited(sandbox: Sandbox) -> None:
+    """A small case: it asks for a few more than the limit, and each would end by itself within seconds."""
+    few = """
+import os, time
+children = []
+try:
+    for _ in range(60):
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(5)
+            os._exit(0)
+        children.append(pid)
+except BlockingIOError:
+    pass
+assert len(children) < 45, len(children)
+"""
+    assert states(sandbox, few) == ["done"]
+
+
+def test_memory_is_limited(sandbox: Sandbox) -> None:
+    assert states(sandbox, "x = bytearray(1100 << 20)", "y = 1") == ["MemoryError", "done"]
+
+
+def test_files_are_limited(sandbox: Sandbox) -> None:
+    fill = f"with open('/tmp/big', 'wb') as f:\n    for _ in range(20): f.write(bytes({LIMITS.file_bytes // 16}))"
+    assert states(sandbox, fill)[0] in ("OSError", "died")
+    assert states(sandbox, "x = 1") == ["done"]
+
+
+def test_asking_for_input_is_answered_by_nothing(sandbox: Sandbox) -> None:
+    assert states(sandbox, "input()")[0] in ("EOFError", "StdinNotImplementedError")
+
+
+def converse(sandbox: Sandbox, cell: str, exercise: str = "row_softmax") -> list[dict[str, Any]]:
+    """The replies of an answer to the visible cases of an exercise."""
+    oracle = next(o for o in oracles("01_tensors") if o.exercise.name == exercise)
+    job: Job = sandbox.job("cpu", [cell], [])
+    replies = []
+    try:
+        job.receive(8)
+        job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "most_bytes": 1 << 20})
+        replies.append(job.receive(8))
+        for case in oracle.cases:
+            job.send({"do": "case", "inputs": case.inputs})
+            replies.append(job.receive(8))
+    except LostError:
+        replies.append({"lost": True})
+    finally:
+        sandbox.stop(job)
+    return replies
+
+
+def test_raw_observations_come_back(sandbox: Sandbox) -> None:
+    replies = converse(sandbox, "def row_softmax(x): return x")
+    assert replies[0] == {"answer": "callable"}
+    assert all("result" in reply["seen"] for reply in replies[1:])
+
+
+def test_too_large_an_observation_is_not_carried(sandbox: Sandbox) -> None:
+    replies = converse(sandbox, "import torch\ndef row_softmax(x): return torch.zeros(1 << 20)")
+    assert replies[1]["seen"]["raised"].kind == "OutputTooLarge"
+
+
+def test_nonsense_on_the_channel_is_no_message(sandbox: Sandbox) -> None:
+    shout = """
+import os, stat
+def row_softmax(x):
+    for fd in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                os.write(fd, b"\\xff" * 64)
+        except OSError:
+            pass
+"""
+    assert converse(sandbox, shout)[-1] == {"lost": True}
+    assert states(sandbox, "x = 1") == ["done"]
+
+
+def test_the_worker_runs_without_privileges(sandbox: Sandbox) -> None:
+    look = "status = open('/proc/self/status').read()\nassert 'CapEff:\\t0000000000000000' in status\n"
+    assert states(sandbox, look + "assert 'NoNewPrivs:\\t1' in status") == ["done"]
+    if os.geteuid() == 0:
+        assert states(sandbox, "import os\nassert os.getuid() > 0") == ["done"]
+
+
+def test_limits_are_in_force_inside(sandbox: Sandbox) -> None:
+    names = json.dumps(["DATA", "FSIZE", "NPROC", "CORE", "CPU", "NOFILE"])
+    look = f"import resource\nassert all(resource.getrlimit(getattr(resource, 'RLIMIT_' + n))[1] >= 0 for n in {names})"
+    assert states(sandbox, look) == ["done"]

@@ -31,7 +31,7 @@ HOST_TENSORS = {"tensor_split"}  # takes its indices on the CPU only, on CUDA to
 Tensor = torch.Tensor
 
 
-class Incapable(Exception):
+class IncapableError(Exception):
     """The CPU itself does not run this sample."""
 
 
@@ -97,14 +97,14 @@ def called(function: Any, sample: Any, inputs: tuple[Any, ...], backward: bool) 
 
 
 def agree(op: Any, function: Any, sample: Any, backward: bool) -> None:
-    """Raise unless both devices give the same; `Incapable` where the CPU itself raises."""
+    """Raise unless both devices give the same; `IncapableError` where the CPU itself raises."""
     ours = rebuilt(sample, copied if op.name in HOST_TENSORS else moved, DEVICE)
     if op.name in HOST_TENSORS:
         ours = (moved(sample.input).detach().requires_grad_(sample.input.requires_grad), *ours[1:])
     try:
         want = called(function, sample, rebuilt(sample, copied, "cpu"), backward)
     except Exception as error:
-        raise Incapable(type(error).__name__) from error
+        raise IncapableError(type(error).__name__) from error
     compare(op.formatted_name, want, called(function, sample, ours, backward))
 
 
@@ -130,7 +130,7 @@ def verdict(op: Any, function: Any, run: str, dtype: torch.dtype, limit: int) ->
         try:
             agree(op, function, sample, run == "backward")
             seen += 1
-        except Incapable as error:
+        except IncapableError as error:
             skipped = str(error)
         except Exception as error:
             return f"differs: {type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -62,7 +62,7 @@ def test_moving_carries_gradients_hooks_and_attributes(device: torch.device) -> 
     layer = nn.Linear(2, 2)
     calls = []
     layer.weight.decays = True  # type: ignore[attr-defined]
-    layer.weight.register_hook(lambda g: calls.append("hook"))
+    layer.weight.register_hook(lambda _: calls.append("hook"))
     layer.weight.register_post_accumulate_grad_hook(lambda p: calls.append(type(p).__name__))
     layer(torch.ones(1, 2)).sum().backward()
     wanted = layer.weight.grad
@@ -88,7 +88,7 @@ def test_a_module_moves_while_views_and_weak_references_live(device: torch.devic
         out.backward()
 
 
-def test_modules_that_stay_on_the_cpu_convert_as_ever(device: torch.device) -> None:
+def test_modules_that_stay_on_the_cpu_convert_as_ever() -> None:
     layer = nn.Linear(2, 2)
     before, view, reference = layer.weight, layer.weight.view(-1), weakref.ref(layer.weight)
     assert layer.double().weight is before is reference()
@@ -167,7 +167,7 @@ def test_map_location_leads_across_the_border(device: torch.device, tmp_path: Pa
     assert (type(to_cpu), to_cpu.device.type) == (torch.Tensor, "cpu")
     assert torch.load(saved(cpu), map_location=NAME)["x"].device == device
     assert torch.load(saved(cpu), map_location=device)["x"].device == device
-    assert torch.load(saved(ours), map_location=lambda storage, place: storage)["x"].device.type == "cpu"
+    assert torch.load(saved(ours), map_location=lambda storage, _: storage)["x"].device.type == "cpu"
     assert torch.load(saved(cpu))["x"].device.type == "cpu"
     torch.save(ours, tmp_path / "file", _use_new_zipfile_serialization=False)
     assert torch.load(tmp_path / "file")["x"].tolist() == [1, 1, 1]

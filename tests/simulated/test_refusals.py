@@ -1,3 +1,4 @@
+# ruff: noqa: ARG004, ARG005 (every case takes the same arguments)
 """What CUDA refuses is refused, in CUDA's words; what CUDA lets pass, passes."""
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def test_mixing_with_the_cpu_is_refused(call: Call, device: torch.device) -> Non
 
 
 def test_the_refusal_names_argument_and_operator(device: torch.device) -> None:
-    with pytest.raises(RuntimeError, match=r"\(when checking argument for argument target in method wrapper_.*nll_loss"):
+    with pytest.raises(
+        RuntimeError, match=r"\(when checking argument for argument target in method wrapper_.*nll_loss"
+    ):
         F.nll_loss(torch.ones(2, 2, device=device), torch.tensor([0, 1]))
 
 

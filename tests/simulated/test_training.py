@@ -1,3 +1,4 @@
+# ruff: noqa: ARG005 (every case takes the same arguments)
 """A training run on the device follows the one on the CPU."""
 
 from __future__ import annotations
@@ -72,7 +73,13 @@ def cnn() -> nn.Module:
 
 def mlp() -> nn.Module:
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(80, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.3), nn.LayerNorm(32), nn.Linear(32, 3)
+        nn.Flatten(),
+        nn.Linear(80, 32),
+        nn.BatchNorm1d(32),
+        nn.ReLU(),
+        nn.Dropout(0.3),
+        nn.LayerNorm(32),
+        nn.Linear(32, 3),
     )
 
 

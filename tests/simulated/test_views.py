@@ -56,7 +56,11 @@ def test_writing_through_a_view_shows_in_the_base(name: str, x: Tensor) -> None:
     view = VIEWS[name](x)
     cpu = torch.arange(12.0).view(2, 6)
     mirror = VIEWS[name](cpu)
-    assert (view.shape, view.stride(), view.storage_offset()) == (mirror.shape, mirror.stride(), mirror.storage_offset())
+    assert (view.shape, view.stride(), view.storage_offset()) == (
+        mirror.shape,
+        mirror.stride(),
+        mirror.storage_offset(),
+    )
     assert (view.is_contiguous(), view._is_view()) == (mirror.is_contiguous(), mirror._is_view())
     assert view.data_ptr() - x.data_ptr() == mirror.data_ptr() - cpu.data_ptr()
     assert shares_memory(view, x)

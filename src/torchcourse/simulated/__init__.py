@@ -1,7 +1,7 @@
 """A second device without a GPU, called "simgpu".
 
-Its tensors hold CPU values, refuse to mix with the CPU as CUDA's do, and what the device does is counted. Values agree with
-the CPU's; times mean nothing. See `register` for when it may be made known.
+Its tensors hold CPU values, refuse to mix with the CPU as CUDA's do, and what the device does is counted. Values agree
+with the CPU's; times mean nothing. See `register` for when it may be made known.
 """
 
 from torchcourse.simulated.accelerator import as_accelerator

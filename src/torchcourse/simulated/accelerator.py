@@ -51,7 +51,7 @@ def stay_hidden() -> None:
     torch._C._accelerator_isAllocatorInitialized = lambda: False
 
 
-def statistics(index: int = 0) -> dict[str, Any]:
+def statistics(_index: int = 0) -> dict[str, Any]:
     """Return what `torch.accelerator.memory_stats` flattens; nothing is reserved beyond what is allocated."""
     now, peak = COUNTS.allocated_bytes, COUNTS.peak_bytes
     held = {"all": {"current": now, "peak": peak}}
@@ -67,12 +67,12 @@ CALLS: dict[str, Callable[..., Any]] = {
     "_accelerator_getAccelerator": lambda: torch.device(NAME),
     "_accelerator_getDeviceIndex": lambda: 0,
     "_accelerator_setDeviceIndex": select,
-    "_accelerator_synchronizeDevice": lambda index: synchronized(),
+    "_accelerator_synchronizeDevice": lambda _: synchronized(),
     "_accelerator_isAllocatorInitialized": lambda: True,
     "_accelerator_getDeviceStats": statistics,
-    "_accelerator_getMemoryInfo": lambda index: (CAPACITY - COUNTS.allocated_bytes, CAPACITY),
-    "_accelerator_resetPeakStats": lambda index: reset_peak(),
-    "_accelerator_resetAccumulatedStats": lambda index: None,
+    "_accelerator_getMemoryInfo": lambda _: (CAPACITY - COUNTS.allocated_bytes, CAPACITY),
+    "_accelerator_resetPeakStats": lambda _: reset_peak(),
+    "_accelerator_resetAccumulatedStats": lambda _: None,
     "_accelerator_emptyCache": lambda: None,
     "_accelerator_emptyHostCache": lambda: None,
 }

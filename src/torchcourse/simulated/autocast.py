@@ -29,16 +29,12 @@ def _to(dtype: torch.dtype, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     return tuple(_cast(x, dtype) for x in args), {name: _cast(x, dtype) for name, x in kwargs.items()}
 
 
-def to_lower(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def to_lower(_func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Cast to the dtype that autocast was asked for."""
     return _to(torch.get_autocast_dtype(NAME), args, kwargs)
 
 
-def to_float32(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def to_float32(_func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Cast to float32."""
     return _to(torch.float32, args, kwargs)
 
@@ -54,9 +50,7 @@ def to_float32_result(
     return args[:place], {**kwargs, "dtype": torch.float32}
 
 
-def to_widest(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def to_widest(_func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Cast to float32 if any tensor has it, else to the lower precision."""
     flat = [y for x in args for y in (x if isinstance(x, list | tuple) else (x,))]
     wide = any(_castable(x) and x.dtype == torch.float32 for x in flat)
@@ -77,7 +71,7 @@ def _kernel(name: str, change: Change) -> Callable[..., Any]:
     return kernel
 
 
-def _banned(*args: Any, **kwargs: Any) -> Any:
+def _banned(*_args: Any, **_kwargs: Any) -> Any:
     raise RuntimeError(
         "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
         "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
@@ -87,7 +81,7 @@ def _banned(*args: Any, **kwargs: Any) -> Any:
     )
 
 
-def install(library: torch.library.Library, fallback: torch.library.Library) -> None:
+def install(library: Any, fallback: Any) -> None:
     """Register the autocast kernels; operators on no list keep the dtypes they are given."""
     fallback.fallback(torch.library.fallthrough_kernel, KEY)
     for names, change in (

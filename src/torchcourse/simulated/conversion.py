@@ -3,8 +3,8 @@
 CUDA moves a parameter by replacing its data in place, so ties, an optimizer made before, and any other reference go on
 working. PyTorch cannot do that for a device of this kind; its own switch for it,
 `torch.__future__.set_swap_module_params_on_conversion`, is global: with it on, plain CPU modules would refuse `.half()`
-or `load_state_dict` while a view of or a weak reference to a parameter is alive. So only parameters that cross the border
-are exchanged, here.
+or `load_state_dict` while a view of or a weak reference to a parameter is alive. So only parameters that cross the
+border are exchanged, here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torchcourse.simulated.tensor import Simulated
 Convert = Callable[[torch.Tensor], torch.Tensor]
 
 
-def _poisoned(gradients: Any) -> None:
+def _poisoned(_gradients: Any) -> None:
     raise RuntimeError(
         "the parameter was moved to another device between forward and backward; move the model before the forward pass"
     )
@@ -29,10 +29,11 @@ def _poisoned(gradients: Any) -> None:
 
 def exchange(parameter: torch.Tensor, moved: torch.Tensor) -> None:
     """Let the object `parameter` hold what `moved` holds, on its device, with the hooks and attributes it had."""
-    if parameter.requires_grad and parameter._use_count() > 1:
+    uses: int = parameter._use_count()  # type: ignore[attr-defined]
+    if parameter.requires_grad and uses > 1:
         torch.autograd.graph.get_gradient_edge(parameter).node.register_prehook(_poisoned)
     fresh = nn.Parameter(moved, requires_grad=parameter.requires_grad)
-    hooks = parameter._backward_hooks, parameter._post_accumulate_grad_hooks  # type: ignore[attr-defined]
+    hooks = parameter._backward_hooks, parameter._post_accumulate_grad_hooks
     kept = extras(parameter) if isinstance(parameter, Simulated) else vars(parameter)
     kept = {**kept, **vars(fresh)}
     parameter.__class__, fresh.__class__ = fresh.__class__, parameter.__class__
@@ -62,9 +63,10 @@ def carrying(convert: Convert) -> Convert:
 
 def install() -> None:
     """Let `nn.Module._apply`, on which `.to`, `.cpu` and the like rest, carry parameters across."""
-    original = nn.Module._apply
+    original: Any = nn.Module._apply
 
     def _apply(self: nn.Module, fn: Convert, recurse: bool = True) -> nn.Module:
-        return original(self, fn if getattr(fn, "carries", False) else carrying(fn), recurse)
+        moved: nn.Module = original(self, fn if getattr(fn, "carries", False) else carrying(fn), recurse)
+        return moved
 
     nn.Module._apply = _apply  # type: ignore[method-assign]

@@ -40,19 +40,14 @@ def deepcopied(t: Simulated, memo: dict[int, Any]) -> Simulated:
     return copy
 
 
-def reduced(t: Simulated, protocol: Any) -> tuple[Any, ...]:
+def reduced(t: Simulated, _protocol: Any) -> tuple[Any, ...]:
     """Pickle as PyTorch's own tensors are pickled, so that weights-only loading takes the file."""
     if extras(t).get("_is_param"):
         return torch._utils._rebuild_parameter, (t.detach(), t.requires_grad, OrderedDict())
-    offset, size, stride = t.storage_offset(), tuple(t.size()), t.stride()
-    if t.dtype in torch.storage._new_dtypes():
-        args = (t.untyped_storage(), offset, size, stride, t.requires_grad, OrderedDict(), t.dtype)
-        return torch._utils._rebuild_tensor_v3, (*args, *_bits(t))
-    storage = torch.storage.TypedStorage(wrap_storage=t.untyped_storage(), dtype=t.dtype, _internal=True)
-    args = (storage, offset, size, stride, t.requires_grad, OrderedDict())
-    return torch._utils._rebuild_tensor_v2, (*args, *_bits(t))
-
-
-def _bits(t: Simulated) -> tuple[Any, ...]:
-    metadata = torch._utils.get_tensor_metadata(t)  # the conjugate and negative bits, where set
-    return (metadata,) if metadata else ()
+    if t.dtype in torch.storage._new_dtypes():  # typed storages know only the older dtypes
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, (t.cpu(), t.dtype, str(t.device), t.requires_grad)
+    t = t.resolve_conj().resolve_neg()  # type: ignore[assignment]  # loading sets such bits where held values do not see
+    typed: Any = torch.storage.TypedStorage
+    storage = typed(wrap_storage=t.untyped_storage(), dtype=t.dtype, _internal=True)
+    layout = (t.storage_offset(), tuple(t.size()), t.stride())
+    return torch._utils._rebuild_tensor_v2, (storage, *layout, t.requires_grad, OrderedDict())

@@ -15,10 +15,11 @@ from torchcourse.simulated.errors import refuse_mixture
 from torchcourse.simulated.plans import PLANS, Plan, Returns, plan_for
 from torchcourse.simulated.tensor import Simulated, follow, wrap
 
+ALIASES: Any = torch._C._is_alias_of  # type: ignore[attr-defined]
 ATOMS = frozenset((int, float, bool, complex, type(None), str, torch.dtype, torch.layout, torch.memory_format))
 
 
-def run(func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+def run(func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
     """Serve as `__torch_dispatch__`: run `func` on the held values and hand the result back on the device."""
     if torch._C._len_torch_function_stack():
         # whoever watches the calls should see the learner's and not what we make of them
@@ -37,9 +38,7 @@ def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def ordinary(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], host: bool = False) -> Any:
     """Run an operator the way nearly all go. `host` lets CPU tensors take part whatever the plan says."""
     guests: list[torch.Tensor] = []
-    plain = [
-        x.held if type(x) is Simulated else x if type(x) in ATOMS else lower(x, guests) for x in args
-    ]
+    plain = [x.held if type(x) is Simulated else x if type(x) in ATOMS else lower(x, guests) for x in args]
     stays = True
     if kwargs:
         stays = "device" not in kwargs or is_ours(kwargs["device"])
@@ -86,7 +85,7 @@ def viewed(result: Any, owner: Any) -> Any:
     """Wrap a view, or several: they count for the memory of their owner, a copy for its own."""
     if isinstance(result, list | tuple):
         return type(result)(viewed(x, owner) for x in result)
-    shares = type(owner) is Simulated and torch._C._is_alias_of(result, owner.held)
+    shares = type(owner) is Simulated and ALIASES(result, owner.held)
     wrapper = wrap(result, owner.block if shares else None)
     if result.is_conj():
         torch._C._set_conj(wrapper, True)

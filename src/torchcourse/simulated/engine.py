@@ -1,12 +1,18 @@
-"""Autograd's engine and the device: errors that a backward pass raises.
+"""Autograd's engine and the device: errors that a backward pass raises, and the end of the process.
 
 While a Python error travels through the engine, PyTorch asks the device's guard, written in Python, for its type. A
 call with an error pending fails, and a failure there ends the process. So the guard takes the pending error off, and
 `run_backward` raises it again.
+
+The thread that ran the device's part of a backward pass frees its tensors a moment later than `backward` returns. If
+the interpreter ends meanwhile, that too aborts the process. So `settle` waits for the thread before the end.
 """
 
 from __future__ import annotations
 
+import atexit
+import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +21,7 @@ from torchcourse.simulated.device import NAME
 
 KIND = torch._C._autograd.DeviceType.PrivateUse1
 PENDING: list[BaseException] = []
+THREADS = Path("/proc/self/task")
 
 
 class Guard(torch._C._acc.DeviceGuard):
@@ -52,3 +59,25 @@ def install() -> None:
 
     torch.autograd.graph._engine_run_backward = run_backward
     torch.autograd._engine_run_backward = run_backward  # type: ignore[attr-defined]
+    atexit.register(settle)
+
+
+def settle(limit: float = 2.0) -> None:
+    """Wait until autograd's threads have come to rest, for `limit` seconds at most."""
+    names = _autograd_threads()
+    rests, deadline = 0, time.monotonic() + limit
+    while names and rests < 2 and time.monotonic() < deadline:
+        time.sleep(0.002)
+        rests = 0 if any(_runs(thread) for thread in names) else rests + 1
+    if not THREADS.exists():
+        time.sleep(0.05)
+
+
+def _autograd_threads() -> list[Path]:
+    if not THREADS.exists():
+        return []
+    return [thread for thread in THREADS.iterdir() if (thread / "comm").read_text().startswith("pt_autograd")]
+
+
+def _runs(thread: Path) -> bool:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0] != "S"

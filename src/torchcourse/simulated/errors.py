@@ -33,8 +33,7 @@ def refuse_index(target: Any) -> None:
     """Raise `RuntimeError` if a CPU tensor is being indexed by tensors of the device."""
     if not isinstance(target, Simulated):
         raise RuntimeError(
-            f"indices should be either on {target.device} or on the same device as the indexed tensor "
-            f"({target.device})"
+            f"indices should be either on {target.device} or on the same device as the indexed tensor ({target.device})"
         )
 
 
@@ -51,9 +50,9 @@ def _named(func: Any, args: Any, kwargs: Any) -> list[tuple[Any, Any]]:
 def _written_elsewhere(func: Any, args: Any, kwargs: Any) -> torch.Tensor | None:
     for argument, value in _named(func, args, kwargs):
         info = argument.alias_info
-        if info is not None and info.is_write and isinstance(value, torch.Tensor):
-            if not isinstance(value, Simulated):
-                return value
+        written = info is not None and info.is_write and isinstance(value, torch.Tensor)
+        if written and not isinstance(value, Simulated):
+            return value  # type: ignore[no-any-return]
     return None
 
 

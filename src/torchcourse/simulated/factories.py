@@ -45,16 +45,18 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
     return target
 
 
-def pinned(t: torch.Tensor, device: Any = None) -> torch.Tensor:
+def pinned(t: torch.Tensor, _device: Any = None) -> torch.Tensor:
     """Copy a CPU tensor as if into pinned memory while the device stands in for an accelerator; else refuse."""
     if not stands_in():
         raise RuntimeError("Cannot pin memory: this machine has no accelerator")
     return t.clone()
 
 
-def install(library: torch.library.Library) -> None:
+def install(library: Any) -> None:
     """Register the kernels for the device."""
-    for name in ("empty.memory_format", "empty_strided", "tril_indices", "triu_indices", "_efficientzerotensor"):
+    for name in ("empty.memory_format", "empty_strided", "tril_indices", "triu_indices"):
         library.impl(name, _factory(name), "PrivateUse1")
+    # zeros without memory, for forward-mode autograd: the CPU's cannot be held, since kernels would read them
+    library.impl("_efficientzerotensor", _factory("zeros"), "PrivateUse1")
     library.impl("_copy_from", copy_from, "PrivateUse1")
     library.impl("_pin_memory", pinned, "CPU")

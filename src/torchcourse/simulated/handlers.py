@@ -46,14 +46,14 @@ def copy_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
 
 
 @special("_foreach_copy_")
-def foreach_copy_(func: Any, args: Any, kwargs: Any) -> None:
+def foreach_copy_(_func: Any, args: Any, kwargs: Any) -> None:
     """Copy list into list, one by one."""
     for target, source in zip(args[0], args[1], strict=True):
         copy_(torch.ops.aten.copy_.default, (target, source, *args[2:]), kwargs)
 
 
 @special("_local_scalar_dense")
-def item(func: Any, args: Any, kwargs: Any) -> Any:
+def item(func: Any, args: Any, _kwargs: Any) -> Any:
     """Read one value: a copy to the host that waits."""
     copied(to_device=False)
     return func(args[0].held)
@@ -80,7 +80,7 @@ def repeat_interleave(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 @special("_pack_padded_sequence")
-def pack_padded_sequence(func: Any, args: Any, kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def pack_padded_sequence(func: Any, args: Any, _kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Pack; lengths and batch sizes live on the CPU, as with CUDA."""
     sequence, lengths, *rest = args
     if isinstance(lengths, Simulated):
@@ -92,7 +92,7 @@ def pack_padded_sequence(func: Any, args: Any, kwargs: Any) -> tuple[torch.Tenso
 
 
 @special("set_", "set")
-def set_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+def set_(func: Any, args: Any, _kwargs: Any) -> torch.Tensor:
     """Let a tensor lie in another one's memory."""
     target, *rest = args
     func(target.held, *(x.held if isinstance(x, Simulated) else x for x in rest))
@@ -110,23 +110,23 @@ def resize_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
 
 
 @special("_pin_memory")
-def pin_memory(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+def pin_memory(_func: Any, args: Any, _kwargs: Any) -> torch.Tensor:
     """Refuse: only memory of the host can be pinned."""
     raise RuntimeError(f"cannot pin 'torch.{NAME}.{args[0].dtype}' only dense CPU tensors can be pinned")
 
 
 @special("is_pinned")
-def is_pinned(func: Any, args: Any, kwargs: Any) -> bool:
+def is_pinned(_func: Any, _args: Any, _kwargs: Any) -> bool:
     """Say no."""
     return False
 
 
 @special("_nested_tensor_from_mask_left_aligned")
-def left_aligned(func: Any, args: Any, kwargs: Any) -> bool:
+def left_aligned(_func: Any, _args: Any, _kwargs: Any) -> bool:
     """Say no, so that transformer layers do not go on to nested tensors, which the device does not have."""
     return False
 
 
 @special("record_stream")
-def record_stream(func: Any, args: Any, kwargs: Any) -> None:
+def record_stream(_func: Any, _args: Any, _kwargs: Any) -> None:
     """Do nothing: every operator is finished when it returns."""

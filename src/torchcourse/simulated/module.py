@@ -41,25 +41,25 @@ class DeviceModule:
         self.set_device(wanted)
         yield
 
-    def synchronize(self, wanted: Any = None) -> None:
+    def synchronize(self, _wanted: Any = None) -> None:
         synchronized()
 
-    def memory_allocated(self, wanted: Any = None) -> int:
+    def memory_allocated(self, _wanted: Any = None) -> int:
         return COUNTS.allocated_bytes
 
-    def max_memory_allocated(self, wanted: Any = None) -> int:
+    def max_memory_allocated(self, _wanted: Any = None) -> int:
         return COUNTS.peak_bytes
 
-    def reset_peak_memory_stats(self, wanted: Any = None) -> None:
+    def reset_peak_memory_stats(self, _wanted: Any = None) -> None:
         reset_peak()
 
-    def mem_get_info(self, wanted: Any = None) -> tuple[int, int]:
+    def mem_get_info(self, _wanted: Any = None) -> tuple[int, int]:
         return CAPACITY - COUNTS.allocated_bytes, CAPACITY
 
     def empty_cache(self) -> None:
         """Do nothing: there is no cache."""
 
-    def get_device_name(self, wanted: Any = None) -> str:
+    def get_device_name(self, _wanted: Any = None) -> str:
         return "simulated accelerator (values on the CPU)"
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
@@ -73,10 +73,10 @@ class DeviceModule:
 
     manual_seed_all = manual_seed
 
-    def get_rng_state(self, wanted: Any = None) -> torch.Tensor:
+    def get_rng_state(self, _wanted: Any = None) -> torch.Tensor:
         return torch.get_rng_state()
 
-    def set_rng_state(self, state: torch.Tensor, wanted: Any = None) -> None:
+    def set_rng_state(self, state: torch.Tensor, _wanted: Any = None) -> None:
         torch.set_rng_state(state)
 
     def _is_in_bad_fork(self) -> bool:

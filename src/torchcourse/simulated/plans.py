@@ -37,18 +37,23 @@ class Plan:
 PLANS: dict[Any, Plan] = {}
 SPECIAL: dict[str, Handler] = {}
 
+# fmt: off
 # The shape of their result, or their Python result, depends on values: CUDA waits for those.
-SYNCHRONIZES = frozenset(
-    "nonzero masked_select unique_dim _unique _unique2 unique_consecutive unique_dim_consecutive bincount equal "
-    "_linalg_check_errors".split()
-)
+SYNCHRONIZES = frozenset({
+    "nonzero", "masked_select", "unique_dim", "_unique", "_unique2", "unique_consecutive", "unique_dim_consecutive",
+    "bincount", "equal", "_linalg_check_errors",
+})
 # CUDA takes CPU tensors of any shape here: sequence lengths, and sources of copies.
-HOST = frozenset("_pack_padded_sequence _pack_padded_sequence_backward tensor_split".split())
+HOST = frozenset({
+    "_pack_padded_sequence", "_pack_padded_sequence_backward", "tensor_split",
+})
 # CUDA takes 0-dim CPU tensors in pointwise operators, and in these, which do not carry that tag.
-HOST_SCALARS = frozenset(
-    "where masked_fill masked_fill_ fill fill_ index_put index_put_ _index_put_impl_ mse_loss smooth_l1_loss "
-    "huber_loss clamp clamp_ clamp_min clamp_max lerp lerp_ addcmul addcmul_ addcdiv addcdiv_".split()
-)
+HOST_SCALARS = frozenset({
+    "where", "masked_fill", "masked_fill_", "fill", "fill_", "index_put", "index_put_", "_index_put_impl_",
+    "mse_loss", "smooth_l1_loss", "huber_loss", "clamp", "clamp_", "clamp_min", "clamp_max", "lerp", "lerp_",
+    "addcmul", "addcmul_", "addcdiv", "addcdiv_",
+})
+# fmt: on
 
 
 def special(*names: str) -> Callable[[Handler], Handler]:

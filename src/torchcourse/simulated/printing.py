@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import _tensor_str
 
 if TYPE_CHECKING:
     from torchcourse.simulated.tensor import Simulated
 
+TEXT: Any = torch._tensor_str
 PREFIX = "tensor("
 
 
-def shown(t: Simulated, *, tensor_contents: Any = None) -> str:
+def shown(t: Simulated, **_: Any) -> str:
     """Return the values, the device, and how the tensor stands to autograd. Printing copies to the host."""
     with torch.no_grad(), torch._C.DisableTorchFunction():
         held = t.detach().cpu()
-        text = _tensor_str._add_suffixes(PREFIX + _contents(held), _suffixes(t), len(PREFIX), False)
+        text: str = TEXT._add_suffixes(PREFIX + _contents(held), _suffixes(t), len(PREFIX), False)
     return f"Parameter containing:\n{text}" if getattr(t, "_is_param", False) else text
 
 
@@ -29,7 +29,7 @@ def formatted(t: Simulated, spec: str) -> str:
 
 
 def _contents(held: torch.Tensor) -> str:
-    return "[]" if held.numel() == 0 else _tensor_str._tensor_str(held, len(PREFIX))  # type: ignore[no-any-return]
+    return "[]" if held.numel() == 0 else str(TEXT._tensor_str(held, len(PREFIX)))
 
 
 def _suffixes(t: Simulated) -> list[str]:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.utils import backend_registration
 
-from torchcourse.simulated import accelerator, autocast, conversion, dispatch, engine, factories, handlers, recurrent, storage
+from torchcourse.simulated import (
+    accelerator,
+    autocast,
+    conversion,
+    dispatch,
+    engine,
+    factories,
+    handlers,
+    recurrent,
+    storage,
+)
 from torchcourse.simulated.device import NAME, device
 from torchcourse.simulated.module import DeviceModule
 from torchcourse.simulated.tensor import Simulated
 
-LIBRARIES: list[torch.library.Library] = []  # a library's kernels live as long as it does
+LIBRARIES: list[Any] = []  # a library's kernels live as long as it does
 HANDLERS = (handlers, recurrent)  # importing them enters their operators
 
 
@@ -20,7 +32,7 @@ class Hooks(torch._C._acc.PrivateUse1Hooks):
     def is_available(self) -> bool:
         return False
 
-    def has_primary_context(self, index: int) -> bool:
+    def has_primary_context(self, _index: int) -> bool:
         return False
 
     def is_built(self) -> bool:
@@ -50,7 +62,8 @@ def register() -> torch.device:
 
 
 def _refuse_where_it_may_not() -> None:
-    if torch.cuda.is_initialized():
+    cuda: Any = torch.cuda
+    if cuda.is_initialized():
         raise RuntimeError(f"{NAME} cannot be registered: this process already uses CUDA. Register it in a new process")
     taken = torch._C._get_privateuse1_backend_name()
     if taken != "privateuseone":
@@ -58,7 +71,8 @@ def _refuse_where_it_may_not() -> None:
 
 
 def _install() -> None:
-    library, fallback = torch.library.Library("aten", "IMPL"), torch.library.Library("_", "IMPL")
+    make: Any = torch.library.Library
+    library, fallback = make("aten", "IMPL"), make("_", "IMPL")
     LIBRARIES.extend((library, fallback))
     factories.install(library)
     autocast.install(library, fallback)

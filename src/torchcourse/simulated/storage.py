@@ -10,54 +10,57 @@ from typing import Any
 
 import torch
 
-from torchcourse.simulated.counting import copied
+from torchcourse.simulated.counting import Block, copied
 from torchcourse.simulated.device import NAME, device, is_ours
 
 
 class SimulatedStorage(torch.UntypedStorage):
     """Stands for the CPU storage `held`; its own memory is empty."""
 
-    held: torch.UntypedStorage
+    held: Any  # an UntypedStorage, whose methods carry no types
+    block: Block
 
     @classmethod
-    def over(cls, held: torch.UntypedStorage) -> SimulatedStorage:
-        """Return a storage of the device over CPU memory, without a copy."""
+    def over(cls, held: Any, block: Block | None = None) -> SimulatedStorage:
+        """Return a storage of the device over CPU memory, without a copy; memory without a block is counted anew."""
         storage = cls(0)
-        storage.held = held
+        storage.held, storage.block = held, block or Block(held.nbytes())
         return storage
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]
         return device()
 
     @property
     def _cdata(self) -> int:
-        return self.held._cdata
+        return int(self.held._cdata)
 
     def data_ptr(self) -> int:
-        return self.held.data_ptr()
+        return int(self.held.data_ptr())
 
     def nbytes(self) -> int:
-        return self.held.nbytes()
+        return int(self.held.nbytes())
 
     def size(self) -> int:
-        return self.held.nbytes()
+        return int(self.held.nbytes())
 
     def __len__(self) -> int:
-        return self.held.nbytes()
+        return int(self.held.nbytes())
 
     def __getitem__(self, index: Any) -> Any:
         return self.held[index]
 
     def cpu(self) -> torch.UntypedStorage:
         copied(to_device=False)
-        return self.held.clone()
+        host: torch.UntypedStorage = self.held.clone()
+        return host
 
     def clone(self) -> SimulatedStorage:
         return self.over(self.held.clone())
 
     def tolist(self) -> list[Any]:
-        return self.cpu().tolist()
+        copied(to_device=False)
+        return list(self.held.tolist())
 
     def resize_(self, size: int) -> SimulatedStorage:
         self.held.resize_(size)
@@ -76,11 +79,11 @@ class SimulatedStorage(torch.UntypedStorage):
         self.held._set_from_file(*args)
 
 
-def _tag(storage: torch.UntypedStorage) -> str | None:
+def _tag(storage: Any) -> str | None:
     return str(device()) if isinstance(storage, SimulatedStorage) else None
 
 
-def _restore(storage: torch.UntypedStorage, location: str) -> torch.UntypedStorage | None:
+def _restore(storage: Any, location: str) -> SimulatedStorage | None:
     if location.partition(":")[0] != NAME or not is_ours(location):
         return None
     copied(to_device=True)

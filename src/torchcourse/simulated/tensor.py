@@ -30,7 +30,7 @@ class Simulated(torch.Tensor):
     block: Block
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
-    __deepcopy__ = copying.deepcopied  # type: ignore[assignment]
+    __deepcopy__ = copying.deepcopied
     __reduce_ex__ = copying.reduced
     __repr__ = printing.shown  # type: ignore[assignment]
     __format__ = printing.formatted
@@ -39,18 +39,18 @@ class Simulated(torch.Tensor):
         return self.held.data_ptr()
 
     def untyped_storage(self) -> torch.UntypedStorage:
-        return SimulatedStorage.over(self.held.untyped_storage())
+        return SimulatedStorage.over(self.held.untyped_storage(), self.block)
 
-    def set_(self, *args: Any, **kwargs: Any) -> torch.Tensor:  # type: ignore[override]
+    def set_(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         storages = [x for x in args if isinstance(x, SimulatedStorage)]
         if not storages:
             return super().set_(*args, **kwargs)
         self.held.set_(*(x.held if isinstance(x, SimulatedStorage) else x for x in args), **kwargs)
-        self.block = Block(storages[0].nbytes())
+        self.block = storages[0].block
         return follow(self)
 
     @property
-    def data(self) -> torch.Tensor:  # type: ignore[override]
+    def data(self) -> torch.Tensor:
         return torch.Tensor.data.__get__(self)  # type: ignore[attr-defined, no-any-return]
 
     @data.setter
@@ -67,9 +67,7 @@ class Simulated(torch.Tensor):
     def numpy(self, *, force: bool = False) -> numpy.ndarray[Any, Any]:
         """Raise as CUDA does, unless forced: then return a copy on the host."""
         if has_torch_function_unary(self):
-            return handle_torch_function(  # type: ignore[no-any-return]
-                Simulated.numpy, (self,), self, force=force
-            )
+            return handle_torch_function(Simulated.numpy, (self,), self, force=force)
         if not force:
             raise TypeError(
                 f"can't convert {device()} device type tensor to numpy. "
@@ -122,4 +120,4 @@ def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Say whether two tensors, simulated or not, lie in one storage. Their elements need not overlap."""
     if isinstance(a, Simulated) != isinstance(b, Simulated):
         return False
-    return values(a).untyped_storage()._cdata == values(b).untyped_storage()._cdata
+    return bool(values(a).untyped_storage()._cdata == values(b).untyped_storage()._cdata)

@@ -1,0 +1,147 @@
+"""Registering changes nothing for the CPU, and is refused where it would do harm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+
+from torchcourse import simulated
+
+ALONE = {**os.environ, "TORCHCOURSE_SIMULATED": "off"}  # importing the course registers nothing then
+
+
+def run(program: str) -> str:
+    """Return what a program prints in a process of its own, warnings being errors."""
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=ALONE)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_registering_again_only_returns_the_device() -> None:
+    assert simulated.register() == simulated.register() == torch.device("simgpu", 0)
+    assert simulated.is_registered()
+    assert simulated.NAME == "simgpu"
+
+
+def test_a_first_registration_warns_of_nothing_and_is_quick() -> None:
+    program = """
+import time, torch, torchcourse
+start = time.perf_counter()
+from torchcourse import simulated
+assert not simulated.is_registered()
+simulated.register()
+print(time.perf_counter() - start)
+assert simulated.is_registered()
+assert not torch.accelerator.is_available()
+"""
+    assert min(float(run(program)) for _ in range(2)) < 0.06 * float(os.environ.get("TORCHCOURSE_SLOWNESS", "2"))
+
+
+def test_a_late_registration_is_named_by_the_first_backward() -> None:
+    program = """
+import torch
+torch.ones(2, requires_grad=True).sum().backward()
+from torchcourse import simulated
+x = torch.ones(2, device=simulated.register(), requires_grad=True)
+try:
+    x.sum().backward()
+except RuntimeError as error:
+    print(error)
+"""
+    assert "registered after this process had run its first backward" in run(program)
+
+
+def test_a_process_that_uses_cuda_is_refused() -> None:
+    program = """
+import torch
+torch.cuda.is_initialized = lambda: True
+from torchcourse import simulated
+try:
+    simulated.register()
+except RuntimeError as error:
+    print(error)
+assert not simulated.is_registered()
+"""
+    assert "this process already uses CUDA" in run(program)
+
+
+def test_another_backend_is_not_displaced() -> None:
+    program = """
+import torch
+torch.utils.rename_privateuse1_backend("other")
+from torchcourse import simulated
+try:
+    simulated.register()
+except RuntimeError as error:
+    print(error)
+"""
+    assert "the backend 'other' has taken the place" in run(program)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_forked_before_any_backward_trains() -> None:
+    program = """
+import os, torch
+from torchcourse import simulated
+device = simulated.register()
+torch.ones(2, device=device) + 1
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        x = torch.ones(2, device=device, requires_grad=True)
+        (x * 2).sum().backward()
+        os._exit(0 if x.grad.tolist() == [2, 2] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+print("trained")
+"""
+    assert run(program) == "trained\n"
+
+
+def test_processes_end_in_order_after_errors_in_backward() -> None:
+    program = """
+import torch
+from torchcourse import simulated
+x = torch.ones(2, device=simulated.register(), requires_grad=True)
+def hook(g): raise KeyError("hook")
+x.register_hook(hook)
+try:
+    (x * 2).sum().backward()
+except KeyError:
+    print("caught")
+"""
+    assert run(program) == "caught\n"
+
+
+def test_compiling_on_the_cpu_works_in_one_graph() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(3, device=x.device).cumsum(0) > 1
+        return torch.where(mask, x.sin(), x.to(x.device)) + torch.nn.functional.dropout(x, 0.0)
+
+    layer = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    x = torch.randn(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(x), f(x))
+        trained = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        trained(x).sum().backward()
+        accelerated = torch.compile(lambda x: x + torch.accelerator.is_available(), backend="eager", fullgraph=True)
+        assert accelerated(torch.zeros(2)).tolist() == [float(torch.accelerator.is_available())] * 2
+        moved = torch.compile(lambda x: layer.to(torch.float32)(x), backend="eager")
+        torch.testing.assert_close(moved(x), layer(x))
+
+
+def test_exporting_and_transforming_on_the_cpu_work() -> None:
+    layer = torch.nn.Linear(3, 3)
+    x = torch.randn(4, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(layer, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.testing.assert_close(exported.module()(x[:2]), layer(x[:2]))
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(lambda r: r.sin().sum()))(x), x.cos())

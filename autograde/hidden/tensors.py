@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,91 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograde.hidden.common import (
+    CHANGED,
+    COPIES,
+    ERRORS,
+    LEFT,
+    MIXED,
+    NUMPY_ONLY,
+    anywhere,
+    apart,
+    on_the_cpu,
+    variants,
+    with_floats,
+    writing_into,
+)  # fmt: skip
 from autograde.mistakes import Mistake, slips
 from torchcourse.exercise import Case, Draw, case
-
-# --- mistakes that can be made in many exercises -------------------------------------------------------------------
-
-Program = Callable[..., Any]
-ERRORS, COPIES = "Errors read aloud", "What copies and what does not"
-
-MIXED = (
-    "On the CPU all is right, on the second device the call raised {got}: a tensor was made without saying where, and "
-    "so it was made on the CPU."
-)
-NUMPY_ONLY = (
-    "On the CPU all is right, on the second device the call raised {got}: NumPy reads nothing but the CPU's memory, and "
-    "torch needs no NumPy here."
-)
-LEFT = (
-    "On the second device the result came out on the {got}: what is made there, or brought there, stays there unless it is "
-    "moved to the input's device."
-)
-DTYPE = "The result is {got_dtype} where {want_dtype} is wanted: a result keeps the dtype of the floats it is made from."
-CHANGED = (
-    "In the case \"{case}\" the {what} was not as before but {got}: an operation that works in place wrote into the caller's "
-    "tensor."
-)
-
-
-def tensors_through(change: Callable[[Tensor], Tensor], program: Program) -> Program:
-    """`program` on tensors that were changed first."""
-
-    def changed(*args: Any, **kwargs: Any) -> Any:
-        return program(*(change(a) if isinstance(a, Tensor) else a for a in args), **kwargs)
-
-    return changed
-
-
-def on_the_cpu(program: Program) -> Program:
-    return tensors_through(Tensor.cpu, program)
-
-
-def in_float32(program: Program) -> Program:
-    return tensors_through(lambda t: t.float() if t.is_floating_point() else t, program)
-
-
-def with_a_cpu_tensor(program: Program) -> Program:
-    def mixing(*args: Any, **kwargs: Any) -> Any:
-        result = program(*args, **kwargs)
-        return result + torch.zeros(result.shape, dtype=result.dtype)
-
-    return mixing
-
-
-def with_numpy(program: Program) -> Program:
-    def converting(first: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return program(torch.from_numpy(first.numpy()), *args, **kwargs)
-
-    return converting
-
-
-def writing_into(place: int, program: Program) -> Program:
-    def writing(*args: Any, **kwargs: Any) -> Any:
-        result = program(*args, **kwargs)
-        args[place].sub_(1)
-        return result
-
-    return writing
-
-
-def anywhere(program: Program) -> list[Mistake]:
-    """`program`, a right one, with a tensor or the result on the wrong device."""
-    return [
-        Mistake("made-on-cpu", with_a_cpu_tensor(program), MIXED, ERRORS),
-        Mistake("made-on-cpu", with_numpy(program), NUMPY_ONLY, ERRORS),
-        Mistake("made-on-cpu", on_the_cpu(program), LEFT, ERRORS),
-    ]
-
-
-def with_floats(program: Program, inputs: int = 1) -> list[Mistake]:
-    """`program`, a right one, in float32 whatever it gets, and writing into one of its first `inputs` arguments."""
-    return [
-        *anywhere(program),
-        Mistake("dtype-not-kept", in_float32(program), DTYPE, "Dtypes: what fits in an entry"),
-        *(Mistake("changes-its-input", writing_into(i, program), CHANGED, COPIES) for i in range(inputs)),
-    ]
-
 
 # --- describe ----------------------------------------------------------------------------------------------------
 
@@ -101,8 +33,8 @@ WHAT = "What a tensor is"
 
 
 def describe(
-    t: Tensor, *, size: str = "numel", ndim: str = "ndim", nbytes: str = "own", shape: str = "tuple", device: str = "text",
-    contiguous: str = "flag", dtype: str = "dtype",
+    t: Tensor, *, size: str = "numel", ndim: str = "ndim", nbytes: str = "own", shape: str = "tuple",
+    device: str = "text", contiguous: str = "flag", dtype: str = "dtype",
 ) -> dict[str, Any]:  # fmt: skip
     counts: dict[str, Callable[[], Any]] = {
         "numel": t.numel, "len": lambda: len(t), "first": lambda: t.shape[0], "method": lambda: t.numel, "dims": t.dim,
@@ -123,8 +55,8 @@ def describe(
 
 
 LEN = (
-    "`numel` came out as {got} where the tensor of shape {shape} has {want} elements: the size of the first dimension is "
-    "not the number of elements, and a tensor of no dimensions has no first one."
+    "`numel` came out as {got} where the tensor of shape {shape} has {want} elements: the size of the first dimension "
+    "is not the number of elements, and a tensor of no dimensions has no first one."
 )
 NOT_CALLED = "`{what}` came out as {got}: a method was named, but not called."
 NO_STRING = "`dtype` came out as a string, {got}, where the torch.dtype itself is wanted."
@@ -133,33 +65,35 @@ DESCRIBE = [
     *slips(
         describe, WHAT,
         len_is_not_numel=({"size": "len"}, LEN),
-        dimensions_are_not_elements=({"size": "dims"}, "`numel` came out as {got}, the number of dimensions; the tensor of "
-                                     "shape {shape} has {want} elements."),
-        len_is_not_ndim=({"ndim": "len"}, "`ndim` came out as {got} where the shape {shape} has {want} entries: `len` is the "
-                         "first of these, not their number."),
         nbytes_counts_storage=({"nbytes": "storage"}, "`nbytes` came out as {got} where the elements of this view take "
                                "{want}: the storage behind it is larger than what the view shows."),
-        nbytes_of_one_element=({"nbytes": "item"}, "`nbytes` came out as {got}, which is what a single element takes; all "
-                               "of them together take {want}."),
-        four_bytes_assumed=({"nbytes": "four"}, "`nbytes` came out as {got} and should be {want}: an element takes 4 bytes in "
-                            "float32, and {item} in {dtype}."),
         shape_is_no_tuple=({"shape": "list"}, NO_TUPLE),
-        device_is_no_string=({"device": "object"}, "`device` came out as {got}, a device object, where its name as a string "
-                             "is wanted."),
-        device_without_index=({"device": "type"}, "On the second device `device` came out as {got}: that is the kind of "
-                              "device, and `str(t.device)` also says which one of them."),
-        device_assumed=({"device": "cpu"}, "`device` came out as {got} on the second device too: ask the tensor where it "
-                        "is."),
-        contiguous_assumed=({"contiguous": "always"}, "`contiguous` came out as {got} for the shape {shape} with strides "
-                            "{stride}, whose elements do not lie in reading order without gaps."),
-        method_not_called=({"contiguous": "method"}, NOT_CALLED),
+        device_is_no_string=({"device": "object"}, "`device` came out as {got}, a device object, where its name as a "
+                             "string is wanted."),
         dtype_is_a_string=({"dtype": "text"}, NO_STRING),
     ),
-    Mistake("len-is-not-numel", describe, LEN, WHAT, {"size": "first"}),
-    Mistake("method-not-called", describe, NOT_CALLED, WHAT, {"size": "method"}),
-    Mistake("method-not-called", describe, NOT_CALLED, WHAT, {"ndim": "dim"}),
-    Mistake("dtype-is-a-string", describe, NO_STRING, WHAT, {"dtype": "type"}),
-    Mistake("shape-is-no-tuple", describe, NO_TUPLE, WHAT, {"shape": "text"}),
+    *apart(slips(
+        describe, WHAT,
+        dimensions_are_not_elements=({"size": "dims"}, "`numel` came out as {got}, the number of dimensions; the "
+                                     "tensor of shape {shape} has {want} elements."),
+        len_is_not_ndim=({"ndim": "len"}, "`ndim` came out as {got} where the shape {shape} has {want} entries: `len` "
+                         "is the first of these, not their number."),
+        nbytes_of_one_element=({"nbytes": "item"}, "`nbytes` came out as {got}, which is what a single element takes; "
+                               "all of them together take {want}."),
+        four_bytes_assumed=({"nbytes": "four"}, "`nbytes` came out as {got} and should be {want}: an element takes 4 "
+                            "bytes in float32, and {item} in {dtype}."),
+        device_without_index=({"device": "type"}, "On the second device `device` came out as {got}: that is the kind "
+                              "of device, and `str(t.device)` also says which one of them."),
+        device_assumed=({"device": "cpu"}, "`device` came out as {got} on the second device too: ask the tensor where "
+                        "it is."),
+        contiguous_assumed=({"contiguous": "always"}, "`contiguous` came out as {got} for the shape {shape} with "
+                            "strides {stride}, whose elements do not lie in reading order without gaps."),
+        method_not_called=({"contiguous": "method"}, NOT_CALLED),
+    )),
+    *variants("len-is-not-numel", describe, LEN, WHAT, {"size": "first"}),
+    *variants("method-not-called", describe, NOT_CALLED, WHAT, {"size": "method"}, {"ndim": "dim"}),
+    *variants("dtype-is-a-string", describe, NO_STRING, WHAT, {"dtype": "type"}),
+    *variants("shape-is-no-tuple", describe, NO_TUPLE, WHAT, {"shape": "text"}),
 ]  # fmt: skip
 
 
@@ -179,8 +113,8 @@ IMAGES, ONES = "Images: channels first", "Axes of size one: unsqueeze, squeeze, 
 
 
 def image_to_chw(
-    image: Tensor, *, move: str = "movedim", scale: str = "255", contiguous: bool = True, dtype: torch.dtype = torch.float32,
-    squeeze: bool = False, unsqueeze: bool = False,
+    image: Tensor, *, move: str = "movedim", scale: str = "255", contiguous: bool = True, squeeze: bool = False,
+    dtype: torch.dtype = torch.float32, unsqueeze: bool = False,
 ) -> Tensor:  # fmt: skip
     *lead, height, width, channels = image.shape
     moves: dict[str, Callable[[], Tensor]] = {
@@ -215,44 +149,50 @@ BATCH = (
     "more; counted from the end they stay the same."
 )
 REGROUPED = (
-    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}, though the shape is right: reshaping deals "
-    "the pixels out anew, permuting moves the channels."
+    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}, though the shape is right: "
+    "reshaping deals the pixels out anew, permuting moves the channels."
 )
-OWN_RANGE = "The value at {at} is {got_at} and should be {want_at}: 255 has to become 1, whatever this image's own largest value is."
+OWN_RANGE = (
+    "The value at {at} is {got_at} and should be {want_at}: 255 has to become 1, whatever this image's own "
+    "largest value is."
+)
 IMAGE_TO_CHW = [
     *slips(
         image_to_chw, IMAGES,
         reshaped_not_permuted=({"move": "reshape"}, REGROUPED),
-        not_scaled=({"scale": "no"}, "The value at {at} is {got_at} and should be {want_at}: the bytes became floats, but were "
-                    "not brought from 0..255 to 0..1."),
+        not_scaled=({"scale": "no"}, "The value at {at} is {got_at} and should be {want_at}: the bytes became floats, "
+                    "but were not brought from 0..255 to 0..1."),
         scaled_by_256=({"scale": "256"}, "The value at {at} is {got_at} and should be {want_at}: the largest byte is "
                        "255, so 255 has to become 1."),
-        scaled_by_own_range=({"scale": "largest"}, OWN_RANGE),
-        scaled_to_minus_one=({"scale": "minus one"}, "The value at {at} is {got_at} and should be {want_at}: the values were "
-                             "brought to -1..1, where 0..1 is wanted."),
-        divided_as_integers=({"scale": "floor"}, "The value at {at} is {got_at} and should be {want_at}: as long as the numbers "
-                             "are integers, the fraction is cut off."),
-        left_as_bytes=({"scale": "bytes"}, "The result is {got_dtype} where {want_dtype} is wanted: the channels were moved, but "
-                       "the bytes stayed bytes."),
-        not_contiguous=({"contiguous": False}, "`is_contiguous()` of the result is {got}: a permuted view keeps the old "
-                        "order in memory until it is copied."),
+        not_contiguous=({"contiguous": False}, "`is_contiguous()` of the result is {got}: a permuted view keeps the "
+                        "old order in memory until it is copied."),
         height_and_width_swapped=({"move": "swap"}, "The result has shape {got_shape} where {want_shape} is wanted: "
                                   "swapping two dimensions turned height and width round as well."),
-        channels_in_the_middle=({"move": "swap the last two"}, "The result has shape {got_shape} where {want_shape} is wanted: the "
-                                "channels changed places with the width, and so stand between height and width."),
+    ),
+    *apart(slips(
+        image_to_chw, IMAGES,
+        scaled_by_own_range=({"scale": "largest"}, OWN_RANGE),
+        scaled_to_minus_one=({"scale": "minus one"}, "The value at {at} is {got_at} and should be {want_at}: the "
+                             "values were brought to -1..1, where 0..1 is wanted."),
+        divided_as_integers=({"scale": "floor"}, "The value at {at} is {got_at} and should be {want_at}: as long as "
+                             "the numbers are integers, the fraction is cut off."),
+        left_as_bytes=({"scale": "bytes"}, "The result is {got_dtype} where {want_dtype} is wanted: the channels were "
+                       "moved, but the bytes stayed bytes."),
+        channels_in_the_middle=({"move": "swap the last two"}, "The result has shape {got_shape} where {want_shape} is "
+                                "wanted: the channels changed places with the width, and so stand between height and "
+                                "width."),
         returns_float64=({"dtype": torch.float64}, "The result is {got_dtype} where {want_dtype} is wanted."),
         returns_float16=({"dtype": torch.float16}, "The result is {got_dtype} where {want_dtype} is wanted."),
-        batch_axis_added=({"unsqueeze": True}, "In the case \"{case}\" the result has shape {got_shape} where {want_shape} is "
-                          "wanted: a batch axis was added that the input does not have."),
-    ),
-    Mistake("squeezes-batch-of-one", image_to_chw, "In the case \"{case}\" the result has shape {got_shape} where {want_shape} is "
-            "wanted: a bare `squeeze` takes every dimension of one.", ONES, {"squeeze": True}),
-    Mistake("reshaped-not-permuted", image_to_chw, REGROUPED, IMAGES, {"move": "view"}),
-    Mistake("reshaped-not-permuted", image_to_chw, REGROUPED, IMAGES, {"move": "reshape as if one"}),
-    Mistake("scaled-by-own-range", image_to_chw, OWN_RANGE, IMAGES, {"scale": "range"}),
+        batch_axis_added=({"unsqueeze": True}, "In the case \"{case}\" the result has shape {got_shape} where "
+                          "{want_shape} is wanted: a batch axis was added that the input does not have."),
+    )),
+    *variants("squeezes-batch-of-one", image_to_chw, "In the case \"{case}\" the result has shape {got_shape} where "
+            "{want_shape} is wanted: a bare `squeeze` takes every dimension of one.", ONES, {"squeeze": True}),
+    *variants("reshaped-not-permuted", image_to_chw, REGROUPED, IMAGES, {"move": "view"}, {"move": "reshape as if "
+              "one"}),
+    *variants("scaled-by-own-range", image_to_chw, OWN_RANGE, IMAGES, {"scale": "range"}),
     Mistake("batch-ignored", image_to_chw, BATCH, IMAGES, {"move": "permute as if one"}),
-    Mistake("batch-ignored", image_to_chw, BATCH, IMAGES, {"move": "movedim as if one"}),
-    Mistake("batch-ignored", image_to_chw, BATCH, IMAGES, {"move": "to the front"}),
+    *variants("batch-ignored", image_to_chw, BATCH, IMAGES, {"move": "movedim as if one"}, {"move": "to the front"}),
     *anywhere(image_to_chw),
 ]  # fmt: skip
 
@@ -327,53 +267,49 @@ def distances_in_numpy(a: Tensor, b: Tensor) -> Tensor:
 
 
 LOOP = (
-    "The number of {what} is {got} where {want} are wanted: a Python loop pays for each row what one call for all rows pays "
-    "once."
+    "The number of {what} is {got} where {want} are wanted: a Python loop pays for each row what one call for all rows "
+    "pays once."
 )
 HANDED = (
     "The number of {what} is {got} where {want} are wanted: what is worked out one by one in Python, or in NumPy, pays "
     "for each row what one torch call pays once."
 )
 SUMMED = (
-    "The result has shape {got_shape} where {want_shape} is wanted: for each pair of points the sum goes over the features, the "
-    "last of the dimensions (n, m, d)."
+    "The result has shape {got_shape} where {want_shape} is wanted: for each pair of points the sum goes over the "
+    "features, the last of the dimensions (n, m, d)."
 )
 PAIRWISE = [
-    Mistake("elementwise-not-pairwise", elementwise, "The result has shape {got_shape} where {want_shape} is wanted: row i "
-            "of a was only compared with row i of b.", PAIRS),
+    Mistake("elementwise-not-pairwise", elementwise, "The result has shape {got_shape} where {want_shape} is wanted: "
+            "row i of a was only compared with row i of b.", PAIRS),
     *slips(
         distances, PAIRS,
-        squared_not_rooted=({"root": False}, "The value at {at} is {got_at} and should be {want_at}: the first is the square "
-                            "of the second, so the root is missing."),
-        city_block_distance=({"terms": "sizes"}, "The value at {at} is {got_at} and should be {want_at}: absolute differences "
-                             "were added up, squares were not."),
-        largest_difference_only=({"reduce": "amax"}, "The value at {at} is {got_at} and should be {want_at}: only the "
-                                 "feature that differs most was counted."),
-        mean_not_sum=({"reduce": "mean"}, "The value at {at} is {got_at} and should be {want_at}: the squares were averaged "
-                      "over the features, where their sum is wanted."),
-        sums_over_points=({"over": 0}, SUMMED),
-        dimension_left_over=({"keepdim": True}, "The result has shape {got_shape} where {want_shape} is wanted: with keepdim "
-                             "the dimension of the features stays, with size one."),
+        squared_not_rooted=({"root": False}, "The value at {at} is {got_at} and should be {want_at}: the first is the "
+                            "square of the second, so the root is missing."),
+        city_block_distance=({"terms": "sizes"}, "The value at {at} is {got_at} and should be {want_at}: absolute "
+                             "differences were added up, squares were not."),
         rows_and_columns_swapped=({"swapped": True}, "The result has shape {got_shape} where {want_shape} is wanted: "
                                   "rows belong to a, columns to b."),
     ),
-    Mistake("sums-over-points", distances, SUMMED, PAIRS, {"over": 1}),
-    Mistake("sums-over-points", distances, SUMMED, PAIRS, {"over": None}),
-    Mistake("squared-not-rooted", expanded_square, "In the case \"{case}\" the value at {at} is {got_at} and should be "
-            "{want_at}: the first is the square of the second, so the root is missing.", PAIRS, {"root": False}),
-    Mistake("nan-at-equal-points", expanded_square, "The result is {got}: for equal points a·a + b·b - 2 a·b can round to "
-            "a number just below zero, and its root is NaN.", PAIRS),
-    Mistake("cross-term-wrong", expanded_square, "The value at {at} is {got_at} and should be {want_at}: in the square of a "
-            "difference the product of both is taken away twice.", PAIRS, {"sign": -1.0}),
-    Mistake("cross-term-wrong", expanded_square, "The value at {at} is {got_at} and should be {want_at}: in the square of a "
-            "difference the product of both is taken away twice.", PAIRS, {"sign": 2.0}),
-    Mistake("python-loop", loop, LOOP, PAIRS),
-    Mistake("python-loop", loop_over_rows, LOOP, PAIRS),
-    Mistake("python-loop", loop_filling_zeros, LOOP, PAIRS),
-    Mistake("python-loop", loop_over_numbers, LOOP, PAIRS),
-    Mistake("python-loop", loop_over_numbers_on_cpu, LOOP, PAIRS),
-    Mistake("python-loop", loop_over_lists, HANDED, PAIRS),
-    Mistake("python-loop", distances_in_numpy, HANDED, PAIRS),
+    *apart(slips(
+        distances, PAIRS,
+        largest_difference_only=({"reduce": "amax"}, "The value at {at} is {got_at} and should be {want_at}: only the "
+                                 "feature that differs most was counted."),
+        mean_not_sum=({"reduce": "mean"}, "The value at {at} is {got_at} and should be {want_at}: the squares were "
+                      "averaged over the features, where their sum is wanted."),
+        sums_over_points=({"over": 0}, SUMMED),
+        dimension_left_over=({"keepdim": True}, "The result has shape {got_shape} where {want_shape} is wanted: with "
+                             "keepdim the dimension of the features stays, with size one."),
+    )),
+    *variants("sums-over-points", distances, SUMMED, PAIRS, {"over": 1}, {"over": None}),
+    *variants("squared-not-rooted", expanded_square, "In the case \"{case}\" the value at {at} is {got_at} and should "
+            "be {want_at}: the first is the square of the second, so the root is missing.", PAIRS, {"root": False}),
+    Mistake("nan-at-equal-points", expanded_square, "The result is {got}: for equal points a·a + b·b - 2 a·b can round "
+            "to a number just below zero, and its root is NaN.", PAIRS),
+    *variants("cross-term-wrong", expanded_square, "The value at {at} is {got_at} and should be {want_at}: in the "
+              "square of a difference the product of both is taken away twice.", PAIRS, {"sign": -1.0}, {"sign": 2.0}),
+    *(Mistake("python-loop", program, LOOP, PAIRS)
+      for program in (loop, loop_over_rows, loop_filling_zeros, loop_over_numbers, loop_over_numbers_on_cpu)),
+    *(Mistake("python-loop", program, HANDED, PAIRS) for program in (loop_over_lists, distances_in_numpy)),
     *(m for m in with_floats(distances, 2) if m.sentence is not NUMPY_ONLY),
 ]  # fmt: skip
 
@@ -397,7 +333,8 @@ REDUCE = "Reductions"
 
 def standardize(
     x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5, *, keepdim: str = "both", correction: int = 0,
-    inside: str = "yes", over: str = "dim", root: bool = True, centred: bool = True, brackets: bool = True, fixed: bool = False,
+    inside: str = "yes", over: str = "dim", root: bool = True, centred: bool = True, brackets: bool = True,
+    fixed: bool = False,
 ) -> Tensor:  # fmt: skip
     eps = 1e-5 if fixed else eps
     named = [d % x.ndim for d in ((dim,) if isinstance(dim, int) else dim)]
@@ -423,54 +360,57 @@ def one_dimension_after_another(x: Tensor, dim: int | tuple[int, ...], eps: floa
     return x
 
 
-def only_centred(x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5) -> Tensor:
+def only_centred(x: Tensor, dim: int | tuple[int, ...], _eps: float = 1e-5) -> Tensor:
     return x - x.mean(dim=dim, keepdim=True)
 
 
 NO_KEEPDIM = (
-    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: without keepdim a statistic lost its "
-    "dimension and was lined up with the wrong axis."
+    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: without keepdim a statistic lost "
+    "its dimension and was lined up with the wrong axis."
 )
 WHOLE_TENSOR = (
-    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: mean and variance were taken over the "
-    "whole tensor, not over dim = {dim}."
+    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: mean and variance were taken over "
+    "the whole tensor, not over dim = {dim}."
 )
 OTHER_DIM = (
-    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: the statistics were taken over other "
-    "dimensions than dim = {dim}."
+    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: the statistics were taken over "
+    "other dimensions than dim = {dim}."
 )
 STANDARDIZE = [
     *slips(
         standardize, REDUCE,
         missing_keepdim=({"keepdim": "none"}, NO_KEEPDIM),
-        sample_variance=({"correction": 1}, "The variance of the result is {var} and should be {wanted_var}: the sum of squares "
-                         "was divided by {count} - 1, which is the sample's, and not by {count}."),
+        sample_variance=({"correction": 1}, "The variance of the result is {var} and should be {wanted_var}: the sum "
+                         "of squares was divided by {count} - 1, which is the sample's, and not by {count}."),
         eps_outside_root=({"inside": "outside"}, "With eps = {eps} the variance of the result is {var} and should be "
                           "{wanted_var}: eps was added to the root, and belongs under it."),
         eps_forgotten=({"inside": "missing"}, "With eps = {eps} the variance of the result is {var} and should be "
                        "{wanted_var}: eps was not added to the variance."),
+        whole_tensor_statistics=({"over": "all"}, WHOLE_TENSOR),
+        divided_by_variance=({"root": False}, "The value at {at} is {got_at} and should be {want_at}: the difference "
+                             "was divided by the variance, not by its root."),
+    ),
+    *apart(slips(
+        standardize, REDUCE,
         eps_argument_ignored=({"fixed": True}, "With eps = {eps} the variance of the result is {var} and should be "
                               "{wanted_var}: a fixed number was added to the variance, not the argument."),
-        whole_tensor_statistics=({"over": "all"}, WHOLE_TENSOR),
         other_dimensions=({"over": "rest"}, OTHER_DIM),
-        divided_by_variance=({"root": False}, "The value at {at} is {got_at} and should be {want_at}: the difference was "
-                             "divided by the variance, not by its root."),
-        mean_not_subtracted=({"centred": False}, "The mean of the result is {mean} and should be 0: the values were divided, but "
-                             "their mean was not subtracted first."),
-        parentheses_missing=({"brackets": False}, "The value at {at} is {got_at} and should be {want_at}: only the mean was "
-                             "divided, since a division goes before a subtraction."),
-    ),
-    Mistake("missing-keepdim", standardize, NO_KEEPDIM, REDUCE, {"keepdim": "mean"}),
-    Mistake("missing-keepdim", standardize, NO_KEEPDIM, REDUCE, {"keepdim": "var"}),
-    Mistake("whole-tensor-statistics", standardize, WHOLE_TENSOR, REDUCE, {"over": "all", "correction": 1, "inside": "missing"}),
-    Mistake("other-dimensions", standardize, OTHER_DIM, REDUCE, {"over": "last"}),
-    Mistake("other-dimensions", standardize, OTHER_DIM, REDUCE, {"over": "first"}),
+        mean_not_subtracted=({"centred": False}, "The mean of the result is {mean} and should be 0: the values were "
+                             "divided, but their mean was not subtracted first."),
+        parentheses_missing=({"brackets": False}, "The value at {at} is {got_at} and should be {want_at}: only the "
+                             "mean was divided, since a division goes before a subtraction."),
+    )),
+    *variants("missing-keepdim", standardize, NO_KEEPDIM, REDUCE, {"keepdim": "mean"}, {"keepdim": "var"}),
+    *variants("whole-tensor-statistics", standardize, WHOLE_TENSOR, REDUCE,
+              {"over": "all", "correction": 1, "inside": "missing"}),
+    *variants("other-dimensions", standardize, OTHER_DIM, REDUCE, {"over": "last"}, {"over": "first"}),
     Mistake("not-divided", only_centred, "The variance of the result is {var} and should be {wanted_var}: the mean was "
             "subtracted, but nothing was divided.", REDUCE),
-    Mistake("only-one-dimension", only_one_dimension, "In the case \"{case}\" with dim = {dim} the call raised {got}: `dim` may be "
-            "a tuple, and keepdim=True puts back all of its dimensions at once.", REDUCE),
-    Mistake("one-dimension-after-another", one_dimension_after_another, "In the case \"{case}\" the value at {at} is {got_at} and "
-            "should be {want_at}: mean and variance belong to all dimensions of dim = {dim} together.", REDUCE),
+    Mistake("only-one-dimension", only_one_dimension, "In the case \"{case}\" with dim = {dim} the call raised {got}: "
+            "`dim` may be a tuple, and keepdim=True puts back all of its dimensions at once.", REDUCE),
+    Mistake("one-dimension-after-another", one_dimension_after_another, "In the case \"{case}\" the value at {at} is "
+            "{got_at} and should be {want_at}: mean and variance belong to all dimensions of dim = {dim} "
+            "together.", REDUCE),
     *with_floats(standardize),
 ]  # fmt: skip
 
@@ -491,7 +431,7 @@ def more_standardize(draw: Draw) -> list[Case]:
 
 
 def row_softmax(
-    x: Tensor, *, shift: str = "row", sum_: str = "row", keepdim: bool = True, axis: int = -1, floor: float = 0.0, log: bool = False,
+    x: Tensor, *, shift: str = "row", sum_: str = "row", keepdim: bool = True, axis: int = -1, log: bool = False,
 ) -> Tensor:  # fmt: skip
     shifts: dict[str, Callable[[], Any]] = {
         "row": lambda: x.amax(axis, keepdim=True), "flat row": lambda: x.amax(-1), "all": x.max, "none": lambda: 0.0,
@@ -501,7 +441,7 @@ def row_softmax(
     sums: dict[str, Callable[[], Any]] = {
         "row": lambda: weights.sum(axis, keepdim=keepdim), "all": weights.sum, "none": lambda: 1.0,
     }  # fmt: skip
-    result = weights / (sums[sum_]() + floor)
+    result: Tensor = weights / sums[sum_]()
     return result.log() if log else result
 
 
@@ -538,51 +478,56 @@ OVERFLOW = (
     "inf / inf is NaN."
 )
 OVERFLOW_LATER = (
-    "Row {row} sums to {row_sum} and not to 1 where the largest entry is {largest}: exp of it is too large for any float, in "
-    "whatever form it is used."
+    "Row {row} sums to {row_sum} and not to 1 where the largest entry is {largest}: exp of it is too large for any "
+    "float, in whatever form it is used."
 )
 TOO_HIGH = (
-    "{nans} of {count} results are NaN: what was subtracted leaves numbers far above zero in the row, their exp is inf, "
-    "and inf / inf is NaN."
+    "{nans} of {count} results are NaN: what was subtracted leaves numbers far above zero in the row, their exp is "
+    "inf, and inf / inf is NaN."
 )
-WRONG_DIM = "In the case \"{case}\" row {row} sums to {row_sum} and not to 1: softmax ran over another dimension than the last."
+WRONG_DIM = (
+    "In the case \"{case}\" row {row} sums to {row_sum} and not to 1: softmax ran over another dimension than "
+    "the last."
+)
 WHOLE = "Row {row} sums to {row_sum} and not to 1: the weights were divided by the sum of the whole tensor."
 KEEPDIM = (
-    "In the case \"{case}\" row {row} sums to {row_sum} and not to 1: a statistic of the rows lost its dimension, so broadcasting "
-    "lined it up with the columns."
+    "In the case \"{case}\" row {row} sums to {row_sum} and not to 1: a statistic of the rows lost its dimension, so "
+    "broadcasting lined it up with the columns."
 )
 ROW_SOFTMAX = [
     *slips(
         row_softmax, REDUCE,
         overflow=({"shift": "none"}, OVERFLOW),
-        global_maximum=({"shift": "all"}, "{nans} of {count} results are NaN: the largest entry of the whole tensor was "
-                        "subtracted, so that in a row far below it every exp is 0, and 0 / 0 is NaN."),
-        mean_subtracted=({"shift": "mean"}, TOO_HIGH),
-        minimum_subtracted=({"shift": "min"}, TOO_HIGH),
         wrong_dim=({"axis": 0}, WRONG_DIM),
         whole_tensor=({"sum_": "all"}, WHOLE),
-        not_normalised=({"sum_": "none"}, "Row {row} sums to {row_sum} and not to 1: the weights were not divided by their "
-                        "sum."),
+        not_normalised=({"sum_": "none"}, "Row {row} sums to {row_sum} and not to 1: the weights were not divided by "
+                        "their sum."),
         missing_keepdim=({"keepdim": False}, KEEPDIM),
-        returns_logarithms=({"log": True}, "The value at {at} is {got_at} and should be {want_at}: the first is the logarithm "
-                            "of the second."),
     ),
-    Mistake("wrong-dim", row_softmax, WRONG_DIM, REDUCE, {"axis": -2}),
-    Mistake("wrong-dim", row_softmax, WRONG_DIM, REDUCE, {"axis": 1}),
-    Mistake("missing-keepdim", row_softmax, KEEPDIM, REDUCE, {"shift": "flat row"}),
-    Mistake("missing-keepdim", row_softmax, KEEPDIM, REDUCE, {"shift": "flat row", "keepdim": False}),
+    *apart(slips(
+        row_softmax, REDUCE,
+        global_maximum=({"shift": "all"}, "{nans} of {count} results are NaN: the largest entry of the whole tensor "
+                        "was subtracted, so that in a row far below it every exp is 0, and 0 / 0 is NaN."),
+        mean_subtracted=({"shift": "mean"}, TOO_HIGH),
+        minimum_subtracted=({"shift": "min"}, TOO_HIGH),
+        returns_logarithms=({"log": True}, "The value at {at} is {got_at} and should be {want_at}: the first is the "
+                            "logarithm of the second."),
+    )),
+    *variants("wrong-dim", row_softmax, WRONG_DIM, REDUCE, {"axis": -2}, {"axis": 1}, {"axis": 1, "shift": "none"}),
+    *variants("missing-keepdim", row_softmax, KEEPDIM, REDUCE,
+              {"shift": "flat row"}, {"shift": "flat row", "keepdim": False}),
     Mistake("overflow", in_double, OVERFLOW, REDUCE),
     Mistake("overflow", by_logarithm, OVERFLOW_LATER, REDUCE),
-    Mistake("clamps-the-scores", clamped, "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: entries "
-            "that were clamped to the same bound look equal, and are not.", REDUCE),
-    Mistake("nan-replaced", nan_replaced, "In the case \"{case}\" row {row} sums to {row_sum} and not to 1: replacing a NaN does "
-            "not bring back the number that it swallowed.", REDUCE),
-    Mistake("no-exponential", no_exponential, "The value at {at} is {got_at} and should be {want_at}: the entries themselves were "
-            "divided by their sum, not exp of them.", REDUCE),
-    Mistake("divided-by-maximum", divided_by_maximum, "The value at {at} is {got_at} and should be {want_at}: dividing a row by its "
-            "maximum changes its softmax, subtracting it does not.", REDUCE),
-    Mistake("only-for-matrices", row_after_row_of_a_matrix, "In the case \"{case}\" row {row} sums to {row_sum} and not to 1: going "
-            "through x gives its rows only where x has two dimensions.", REDUCE),
+    Mistake("clamps-the-scores", clamped, "In the case \"{case}\" the value at {at} is {got_at} and should be "
+            "{want_at}: entries that were clamped to the same bound look equal, and are not.", REDUCE),
+    Mistake("nan-replaced", nan_replaced, "In the case \"{case}\" row {row} sums to {row_sum} and not to 1: replacing "
+            "a NaN does not bring back the number that it swallowed.", REDUCE),
+    Mistake("no-exponential", no_exponential, "The value at {at} is {got_at} and should be {want_at}: the entries "
+            "themselves were divided by their sum, not exp of them.", REDUCE),
+    Mistake("divided-by-maximum", divided_by_maximum, "The value at {at} is {got_at} and should be {want_at}: dividing "
+            "a row by its maximum changes its softmax, subtracting it does not.", REDUCE),
+    Mistake("only-for-matrices", row_after_row_of_a_matrix, "In the case \"{case}\" row {row} sums to {row_sum} and "
+            "not to 1: going through x gives its rows only where x has two dimensions.", REDUCE),
     *with_floats(row_softmax),
 ]  # fmt: skip
 
@@ -615,10 +560,13 @@ def flag_reversed(t: Tensor) -> tuple[Tensor, bool]:
     return t.reshape(-1), shares(t.reshape(-1), t)
 
 
-ALWAYS = "For shape {shape} with strides {stride}, writing into the result left t as it was: a view was possible and it was copied."
+ALWAYS = (
+    "For shape {shape} with strides {stride}, writing into the result left t as it was: a view was possible and "
+    "it was copied."
+)
 STRIDED = (
-    "For shape {shape} with strides {stride}, writing into the result left t as it was: t is not contiguous, and yet a view "
-    "fits."
+    "For shape {shape} with strides {stride}, writing into the result left t as it was: t is not contiguous, and yet a "
+    "view fits."
 )
 FLAG = "For shape {shape} with strides {stride}, `copied` is {copied}, while the result {shares} memory with t."
 FLATTEN = [
@@ -626,18 +574,18 @@ FLATTEN = [
     Mistake("always-copies", lambda t: (t.clone().reshape(-1), False), ALWAYS, COPIES),
     Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), not t.is_contiguous()), STRIDED, COPIES),
     Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), False), STRIDED, COPIES),
-    Mistake("view-on-noncontiguous", refuses_to_copy, "In the case \"{case}\" the call raised {got}: no view fits these "
-            "strides, so here a copy is needed.", COPIES),
+    Mistake("view-on-noncontiguous", refuses_to_copy, "In the case \"{case}\" the call raised {got}: no view fits "
+            "these strides, so here a copy is needed.", COPIES),
     Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), not t.is_contiguous()), FLAG, COPIES),
     Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), False), FLAG, COPIES),
     Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), True), FLAG, COPIES),
     Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), t.is_contiguous()), FLAG, COPIES),
     Mistake("copied-flag-wrong", flag_reversed, FLAG, COPIES),
-    Mistake("ignores-strides", lambda t: (t.as_strided((t.numel(),), (1,), t.storage_offset()), False), "For shape {shape} with "
-            "strides {stride}, the value at {at} is {got_at} and should be {want_at}: the storage was read straight on, and t "
-            "jumps in it.", "Strides: one storage, many views"),
-    Mistake("keeps-the-shape", lambda t: (t, False), "The result has shape {got_shape} where one dimension, {want_shape}, is "
-            "wanted.", COPIES),
+    Mistake("ignores-strides", lambda t: (t.as_strided((t.numel(),), (1,), t.storage_offset()), False), "For shape "
+            "{shape} with strides {stride}, the value at {at} is {got_at} and should be {want_at}: the storage was "
+            "read straight on, and t jumps in it.", "Strides: one storage, many views"),
+    Mistake("keeps-the-shape", lambda t: (t, False), "The result has shape {got_shape} where one dimension, "
+            "{want_shape}, is wanted.", COPIES),
     Mistake("changes-its-input", lambda t: (t.add_(1).reshape(-1), not shares(t.reshape(-1), t)), CHANGED, COPIES),
     Mistake("made-on-cpu", on_the_cpu(lambda t: (t.reshape(-1), not shares(t.reshape(-1), t))), LEFT, ERRORS),
 ]  # fmt: skip
@@ -673,15 +621,16 @@ def refuse(what: str, got: int, good: bool, refuses: str, message: str) -> None:
 
 def sliding_windows(
     x: Tensor, size: int, step: int = 1, *, count: str = "right", stride: str = "own", offset: str = "own",
-    steps: str = "right", copies: str = "no", turned: bool = False, refuses: str = "value", message: str = "full", whole: bool = True,
+    steps: str = "right", copies: str = "no", turned: bool = False, refuses: str = "value", message: str = "full",
+    whole: bool = True,
 ) -> Any:  # fmt: skip
     refuse("size", size, 1 <= size <= len(x) and (whole or size < len(x)), refuses, message)
     refuse("step", step, step >= 1, refuses, message)
     step = 1 if steps == "ignored" else step
     last = len(x) - size
     number = {
-        "right": last // step + 1, "drops": last // step, "past": last // step + 2, "n": len(x) // step, "up": -(-last // step) + 1,
-        "every": last + 1,
+        "right": last // step + 1, "drops": last // step, "past": last // step + 2, "n": len(x) // step,
+        "up": -(-last // step) + 1, "every": last + 1,
     }[count]  # fmt: skip
     if copies != "no":
         windows = [x[i * step : i * step + size] for i in range(number)]
@@ -695,8 +644,8 @@ def sliding_windows(
 
 COPIED = "In the case \"{case}\", {what} were {got} where {want} is wanted: the windows are a copy and not a view of x."
 SAYS_LITTLE = (
-    "In the case \"{case}\" what came was {refused}: the message should say which argument it is, what it got and what it "
-    "wants."
+    "In the case \"{case}\" what came was {refused}: the message should say which argument it is, what it got and what "
+    "it wants."
 )  # fmt: skip
 WRONG_KIND = "In the case \"{case}\" a ValueError is wanted; what came was {refused}."
 PAST = (
@@ -707,41 +656,42 @@ SLIDING = [
     *slips(
         sliding_windows, BY_HAND,
         copies_data=({"copies": "stack"}, COPIED),
-        drops_last_window=({"count": "drops"}, "There are {windows} windows and should be {wanted_windows}: the last one, "
-                           "{wanted_last}, still fits."),
+        drops_last_window=({"count": "drops"}, "There are {windows} windows and should be {wanted_windows}: the last "
+                           "one, {wanted_last}, still fits."),
         runs_past_end=({"count": "past"}, PAST),
-        ignores_stride=({"stride": "one"}, "The first window is {first} and should be {wanted_first}: neighbours in x lie "
-                        "{stride} apart in storage, and a stride of 1 was assumed."),
-        ignores_offset=({"offset": "zero"}, "The first window is {first} and should be {wanted_first}: x begins at element "
-                        "{offset} of its storage, and the windows begin at 0."),
-        ignores_step=({"steps": "ignored"}, "There are {windows} windows and should be {wanted_windows}: with step {step}, a window "
-                      "starts {step} entries after the one before it."),
-        strides_swapped=({"steps": "swapped"}, "The value at {at} is {got_at} and should be {want_at}: the first stride leads to the "
-                         "next window, the second to the next entry of one."),
-        rows_and_columns_swapped=({"turned": True}, "The result has shape {got_shape} where {want_shape} is wanted: a window is a "
-                                  "row."),
-        whole_length_refused=({"whole": False}, "In the case \"{case}\" with n = {n} the call raised {got}: a window may be as long "
-                              "as x."),
+        ignores_stride=({"stride": "one"}, "The first window is {first} and should be {wanted_first}: neighbours in x "
+                        "lie {stride} apart in storage, and a stride of 1 was assumed."),
+        ignores_offset=({"offset": "zero"}, "The first window is {first} and should be {wanted_first}: x begins at "
+                        "element {offset} of its storage, and the windows begin at 0."),
         bad_arguments_accepted=({"refuses": "no"}, WRONG_KIND),
-        wrong_exception=({"refuses": "runtime"}, WRONG_KIND),
         message_says_too_little=({"message": "bare"}, SAYS_LITTLE),
     ),
-    Mistake("returns-a-list", sliding_windows, "In the case \"{case}\" the answer returned {returned}: the windows together should be a "
-            "single tensor.", BY_HAND, {"copies": "list"}),
-    Mistake("runs-past-end", sliding_windows, PAST, BY_HAND, {"count": "n"}),
-    Mistake("runs-past-end", sliding_windows, PAST, BY_HAND, {"count": "up"}),
-    Mistake("runs-past-end", sliding_windows, PAST, BY_HAND, {"count": "every"}),
-    *(Mistake("wrong-exception", sliding_windows, WRONG_KIND, BY_HAND, {"refuses": kind})
-      for kind in ("assert", "type", "index", "plain")),
-    Mistake("message-says-too-little", sliding_windows, SAYS_LITTLE, BY_HAND, {"message": "name"}),
-    Mistake("message-says-too-little", sliding_windows, SAYS_LITTLE, BY_HAND, {"message": "value"}),
+    *apart(slips(
+        sliding_windows, BY_HAND,
+        ignores_step=({"steps": "ignored"}, "There are {windows} windows and should be {wanted_windows}: with step "
+                      "{step}, a window starts {step} entries after the one before it."),
+        strides_swapped=({"steps": "swapped"}, "The value at {at} is {got_at} and should be {want_at}: the first "
+                         "stride leads to the next window, the second to the next entry of one."),
+        rows_and_columns_swapped=({"turned": True}, "The result has shape {got_shape} where {want_shape} is wanted: a "
+                                  "window is a row."),
+        whole_length_refused=({"whole": False}, "In the case \"{case}\" with n = {n} the call raised {got}: a window "
+                              "may be as long as x."),
+        wrong_exception=({"refuses": "runtime"}, WRONG_KIND),
+    )),
+    *variants("returns-a-list", sliding_windows, "In the case \"{case}\" the answer returned {returned}: the windows "
+            "together should be a single tensor.", BY_HAND, {"copies": "list"}),
+    *variants("runs-past-end", sliding_windows, PAST, BY_HAND, {"count": "n"}, {"count": "up"}, {"count": "every"}),
+    *variants("wrong-exception", sliding_windows, WRONG_KIND, BY_HAND,
+              {"refuses": "assert"}, {"refuses": "type"}, {"refuses": "index"}, {"refuses": "plain"}),
+    *variants("message-says-too-little", sliding_windows, SAYS_LITTLE, BY_HAND,
+              {"message": "name"}, {"message": "value"}),
     Mistake("changes-its-input", writing_into(0, sliding_windows), CHANGED, COPIES),
 ]  # fmt: skip
 
 
 def more_windows(draw: Draw) -> list[Case]:
     n, size, step = draw.size(12, 20), draw.size(2, 5), draw.size(2, 4)
-    common = {"refused": ""}
+    common: dict[str, Any] = {"refused": ""}
     return [
         case("drawn size and step", **common, x=draw.normal(n), size=size, step=step),
         case("a step wider than the window", **common, x=draw.normal(n), size=2, step=5),
@@ -795,14 +745,17 @@ def swapped_indices(scores: Tensor, labels: Tensor) -> Tensor:
     return scores[labels, torch.arange(len(labels), device=labels.device)]
 
 
-DETACHED = "In the case \"{case}\", `{what}` is {got} where {want} is wanted: the result is cut off from scores, so no gradient flows back."
+DETACHED = (
+    "In the case \"{case}\", `{what}` is {got} where {want} is wanted: the result is cut off from scores, so no "
+    "gradient flows back."
+)
 OUT_OF_NUMBERS = (
-    "In the case \"{case}\", `{what}` is {got} where {want} is wanted: a tensor made from numbers of Python or NumPy is cut off from "
-    "scores, so no gradient flows back."
+    "In the case \"{case}\", `{what}` is {got} where {want} is wanted: a tensor made from numbers of Python or NumPy "
+    "is cut off from scores, so no gradient flows back."
 )
 SELECT = [
-    Mistake("selects-rows", lambda scores, labels: scores[labels], "The result has shape {got_shape} where {want_shape} is "
-            "wanted: `scores[labels]` picks whole rows, one for each label.", INDEXING),
+    Mistake("selects-rows", lambda scores, labels: scores[labels], "The result has shape {got_shape} where "
+            "{want_shape} is wanted: `scores[labels]` picks whole rows, one for each label.", INDEXING),
     Mistake("selects-columns", lambda scores, labels: scores[:, labels], "The result has shape {got_shape} where "
             "{want_shape} is wanted: every row was read at every label, not each at its own.", INDEXING),
     Mistake("python-loop", select_loop, LOOP, INDEXING),
@@ -810,10 +763,11 @@ SELECT = [
     Mistake("python-loop", select_with_lists, HANDED, INDEXING),
     Mistake("detached", lambda scores, labels: at_labels(scores.detach(), labels), DETACHED, INDEXING),
     Mistake("detached", lambda scores, labels: at_labels(scores.detach(), labels).requires_grad_(), DETACHED, INDEXING),
-    Mistake("detached", lambda scores, labels: at_labels(torch.tensor(scores.tolist()), labels), OUT_OF_NUMBERS, INDEXING),
-    *(Mistake("detached", select_numbers, OUT_OF_NUMBERS, INDEXING, {"lists": lists, **where})
-      for lists in (False, True)
-      for where in ({"cpu": False}, {"float32": True}, {"cpu": True, "float32": True})),
+    Mistake("detached", lambda scores, labels: at_labels(torch.tensor(scores.tolist()), labels), OUT_OF_NUMBERS,
+            INDEXING),
+    *variants("detached", select_numbers, OUT_OF_NUMBERS, INDEXING,
+              {}, {"float32": True}, {"cpu": True, "float32": True},
+              {"lists": True}, {"lists": True, "float32": True}, {"lists": True, "cpu": True, "float32": True}),
     Mistake("detached", select_in_numpy, OUT_OF_NUMBERS, INDEXING),
     Mistake("detached", on_the_cpu(select_in_numpy), OUT_OF_NUMBERS, INDEXING),
     Mistake("dimension-left-over", lambda scores, labels: scores.gather(1, labels[:, None]), "The result has shape "
@@ -821,14 +775,16 @@ SELECT = [
     Mistake("squeezes-batch-of-one", lambda scores, labels: scores.gather(1, labels[:, None]).squeeze(), "In the case "
             "\"{case}\" the result has shape {got_shape} where {want_shape} is wanted: a bare `squeeze` takes every "
             "dimension of one.", ONES),
-    Mistake("gathers-along-rows", lambda scores, labels: scores.gather(0, labels[:, None])[:, 0], "In the case \"{case}\" the value at "
-            "{at} is {got_at} and should be {want_at}: along dimension 0 the labels were taken for rows.", INDEXING),
-    Mistake("indices-swapped", swapped_indices, "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: the "
-            "first index is the row, the second the column.", INDEXING),
-    Mistake("indexes-the-flat-tensor", lambda scores, labels: scores.take(labels), "The value at {at} is {got_at} and should be "
-            "{want_at}: `take` counts through the whole tensor, where a label counts within its row.", INDEXING),
-    Mistake("largest-score", lambda scores, labels: scores.amax(1), "The value at {at} is {got_at} and should be {want_at}: the "
-            "largest score of the row was taken, not the one at the label.", INDEXING),
+    Mistake("gathers-along-rows", lambda scores, labels: scores.gather(0, labels[:, None])[:, 0], "In the case "
+            "\"{case}\" the value at {at} is {got_at} and should be {want_at}: along dimension 0 the labels were taken "
+            "for rows.", INDEXING),
+    Mistake("indices-swapped", swapped_indices, "In the case \"{case}\" the value at {at} is {got_at} and should be "
+            "{want_at}: the first index is the row, the second the column.", INDEXING),
+    Mistake("indexes-the-flat-tensor", lambda scores, labels: scores.take(labels), "The value at {at} is {got_at} and "
+            "should be {want_at}: `take` counts through the whole tensor, where a label counts within its row.",
+            INDEXING),
+    Mistake("largest-score", lambda scores, _labels: scores.amax(1), "The value at {at} is {got_at} and should be "
+            "{want_at}: the largest score of the row was taken, not the one at the label.", INDEXING),
     *(m for m in with_floats(at_labels, 0) if m.sentence is not NUMPY_ONLY),
 ]  # fmt: skip
 
@@ -865,10 +821,11 @@ def masked_mean(
         "count": count, "length": x.shape[1], "nothing": 1, "all": mask.sum().clamp(min=1), "one more": count + 1,
         "row": mask.sum(1).clamp(min=1),
     }  # fmt: skip
-    return total / below[by]
+    mean: Tensor = total / below[by]
+    return mean
 
 
-def mask_unused(x: Tensor, mask: Tensor) -> Tensor:
+def mask_unused(x: Tensor, _mask: Tensor) -> Tensor:
     return x.mean(1)
 
 
@@ -900,44 +857,46 @@ def unused_nan(x: Tensor, mask: Tensor) -> Tensor:
 
 
 INVERTED = (
-    "Row {row} came out as {got_row} and should be {want_row}: the padding was taken for what is real; here True marks the "
-    "real steps."
+    "Row {row} came out as {got_row} and should be {want_row}: the padding was taken for what is real; here True marks "
+    "the real steps."
 )
 MASKED_MEAN = [
     *slips(
         masked_mean, MASKS,
-        divides_by_length=({"by": "length"}, "Row {row} came out as {got_row} and should be {want_row}: its sum was divided by "
-                           "all {length} steps, of which only {real} are real."),
-        not_divided=({"by": "nothing"}, "Row {row} came out as {got_row} and should be {want_row}: that is the sum of its {real} "
-                     "real steps, not their mean."),
-        divides_by_total_count=({"by": "all"}, "Row {row} came out as {got_row} and should be {want_row}: it was divided by the "
-                                "number of real steps in the whole batch, of which {real} are its own."),
-        divides_by_one_too_many=({"by": "one more"}, "Row {row} came out as {got_row} and should be {want_row}: it has {real} real "
-                                 "steps, and was divided by one more."),
-        count_along_the_wrong_axis=({"by": "row"}, "In the case \"{case}\" row {row} came out as {got_row} and should be "
-                                    "{want_row}: counts of shape (b,) line up with the features, those of shape (b, 1) with the "
-                                    "examples."),
-        nan_on_empty=({"clamp": False}, "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, and zeros "
-                      "are wanted."),
-        masked_values_leak=({"leaks": True}, "Row {row} came out as {got_row} and should be {want_row}: padding held NaN or "
-                            "inf, and NaN * 0 and inf * 0 are NaN, not 0."),
+        divides_by_length=({"by": "length"}, "Row {row} came out as {got_row} and should be {want_row}: its sum was "
+                           "divided by all {length} steps, of which only {real} are real."),
+        nan_on_empty=({"clamp": False}, "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, and "
+                      "zeros are wanted."),
+        masked_values_leak=({"leaks": True}, "Row {row} came out as {got_row} and should be {want_row}: padding held "
+                            "NaN or inf, and NaN * 0 and inf * 0 are NaN, not 0."),
         mask_inverted=({"inverted": "both"}, INVERTED),
         changes_its_input=({"in_place": True}, CHANGED),
-        dimension_left_over=({"keepdim": True}, "The result has shape {got_shape} where {want_shape} is wanted: with keepdim the "
-                             "dimension of the steps stays, with size one."),
     ),
-    Mistake("mask-inverted", masked_mean, INVERTED, MASKS, {"inverted": "sum"}),
-    Mistake("mask-inverted", masked_mean, INVERTED, MASKS, {"inverted": "count"}),
-    Mistake("mask-unused", mask_unused, "Row {row} came out as {got_row} and should be {want_row}: all {length} steps were "
-            "averaged, of which only {real} are real.", MASKS),
-    Mistake("examples-mixed", over_all_examples, "The result has shape {got_shape} where {want_shape} is wanted: indexing with a "
-            "mask forgets which step belongs to which example.", MASKS),
-    Mistake("masked-values-leak", nan_replaced_afterwards, "Row {row} came out as {got_row} and should be {want_row}: replacing a "
-            "NaN in the result does not bring back the sum that it swallowed.", MASKS),
-    Mistake("first-steps-assumed", first_steps, "In the case \"{case}\" row {row} came out as {got_row} and should be {want_row}: "
-            "the first {real} steps were averaged, where the mask picks others.", MASKS),
-    Mistake("gradient-not-finite", unused_nan, "In the case \"{case}\" the values are right, but the {what} is {got}: `where` drops "
-            "the 0 / 0 of a row, and its gradient is 0 times inf all the same.", MASKS),
+    *apart(slips(
+        masked_mean, MASKS,
+        not_divided=({"by": "nothing"}, "Row {row} came out as {got_row} and should be {want_row}: that is the sum of "
+                     "its {real} real steps, not their mean."),
+        divides_by_total_count=({"by": "all"}, "Row {row} came out as {got_row} and should be {want_row}: it was "
+                                "divided by the number of real steps in the whole batch, of which {real} are its own."),
+        divides_by_one_too_many=({"by": "one more"}, "Row {row} came out as {got_row} and should be {want_row}: it has "
+                                 "{real} real steps, and was divided by one more."),
+        count_along_the_wrong_axis=({"by": "row"}, "In the case \"{case}\" row {row} came out as {got_row} and should "
+                                    "be {want_row}: counts of shape (b,) line up with the features, those of shape (b, "
+                                    "1) with the examples."),
+        dimension_left_over=({"keepdim": True}, "The result has shape {got_shape} where {want_shape} is wanted: with "
+                             "keepdim the dimension of the steps stays, with size one."),
+    )),
+    *variants("mask-inverted", masked_mean, INVERTED, MASKS, {"inverted": "sum"}, {"inverted": "count"}),
+    Mistake("mask-unused", mask_unused, "Row {row} came out as {got_row} and should be {want_row}: all {length} steps "
+            "were averaged, of which only {real} are real.", MASKS),
+    Mistake("examples-mixed", over_all_examples, "The result has shape {got_shape} where {want_shape} is wanted: "
+            "indexing with a mask forgets which step belongs to which example.", MASKS),
+    Mistake("masked-values-leak", nan_replaced_afterwards, "Row {row} came out as {got_row} and should be {want_row}: "
+            "replacing a NaN in the result does not bring back the sum that it swallowed.", MASKS),
+    Mistake("first-steps-assumed", first_steps, "In the case \"{case}\" row {row} came out as {got_row} and should be "
+            "{want_row}: the first {real} steps were averaged, where the mask picks others.", MASKS),
+    Mistake("gradient-not-finite", unused_nan, "In the case \"{case}\" the values are right, but the {what} is {got}: "
+            "`where` drops the 0 / 0 of a row, and its gradient is 0 times inf all the same.", MASKS),
     Mistake("made-on-cpu", loop_on_the_cpu, LEFT, ERRORS),
     *(m for m in with_floats(masked_mean) if m.name != "changes-its-input"),
 ]  # fmt: skip
@@ -959,8 +918,9 @@ def more_masked(draw: Draw) -> list[Case]:
 
 
 def one_hot(
-    labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32, *, on_cpu: bool = False, refuses: str = "value",
-    ends: str = "both", message: str = "full", kind: torch.dtype | None = None, shape: str = "own",
+    labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32, *, on_cpu: bool = False,
+    refuses: str = "value", ends: str = "both", message: str = "full", kind: torch.dtype | None = None,
+    shape: str = "own",
 ) -> Tensor:  # fmt: skip
     low, high = (labels < 0) & (ends in ("both", "below")), (labels >= num_classes) & (ends in ("both", "above"))
     bad = labels[low | high]
@@ -1012,13 +972,13 @@ def unsqueezed_in_place(labels: Tensor, num_classes: int, dtype: torch.dtype = t
 
 ACCEPTED = "With {bad} among the labels, a ValueError is wanted; what came was {refused}."
 WIDTH = (
-    "In the case \"{case}\" the result has shape {got_shape} where {want_shape} is wanted: the labels that occur do not say how "
-    "many classes there are, num_classes does."
+    "In the case \"{case}\" the result has shape {got_shape} where {want_shape} is wanted: the labels that occur do "
+    "not say how many classes there are, num_classes does."
 )
 NO_DTYPE = "The result is {got_dtype} where {want_dtype} is wanted: the argument `dtype` was not used."
 VECTORS = (
-    "In the case \"{case}\" the outcome was {got}: labels may have any number of dimensions, and the classes come after all of "
-    "them."
+    "In the case \"{case}\" the outcome was {got}: labels may have any number of dimensions, and the classes come "
+    "after all of them."
 )
 ONE_HOT = [
     Mistake("made-on-cpu", one_hot, MIXED, ERRORS, {"on_cpu": True}),
@@ -1029,27 +989,29 @@ ONE_HOT = [
         out_of_range_accepted=({"refuses": "no"}, ACCEPTED),
         message_says_too_little=({"message": "bare"}, SAYS_LITTLE),
         dtype_ignored=({"kind": torch.float32}, NO_DTYPE),
-        shape_flattened=({"shape": "flat"}, "The result has shape {got_shape} where {want_shape} is wanted: the labels' own "
-                         "shape was flattened away."),
-        classes_first=({"shape": "classes first"}, "In the case \"{case}\" the result has shape {got_shape} where {want_shape} is "
-                       "wanted: the classes are the last dimension."),
+        shape_flattened=({"shape": "flat"}, "The result has shape {got_shape} where {want_shape} is wanted: the "
+                         "labels' own shape was flattened away."),
+    ),
+    *apart(slips(
+        one_hot, INDEXING,
+        classes_first=({"shape": "classes first"}, "In the case \"{case}\" the result has shape {got_shape} where "
+                       "{want_shape} is wanted: the classes are the last dimension."),
         width_from_labels=({"shape": "width of the labels"}, WIDTH),
         only_vectors=({"shape": "vectors"}, VECTORS),
-    ),
+    )),
     Mistake("out-of-range-accepted", one_hot, ACCEPTED, INDEXING, {"ends": "above"}),
     Mistake("out-of-range-accepted", one_hot, ACCEPTED, INDEXING, {"ends": "below"}),
     Mistake("out-of-range-accepted", indexed_unchecked, ACCEPTED, INDEXING),
-    Mistake("dtype-ignored", one_hot, NO_DTYPE, INDEXING, {"kind": torch.int64}),
-    Mistake("dtype-ignored", one_hot, NO_DTYPE, INDEXING, {"kind": torch.bool}),
+    *variants("dtype-ignored", one_hot, NO_DTYPE, INDEXING, {"kind": torch.int64}, {"kind": torch.bool}),
     Mistake("width-from-labels", lambda labels, num_classes, dtype=torch.float32: one_hot(labels, num_classes, dtype)[
             ..., labels.unique()], WIDTH, INDEXING),
     Mistake("only-vectors", only_vectors, VECTORS, INDEXING),
-    Mistake("message-says-too-little", one_hot, SAYS_LITTLE, INDEXING, {"message": "name"}),
-    Mistake("message-says-too-little", one_hot, SAYS_LITTLE, INDEXING, {"message": "value"}),
-    *(Mistake("wrong-exception", one_hot, ACCEPTED, INDEXING, {"refuses": kind}) for kind in ("index", "assert", "type", "plain")),
+    *variants("message-says-too-little", one_hot, SAYS_LITTLE, INDEXING, {"message": "name"}, {"message": "value"}),
+    *variants("wrong-exception", one_hot, ACCEPTED, INDEXING,
+              {"refuses": "index"}, {"refuses": "assert"}, {"refuses": "type"}, {"refuses": "plain"}),
     Mistake("wrong-exception", scattered_unchecked, ACCEPTED, INDEXING),
-    Mistake("fails-without-labels", fails_without_labels, "In the case \"{case}\" the call raised {got}: `min` and `max` "
-            "have no answer for an empty tensor.", INDEXING),
+    Mistake("fails-without-labels", fails_without_labels, "In the case \"{case}\" the call raised {got}: `min` and "
+            "`max` have no answer for an empty tensor.", INDEXING),
     Mistake("changes-its-input", unsqueezed_in_place, CHANGED, COPIES),
 ]  # fmt: skip
 
@@ -1074,8 +1036,8 @@ NUMPY = "NumPy"
 
 
 def to_numpy(
-    t: Tensor, *, detach: str = "yes", cpu: bool = True, resolve: str = "both", bfloat16: torch.dtype | None = torch.float32,
-    copies: bool = False,
+    t: Tensor, *, detach: str = "yes", cpu: bool = True, resolve: str = "both", copies: bool = False,
+    bfloat16: torch.dtype | None = torch.float32,
 ) -> np.ndarray[Any, Any]:  # fmt: skip
     if detach == "in place":
         t.requires_grad_(False)
@@ -1106,18 +1068,21 @@ def made_contiguous(t: Tensor) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(to_numpy(t)).reshape(t.shape)
 
 
-NO_DETACH = "In the case \"{case}\" the call raised {grad_error}: a tensor that requires grad has to leave the graph first."
-NO_CPU = (
-    "On the second device the call raised {device_error}: NumPy reads host memory, so the tensor has to be copied there "
+NO_DETACH = (
+    "In the case \"{case}\" the call raised {grad_error}: a tensor that requires grad has to leave the graph "
     "first."
 )
+NO_CPU = (
+    "On the second device the call raised {device_error}: NumPy reads host memory, so the tensor has to be copied "
+    "there first."
+)
 UNRESOLVED = (
-    "In the case \"{case}\" the call raised {bit_error}: the view has not flipped its signs in memory yet, and NumPy would not "
-    "know."
+    "In the case \"{case}\" the call raised {bit_error}: the view has not flipped its signs in memory yet, and NumPy "
+    "would not know."
 )
 COPIED_ARRAY = (
-    "In the case \"{case}\" t was changed afterwards and the array did not follow, its first entry being {kept_entry}: it is a copy "
-    "where memory could have been shared."
+    "In the case \"{case}\" t was changed afterwards and the array did not follow, its first entry being {kept_entry}: "
+    "it is a copy where memory could have been shared."
 )
 AS_FLOAT32 = "An array of {seen_dtype} came out where {wanted_dtype} is wanted: only bfloat16 needs another dtype."
 NOTHING: dict[str, Any] = {"resolve": "none", "bfloat16": None}
@@ -1126,34 +1091,37 @@ TO_NUMPY = [
         to_numpy, NUMPY,
         no_detach=({"detach": "no"}, NO_DETACH),
         no_cpu=({"cpu": False}, NO_CPU),
+        bfloat16_unsupported=({"bfloat16": None}, "In the case \"{case}\" the call raised {scalar_error}: NumPy has no "
+                              "bfloat16, so it has to become float32 first."),
+        always_copies=({"copies": True}, COPIED_ARRAY),
+    ),
+    *apart(slips(
+        to_numpy, NUMPY,
         conjugate_view_unresolved=({"resolve": "neg"}, UNRESOLVED),
         negative_view_unresolved=({"resolve": "conj"}, UNRESOLVED),
-        bfloat16_unsupported=({"bfloat16": None}, "In the case \"{case}\" the call raised {scalar_error}: NumPy has no bfloat16, "
-                              "so it has to become float32 first."),
-        bfloat16_as_float16=({"bfloat16": torch.float16}, "A bfloat16 tensor came out as {seen_dtype} where {wanted_dtype} is "
-                             "wanted: float16 has the bits, but not the range."),
-        bfloat16_as_float64=({"bfloat16": torch.float64}, "A bfloat16 tensor came out as {seen_dtype} where {wanted_dtype} is "
-                             "wanted: float32 already holds each of its values."),
-        always_copies=({"copies": True}, COPIED_ARRAY),
-        changes_requires_grad=({"detach": "in place"}, "After the call `{what}` was {got} and should be {want}: the caller's own "
-                               "tensor was cut off, where `detach()` gives a second one that is."),
-    ),
+        bfloat16_as_float16=({"bfloat16": torch.float16}, "A bfloat16 tensor came out as {seen_dtype} where "
+                             "{wanted_dtype} is wanted: float16 has the bits, but not the range."),
+        bfloat16_as_float64=({"bfloat16": torch.float64}, "A bfloat16 tensor came out as {seen_dtype} where "
+                             "{wanted_dtype} is wanted: float32 already holds each of its values."),
+        changes_requires_grad=({"detach": "in place"}, "After the call `{what}` was {got} and should be {want}: the "
+                               "caller's own tensor was cut off, where `detach()` gives a second one that is."),
+    )),
     Mistake("conjugate-view-unresolved", to_numpy, UNRESOLVED, NUMPY, {"resolve": "none"}),
-    Mistake("no-detach", to_numpy, NO_DETACH, NUMPY, {"detach": "no", **NOTHING}),
-    Mistake("no-detach", to_numpy, NO_DETACH, NUMPY, {"detach": "no", "cpu": False, **NOTHING}),
-    Mistake("no-cpu", to_numpy, NO_CPU, NUMPY, {"cpu": False, **NOTHING}),
+    *variants("no-detach", to_numpy, NO_DETACH, NUMPY,
+              {"detach": "no", **NOTHING}, {"detach": "no", "cpu": False, **NOTHING}),
+    *variants("no-cpu", to_numpy, NO_CPU, NUMPY, {"cpu": False, **NOTHING}),
     Mistake("always-copies", made_contiguous, COPIED_ARRAY, NUMPY),
     Mistake("everything-as-float32", through_float32, AS_FLOAT32, NUMPY),
     Mistake("everything-as-float32", floats_through_float32, AS_FLOAT32, NUMPY),
     Mistake("everything-as-float32", lambda t: through_float32(t).copy(), AS_FLOAT32, NUMPY),
-    Mistake("built-from-a-list", from_a_list, "In the case \"{case}\" an array of {seen_dtype} came out where {wanted_dtype} is "
-            "wanted: numbers of Python remember neither the dtype nor the memory.", NUMPY),
+    Mistake("built-from-a-list", from_a_list, "In the case \"{case}\" an array of {seen_dtype} came out where "
+            "{wanted_dtype} is wanted: numbers of Python remember neither the dtype nor the memory.", NUMPY),
 ]  # fmt: skip
 
 
 def more_to_numpy(draw: Draw) -> list[Case]:
     n = draw.size(2, 6)
-    common = {"negative": False}
+    common: dict[str, Any] = {"negative": False}
     waves = torch.complex(draw.normal(n, 2), draw.normal(n, 2))
     return [
         case("float16", **common, t=draw.normal(n, dtype=torch.float16)),
@@ -1183,7 +1151,7 @@ def attention_scores(
     scores = q @ turns[transpose if transpose in turns else "right"]()
     if transpose == "result":
         scores = scores.transpose(-2, -1)
-    below = {
+    below: float = {
         "root": d**0.5, "d": float(d), "none": 1.0, "keys": k.shape[-2] ** 0.5, "times": d**-0.5, "heads": h**0.5,
         "queries": t**0.5, "width": (h * d) ** 0.5,
     }[scale]  # fmt: skip
@@ -1191,7 +1159,7 @@ def attention_scores(
 
 
 def each_with_its_own(q: Tensor, k: Tensor) -> Tensor:
-    return (q * k).sum(-1) / q.shape[-1] ** 0.5
+    return (q * k).sum(-1) / math.sqrt(q.shape[-1])
 
 
 def summed_over_heads(q: Tensor, k: Tensor) -> Tensor:
@@ -1199,36 +1167,42 @@ def summed_over_heads(q: Tensor, k: Tensor) -> Tensor:
 
 
 WRONG_TRANSPOSE = (
-    "In the case \"{case}\", the scores came out as {got} where {want} is wanted: for every query there should be a row, and "
-    "in it one score for every key."
+    "In the case \"{case}\", the scores came out as {got} where {want} is wanted: for every query there should be a "
+    "row, and in it one score for every key."
 )  # fmt: skip
 WRONG_SIZE = (
-    "The scores are {ratio} times as large as wanted: they were divided by the root of another size than the number of features, "
-    "{d}."
+    "The scores are {ratio} times as large as wanted: they were divided by the root of another size than the number of "
+    "features, {d}."
 )
 ATTENTION = [
     *slips(
         attention_scores, EINSUM,
-        not_scaled=({"scale": "none"}, "The scores are {ratio} times as large as wanted, which is the root of d = {d}: the "
-                    "division is missing."),
-        scaled_by_d=({"scale": "d"}, "The scores are {ratio} times as large as wanted: they were divided by d = {d} and not "
-                     "by its root, {root}."),
-        multiplied_by_root=({"scale": "times"}, "The scores are {ratio} times as large as wanted: they were multiplied by the "
-                            "root of d = {d} where they should be divided by it."),
-        scaled_by_another_size=({"scale": "keys"}, WRONG_SIZE),
-        softmax_applied=({"soft": True}, "The value at {at} is {got_at} and should be {want_at}: a softmax was applied, and "
-                         "the scores before it are wanted."),
-        keys_reshaped=({"transpose": "reshape"}, "The value at {at} is {got_at} and should be {want_at}, though the shape is "
-                       "right: reshaping k deals its elements out anew, transposing it swaps its axes."),
+        not_scaled=({"scale": "none"}, "The scores are {ratio} times as large as wanted, which is the root of d = {d}: "
+                    "the division is missing."),
+        scaled_by_d=({"scale": "d"}, "The scores are {ratio} times as large as wanted: they were divided by d = {d} "
+                     "and not by its root, {root}."),
+        softmax_applied=({"soft": True}, "The value at {at} is {got_at} and should be {want_at}: a softmax was "
+                         "applied, and the scores before it are wanted."),
+        keys_reshaped=({"transpose": "reshape"}, "The value at {at} is {got_at} and should be {want_at}, though the "
+                       "shape is right: reshaping k deals its elements out anew, transposing it swaps its axes."),
     ),
-    *(Mistake("scaled-by-another-size", attention_scores, WRONG_SIZE, EINSUM, {"scale": s}) for s in ("heads", "queries", "width")),
-    *(Mistake("wrong-transpose", attention_scores, WRONG_TRANSPOSE, EINSUM, {"transpose": t})
-      for t in ("result", "none", "all", "heads", "ends")),
+    *apart(slips(
+        attention_scores, EINSUM,
+        multiplied_by_root=({"scale": "times"}, "The scores are {ratio} times as large as wanted: they were multiplied "
+                            "by the root of d = {d} where they should be divided by it."),
+        scaled_by_another_size=({"scale": "keys"}, WRONG_SIZE),
+    )),
+    *variants("scaled-by-another-size", attention_scores, WRONG_SIZE, EINSUM,
+              {"scale": "heads"}, {"scale": "queries"}, {"scale": "width"}),
+    Mistake("wrong-transpose", attention_scores, WRONG_TRANSPOSE, EINSUM, {"transpose": "result"}),
+    Mistake("wrong-transpose", attention_scores, WRONG_TRANSPOSE, EINSUM, {"transpose": "none"}),
+    *variants("wrong-transpose", attention_scores, WRONG_TRANSPOSE, EINSUM,
+              {"transpose": "all"}, {"transpose": "heads"}, {"transpose": "ends"}),
     Mistake("wrong-transpose", lambda q, k: q.transpose(-2, -1) @ k / q.shape[-1] ** 0.5, WRONG_TRANSPOSE, EINSUM),
-    Mistake("each-with-its-own", each_with_its_own, "In the case \"{case}\" the result has shape {got_shape} where {want_shape} is "
-            "wanted: query i only met key i, and not every key.", EINSUM),
-    Mistake("heads-summed", summed_over_heads, "The result has shape {got_shape} where {want_shape} is wanted: the scores of all "
-            "heads were added up, and each head keeps its own.", EINSUM),
+    Mistake("each-with-its-own", each_with_its_own, "In the case \"{case}\" the result has shape {got_shape} where "
+            "{want_shape} is wanted: query i only met key i, and not every key.", EINSUM),
+    Mistake("heads-summed", summed_over_heads, "The result has shape {got_shape} where {want_shape} is wanted: the "
+            "scores of all heads were added up, and each head keeps its own.", EINSUM),
     *with_floats(attention_scores, 2),
 ]  # fmt: skip
 

@@ -13,7 +13,9 @@ from torch import Tensor
 from torchcourse.exercise import Case, Exercise
 from torchcourse.observations import Observations, Raised, Value, agree, differing
 
-__all__ = ["Known", "Result", "brief", "compare", "derived", "explain", "quoted"]
+__all__ = ["Known", "Result", "brief", "compare", "derived", "explain", "quoted", "told"]
+
+LONGEST_TEXT = 160
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,16 @@ def _same(result: Result, mistake: Known) -> bool:
 
 
 def quoted(exercise: Exercise, mistake: Known, results: Sequence[Result]) -> str:
-    """The sentence of a mistake, its fields filled from a failed case that shows it."""
+    """The sentence of a mistake, its fields filled from a failed case that shows it: one in which all of them are
+    known, and that fails by value, where there is such a case."""
     if mistake.parts:
         return " Also: ".join(quoted(exercise, part, results) for part in mistake.parts)
     failed = [r for r in results if not r.passed]
-    shows = [r for r in failed if _same(r, mistake)] or [r for r in failed if _matters(r, mistake)] or failed
-    return _quote(exercise, mistake.sentence, next((r for r in shows if r.by_value), shows[0]))
+    matters = [r for r in failed if _matters(r, mistake)]
+    shows = [r for r in matters if _same(r, mistake)] or matters or failed
+    shows.sort(key=lambda r: not r.by_value)
+    filled = [_filled(exercise, mistake, r) for r in shows]
+    return next((sentence for sentence, whole in filled if whole), filled[0][0])
 
 
 def _matters(result: Result, mistake: Known) -> bool:
@@ -107,29 +113,42 @@ def _matters(result: Result, mistake: Known) -> bool:
 
 
 class _Fields(dict[str, Any]):
+    """Fields of a sentence; one that is not known becomes an ellipsis, and is remembered in `unknown`."""
+
+    def __init__(self, fields: dict[str, Any], unknown: list[str]) -> None:
+        super().__init__(fields)
+        self.unknown = unknown
+
     def __missing__(self, key: str) -> str:
+        self.unknown.append(key)
         return "…"
 
 
-def _quote(exercise: Exercise, sentence: str, result: Result) -> str:
-    """`sentence` with its fields filled from what was observed in `result`."""
-    fields = _Fields(_difference(result))
+def _filled(exercise: Exercise, mistake: Known, result: Result) -> tuple[str, bool]:
+    """A mistake's sentence with its fields filled from what was observed in `result`, and whether all of them are
+    known.
+
+    Where several things differ, the sentence quotes the first that the mistake gets wrong too.
+    """
+    unknown: list[str] = []
+    theirs = mistake.seen(result.lane, result.number) or {}
+    own = [n for n in differing(theirs, result.wanted, result.case.tolerance) if n in result.differs]
+    fields = _Fields(_difference(result, (own or result.differs)[0]), unknown)
     fields |= {name: brief(value) for name, value in result.case.inputs.items()}
     try:
         special = exercise.quotes(result.case.inputs, result.seen, result.wanted)
         fields |= {name: brief(value) for name, value in special.items()}
     except Exception:  # observations of an unforeseen form: the fields keep their ellipsis
         pass
-    return sentence.format_map(fields)
+    return mistake.sentence.format_map(fields), not unknown
 
 
-def _difference(result: Result) -> dict[str, str]:
-    """Fields for any exercise, of the first thing that differs.
+def _difference(result: Result, name: str) -> dict[str, str]:
+    """Fields for any exercise, of the difference under one name.
 
     `what` its name, `got` and `want` in short, `at`, `got_at`, `want_at` where a tensor is farthest off, `got_shape`,
     `want_shape`, `got_dtype`, `want_dtype`.
     """
-    name = result.differs[0] if result.differs else ""
     got, want = result.seen.get(name), result.wanted.get(name)
     fields = {"case": result.case.name, "what": name, "got": brief(got), "want": brief(want)}
     if isinstance(got, Tensor) and isinstance(want, Tensor):
@@ -163,13 +182,36 @@ def brief(value: Value) -> str:
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
     if isinstance(value, str | Raised):
-        return str(value)[:160]
+        return _shortened(str(value))
     if isinstance(value, list | tuple) and len(value) > 8:
         return f"{type(value).__name__} of {len(value)} items"
     if isinstance(value, list | tuple):
         inner = ", ".join(map(brief, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
-    return str(value)[:160]
+    return _shortened(str(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3].rstrip(" .,:;(") + "..."
+
+
+def told(result: Result, name: str) -> str:
+    """In words, how the observation `name` differs from what was wanted."""
+    if name not in result.seen:
+        return f"`{name}` is missing"
+    got, want = result.seen[name], result.wanted.get(name)
+    if name not in result.wanted:
+        return f"`{name}` came out as {brief(got)}, which was not asked for"
+    texts = [brief(got), brief(want)]
+    if isinstance(got, Tensor) and isinstance(want, Tensor):
+        if got.shape == want.shape and got.dtype == want.dtype and got.numel() > 1:
+            index = worst(got, want)
+            return f"`{name}` is {brief(got[index])} at {list(index)} where {brief(want[index])} is wanted"
+        if got.dtype != want.dtype:
+            texts = [f"{text} of {brief(tensor.dtype)}" for text, tensor in zip(texts, (got, want), strict=True)]
+    elif texts[0] == texts[1]:
+        texts = [f"{text} ({type(value).__name__})" for text, value in zip(texts, (got, want), strict=True)]
+    return f"`{name}` is {texts[0]} where {texts[1]} is wanted"
 
 
 def _brief_tensor(tensor: Tensor) -> str:

@@ -16,7 +16,11 @@ Value: TypeAlias = Any
 """None, bool, int, float, complex, str, torch.dtype, Tensor, `Raised`, or a list, tuple or str-keyed dict of them."""
 Observations: TypeAlias = dict[str, Value]
 
-MISMATCH = ("Expected all tensors to be on the same device", "can't convert", "is on cpu, different from other tensors")
+MISMATCH = (
+    "to be on the same device", "on the same device as the indexed tensor", "device type tensor to numpy",
+    "is on cpu, different from other tensors", "Expected out tensor to have device",
+)  # fmt: skip
+"""Words in torch's messages about tensors of two devices in one call."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,10 @@ EXACT = Tolerance(0.0, 0.0)
 
 def raised(error: BaseException) -> Raised:
     """The observation that `error` is, its reason recognised where that is possible."""
-    message = str(error)
+    try:
+        message = str(error)
+    except Exception:  # an answer's own exception class can do anything
+        message = ""
     text = message.strip().split("\n")[0][:300].rstrip(".")
     mismatch = any(words in message for words in MISMATCH)
     return Raised(type(error).__name__, text, "device mismatch" if mismatch else "")
@@ -68,9 +75,8 @@ def plain(value: object) -> Value:
         return plain(value.item())
     if value is None or isinstance(value, torch.dtype | Raised):
         return value
-    for kind in (bool, int, float, complex, str):
-        if isinstance(value, kind):
-            return kind(value) if kind is not str else str.__str__(value)
+    if isinstance(value, bool | int | float | complex | str):
+        return _base_value(value)
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
@@ -78,6 +84,17 @@ def plain(value: object) -> Value:
     if isinstance(value, list):
         return [plain(item) for item in value]
     return f"<{type(value).__name__}>"
+
+
+def _base_value(value: bool | int | float | complex | str) -> Value:
+    """A number or string as its base type's, whatever a subclass overrides."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else complex.__complex__(value)
 
 
 def _plain_tensor(tensor: Tensor) -> Tensor:

@@ -25,15 +25,16 @@ SEED = 20_260_920
 class Watched:
     """An answer that notes what its calls cost: the form in which a probe gets it.
 
-    `spent` is what the last call cost in torch calls (0 off the CPU, where nothing is watched), `forbidden` the
-    names called so far that the exercise forbids.
+    `spent` is what the last call cost: torch calls as Python makes them, the operators they became, and elements handed
+    over to Python or NumPy; nothing off the CPU, where calls are not watched. `forbidden` are the names called so far
+    that the exercise forbids.
     """
 
     def __init__(self, answer: Callable[..., Any], forbids: tuple[str, ...], watching: bool) -> None:
         self.answer = answer
         self.forbids = forbids
         self.watching = watching
-        self.spent = 0
+        self.spent = (0, 0, 0)
         self.forbidden: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -44,30 +45,59 @@ class Watched:
             with watch:
                 return self.answer(*args, **kwargs)
         finally:
-            self.spent = watch.cost
+            self.spent = (len(watch.functions), len(watch.operators), watch.handed_over)
             self.forbidden += [n for n in watch.forbidden(self.forbids) if n not in self.forbidden]
+
+
+def _cuda_is_used() -> bool:
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+def _reseed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would also decide what an unused GPU draws later
+    if _cuda_is_used():
+        torch.cuda.manual_seed_all(seed)
+
+
+class _State:
+    """What an answer may have changed for the whole process, and should find as it was when the check is over."""
+
+    def __init__(self) -> None:
+        self.drawn = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        self.drawn_on_gpus = torch.cuda.get_rng_state_all() if _cuda_is_used() else []
+        self.dtype, self.device = torch.get_default_dtype(), torch.get_default_device()
+        self.threads = torch.get_num_threads()
+        self.deterministic = torch.get_deterministic_debug_mode()
+
+    def put_back(self) -> None:
+        random.setstate(self.drawn[0])
+        np.random.set_state(self.drawn[1])
+        torch.set_rng_state(self.drawn[2])
+        if self.drawn_on_gpus:
+            torch.cuda.set_rng_state_all(self.drawn_on_gpus)
+        torch.set_default_dtype(self.dtype)
+        if torch.get_default_device() != self.device:
+            torch.set_default_device(self.device)
+        if torch.get_num_threads() != self.threads:
+            torch.set_num_threads(self.threads)
+        if torch.get_deterministic_debug_mode() != self.deterministic:  # setting it imports torch._inductor: a second
+            torch.use_deterministic_algorithms(self.deterministic > 0, warn_only=self.deterministic == 1)
 
 
 @contextlib.contextmanager
 def pristine(seed: int = SEED) -> Iterator[None]:
     """A block with torch's ordinary defaults and fixed random state; what the learner had set comes back after."""
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
-    deterministic = torch.are_deterministic_algorithms_enabled()
+    before = _State()
     torch.set_default_dtype(torch.float32)
-    random.seed(seed), np.random.seed(seed % 2**32), torch.manual_seed(seed)
+    _reseed(seed)
     try:
         with warnings.catch_warnings(), torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
             warnings.simplefilter("ignore")  # an answer that warns is not wrong
             yield
     finally:
-        random.setstate(states[0]), np.random.set_state(states[1]), torch.set_rng_state(states[2])
-        torch.set_default_dtype(dtype)
-        if torch.get_default_device() != device:
-            torch.set_default_device(device)
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
+        before.put_back()
 
 
 def observe(exercise: Exercise, answer: Callable[..., Any], case: Case, lane: Lane = CPU) -> Observations:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torchcourse.exercise import Exercise
-from torchcourse.explaining import Known, Result, explain, quoted
+from torchcourse.explaining import Known, Result, explain, quoted, told
 from torchcourse.lanes import CPU
 from torchcourse.observations import Raised
 
@@ -43,7 +43,7 @@ def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[Known])
     calls = next((r.seen["forbidden calls"] for r in results if r.seen.get("forbidden calls")), None)
     if calls:
         names = ", ".join(f"`{name}`" for name in calls)
-        message = f"The answer calls {names}, which this exercise does not allow: build it from other operations."
+        message = f"The answer uses {names}, which this exercise does not allow: build it from other operations."
         return Report(exercise.name, "forbidden", message, results=results)
     mistake = explain(results, known)
     if mistake is None:
@@ -58,8 +58,10 @@ def _unexplained(result: Result) -> str:
     error = result.seen.get("raised")
     if isinstance(error, Raised):
         return f"{where[0].upper()}{where[1:]}, the answer raised {error}."
-    names = " and ".join(f"`{name}`" for name in result.differs[:3])
-    return f"{where[0].upper()}{where[1:]}, {names} came out otherwise than wanted."
+    if "returned" in result.seen and "returned" not in result.wanted:
+        return f"{where[0].upper()}{where[1:]}, the answer returned {result.seen['returned']}."
+    differences = " and ".join(told(result, name) for name in result.differs[:2])
+    return f"{where[0].upper()}{where[1:]}, {differences}."
 
 
 def _lane_words(lane: str) -> str:

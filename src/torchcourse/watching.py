@@ -13,9 +13,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["Watch"]
 
-TRANSFERS = {"tolist", "numpy", "item", "__array__", "__dlpack__", "__float__", "__int__", "__bool__", "__index__"}
-"""Calls that hand values to Python: each costs as many calls as the elements it hands over, or a Python loop over
-`x.tolist()` would look like one call."""
+TRANSFERS = {
+    "tolist", "numpy", "item", "__array__", "__dlpack__", "__float__", "__int__", "__bool__", "__index__",
+    "__complex__",
+}  # fmt: skip
+"""Calls that hand elements to Python or NumPy. What they hand over is counted, or a Python loop over `x.tolist()` would
+look like one call."""
 
 
 def bare(name: str) -> str:
@@ -34,17 +37,22 @@ class _Functions(TorchFunctionMode):
         name = getattr(func, "__name__", type(func).__name__)
         if name == "__get__":  # an attribute such as x.T; no call in a learner's sense
             return func(*args, **(kwargs or {}))
-        tensor = next((a for a in args if isinstance(a, Tensor)), None)
-        self.watch.note(name, tensor.numel() if name in TRANSFERS and tensor is not None else 1)
+        self.watch.functions.append(name)
+        if name in TRANSFERS and args and isinstance(args[0], Tensor):
+            self.watch.handed_over += args[0].numel()
         return func(*args, **(kwargs or {}))
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     supports_higher_order_operators = True
 
     def __init__(self, watch: Watch) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.watch = watch
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first call imports torch._dynamo, which takes more than a second
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
@@ -57,18 +65,15 @@ class Watch:
     """A context in which torch calls are counted, both as Python sees them and as the operators they become.
 
     `functions` are names at the Python level (`softmax`, `__getitem__`), `operators` at the ATen level
-    (`aten::_softmax`); a forbidden call under another name (`nn.Softmax`, `torch.special.softmax`) shows in either.
+    (`aten::_softmax`); a forbidden call under another name (`nn.Softmax`, `torch.special.softmax`) shows in either,
+    and so do the calls of a loop in TorchScript. `handed_over` is how many elements went to Python or NumPy.
     """
 
     def __init__(self) -> None:
         self.functions: list[str] = []
         self.operators: list[str] = []
-        self.cost = 0
+        self.handed_over = 0
         self._modes: list[Any] = []
-
-    def note(self, name: str, weight: int) -> None:
-        self.functions.append(name)
-        self.cost += max(1, weight)
 
     def __enter__(self) -> Watch:
         self._modes = [_Operators(self), _Functions(self)]
@@ -81,9 +86,12 @@ class Watch:
             mode.__exit__(*exc)
 
     def forbidden(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that were called, under whatever spelling."""
-        called = {bare(name) for name in (*self.functions, *self.operators)}
-        return [name for name in names if bare(name) in called]
+        """Those of `names` that were called, under whatever spelling: as Python has it where Python saw the call."""
+        for seen in (self.functions, self.operators):
+            called = {bare(name) for name in seen}
+            if found := [name for name in names if bare(name) in called]:
+                return found
+        return []
 
 
 def warm() -> None:

@@ -8,27 +8,37 @@ from typing import Any
 from torch import Tensor
 
 from torchcourse.exercise import Case
-from torchcourse.observations import Observations, Raised
+from torchcourse.observations import Observations, Raised, raised
+from torchcourse.probing import Watched
 
-__all__ = ["growth", "kept", "look", "refusal", "where"]
+__all__ = ["cost", "growth", "kept", "kind", "look", "refusal", "where"]
 
 
-def where(tensor: object, like: Tensor) -> str:
+def kind(value: object) -> str:
+    """What sort of thing an answer returned, in words."""
+    if value is None:
+        return "nothing: a `return` is missing, or has no value"
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"a value of type {type(value).__name__}"
+
+
+def where(tensor: Tensor, like: Tensor) -> str:
     """On which device a result lives, in words that are the same in every lane when it follows its input."""
-    if not isinstance(tensor, Tensor):
-        return "no tensor"
     return "the input's" if tensor.device == like.device else str(tensor.device)
 
 
 def look(result: object, like: Tensor) -> dict[str, Any]:
     """A returned tensor's values, shape and dtype (as `result`) and whether it lives where `like` does."""
+    if not isinstance(result, Tensor):
+        return {"returned": kind(result)}
     return {"result": result, "device": where(result, like)}
 
 
 def kept(**inputs: tuple[Tensor, Tensor]) -> dict[str, Any]:
     """For each input, as (now, before): whether its values are what they were."""
     return {
-        f"{name} afterwards": "as before" if _same(now, before) else now
+        f"{name} afterwards": "as before" if _same(now, before) else "changed"
         for name, (now, before) in inputs.items()
     }  # fmt: skip
 
@@ -41,23 +51,41 @@ def refusal(call: Callable[[], object], argument: str, got: Iterable[str]) -> di
     """How a call that should raise ValueError ends.
 
     The wording is the learner's choice; whether it names the `argument` and tells one of the values `got` is observed.
+    One of the `labels` may be called a label.
     """
     try:
         result = call()
     except ValueError as error:
         message = str(error)
-        named = "names the argument" if argument in message else "does not name the argument"
+        known = argument.removesuffix("s") in message.lower()
+        named = "names the argument" if known else "does not name the argument"
         told = "tells what it got" if any(g in message for g in got) else "does not tell what it got"
         return {"refused with": Raised("ValueError", message[:200], f"{named}, {told}")}
     except Exception as error:
         return {"refused with": Raised(type(error).__name__, str(error).split("\n")[0][:200])}
-    words = f"a tensor of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
-    return {"refused with": f"no exception but {words}"}
+    return {"refused with": f"no exception but {kind(result)}"}
 
 
-def growth(case: Case, seen: Observations) -> Observations:
-    """A derivation: of the numbers of torch calls for a small and a larger input, whether they grow."""
-    small, large = seen["torch calls"]
-    words = "grows with the input" if large > small else "is the same for a larger input"
-    return {**seen, "torch calls": words}
+def cost(answer: Watched, *args: Tensor) -> tuple[int, ...] | Raised:
+    """What a call costs (see `Watched.spent`), whatever it returns."""
+    try:
+        answer(*args)
+    except Exception as error:
+        return raised(error)
+    return answer.spent
+
+
+def growth(_case: Case, seen: Observations) -> Observations:
+    """A derivation: of what a call costs with few rows and with more, what grows."""
+    small, large = seen["cost"]
+    rest = {name: value for name, value in seen.items() if name != "cost"}
+    for outcome in (small, large):
+        if isinstance(outcome, Raised):
+            return {**rest, "outcome for more rows": outcome}
+    calls, operators, handed = (more > less for less, more in zip(small, large, strict=True))
+    return {
+        **rest,
+        "torch calls": "more for more rows" if calls or operators else "as many for more rows",
+        "elements handed to Python": "more for more rows" if handed else "as many for more rows",
+    }
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from torchcourse.exercise import Case, Draw, Exercise, case
-from torchcourse.exercises.looking import growth, kept, look, refusal
-from torchcourse.observations import Observations
+from torchcourse.exercises.looking import cost, growth, kept, kind, look, refusal
+from torchcourse.observations import Observations, Raised
 from torchcourse.probing import Watched
 from torchcourse.simulated import shares_memory
 
@@ -20,7 +20,7 @@ from torchcourse.simulated import shares_memory
 def probe_describe(answer: Watched, t: Tensor) -> dict[str, Any]:
     facts = answer(t)
     if not isinstance(facts, dict):
-        return {"returned": f"a {type(facts).__name__}"}
+        return {"returned": kind(facts)}
     if facts.get("device") == str(t.device):
         facts = {**facts, "device": "str(t.device)"}
     return facts
@@ -40,8 +40,9 @@ def cases_describe(draw: Draw) -> list[Case]:
     ]
 
 
-def quotes_describe(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    return {"shape": tuple(inputs["t"].shape)}
+def quotes_describe(inputs: Observations, _seen: Observations, _wanted: Observations) -> dict[str, object]:
+    t = inputs["t"]
+    return {"shape": tuple(t.shape), "item": t.element_size(), "dtype": t.dtype, "stride": t.stride()}
 
 
 describe = Exercise(
@@ -104,10 +105,7 @@ image_to_chw = Exercise(
 def probe_pairwise(answer: Watched, a: Tensor, b: Tensor) -> dict[str, Any]:
     before = a.clone(), b.clone()
     seen = {**look(answer(a, b), a), **kept(a=(a, before[0]), b=(b, before[1]))}
-    answer(a[:2], b[:2])
-    small = answer.spent
-    answer(torch.cat([a[:2]] * 3), torch.cat([b[:2]] * 3))
-    return {**seen, "torch calls": (small, answer.spent)}
+    return {**seen, "cost": [cost(answer, torch.cat([a[:2]] * n), torch.cat([b[:2]] * n)) for n in (2, 6)]}
 
 
 def derive_pairwise(case: Case, seen: Observations) -> Observations:
@@ -128,7 +126,8 @@ def cases_pairwise(draw: Draw) -> list[Case]:
         case("one point each", rtol=1e-3, atol=1e-3, a=draw.normal(1, d), b=draw.normal(1, d)),
         case("float64", rtol=1e-3, atol=1e-3, a=draw.normal(n, d, dtype=torch.float64),
              b=3 * draw.normal(m, d, dtype=torch.float64)),
-        case("far from the origin", rtol=1e-2, atol=1.0, a=100 + 10 * draw.normal(n, d), b=100 + 10 * draw.normal(m, d)),
+        case("far from the origin", rtol=1e-2, atol=1.0, a=100 + 10 * draw.normal(n, d),
+             b=100 + 10 * draw.normal(m, d)),
     ]  # fmt: skip
 
 
@@ -138,10 +137,10 @@ pairwise_distances = Exercise(
     cases_pairwise,
     hints=(
         "Which shapes must a and b have so that broadcasting pairs every row of a with every row of b?",
-        "Put a dimension of size one into each: (n, 1, d) and (1, m, d). What shape has their difference, and over which "
-        "of its dimensions is a distance taken?",
-        "If you expand the square instead (a·a + b·b - 2 a·b), what can rounding do to the sum for two equal points, and "
-        "what does a root make of it?",
+        "Put a dimension of size one into each: (n, 1, d) and (1, m, d). What shape has their difference, and over "
+        "which of its dimensions is a distance taken?",
+        "If you expand the square instead (a·a + b·b - 2 a·b), what can rounding do to the sum for two equal points, "
+        "and what does a root make of it?",
     ),
     forbids=("cdist", "cdist_forward", "euclidean_dist"),
     derive=derive_pairwise,
@@ -168,6 +167,7 @@ def cases_standardize(draw: Draw) -> list[Case]:
         case("over the last two dimensions", x=draw.normal(2, n, d), dim=(-2, -1), eps=None),
         case("a large eps", x=draw.normal(n, d), dim=0, eps=draw.pick([0.5, 1.0, 2.0])),
         case("a constant column", x=constant, dim=0, eps=None),
+        case("small values", x=1e-3 * draw.normal(n, d), dim=0, eps=None),
         case("float64", x=draw.normal(d, d, dtype=torch.float64), dim=1, eps=None),
     ]
 
@@ -219,7 +219,7 @@ def cases_softmax(draw: Draw) -> list[Case]:
     ]
 
 
-def quotes_softmax(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+def quotes_softmax(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     result = seen["result"]
     sums = result.reshape(-1, result.shape[-1]).double().sum(-1)
     row = int((sums - 1).abs().nan_to_num(nan=torch.inf).argmax())
@@ -239,9 +239,11 @@ row_softmax = Exercise(
     probe_softmax,
     cases_softmax,
     hints=(
-        "For a tensor of any rank, how is the last dimension called, and what must stay so that the division broadcasts?",
+        "For a tensor of any rank, how is the last dimension called, and what must stay so that the division "
+        "broadcasts?",
         "What is `torch.tensor(100.).exp()` in float32, and what is inf / inf?",
-        "Softmax does not change when the same number is taken from a whole row. Which number makes the largest exponent 0?",
+        "Softmax does not change when the same number is taken from a whole row. Which number makes the largest "
+        "exponent 0?",
     ),
     forbids=("softmax", "log_softmax", "safe_softmax", "scaled_dot_product_attention"),
     quotes=quotes_softmax,
@@ -254,10 +256,11 @@ def probe_flatten(answer: Watched, t: Tensor) -> dict[str, Any]:
     before = t.clone()
     returned = answer(t)
     if not (isinstance(returned, tuple | list) and len(returned) == 2 and isinstance(returned[0], Tensor)):
-        return {"returned": "no pair of a tensor and a flag"}
+        return {"returned": f"{kind(returned)} and no pair of a tensor and a flag"}
     flat, copied = returned
     seen = {**look(flat.detach().clone(), t), "copied": copied, **kept(t=(t, before))}
-    flat.reshape(-1)[0] += 1  # a view writes into t, a copy does not
+    if flat.numel():
+        flat.reshape(-1)[0] += 1  # a view writes into t, a copy does not
     return {**seen, "t after flat[0] += 1": t, "shares memory": shares_memory(flat, t)}
 
 
@@ -274,7 +277,7 @@ def cases_flatten(draw: Draw) -> list[Case]:
     ]
 
 
-def quotes_flatten(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+def quotes_flatten(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     return {
         "shape": tuple(inputs["t"].shape),
         "stride": inputs["t"].stride(),
@@ -289,9 +292,10 @@ flatten_reporting = Exercise(
     cases_flatten,
     hints=(
         "Which of `view`, `reshape` and `flatten` refuses to copy, and how does it tell you?",
-        "`is_contiguous()` is a sufficient condition for a flat view, not a necessary one. What of a single column, whose "
-        "elements lie a whole row apart?",
-        "Either try the view and catch the refusal, or flatten first and find out whether both tensors use the same storage.",
+        "`is_contiguous()` is a sufficient condition for a flat view, not a necessary one. What of a single column, "
+        "whose elements lie a whole row apart?",
+        "Either try the view and catch the refusal, or flatten first and find out whether both tensors use the same "
+        "storage.",
     ),
     quotes=quotes_flatten,
 )  # fmt: skip
@@ -315,7 +319,7 @@ def probe_windows(answer: Watched, x: Tensor, size: int, step: int | None, refus
 def cases_windows(draw: Draw) -> list[Case]:
     n = draw.size(9, 12)
     matrix = draw.normal(n, 4)
-    common = {"refused": ""}
+    common: dict[str, Any] = {"refused": ""}
     return [
         case("step 1", **common, x=draw.normal(n), size=3, step=None),
         case("step 2, nothing left over", **common, x=draw.normal(11), size=3, step=2),
@@ -323,7 +327,7 @@ def cases_windows(draw: Draw) -> list[Case]:
         case("one window of all", **common, x=draw.normal(n), size=n, step=2),
         case("every second element of a longer tensor", **common, x=draw.normal(2 * n)[::2], size=3, step=2),
         case("a column of a matrix", **common, x=matrix[:, 2], size=2, step=1),
-        case("the middle of a longer tensor", **common, x=draw.normal(n + 9)[4:-5], size=4, step=2),
+        case("the middle of a longer tensor", **common, x=draw.normal(20)[4:-5], size=4, step=2),
         case("windows of one", **common, x=draw.normal(n), size=1, step=4),
         case("size 0", x=draw.normal(n), size=0, step=1, refused="size"),
         case("size larger than n", x=draw.normal(n), size=n + 1, step=1, refused="size"),
@@ -335,8 +339,10 @@ def cases_windows(draw: Draw) -> list[Case]:
 def quotes_windows(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"n": len(inputs["x"]), "step": inputs["step"] or 1, "stride": inputs["x"].stride(0)}
     fields |= {"refused": seen.get("refused with"), "offset": inputs["x"].storage_offset()}
+    fields |= {"returned": seen["returned"]} if "returned" in seen else {}
     if isinstance(seen.get("result"), Tensor):
-        fields |= {"windows": len(seen["result"]), "first": seen["result"][0]}
+        fields |= {"windows": len(seen["result"])}
+        fields |= {"first": seen["result"][0]} if len(seen["result"]) else {}
     if isinstance(wanted.get("result"), Tensor):
         fields |= {"wanted_windows": len(wanted["result"]), "wanted_first": wanted["result"][0]}
         fields["wanted_last"] = wanted["result"][-1]
@@ -352,8 +358,8 @@ sliding_windows = Exercise(
         "each of these two moves in storage?",
         "`as_strided` takes a shape, strides and an offset, all counted in elements of the storage. If x takes every "
         "second element of something longer, what is `x.stride(0)`?",
-        "The last window must still fit: its first element may be at most at n - size. How many starts 0, step, 2·step, … "
-        "are there up to that?",
+        "The last window must still fit: its first element may be at most at n - size. How many starts 0, step, "
+        "2·step, … are there up to that?",
     ),
     forbids=("unfold",),
     quotes=quotes_windows,
@@ -365,14 +371,13 @@ sliding_windows = Exercise(
 def probe_select(answer: Watched, scores: Tensor, labels: Tensor, weights: Tensor) -> dict[str, Any]:
     before = scores.detach().clone(), labels.clone()
     result = answer(scores, labels)
-    small = answer.spent
     seen = {**look(result, scores), "follows the graph": bool(getattr(result, "requires_grad", False))}
     if seen["follows the graph"] and result.shape == weights.shape:
         (result * weights).sum().backward()
     seen["gradient of scores"] = scores.grad
-    answer(torch.cat([scores.detach()] * 3), torch.cat([labels] * 3))
     inputs = kept(scores=(scores.detach(), before[0]), labels=(labels, before[1]))
-    return {**seen, "torch calls": (small, answer.spent), **inputs}
+    costs = [cost(answer, torch.cat([scores.detach()] * n), torch.cat([labels] * n)) for n in (2, 6)]
+    return {**seen, **inputs, "cost": costs}
 
 
 def cases_select(draw: Draw) -> list[Case]:
@@ -395,9 +400,10 @@ select_scores = Exercise(
     probe_select,
     cases_select,
     hints=(
-        "`scores[labels]` picks whole rows. Which second index belongs to each row, and which first index goes with it?",
-        "Two index tensors of one shape are paired up element by element. Or: which function picks along a dimension by an "
-        "index tensor with as many dimensions as the source?",
+        "`scores[labels]` picks whole rows. Which second index belongs to each row, and which first index goes with "
+        "it?",
+        "Two index tensors of one shape are paired up element by element. Or: which function picks along a dimension "
+        "by an index tensor with as many dimensions as the source?",
         "Does the result still have a `grad_fn`? Anything that goes through Python numbers, `.data` or NumPy loses it.",
     ),
     derive=growth,
@@ -409,7 +415,13 @@ select_scores = Exercise(
 def probe_masked(answer: Watched, x: Tensor, mask: Tensor) -> dict[str, Any]:
     before = x.clone(), mask.clone()
     result = answer(x, mask)
-    return {**look(result, x), **kept(x=(x, before[0]), mask=(mask, before[1]))}
+    seen = {**look(result, x), **kept(x=(x, before[0]), mask=(mask, before[1]))}
+    leaf = before[0].requires_grad_()
+    result = answer(leaf.clone(), before[1])
+    if isinstance(result, Tensor) and result.requires_grad:
+        result.sum().backward()  # type: ignore[no-untyped-call]
+    clean = leaf.grad is None or bool(leaf.grad.isfinite().all())
+    return {**seen, "gradient of x": "finite" if clean else "not finite everywhere"}
 
 
 def cases_masked(draw: Draw) -> list[Case]:
@@ -423,6 +435,7 @@ def cases_masked(draw: Draw) -> list[Case]:
     x = draw.normal(2, t, d)
     return [
         case("some steps are padding", x=draw.normal(b, t, d), mask=mask),
+        case("as many examples as features", x=draw.normal(d, t, d), mask=steps(*[t, 1, t - 1, 2][:d])),
         case("all steps are real", x=draw.normal(b, t, d), mask=torch.ones(b, t, dtype=torch.bool)),
         case("a row without any real step", x=draw.normal(2, t, d), mask=steps(0, 2)),
         case("NaN in the padding", x=x.masked_fill(~steps(2, 3)[..., None], torch.nan), mask=steps(2, 3)),
@@ -450,7 +463,8 @@ masked_mean = Exercise(
     hints=(
         "A mean is a sum over a count. Which steps go into the sum, and how many are they in each row?",
         "What is `float('nan') * 0`? Multiplying by the mask does not take a NaN away; which operation writes over it?",
-        "A row without a real step has the sum 0 and the count 0. Which smallest change to the count makes 0 / count a 0?",
+        "A row without a real step has the sum 0 and the count 0. Which smallest change to the count makes 0 / count a "
+        "0?",
     ),
     quotes=quotes_masked,
 )
@@ -461,8 +475,8 @@ masked_mean = Exercise(
 def probe_one_hot(
     answer: Watched, labels: Tensor, num_classes: int, dtype: torch.dtype | None, refused: str
 ) -> dict[str, Any]:
-    if refused:
-        return refusal(lambda: answer(labels, num_classes), "labels", [refused])
+    if refused:  # on the CPU: an index out of range takes a real GPU's whole process down
+        return refusal(lambda: answer(labels.cpu(), num_classes), "labels", [refused])
     before = labels.clone()
     result = answer(labels, num_classes) if dtype is None else answer(labels, num_classes, dtype)
     return {**look(result, labels), **kept(labels=(labels, before))}
@@ -470,7 +484,7 @@ def probe_one_hot(
 
 def cases_one_hot(draw: Draw) -> list[Case]:
     n, c = draw.size(4, 6), draw.size(3, 5)
-    common = {"dtype": None, "refused": ""}
+    common: dict[str, Any] = {"dtype": None, "refused": ""}
     bad = draw.integers(0, c, n)
     above, below = bad.clone(), bad.clone()
     above[1], below[2] = c, -1
@@ -486,7 +500,7 @@ def cases_one_hot(draw: Draw) -> list[Case]:
     ]
 
 
-def quotes_refusal(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+def quotes_refusal(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     return {"refused": seen.get("refused with"), "bad": inputs.get("refused")}
 
 
@@ -496,7 +510,8 @@ one_hot = Exercise(
     cases_one_hot,
     hints=(
         "Every label is compared with every class number. Which two shapes broadcast to (..., num_classes)?",
-        "Where does `torch.arange(num_classes)` or `torch.zeros(...)` live if you do not say? Labels may live elsewhere.",
+        "Where does `torch.arange(num_classes)` or `torch.zeros(...)` live if you do not say? Labels may live "
+        "elsewhere.",
         "Out of range has two ends. Which of them would a comparison let through without a word, and what should the "
         "message of the ValueError tell: which argument, what it got, what it wants?",
     ),
@@ -511,8 +526,8 @@ def probe_to_numpy(answer: Watched, t: Tensor, negative: bool) -> dict[str, Any]
     t = torch._neg_view(t) if negative else t
     array = answer(t)
     if not isinstance(array, np.ndarray):
-        return {"returned": f"a {type(array).__name__}"}
-    seen = {"dtype": str(array.dtype), "values": array.copy()}
+        return {"returned": kind(array)}
+    seen = {"dtype": str(array.dtype), "values": array.copy(), "t requires grad": t.requires_grad}
     with torch.no_grad():
         t.add_(1) if t.dtype != torch.bool else t.logical_not_()
     return {**seen, "array after t was changed": array}
@@ -520,7 +535,7 @@ def probe_to_numpy(answer: Watched, t: Tensor, negative: bool) -> dict[str, Any]
 
 def cases_to_numpy(draw: Draw) -> list[Case]:
     n = draw.size(3, 5)
-    common = {"negative": False}
+    common: dict[str, Any] = {"negative": False}
     waves = torch.complex(draw.normal(n), draw.normal(n))
     return [
         case("float32", **common, t=draw.normal(n, 2)),
@@ -534,8 +549,17 @@ def cases_to_numpy(draw: Draw) -> list[Case]:
     ]
 
 
-def quotes_to_numpy(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    return {"seen_dtype": seen.get("dtype"), "wanted_dtype": wanted.get("dtype"), "error": seen.get("raised")}
+def quotes_to_numpy(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"seen_dtype": seen.get("dtype"), "wanted_dtype": wanted.get("dtype")}
+    kept_array = seen.get("array after t was changed")
+    if isinstance(kept_array, Tensor) and kept_array.numel():
+        fields["kept_entry"] = kept_array.flatten()[0].item()
+    error = seen.get("raised")
+    if isinstance(error, Raised):
+        fields["error"] = error
+        causes = {"device": "device type", "grad": "requires grad", "bit": "bit set", "scalar": "ScalarType"}
+        fields |= {f"{cause}_error": error for cause, said in causes.items() if said in error.message}
+    return fields
 
 
 to_numpy = Exercise(
@@ -543,10 +567,11 @@ to_numpy = Exercise(
     probe_to_numpy,
     cases_to_numpy,
     hints=(
-        "Call `t.numpy()` on a tensor that requires grad, on one of another device and on a bfloat16 one, and read what "
-        "each message asks for.",
+        "Call `t.numpy()` on a tensor that requires grad, on one of another device and on a bfloat16 one, and read "
+        "what each message asks for.",
         "`detach()` and `cpu()` return a view or the tensor itself where they can. Which calls do copy, and when?",
-        "A conjugate or negative view is a promise to flip signs on reading. Which two methods keep the promise in memory?",
+        "A conjugate or negative view is a promise to flip signs on reading. Which two methods keep the promise in "
+        "memory?",
     ),
     quotes=quotes_to_numpy,
 )  # fmt: skip
@@ -566,6 +591,7 @@ def cases_attention(draw: Draw) -> list[Case]:
         case("t and s differ", q=draw.normal(b, h, t, d), k=draw.normal(b, h, s, d)),
         case("t equals s", q=draw.normal(b, h, t, d), k=draw.normal(b, h, t, d)),
         case("as many steps as features", q=draw.normal(b, h, d, d), k=draw.normal(b, h, d, d)),
+        case("all sizes equal", q=draw.normal(3, 3, 3, 3), k=draw.normal(3, 3, 3, 3)),
         case("one head, one query", q=draw.normal(1, 1, 1, d), k=draw.normal(1, 1, s, d)),
         case("heads split from one tensor", q=split, k=draw.normal(b, h, s, d)),
         case("float64", q=draw.normal(b, h, t, d, dtype=torch.float64), k=draw.normal(b, h, s, d, dtype=torch.float64)),
@@ -575,6 +601,7 @@ def cases_attention(draw: Draw) -> list[Case]:
 def quotes_attention(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     d = inputs["q"].shape[-1]
     fields: dict[str, object] = {"d": d, "root": d**0.5, "t": inputs["q"].shape[-2], "s": inputs["k"].shape[-2]}
+    fields |= {"h": inputs["q"].shape[1]}
     if seen["result"].shape == wanted["result"].shape:
         fields["ratio"] = (seen["result"].norm() / wanted["result"].norm()).item()
     return fields

@@ -1,0 +1,111 @@
+"""Mistakes that can be made in many exercises, made from the exercise's own right program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograde.mistakes import Mistake
+
+__all__ = [
+    "CHANGED", "COPIES", "ERRORS", "LEFT", "MIXED", "NUMPY_ONLY", "anywhere", "apart", "on_the_cpu", "variants",
+    "with_floats", "writing_into",
+]  # fmt: skip
+
+Program = Callable[..., Any]
+ERRORS, COPIES = "Errors read aloud", "What copies and what does not"
+DTYPES = "Dtypes: what fits in an entry"
+
+MIXED = (
+    "On the CPU all is right, on the second device the call raised {got}: a tensor was made without saying where, and "
+    "so it was made on the CPU."
+)
+NUMPY_ONLY = (
+    "On the CPU all is right, on the second device the call raised {got}: NumPy reads nothing but the CPU's memory, "
+    "and torch needs no NumPy here."
+)
+LEFT = (
+    "On the second device the result came out on the {got}: what is made there, or brought there, stays there unless "
+    "it is moved to the input's device."
+)
+DTYPE = (
+    "The result is {got_dtype} where {want_dtype} is wanted: a result keeps the dtype of the floats it is made "
+    "from."
+)
+CHANGED = (
+    "In the case \"{case}\" the {what} was not as before but {got}: an operation that works in place wrote into the "
+    "caller's tensor."
+)
+
+
+def apart(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """The same mistakes, but not tried together with others: every pair costs time and space."""
+    return [replace(m, program=m.answer(), options={}) for m in mistakes]
+
+
+def variants(name: str, program: Program, sentence: str, read: str, /, *options: dict[str, Any]) -> list[Mistake]:
+    """One mistake in several forms, not tried together with others."""
+    return apart(Mistake(name, program, sentence, read, each) for each in options)
+
+
+def tensors_through(change: Callable[[Tensor], Tensor], program: Program) -> Program:
+    """`program` on tensors that were changed first."""
+
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        return program(*(change(a) if isinstance(a, Tensor) else a for a in args), **kwargs)
+
+    return changed
+
+
+def on_the_cpu(program: Program) -> Program:
+    return tensors_through(Tensor.cpu, program)
+
+
+def in_float32(program: Program) -> Program:
+    return tensors_through(lambda t: t.float() if t.is_floating_point() else t, program)
+
+
+def with_a_cpu_tensor(program: Program) -> Program:
+    def mixing(*args: Any, **kwargs: Any) -> Any:
+        result = program(*args, **kwargs)
+        return result + torch.zeros(result.shape, dtype=result.dtype)
+
+    return mixing
+
+
+def with_numpy(program: Program) -> Program:
+    def converting(first: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return program(torch.from_numpy(first.numpy()), *args, **kwargs)
+
+    return converting
+
+
+def writing_into(place: int, program: Program) -> Program:
+    def writing(*args: Any, **kwargs: Any) -> Any:
+        result = program(*args, **kwargs)
+        args[place].sub_(1)
+        return result
+
+    return writing
+
+
+def anywhere(program: Program) -> list[Mistake]:
+    """`program`, a right one, with a tensor or the result on the wrong device."""
+    return [
+        Mistake("made-on-cpu", with_a_cpu_tensor(program), MIXED, ERRORS),
+        Mistake("made-on-cpu", with_numpy(program), NUMPY_ONLY, ERRORS),
+        Mistake("made-on-cpu", on_the_cpu(program), LEFT, ERRORS),
+    ]
+
+
+def with_floats(program: Program, inputs: int = 1) -> list[Mistake]:
+    """`program`, a right one, in float32 whatever it gets, and writing into one of its first `inputs` arguments."""
+    return [
+        *anywhere(program),
+        Mistake("dtype-not-kept", in_float32(program), DTYPE, DTYPES),
+        *(Mistake("changes-its-input", writing_into(i, program), CHANGED, COPIES) for i in range(inputs)),
+    ]

@@ -104,6 +104,7 @@ def test_generators_can_be_made_for_it_inside_the_block(device: torch.device) ->
     with as_accelerator():
         generator = torch.Generator(device=device).manual_seed(5)
         assert isinstance(generator, torch.Generator)
+        assert (generator.device, torch.Generator().device) == (device, torch.device("cpu"))
         assert isinstance(torch.Generator(), torch.Generator)
         drawn = torch.randn(4, device=device, generator=generator)
     assert values(drawn).equal(torch.randn(4, generator=torch.Generator().manual_seed(5)))

@@ -257,3 +257,27 @@ def test_the_default_loader_feeds_the_device(device: torch.device) -> None:
     batches = [x for (x,) in torch.utils.data.DataLoader(ours, batch_size=4)]
     assert [b.device for b in batches] == [device, device]
     assert simulated.values(torch.cat(batches)).equal(torch.arange(6.0))
+
+
+def test_a_parameter_may_be_given_data_of_the_other_side(device: torch.device) -> None:
+    model = Tied()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for place in (device, torch.device("cpu")):
+        for p in model.parameters():
+            p.data = p.data.to(place)
+        model.mean, model.table = model.mean.to(place), model.table.to(place)
+        assert {p.device for p in model.parameters()} == {place}
+        before = values(model.a.weight.detach()).clone()
+        optimizer.zero_grad()
+        model(torch.ones(2, 4, device=place)).sum().backward()
+        optimizer.step()
+        assert not values(model.a.weight.detach()).equal(before)
+        assert model.a.weight is model.b.weight
+
+
+def test_lazy_modules_are_refused_before_they_have_a_shape(device: torch.device) -> None:
+    lazy = nn.LazyLinear(2)
+    with pytest.raises(NotImplementedError, match="run it once on the CPU"):
+        lazy.to(device)
+    lazy(torch.ones(1, 3))
+    assert lazy.to(device)(torch.ones(1, 3, device=device)).shape == (1, 2)

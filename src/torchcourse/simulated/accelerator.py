@@ -78,13 +78,21 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
+class DeviceGenerator(torch._C.Generator):
+    """A generator that the CPU's kernels draw from and that names the simulated device as its own."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return device()
+
+
 class _GeneratorType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch._C.Generator)
 
     def __call__(cls, device: Any = "cpu") -> torch._C.Generator:
-        return torch._C.Generator("cpu" if is_ours(device) else device)
+        return DeviceGenerator() if device is not None and is_ours(device) else torch._C.Generator(device)
 
 
 class Generator(metaclass=_GeneratorType):
-    """Stands for `torch.Generator`: one made for the simulated device is the CPU's, which that device draws from."""
+    """Stands for `torch.Generator`, and makes one for the simulated device too."""

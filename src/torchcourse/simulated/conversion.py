@@ -14,10 +14,13 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from torchcourse.simulated.copying import extras
+from torchcourse.simulated.device import NAME
 from torchcourse.simulated.tensor import Simulated
 
+DATA: Any = torch.Tensor.data
 Convert = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -44,12 +47,33 @@ def exchange(parameter: torch.Tensor, moved: torch.Tensor) -> None:
             setattr(parameter, name, value)
 
 
+def crosses(t: torch.Tensor, moved: torch.Tensor) -> bool:
+    """Say whether `moved` lies on the other side of the border; refuse what has no shape yet."""
+    if isinstance(t, Simulated) == isinstance(moved, Simulated):
+        return False
+    if is_lazy(t):
+        raise NotImplementedError(
+            f"{NAME} cannot take the parameters of a lazy module: run it once on the CPU before it is moved"
+        )
+    return True
+
+
+def set_data(t: torch.Tensor, value: torch.Tensor) -> None:
+    """Serve as the setter of `.data`: held values follow, and a parameter may be given data of the other side."""
+    if isinstance(t, nn.Parameter) and crosses(t, value):
+        return exchange(t, value)
+    DATA.__set__(t, value)
+    if isinstance(t, Simulated) and isinstance(value, Simulated):
+        t.held, t.block = value.held, value.block
+    return None
+
+
 def carrying(convert: Convert) -> Convert:
     """Wrap a conversion so that a parameter that crosses the border stays the object it is."""
 
     def carry(t: torch.Tensor) -> torch.Tensor:
         moved = convert(t)
-        if isinstance(t, nn.Parameter) and isinstance(t, Simulated) != isinstance(moved, Simulated):
+        if isinstance(t, nn.Parameter) and crosses(t, moved):
             gradient, t.grad = t.grad, None
             exchange(t, moved)
             if gradient is not None:
@@ -62,7 +86,7 @@ def carrying(convert: Convert) -> Convert:
 
 
 def install() -> None:
-    """Let `nn.Module._apply`, on which `.to`, `.cpu` and the like rest, carry parameters across."""
+    """Let `nn.Module._apply`, on which `.to`, `.cpu` and the like rest, and `.data` carry parameters across."""
     original: Any = nn.Module._apply
 
     def _apply(self: nn.Module, fn: Convert, recurse: bool = True) -> nn.Module:
@@ -70,3 +94,5 @@ def install() -> None:
         return moved
 
     nn.Module._apply = _apply  # type: ignore[method-assign]
+    for kind in (nn.Parameter, Simulated):
+        kind.data = property(DATA.__get__, set_data)  # type: ignore[assignment]

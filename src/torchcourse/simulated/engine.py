@@ -41,6 +41,7 @@ def install() -> None:
     original = torch.autograd.graph._engine_run_backward
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
+        PENDING.clear()
         try:
             return original(*args, **kwargs)
         except SystemError:

@@ -49,16 +49,6 @@ class Simulated(torch.Tensor):
         self.block = storages[0].block
         return follow(self)
 
-    @property
-    def data(self) -> torch.Tensor:
-        return torch.Tensor.data.__get__(self)  # type: ignore[attr-defined, no-any-return]
-
-    @data.setter
-    def data(self, value: torch.Tensor) -> None:
-        torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
-        if isinstance(value, Simulated):
-            self.held, self.block = value.held, value.block
-
     def tolist(self) -> Any:
         if has_torch_function_unary(self):
             return handle_torch_function(Simulated.tolist, (self,), self)

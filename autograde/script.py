@@ -80,7 +80,7 @@ def _complaints(lesson: str, cells: list[Cell]) -> Iterator[str]:
         if cell.check and (before is None or before.exercise != cell.check):
             yield f'{cell.line}: check="{cell.check}" does not follow its exercise; put it right after that cell'
         if cell.check and cell.source.strip() != f'check("{cell.check}")':
-            yield f'{cell.line}: a check cell reads check("{cell.check}") and nothing else'
+            yield f'{cell.line}: the check of {cell.check} holds something else; it reads check("{cell.check}") and nothing else'
     checked = {cell.check for cell in cells}
     for name, line in seen.items():
         if name not in checked:
@@ -97,11 +97,11 @@ def _exercise_complaints(cell: Cell, known: Any, seen: dict[str, int]) -> Iterat
     if name in seen:
         yield f"{cell.line}: exercise {name} stands already at line {seen[name]}; each has one answer cell"
     if type(cell.points) is not int or cell.points < 1:
-        yield f"{cell.line}: exercise {name} needs points, a whole number of at least 1"
+        yield f"{cell.line}: exercise {name} needs points; write a whole number from 1 on, such as points=2"
     lines = [line.strip() for line in cell.source.splitlines()]
     marks = [line for line in lines if line in (BEGIN, END)]
     if marks != [BEGIN, END]:
-        yield f"{cell.line}: exercise {name} needs one line {BEGIN} and after it one line {END}"
+        yield f"{cell.line}: exercise {name} needs one line {BEGIN} and after it one line {END}; its body stands between them"
     if not re.search(rf"^(def|class) {re.escape(name)}\b", cell.source, re.MULTILINE):
         yield f"{cell.line}: the answer cell of {name} does not define it; start it with def or class {name}"
 

@@ -18,11 +18,12 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 def lab(
     folder: Annotated[Path, typer.Argument(help="where your working copy of the notebooks lies")] = Path("work"),
     browser: Annotated[bool, typer.Option(help="open a browser window")] = True,
+    port: Annotated[int, typer.Option(help="the first port to try")] = 8888,
 ) -> None:
     """Open the course in JupyterLab, on a working copy of the notebooks that nothing of yours is overwritten in."""
     from torchcourse.desk import open_lab
 
-    raise typer.Exit(open_lab(folder, browser))
+    raise typer.Exit(open_lab(folder, browser, port))
 
 
 def main() -> None:

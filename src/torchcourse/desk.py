@@ -34,19 +34,24 @@ def copy_notebooks(folder: Path) -> list[Path]:
     return new
 
 
-def open_lab(folder: Path, browser: bool) -> int:
+def open_lab(folder: Path, browser: bool = True, port: int = 8888) -> int:
     """Run JupyterLab on the working copy in `folder` until it is closed; its exit status."""
     new = copy_notebooks(folder)
     kept = len(list(folder.glob("*.ipynb"))) - len(new)
     print(f"Your notebooks are in {folder.resolve()}: {len(new)} new, {kept} as you left them.")
     first = min(folder.glob("*.ipynb"), default=None)
-    command = [sys.executable, "-m", "jupyterlab", *_quiet(), f"--notebook-dir={folder}"]
+    command = [sys.executable, "-m", "jupyterlab", f"--notebook-dir={folder}", f"--port={port}"]
     command += [f"--LabApp.default_url=/lab/tree/{first.name}"] if first else []
     command += [] if browser else ["--no-browser"]
-    os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
-    return subprocess.call(command)
+    command += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # a container's only user
+    try:
+        return subprocess.call(command, env=_environment())
+    except KeyboardInterrupt:  # JupyterLab has asked and said goodbye itself
+        return 0
 
 
-def _quiet() -> list[str]:
-    """No questions on the first start: JupyterLab would ask whether to fetch news."""
-    return ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+def _environment() -> dict[str, str]:
+    """Ours, with settings for learners: no question about news on the first start, no instructor's panels."""
+    settings = str(Path(__file__).resolve().parent / "jupyter")
+    paths = [settings, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH", "")])]
+    return {"JUPYTER_PLATFORM_DIRS": "1", **os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}

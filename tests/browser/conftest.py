@@ -1,0 +1,98 @@
+"""JupyterLab in a real browser: a server on loopback, and Debian's chromium driven by playwright."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from tools import machine
+
+TOKEN = "test"
+CALM = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync"]  # fmt: skip
+SCREENSHOTS = Path(os.environ.get("TORCHCOURSE_SCREENSHOTS", "autograde/build/screenshots"))
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab: its address and the learner's folder."""
+
+    port: int
+    folder: Path
+
+    def address(self, notebook: str) -> str:
+        return f"http://127.0.0.1:{self.port}/lab/tree/{notebook}?token={TOKEN}&reset"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """`torchcourse lab` as a learner starts it, but for the browser window."""
+    folder, home = tmp_path_factory.mktemp("learner"), tmp_path_factory.mktemp("home")
+    settings = home / "settings" / "@jupyterlab" / "notebook-extension"
+    settings.mkdir(parents=True)
+    # JupyterLab attaches only the cells in view; the tests look at all of them
+    (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
+    port = free_port()
+    env = {**os.environ, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+           "IPYTHONDIR": str(home / "ipython"), "JUPYTER_CONFIG_DIR": str(home / "config"),
+           "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime")}  # fmt: skip
+    command = [Path(sys.executable).parent / "torchcourse", "lab", str(folder), "--no-browser", "--port", str(port)]
+    with (home / "log").open("w") as log:
+        server = subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            wait_for(port, home / "log", server)
+            yield Lab(port, folder)
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def wait_for(port: int, log: Path, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token={TOKEN}", timeout=2)
+            return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    pytest.fail("JupyterLab did not start:\n" + re.sub(r"token=\w+", "token=…", log.read_text())[-2000:])
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=machine.chromium_path(), args=CALM)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def theme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def page(browser: object) -> Iterator[Page]:
+    opened: Page = browser.new_page(viewport={"width": 1400, "height": 1000})  # type: ignore[attr-defined]
+    opened.set_default_timeout(40_000)
+    yield opened
+    opened.close()

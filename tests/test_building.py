@@ -1,0 +1,175 @@
+"""Building: malformed scripts are refused with file, line and remedy; what is built is the same each time, and tells nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograde import course
+from autograde.building import generate
+from autograde.script import MalformedScriptError, answers, read_script
+from torchcourse.exercise import LESSONS, exercises
+
+LESSON = "01_tensors"
+
+
+@pytest.fixture
+def script() -> str:
+    return (course.SOLUTIONS / f"{LESSON}.py").read_text()
+
+
+def complaint(tmp_path: Path, text: str, name: str = LESSON) -> str:
+    path = tmp_path / f"{name}.py"
+    path.write_text(text)
+    with pytest.raises(MalformedScriptError) as caught:
+        read_script(path)
+    assert str(caught.value).startswith(f"{path}:")
+    return str(caught.value).removeprefix(f"{path}:")
+
+
+def line_of(text: str, part: str) -> int:
+    return next(n for n, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def test_the_lesson_as_it_is_reads_well(script: str) -> None:
+    cells = read_script(course.SOLUTIONS / f"{LESSON}.py")
+    assert sorted(c.exercise for c in cells if c.exercise) == sorted(exercises(LESSON))
+    assert [c.exercise for c in cells if c.exercise] == [c.check for c in cells if c.check]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('exercise="row_softmax"', 'exercise="row_softmx"', "unknown exercise row_softmx"),
+        ('exercise="row_softmax"', 'exercise="one_hot"', "one_hot"),
+        ('# %% check="row_softmax"\ncheck("row_softmax")\n', "", "has no check"),
+        ('# %% check="row_softmax"', '# %% check="one_hot"', "does not follow its exercise"),
+        ('check("row_softmax")\n', 'check("row_softmax"); print(1)\n', "nothing else"),
+        ('exercise="row_softmax" points=2', 'exercise="row_softmax"', "needs points"),
+        ('exercise="row_softmax" points=2', 'exercise="row_softmax" points=0', "needs points"),
+        ('exercise="row_softmax" points=2', 'exercise="row_softmax" points=2 colour="red"', "unknown key 'colour'"),
+        ("def row_softmax(", "def row_softmaxi(", "does not define it"),
+    ],
+)
+def test_a_malformed_cell_is_refused_with_line_and_remedy(
+    tmp_path: Path, script: str, old: str, new: str, says: str
+) -> None:
+    assert old in script
+    text = complaint(tmp_path, script.replace(old, new))
+    assert says in text
+    assert re.match(r"\d+: .+; .+", text)
+
+
+@pytest.mark.parametrize("marks", ["BEGIN", "END"])
+def test_unbalanced_answer_markers_are_refused_at_their_cell(tmp_path: Path, script: str, marks: str) -> None:
+    head, tail = script.split('exercise="one_hot"')
+    spoilt = head + 'exercise="one_hot"' + tail.replace(f"    ### {marks} SOLUTION\n", "", 1)
+    text = complaint(tmp_path, spoilt)
+    assert text.startswith(f"{line_of(spoilt, 'one_hot' + chr(34) + ' points')}:")
+    assert "one_hot needs one line" in text
+
+
+def test_answer_markers_outside_an_exercise_are_refused(tmp_path: Path, script: str) -> None:
+    assert "name its exercise" in complaint(tmp_path, script + "\n# %%\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION\n")
+
+
+def test_a_script_of_no_lesson_is_refused(tmp_path: Path, script: str) -> None:
+    assert "no lesson is called 00_nothing" in complaint(tmp_path, script, "00_nothing")
+
+
+def test_the_answers_are_those_of_the_script() -> None:
+    assert sorted(answers(course.SOLUTIONS / f"{LESSON}.py")) == sorted(exercises(LESSON))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two builds of every lesson, each below a folder of its own."""
+    roots = [tmp_path_factory.mktemp(name) for name in ("one", "two")]
+    return [generate(list(LESSONS), root, f"sqlite:///{root / 'gradebook.db'}") for root in roots]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_two_builds_are_equal_byte_for_byte_and_equal_to_what_is_committed(built: list[Path], lesson: str) -> None:
+    one, two = (folder / lesson / f"{lesson}.ipynb" for folder in built)
+    assert one.read_bytes() == two.read_bytes() == (course.NOTEBOOKS / f"{lesson}.ipynb").read_bytes()
+
+
+def notebook(lesson: str) -> Any:
+    return nbformat.read(course.NOTEBOOKS / f"{lesson}.ipynb", as_version=4)
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_grade_ids_and_check_cells_are_as_the_contract_says(lesson: str) -> None:
+    cells = {c.metadata.nbgrader.grade_id: c for c in notebook(lesson).cells if "nbgrader" in c.metadata}
+    for name in exercises(lesson):
+        assert cells[name].metadata.nbgrader.solution
+        assert not cells[name].metadata.nbgrader.grade
+        assert cells[f"check_{name}"].metadata.nbgrader.grade
+        assert cells[f"check_{name}"].metadata.nbgrader.points > 0
+        assert cells[f"check_{name}"].source == f'check("{name}")'
+    assert len(cells) == 2 * len(exercises(lesson))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_stubs_name_their_task_and_no_answer_is_left(lesson: str) -> None:
+    text = (course.NOTEBOOKS / f"{lesson}.ipynb").read_text()
+    assert "SOLUTION" not in text
+    assert not [c for c in notebook(lesson).cells if c.get("outputs")]
+    for cell in read_script(course.SOLUTIONS / f"{lesson}.py"):
+        if not cell.exercise:
+            continue
+        assert f'raise Unattempted(\\"{cell.exercise}\\")' in text
+        body = cell.source.split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
+        own = [line.strip() for line in body.splitlines() if len(line.strip()) > 30]
+        stub = next(c.source for c in notebook(lesson).cells if c.metadata.get("nbgrader", {}).get("grade_id") == cell.exercise)
+        assert not [line for line in own if line in stub]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_nothing_hidden_is_in_what_learners_get(lesson: str) -> None:
+    hidden = (course.AUTOGRADE / "hidden" / f"{LESSONS[lesson]}.py").read_text()
+    public = (course.NOTEBOOKS / f"{lesson}.ipynb").read_text()
+    names = [f'"{mistake.name}"' for known in course.mistakes(lesson).values() for mistake in known]
+    programs = re.findall(r"^def (more_\w+)\(", hidden, re.MULTILINE)
+    assert names
+    assert programs
+    assert not [word for word in (*names, *programs) if word in public]
+
+
+def test_cell_ids_are_derived_and_unique() -> None:
+    for lesson in LESSONS:
+        ids = [cell.id for cell in notebook(lesson).cells]
+        assert len(set(ids)) == len(ids)
+        assert all(re.fullmatch(r"cell-\d{3}|exercise-\w+|check-\w+", i) for i in ids)
+
+
+def test_the_wheel_holds_nothing_of_solutions_or_autograde(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", str(course.ROOT), "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    source = tmp_path / "source"  # setuptools leaves a build folder where it builds
+    subprocess.run(["git", "clone", "-q", str(course.ROOT), str(source)], check=True)
+    command[4] = str(source)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        texts = {n: archive.read(n).decode("utf-8", "replace") for n in names}
+    assert any(n.endswith("stored/01_tensors.bin") for n in names)
+    assert all(n.startswith(("torchcourse/", "torchcourse-")) for n in names)
+    markers = ["BEGIN SOLUTION", "more_softmax", "def row_softmax("]
+    assert not [(n, m) for n, text in texts.items() for m in markers if m in text]
+
+
+def test_what_is_stored_for_the_notebook_is_data_and_no_program() -> None:
+    data = (course.STORED / f"{LESSON}.bin").read_bytes()
+    assert b"def " not in data
+    assert b"lambda" not in data
+    json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])

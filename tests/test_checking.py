@@ -78,7 +78,7 @@ def test_something_that_is_no_function_is_named() -> None:
 def test_a_wrong_answer_learns_its_mistake_in_terms_of_what_was_observed() -> None:
     wrong = report(lambda x: row_softmax(x.movedim(0, -1)).movedim(-1, 0))
     assert (wrong.status, wrong.misconception, wrong.read) == ("failed", "wrong-dim", "Reductions")
-    assert re.search(r"Row \d+ sums to \d", wrong.message)
+    assert re.search(r"row \d+ sums to \d", wrong.message)
 
 
 def test_an_unforeseen_answer_gets_no_guess() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from torchcourse.explaining import Result, brief
+from torchcourse.explaining import Result, brief, difference
 from torchcourse.reporting import Report
 
 __all__ = ["as_html", "as_text", "say", "show"]
@@ -35,7 +35,7 @@ padding:.6em 1em;margin:.3em 0;max-width:56em;font-size:14px;line-height:1.45;co
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
 .tc-card .tc-title{font-weight:700}.tc-card code{background:transparent;color:inherit;padding:0}
 .tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}
-.tc-card th,.tc-card td{text-align:left;padding:.15em .8em .15em 0;vertical-align:top;background:transparent;color:inherit}
+.tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;background:transparent!important;color:inherit;max-width:24em;white-space:normal}
 .tc-card details{margin-top:.3em}.tc-card summary{cursor:pointer}.tc-card .tc-dim{opacity:.75}
 .tc-card .tc-pictures{display:flex;flex-wrap:wrap;gap:1.4em;margin-top:.3em}.tc-card figure{margin:0}
 .tc-card figcaption{font-size:12px;opacity:.8}
@@ -126,7 +126,7 @@ def _cases(report: Report) -> str:
     failed = next((r for r in report.results if not r.passed), None)
     picture = _pictures(failed) if failed else ""
     opened = "" if report.passed else " open"
-    return f"<details{opened}><summary>{passed} of {len(rows)} cases</summary>{table}</details>{picture}"
+    return f"<details{opened}><summary>{passed} of {len(rows)} cases pass</summary>{table}</details>{picture}"
 
 
 def _row(name: str, group: Sequence[Result]) -> str:
@@ -138,19 +138,10 @@ def _row(name: str, group: Sequence[Result]) -> str:
     if "raised" in failed.seen:
         return f"<tr>{mark}<td>{where}</td><td>{html.escape(brief(failed.seen['raised']))}</td><td>no exception</td></tr>"
     what = failed.differs[0]
-    got, want = (_value(side.get(what), side is failed.wanted) for side in (failed.seen, failed.wanted))
+    fields = difference(failed, what)
     label = "" if what == "result" else f'<span class="tc-dim">{html.escape(what)}: </span>'
-    return f"<tr>{mark}<td>{where}</td><td>{label}{html.escape(got)}</td><td>{html.escape(want)}</td></tr>"
-
-
-def _value(value: object, wanted: bool) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, Tensor) and value.numel() <= 4:
-        return f"{value.tolist()}" if not value.is_floating_point() else brief(value.reshape(-1))
-    if isinstance(value, Tensor):
-        return f"{brief(value)}, {brief(value.dtype)}"
-    return brief(value)
+    got, want = (html.escape(text if text != "None" else "nothing") for text in (fields["got"], fields["want"]))
+    return f"<tr>{mark}<td>{where}</td><td>{label}{got}</td><td>{want}</td></tr>"
 
 
 def _pictures(result: Result) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torchcourse.exercise import Case, Exercise
 from torchcourse.observations import Observations, Raised, Value, agree, differing
 
-__all__ = ["Known", "Result", "brief", "compare", "derived", "explain", "quoted", "told"]
+__all__ = ["Known", "Result", "brief", "compare", "derived", "difference", "explain", "quoted", "told"]
 
 LONGEST_TEXT = 160
 
@@ -100,9 +100,8 @@ def quoted(exercise: Exercise, mistake: Known, results: Sequence[Result]) -> str
     if mistake.parts:
         return " Also: ".join(quoted(exercise, part, results) for part in mistake.parts)
     failed = [r for r in results if not r.passed]
-    matters = [r for r in failed if _matters(r, mistake)]
-    shows = [r for r in matters if _same(r, mistake)] or matters or failed
-    shows.sort(key=lambda r: not r.by_value)
+    shows = [r for r in failed if _matters(r, mistake)] or failed
+    shows.sort(key=lambda r: (not r.by_value, not _same(r, mistake)))
     filled = [_filled(exercise, mistake, r) for r in shows]
     return next((sentence for sentence, whole in filled if whole), filled[0][0])
 
@@ -133,7 +132,7 @@ def _filled(exercise: Exercise, mistake: Known, result: Result) -> tuple[str, bo
     unknown: list[str] = []
     theirs = mistake.seen(result.lane, result.number) or {}
     own = [n for n in differing(theirs, result.wanted, result.case.tolerance) if n in result.differs]
-    fields = _Fields(_difference(result, (own or result.differs)[0]), unknown)
+    fields = _Fields(difference(result, (own or result.differs)[0]), unknown)
     fields |= {name: brief(value) for name, value in result.case.inputs.items()}
     try:
         special = exercise.quotes(result.case.inputs, result.seen, result.wanted)
@@ -143,7 +142,7 @@ def _filled(exercise: Exercise, mistake: Known, result: Result) -> tuple[str, bo
     return mistake.sentence.format_map(fields), not unknown
 
 
-def _difference(result: Result, name: str) -> dict[str, str]:
+def difference(result: Result, name: str) -> dict[str, str]:
     """Fields for any exercise, of the difference under one name.
 
     `what` its name, `got` and `want` in short, `at`, `got_at`, `want_at` where a tensor is farthest off, `got_shape`,
@@ -206,10 +205,12 @@ def told(result: Result, name: str) -> str:
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         if got.shape == want.shape and got.dtype == want.dtype and got.numel() > 1:
             index = worst(got, want)
-            return f"`{name}` is {brief(got[index])} at {list(index)} where {brief(want[index])} is wanted"
+            texts = [brief(got[index]), brief(want[index])]
+            texts = [str(side[index].item()) for side in (got, want)] if texts[0] == texts[1] else texts
+            return f"`{name}` is {texts[0]} at {list(index)} where {texts[1]} is wanted"
         if got.dtype != want.dtype:
             texts = [f"{text} of {brief(tensor.dtype)}" for text, tensor in zip(texts, (got, want), strict=True)]
-    elif texts[0] == texts[1]:
+    elif texts[0] == texts[1] or isinstance(got, Tensor) is not isinstance(want, Tensor):
         texts = [f"{text} ({type(value).__name__})" for text, value in zip(texts, (got, want), strict=True)]
     return f"`{name}` is {texts[0]} where {texts[1]} is wanted"
 

@@ -6,7 +6,7 @@ BIN := .venv/bin
 SPELLED := src autograde solutions tools README.md $(wildcard CONTRIBUTING.md)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-all build lint clean pins
+.PHONY: help setup lab test test-all build lint screenshots clean pins
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | while IFS='	' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
@@ -38,6 +38,9 @@ lint: setup ## ruff, mypy and codespell
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/codespell $(SPELLED)
+
+screenshots: setup ## take the README's pictures anew, from the browser tests
+	@TORCHCOURSE_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser -q
 
 pins: ## write constraints.txt and environment.yml anew from what .venv holds
 	@$(BIN)/python -m tools.pins

@@ -13,7 +13,7 @@ from autograde.mistakes import Mistake
 
 __all__ = [
     "CHANGED", "COPIES", "ERRORS", "LEFT", "MIXED", "NUMPY_ONLY", "anywhere", "apart", "on_the_cpu", "variants",
-    "with_floats", "writing_into",
+    "with_floats", "with_numpy", "writing_into",
 ]  # fmt: skip
 
 Program = Callable[..., Any]
@@ -29,16 +29,16 @@ NUMPY_ONLY = (
     "and torch needs no NumPy here."
 )
 LEFT = (
-    "On the second device the result came out on the {got}: what is made there, or brought there, stays there unless "
-    "it is moved to the input's device."
+    "On the second device the result came out on the {device}: what is made there, or brought there, stays there "
+    "unless it is moved to the input's device."
 )
 DTYPE = (
     "The result is {got_dtype} where {want_dtype} is wanted: a result keeps the dtype of the floats it is made "
     "from."
 )
 CHANGED = (
-    "In the case \"{case}\" the {what} was not as before but {got}: an operation that works in place wrote into the "
-    "caller's tensor."
+    "In the case \"{case}\" the caller's own tensor was {got} by the call, and should be {want}: an operation that "
+    "works in place wrote into it."
 )
 
 
@@ -67,6 +67,10 @@ def on_the_cpu(program: Program) -> Program:
 
 def in_float32(program: Program) -> Program:
     return tensors_through(lambda t: t.float() if t.is_floating_point() else t, program)
+
+
+def in_float64(program: Program) -> Program:
+    return tensors_through(lambda t: t.double() if t.is_floating_point() else t, program)
 
 
 def with_a_cpu_tensor(program: Program) -> Program:
@@ -103,9 +107,10 @@ def anywhere(program: Program) -> list[Mistake]:
 
 
 def with_floats(program: Program, inputs: int = 1) -> list[Mistake]:
-    """`program`, a right one, in float32 whatever it gets, and writing into one of its first `inputs` arguments."""
+    """`program`, a right one, in one dtype whatever it gets, and writing into one of its first `inputs` arguments."""
     return [
         *anywhere(program),
         Mistake("dtype-not-kept", in_float32(program), DTYPE, DTYPES),
+        Mistake("dtype-not-kept", in_float64(program), DTYPE, DTYPES),
         *(Mistake("changes-its-input", writing_into(i, program), CHANGED, COPIES) for i in range(inputs)),
     ]

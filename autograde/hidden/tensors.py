@@ -22,6 +22,7 @@ from autograde.hidden.common import (
     on_the_cpu,
     variants,
     with_floats,
+    with_numpy,
     writing_into,
 )  # fmt: skip
 from autograde.mistakes import Mistake, slips
@@ -266,13 +267,10 @@ def distances_in_numpy(a: Tensor, b: Tensor) -> Tensor:
     return torch.from_numpy(np.sqrt(((x[:, None] - y[None]) ** 2).sum(-1)))
 
 
-LOOP = (
-    "The number of {what} is {got} where {want} are wanted: a Python loop pays for each row what one call for all rows "
-    "pays once."
-)
+LOOP = "The number of {what} is {got}: a Python loop pays for each row what one call for all rows pays once."
 HANDED = (
-    "The number of {what} is {got} where {want} are wanted: what is worked out one by one in Python, or in NumPy, pays "
-    "for each row what one torch call pays once."
+    "The number of {what} is {got}: what is worked out one by one in Python, or in NumPy, pays for each row what one "
+    "torch call for all rows pays once."
 )
 SUMMED = (
     "The result has shape {got_shape} where {want_shape} is wanted: for each pair of points the sum goes over the "
@@ -465,8 +463,9 @@ def no_exponential(x: Tensor) -> Tensor:
     return x / x.sum(-1, keepdim=True)
 
 
-def divided_by_maximum(x: Tensor) -> Tensor:
-    return row_softmax(x / x.amax(-1, keepdim=True), shift="none")
+def divided_by_maximum(x: Tensor, size: bool = False) -> Tensor:
+    top = x.abs() if size else x
+    return row_softmax(x / top.amax(-1, keepdim=True), shift="none")
 
 
 def row_after_row_of_a_matrix(x: Tensor) -> Tensor:
@@ -491,8 +490,13 @@ WRONG_DIM = (
 )
 WHOLE = "Row {row} sums to {row_sum} and not to 1: the weights were divided by the sum of the whole tensor."
 KEEPDIM = (
-    "In the case \"{case}\" row {row} sums to {row_sum} and not to 1: a statistic of the rows lost its dimension, so "
-    "broadcasting lined it up with the columns."
+    "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: a statistic of the rows lost its "
+    "dimension, so broadcasting lined it up with the columns."
+)
+LOGARITHMS = "The value at {at} is {got_at} and should be {want_at}: the first is the logarithm of the second."
+BY_MAXIMUM = (
+    "The value at {at} is {got_at} and should be {want_at}: dividing a row by its maximum changes its softmax, "
+    "subtracting it does not."
 )
 ROW_SOFTMAX = [
     *slips(
@@ -510,12 +514,13 @@ ROW_SOFTMAX = [
                         "was subtracted, so that in a row far below it every exp is 0, and 0 / 0 is NaN."),
         mean_subtracted=({"shift": "mean"}, TOO_HIGH),
         minimum_subtracted=({"shift": "min"}, TOO_HIGH),
-        returns_logarithms=({"log": True}, "The value at {at} is {got_at} and should be {want_at}: the first is the "
-                            "logarithm of the second."),
+        returns_logarithms=({"log": True}, LOGARITHMS),
     )),
     *variants("wrong-dim", row_softmax, WRONG_DIM, REDUCE, {"axis": -2}, {"axis": 1}, {"axis": 1, "shift": "none"}),
     *variants("missing-keepdim", row_softmax, KEEPDIM, REDUCE,
               {"shift": "flat row"}, {"shift": "flat row", "keepdim": False}),
+    *variants("whole-tensor", row_softmax, WHOLE, REDUCE, {"sum_": "all", "shift": "all"}),
+    Mistake("returns-logarithms", lambda x: x - x.logsumexp(-1, keepdim=True), LOGARITHMS, REDUCE),
     Mistake("overflow", in_double, OVERFLOW, REDUCE),
     Mistake("overflow", by_logarithm, OVERFLOW_LATER, REDUCE),
     Mistake("clamps-the-scores", clamped, "In the case \"{case}\" the value at {at} is {got_at} and should be "
@@ -524,8 +529,7 @@ ROW_SOFTMAX = [
             "a NaN does not bring back the number that it swallowed.", REDUCE),
     Mistake("no-exponential", no_exponential, "The value at {at} is {got_at} and should be {want_at}: the entries "
             "themselves were divided by their sum, not exp of them.", REDUCE),
-    Mistake("divided-by-maximum", divided_by_maximum, "The value at {at} is {got_at} and should be {want_at}: dividing "
-            "a row by its maximum changes its softmax, subtracting it does not.", REDUCE),
+    *variants("divided-by-maximum", divided_by_maximum, BY_MAXIMUM, REDUCE, {}, {"size": True}),
     Mistake("only-for-matrices", row_after_row_of_a_matrix, "In the case \"{case}\" row {row} sums to {row_sum} and "
             "not to 1: going through x gives its rows only where x has two dimensions.", REDUCE),
     *with_floats(row_softmax),
@@ -630,7 +634,7 @@ def sliding_windows(
     last = len(x) - size
     number = {
         "right": last // step + 1, "drops": last // step, "past": last // step + 2, "n": len(x) // step,
-        "up": -(-last // step) + 1, "every": last + 1,
+        "up": -(-last // step) + 1, "every": last + 1, "range": -(-last // step),
     }[count]  # fmt: skip
     if copies != "no":
         windows = [x[i * step : i * step + size] for i in range(number)]
@@ -642,12 +646,16 @@ def sliding_windows(
     return result.t() if turned else result
 
 
-COPIED = "In the case \"{case}\", {what} were {got} where {want} is wanted: the windows are a copy and not a view of x."
+COPIED = (
+    "In the case \"{case}\" the {what} were {got} where {want} is wanted: the windows are a copy and not a view "
+    "of x."
+)
 SAYS_LITTLE = (
     "In the case \"{case}\" what came was {refused}: the message should say which argument it is, what it got and what "
     "it wants."
 )  # fmt: skip
 WRONG_KIND = "In the case \"{case}\" a ValueError is wanted; what came was {refused}."
+DROPS = "There are {windows} windows and should be {wanted_windows}: the last one, {wanted_last}, still fits."
 PAST = (
     "In the case \"{case}\" with n = {n} and step {step}, {wanted_windows} windows fit, the last of them being "
     "{wanted_last}; there were more, and their elements lie past the end of x."
@@ -656,8 +664,7 @@ SLIDING = [
     *slips(
         sliding_windows, BY_HAND,
         copies_data=({"copies": "stack"}, COPIED),
-        drops_last_window=({"count": "drops"}, "There are {windows} windows and should be {wanted_windows}: the last "
-                           "one, {wanted_last}, still fits."),
+        drops_last_window=({"count": "drops"}, DROPS),
         runs_past_end=({"count": "past"}, PAST),
         ignores_stride=({"stride": "one"}, "The first window is {first} and should be {wanted_first}: neighbours in x "
                         "lie {stride} apart in storage, and a stride of 1 was assumed."),
@@ -666,6 +673,7 @@ SLIDING = [
         bad_arguments_accepted=({"refuses": "no"}, WRONG_KIND),
         message_says_too_little=({"message": "bare"}, SAYS_LITTLE),
     ),
+    Mistake("made-on-cpu", with_numpy(sliding_windows), NUMPY_ONLY, ERRORS),
     *apart(slips(
         sliding_windows, BY_HAND,
         ignores_step=({"steps": "ignored"}, "There are {windows} windows and should be {wanted_windows}: with step "
@@ -680,6 +688,8 @@ SLIDING = [
     )),
     *variants("returns-a-list", sliding_windows, "In the case \"{case}\" the answer returned {returned}: the windows "
             "together should be a single tensor.", BY_HAND, {"copies": "list"}),
+    *variants("drops-last-window", sliding_windows, DROPS, BY_HAND,
+              {"count": "range"}, {"count": "range", "copies": "stack"}),
     *variants("runs-past-end", sliding_windows, PAST, BY_HAND, {"count": "n"}, {"count": "up"}, {"count": "every"}),
     *variants("wrong-exception", sliding_windows, WRONG_KIND, BY_HAND,
               {"refuses": "assert"}, {"refuses": "type"}, {"refuses": "index"}, {"refuses": "plain"}),
@@ -770,6 +780,8 @@ SELECT = [
               {"lists": True}, {"lists": True, "float32": True}, {"lists": True, "cpu": True, "float32": True}),
     Mistake("detached", select_in_numpy, OUT_OF_NUMBERS, INDEXING),
     Mistake("detached", on_the_cpu(select_in_numpy), OUT_OF_NUMBERS, INDEXING),
+    Mistake("detached", lambda scores, labels: scores.detach().cpu()[torch.arange(len(labels)), labels], DETACHED,
+            INDEXING),
     Mistake("dimension-left-over", lambda scores, labels: scores.gather(1, labels[:, None]), "The result has shape "
             "{got_shape} where {want_shape} is wanted: `gather` keeps the dimension that it picked along.", INDEXING),
     Mistake("squeezes-batch-of-one", lambda scores, labels: scores.gather(1, labels[:, None]).squeeze(), "In the case "
@@ -837,6 +849,10 @@ def nan_replaced_afterwards(x: Tensor, mask: Tensor) -> Tensor:
     return masked_mean(x, mask, leaks=True, clamp=False).nan_to_num(0.0)
 
 
+def nan_replaced_before(x: Tensor, mask: Tensor) -> Tensor:
+    return masked_mean(x.nan_to_num(0.0, 0.0, 0.0), mask, leaks=True, clamp=False)
+
+
 def first_steps(x: Tensor, mask: Tensor) -> Tensor:
     counts = mask.sum(1, keepdim=True)
     return masked_mean(x, torch.arange(mask.shape[1], device=mask.device) < counts)
@@ -851,11 +867,10 @@ def loop_on_the_cpu(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def unused_nan(x: Tensor, mask: Tensor) -> Tensor:
-    real = mask[..., None]
-    mean = (x.nan_to_num(0.0, 0.0, 0.0) * real).sum(1) / real.sum(1)
-    return torch.where(real.any(1), mean, 0.0)
+    return torch.where(mask.any(1, keepdim=True), nan_replaced_before(x, mask), 0.0)
 
 
+ON_EMPTY = "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, and zeros are wanted."
 INVERTED = (
     "Row {row} came out as {got_row} and should be {want_row}: the padding was taken for what is real; here True marks "
     "the real steps."
@@ -865,8 +880,7 @@ MASKED_MEAN = [
         masked_mean, MASKS,
         divides_by_length=({"by": "length"}, "Row {row} came out as {got_row} and should be {want_row}: its sum was "
                            "divided by all {length} steps, of which only {real} are real."),
-        nan_on_empty=({"clamp": False}, "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, and "
-                      "zeros are wanted."),
+        nan_on_empty=({"clamp": False}, ON_EMPTY),
         masked_values_leak=({"leaks": True}, "Row {row} came out as {got_row} and should be {want_row}: padding held "
                             "NaN or inf, and NaN * 0 and inf * 0 are NaN, not 0."),
         mask_inverted=({"inverted": "both"}, INVERTED),
@@ -898,6 +912,7 @@ MASKED_MEAN = [
     Mistake("gradient-not-finite", unused_nan, "In the case \"{case}\" the values are right, but the {what} is {got}: "
             "`where` drops the 0 / 0 of a row, and its gradient is 0 times inf all the same.", MASKS),
     Mistake("made-on-cpu", loop_on_the_cpu, LEFT, ERRORS),
+    Mistake("nan-on-empty", nan_replaced_before, ON_EMPTY, MASKS),
     *(m for m in with_floats(masked_mean) if m.name != "changes-its-input"),
 ]  # fmt: skip
 
@@ -1196,6 +1211,8 @@ ATTENTION = [
               {"scale": "heads"}, {"scale": "queries"}, {"scale": "width"}),
     Mistake("wrong-transpose", attention_scores, WRONG_TRANSPOSE, EINSUM, {"transpose": "result"}),
     Mistake("wrong-transpose", attention_scores, WRONG_TRANSPOSE, EINSUM, {"transpose": "none"}),
+    Mistake("wrong-transpose", lambda q, k: torch.einsum("bhtd,bhds->bhts", q, k) / q.shape[-1] ** 0.5, WRONG_TRANSPOSE,
+            EINSUM),
     *variants("wrong-transpose", attention_scores, WRONG_TRANSPOSE, EINSUM,
               {"transpose": "all"}, {"transpose": "heads"}, {"transpose": "ends"}),
     Mistake("wrong-transpose", lambda q, k: q.transpose(-2, -1) @ k / q.shape[-1] ** 0.5, WRONG_TRANSPOSE, EINSUM),

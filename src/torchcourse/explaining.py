@@ -133,6 +133,7 @@ def _filled(exercise: Exercise, mistake: Known, result: Result) -> tuple[str, bo
     theirs = mistake.seen(result.lane, result.number) or {}
     own = [n for n in differing(theirs, result.wanted, result.case.tolerance) if n in result.differs]
     fields = _Fields(difference(result, (own or result.differs)[0]), unknown)
+    fields |= {"device": brief(result.seen.get("device"))} if "device" in own else {}
     fields |= {name: brief(value) for name, value in result.case.inputs.items()}
     try:
         special = exercise.quotes(result.case.inputs, result.seen, result.wanted)
@@ -176,7 +177,7 @@ def brief(value: Value) -> str:
     """A plain value in a few characters, as a sentence quotes it."""
     if isinstance(value, Tensor):
         return _brief_tensor(value)
-    if isinstance(value, float):
+    if isinstance(value, float | complex):
         return f"{value:.4g}"
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
@@ -218,7 +219,7 @@ def told(result: Result, name: str) -> str:
 def _brief_tensor(tensor: Tensor) -> str:
     if tensor.dim() == 0:
         number = tensor.item()
-        return f"{number:.4g}" if isinstance(number, float) else str(number)
+        return f"{number:.4g}" if isinstance(number, float | complex) else str(number)
     if tensor.numel() <= 6 and tensor.dim() == 1:
         return "[" + ", ".join(_brief_tensor(item) for item in tensor) + "]"
     return f"a tensor of shape {tuple(tensor.shape)}"

@@ -13,6 +13,8 @@ from torchcourse.probing import Watched
 
 __all__ = ["cost", "growth", "kept", "kind", "look", "refusal", "where"]
 
+GROWING, STEADY = "growing with the number of rows", "the same for any number of rows"
+
 
 def kind(value: object) -> str:
     """What sort of thing an answer returned, in words."""
@@ -85,7 +87,7 @@ def growth(_case: Case, seen: Observations) -> Observations:
     calls, operators, handed = (more > less for less, more in zip(small, large, strict=True))
     return {
         **rest,
-        "torch calls": "more for more rows" if calls or operators else "as many for more rows",
-        "elements handed to Python": "more for more rows" if handed else "as many for more rows",
+        "torch calls": GROWING if calls or operators else STEADY,
+        "elements handed to Python": GROWING if handed else STEADY,
     }
 

@@ -213,7 +213,7 @@ def cases_softmax(draw: Draw) -> list[Case]:
         case("three dimensions", **ordinary, x=draw.normal(2, n, d)),
         case("one row", **ordinary, x=draw.normal(d)),
         case("a transposed matrix", **ordinary, x=draw.normal(d, n).t()),
-        case("entries up to 10000", rtol=0.0, atol=1e-3, x=draw.uniform(-1e4, 1e4, n, d)),
+        case("entries up to 10000", rtol=0.0, atol=1e-3, x=draw.uniform(-1e4, 1e4, d, d)),
         case("rows far apart", rtol=0.0, atol=1e-3, x=draw.normal(2, d) + torch.tensor([[-1e4], [1e4]])),
         case("float64", **ordinary, x=draw.normal(n, d, dtype=torch.float64)),
     ]
@@ -256,7 +256,7 @@ def probe_flatten(answer: Watched, t: Tensor) -> dict[str, Any]:
     before = t.clone()
     returned = answer(t)
     if not (isinstance(returned, tuple | list) and len(returned) == 2 and isinstance(returned[0], Tensor)):
-        return {"returned": f"{kind(returned)} and no pair of a tensor and a flag"}
+        return {"returned": f"{kind(returned)}, where a pair of a tensor and a flag is wanted"}
     flat, copied = returned
     seen = {**look(flat.detach().clone(), t), "copied": copied, **kept(t=(t, before))}
     if flat.numel():
@@ -448,11 +448,13 @@ def cases_masked(draw: Draw) -> list[Case]:
 def quotes_masked(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     real = inputs["mask"].sum(1)
     result = seen["result"]
-    wrong = ~torch.isclose(result, wanted["result"], equal_nan=True).flatten(1).all(1)
-    row = int(wrong.int().argmax())
+    wrong = ~torch.isclose(result, wanted["result"], equal_nan=True)
+    if not wrong.any():
+        return {}
+    row, feature = (int(i) for i in wrong.nonzero()[0])
     return {
         "row": row, "real": int(real[row]), "length": inputs["mask"].shape[1],
-        "got_row": result[row, 0].item(), "want_row": wanted["result"][row, 0].item(),
+        "got_row": result[row, feature].item(), "want_row": wanted["result"][row, feature].item(),
     }  # fmt: skip
 
 
@@ -483,7 +485,8 @@ def probe_one_hot(
 
 
 def cases_one_hot(draw: Draw) -> list[Case]:
-    n, c = draw.size(4, 6), draw.size(3, 5)
+    c = draw.size(3, 5)
+    n = c + draw.size(1, 2)
     common: dict[str, Any] = {"dtype": None, "refused": ""}
     bad = draw.integers(0, c, n)
     above, below = bad.clone(), bad.clone()
@@ -550,7 +553,9 @@ def cases_to_numpy(draw: Draw) -> list[Case]:
 
 
 def quotes_to_numpy(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    fields: dict[str, object] = {"seen_dtype": seen.get("dtype"), "wanted_dtype": wanted.get("dtype")}
+    fields: dict[str, object] = {}
+    if "dtype" in seen and seen["dtype"] != wanted["dtype"]:
+        fields |= {"seen_dtype": seen["dtype"], "wanted_dtype": wanted["dtype"]}
     kept_array = seen.get("array after t was changed")
     if isinstance(kept_array, Tensor) and kept_array.numel():
         fields["kept_entry"] = kept_array.flatten()[0].item()

@@ -1,4 +1,4 @@
-"""From solved scripts to nbgrader's source and, through nbgrader's own generate_assignment, to the learner's notebooks."""
+"""From solved scripts to nbgrader's source and, through nbgrader's generate_assignment, to learners' notebooks."""
 
 from __future__ import annotations
 

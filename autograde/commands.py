@@ -35,7 +35,9 @@ def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons,
 
 
 def verify(
-    lessons: Annotated[list[str] | None, typer.Argument(help="LESSON or LESSON:EXERCISE; all, if none is named")] = None,
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="LESSON or LESSON:EXERCISE; all, if none is named")
+    ] = None,
 ) -> None:
     """Prove the course: every answer, every mistake and every message is what it should be."""
     from autograde.verifying import verify as prove
@@ -56,9 +58,8 @@ def grade(
     seed: Annotated[int, typer.Option(help="what the hidden cases are drawn from")] = SEED,
 ) -> None:
     """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise."""
-    from autograde.grading import Graded
+    from autograde.grading import Graded, students
     from autograde.grading import grade as grade_class
-    from autograde.grading import students
     from autograde.sandbox import SandboxError
 
     names = _lessons(lessons)

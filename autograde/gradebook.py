@@ -32,7 +32,9 @@ class Writer:
         self.book = Gradebook(self.url)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.book.close()
         self._quiet.__exit__(kind, error, trace)
 

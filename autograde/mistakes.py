@@ -44,7 +44,7 @@ def slips(program: Callable[..., Any], read: str, /, **named: tuple[dict[str, An
 
 
 def combined(mistakes: Sequence[Mistake]) -> Iterator[tuple[Mistake, Mistake, Mistake]]:
-    """Mistakes made together: the two, and what stands for both, for those that set different options of one program."""
+    """Mistakes made together: the two, and what stands for both. They set different options of one program."""
     for one, other in itertools.combinations([m for m in mistakes if m.options], 2):
         if one.program is other.program and one.name != other.name and not one.options.keys() & other.options.keys():
             both = Mistake(f"{one.name}+{other.name}", one.program, "", one.read, one.options | other.options)

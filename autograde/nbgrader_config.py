@@ -39,7 +39,13 @@ steps = GenerateAssignment.preprocessors.default()
 c.GenerateAssignment.preprocessors = [NameTheTask if step is ClearSolutions else step for step in steps]
 
 c.Autograde.exporter_class = TolerantExporter
-c.Autograde.sanitize_preprocessors = [ClearOutput, DeduplicateIds, OverwriteKernelspec, OverwriteCells, CheckCellMetadata]
+c.Autograde.sanitize_preprocessors = [
+    ClearOutput,
+    DeduplicateIds,
+    OverwriteKernelspec,
+    OverwriteCells,
+    CheckCellMetadata,
+]
 c.Autograde.autograde_preprocessors = [
     Examine,  # in place of Execute: nothing of a submission runs in this process or in a kernel of its
     IgnorePattern,

@@ -31,9 +31,11 @@ def references(lesson: str) -> dict[str, Callable[..., Any]]:
 
 
 class Oracle:
-    """One exercise with a list of cases: wanted observations and those of the mistakes, each run once, when asked for."""
+    """One exercise with a list of cases: wanted observations and the mistakes', each run once, when asked for."""
 
-    def __init__(self, exercise: Exercise, reference: Callable[..., Any], mistakes: list[Mistake], cases: list[Case]) -> None:
+    def __init__(
+        self, exercise: Exercise, reference: Callable[..., Any], mistakes: list[Mistake], cases: list[Case]
+    ) -> None:
         self.exercise, self.reference, self.cases = exercise, reference, cases
         self.mistakes = mistakes
         self._seen: dict[tuple[int, str, int], Observations] = {}

@@ -53,8 +53,8 @@ def blocker() -> str:
     trial = subprocess.run([*_outer(0), "/usr/bin/env", "true"], capture_output=True, text=True, timeout=20)
     if trial.returncode:
         reason = (trial.stderr.strip().splitlines() or ["it gave no reason"])[-1]
-        return (f"bubblewrap cannot make a sandbox here ({reason}). On Ubuntu 24.04 and later load an AppArmor profile that "
-                "allows user namespaces to bwrap; in a container allow nested namespaces.")  # fmt: skip
+        return (f"bubblewrap cannot make a sandbox here ({reason}). On Ubuntu 24.04 and later load an AppArmor profile "
+                "that allows user namespaces to bwrap; in a container allow nested namespaces.")  # fmt: skip
     return ""
 
 
@@ -68,7 +68,8 @@ def _outer(uid: int) -> list[str]:
         "bwrap", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
         "--die-with-parent", "--new-session", "--hostname", "sandbox",
         "--perms", "1777", "--size", str(LIMITS.scratch_bytes), "--tmpfs", "/tmp", *folders, *binds,
-        "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(LIMITS.scratch_bytes), "--tmpfs", "/dev/shm",
+        "--proc", "/proc", "--dev", "/dev",
+        "--perms", "1777", "--size", str(LIMITS.scratch_bytes), "--tmpfs", "/dev/shm",
         "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--clearenv",
     ]  # fmt: skip
     for name, value in _environment().items():
@@ -91,7 +92,8 @@ def _packages() -> list[str]:
 
 def _environment() -> dict[str, str]:
     return {
-        "HOME": "/tmp", "USER": "learner", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "agg",
+        "HOME": "/tmp", "USER": "learner", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "LANG": "C.UTF-8",
+        "MPLBACKEND": "agg",
         "MPLCONFIGDIR": "/tmp/matplotlib", "IPYTHONDIR": "/tmp/ipython", "TORCHCOURSE_SIMULATED": "off",
         "PYTHONPATH": str(Path(torchcourse.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
@@ -174,9 +176,21 @@ class Sandbox:
         """
         self.close()
         self.control, theirs = socket.socketpair()
-        command = [*_outer(self.number), sys.executable, "-W", "ignore", str(WORKER), str(theirs.fileno()), *_readable()]
+        command = [
+            *_outer(self.number),
+            sys.executable,
+            "-W",
+            "ignore",
+            str(WORKER),
+            str(theirs.fileno()),
+            *_readable(),
+        ]
         self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            command,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
         theirs.close()
         try:

@@ -46,7 +46,9 @@ def read_script(path: Path) -> list[Cell]:
     notebook = jupytext.reads(text, fmt="py:percent")
     starts = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
     if len(starts) != len(notebook.cells):
-        raise MalformedScriptError(f"{path}:1: {len(starts)} cell markers, {len(notebook.cells)} cells: start each cell with # %%")
+        raise MalformedScriptError(
+            f"{path}:1: {len(starts)} cell markers, {len(notebook.cells)} cells: start each cell with # %%"
+        )
     cells = [_cell(path, line, cell) for line, cell in zip(starts, notebook.cells, strict=True)]
     for complaint in _complaints(path.stem, cells):
         raise MalformedScriptError(f"{path}:{complaint}")
@@ -80,7 +82,7 @@ def _complaints(lesson: str, cells: list[Cell]) -> Iterator[str]:
         if cell.check and (before is None or before.exercise != cell.check):
             yield f'{cell.line}: check="{cell.check}" does not follow its exercise; put it right after that cell'
         if cell.check and cell.source.strip() != f'check("{cell.check}")':
-            yield f'{cell.line}: the check of {cell.check} holds something else; it reads check("{cell.check}") and nothing else'
+            yield f'{cell.line}: the check cell holds something else; it reads check("{cell.check}") and nothing else'
     checked = {cell.check for cell in cells}
     for name, line in seen.items():
         if name not in checked:
@@ -101,7 +103,7 @@ def _exercise_complaints(cell: Cell, known: Any, seen: dict[str, int]) -> Iterat
     lines = [line.strip() for line in cell.source.splitlines()]
     marks = [line for line in lines if line in (BEGIN, END)]
     if marks != [BEGIN, END]:
-        yield f"{cell.line}: exercise {name} needs one line {BEGIN} and after it one line {END}; its body stands between them"
+        yield f"{cell.line}: exercise {name} needs one line {BEGIN} and then one line {END}; its body stands between"
     if not re.search(rf"^(def|class) {re.escape(name)}\b", cell.source, re.MULTILINE):
         yield f"{cell.line}: the answer cell of {name} does not define it; start it with def or class {name}"
 

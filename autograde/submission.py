@@ -58,7 +58,9 @@ def release(lesson: str) -> Release:
     for cell in notebook["cells"]:
         meta = cell["metadata"].get("nbgrader")
         if meta:
-            released = ReleasedCell(meta["grade_id"], cell["id"], cell["cell_type"], _text(cell["source"]), meta.get("points"))
+            released = ReleasedCell(
+                meta["grade_id"], cell["id"], cell["cell_type"], _text(cell["source"]), meta.get("points")
+            )
             cells[released.grade_id] = released
     demos = frozenset(
         squeezed(_text(c["source"])) for c in notebook["cells"] if "demo" in c["metadata"].get("tags", ())
@@ -213,7 +215,8 @@ def _matched(student: str, lesson: str, raw: list[dict[str, Any]]) -> Submission
         released, complaint = _recognise(cell, known)
         if released and complaint:
             tampered.setdefault(released.grade_id.removeprefix("check_"), complaint)
-        kind = cell.get("cell_type") if cell.get("cell_type") in ("code", "markdown", "raw") else "raw"
+        kind = str(cell.get("cell_type"))
+        kind = kind if kind in ("code", "markdown") else "raw"
         source = _text(cell.get("source", cell.get("input", ""))).replace("\r\n", "\n")
         cells.append(SubmittedCell(kind, source, released.grade_id if released else ""))
     return Submission(student, lesson, tuple(cells), tampered=tampered)
@@ -234,9 +237,13 @@ def _recognise(cell: dict[str, Any], known: Release) -> tuple[ReleasedCell | Non
 
 def _changes(cell: dict[str, Any], meta: dict[str, Any], released: ReleasedCell) -> str:
     if cell.get("cell_type") != released.kind:
-        return f"The cell {released.grade_id} was made a {str(cell.get('cell_type'))[:20]} cell; it was released as code."
+        return (
+            f"The cell {released.grade_id} was made a {str(cell.get('cell_type'))[:20]} cell; it was released as code."
+        )
     points = meta.get("points", released.points)
     same = isinstance(points, int | float) and not isinstance(points, bool) and points == released.points
     if released.points is not None and not same:
-        return f"The points of the cell {released.grade_id} were changed from {released.points:g} to {str(points)[:20]}."
+        return (
+            f"The points of the cell {released.grade_id} were changed from {released.points:g} to {str(points)[:20]}."
+        )
     return ""

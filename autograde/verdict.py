@@ -73,7 +73,15 @@ def decide(submission: Submission, oracle: Oracle, visible: int, lanes: dict[str
             status, message, report = first[1].incident, first[1].reason, replace(report, misconception="", read="")
     score = points * _share(oracle, lanes, results)
     return Verdict(
-        submission.student, submission.lesson, name, score, points, status, report.misconception, clean(message), report.read
+        submission.student,
+        submission.lesson,
+        name,
+        score,
+        points,
+        status,
+        report.misconception,
+        clean(message),
+        report.read,
     )
 
 

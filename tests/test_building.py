@@ -1,4 +1,4 @@
-"""Building: malformed scripts are refused with file, line and remedy; what is built is the same each time, and tells nothing."""
+"""Building: malformed scripts are refused with line and remedy; what is built is always the same, and tells nothing."""
 
 from __future__ import annotations
 
@@ -129,7 +129,9 @@ def test_stubs_name_their_task_and_no_answer_is_left(lesson: str) -> None:
         assert f'raise Unattempted(\\"{cell.exercise}\\")' in text
         body = cell.source.split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
         own = [line.strip() for line in body.splitlines() if len(line.strip()) > 30]
-        stub = next(c.source for c in notebook(lesson).cells if c.metadata.get("nbgrader", {}).get("grade_id") == cell.exercise)
+        stub = next(
+            c.source for c in notebook(lesson).cells if c.metadata.get("nbgrader", {}).get("grade_id") == cell.exercise
+        )
         assert not [line for line in own if line in stub]
 
 
@@ -152,7 +154,17 @@ def test_cell_ids_are_derived_and_unique() -> None:
 
 
 def test_the_wheel_holds_nothing_of_solutions_or_autograde(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pip", "wheel", str(course.ROOT), "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        str(course.ROOT),
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(tmp_path),
+    ]
     source = tmp_path / "source"  # setuptools leaves a build folder where it builds
     subprocess.run(["git", "clone", "-q", str(course.ROOT), str(source)], check=True)
     command[4] = str(source)

@@ -179,7 +179,8 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize(
     "answer",
     [row_softmax, lambda x: x, lambda x: x[..., :1], lambda x: "<script>alert(1)</script>", lambda x: 1 / 0,
-     lambda x: x.softmax(-1), lambda x: x * float("nan"), lambda x: x.to(torch.complex64), lambda x: x[:0], lambda x: x[0, 0]],
+     lambda x: x.softmax(-1), lambda x: x * float("nan"), lambda x: x.to(torch.complex64), lambda x: x[:0],
+     lambda x: x[0, 0]],
 )  # fmt: skip
 def test_a_card_is_sound_html_with_words_beside_every_picture(answer: Callable[..., Any]) -> None:
     made = card.as_html(report(answer))
@@ -205,7 +206,8 @@ def test_hints_come_one_after_another(capsys: pytest.CaptureFixture[str], monkey
 def test_importing_the_course_costs_little_over_torch() -> None:
     code = "import time, torch; t = time.perf_counter(); import torchcourse; print(time.perf_counter() - t)"
     costs = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) for _ in range(3)
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
     ]
     assert min(costs) < 0.25  # the target is 0.1 s on an idle machine; tests share theirs
 

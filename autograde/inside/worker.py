@@ -124,7 +124,8 @@ def _lives(pid: str) -> bool:
 
 def tidy(mounted: frozenset[str]) -> bool:
     """Empty the scratch folders, but for what is mounted there (a checkout may lie in /tmp); whether that worked."""
-    return all([_empty(Path(folder), mounted) for folder in SCRATCH])
+    emptied = [_empty(Path(folder), mounted) for folder in SCRATCH]  # each of them, also where one fails
+    return all(emptied)
 
 
 def _empty(folder: Path, mounted: frozenset[str]) -> bool:
@@ -160,8 +161,6 @@ def _remove(entry: os.DirEntry[str]) -> None:
 def load() -> Any:
     """Import what lessons use, and make the shell that runs cells; no multi-threaded operation before the forks."""
     os.environ["TORCHCOURSE_SIMULATED"] = "off"
-    import matplotlib
-    import matplotlib.pyplot
     import torch
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output

@@ -35,7 +35,8 @@ padding:.6em 1em;margin:.3em 0;max-width:56em;font-size:14px;line-height:1.45;co
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
 .tc-card .tc-title{font-weight:700}.tc-card code{background:transparent;color:inherit;padding:0}
 .tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}
-.tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;background:transparent!important;color:inherit;max-width:24em;white-space:normal}
+.tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;
+background:transparent!important;color:inherit;max-width:24em;white-space:normal}
 .tc-card details{margin-top:.3em}.tc-card summary{cursor:pointer}.tc-card .tc-dim{opacity:.75}
 .tc-card .tc-pictures{display:flex;flex-wrap:wrap;gap:1.4em;margin-top:.3em}.tc-card figure{margin:0}
 .tc-card figcaption{font-size:12px;opacity:.8}
@@ -47,7 +48,7 @@ def show(report: Report) -> None:
     if _in_notebook():
         from IPython.display import display
 
-        display({"text/html": as_html(report), "text/plain": as_text(report)}, raw=True)  # type: ignore[no-untyped-call]
+        display({"text/html": as_html(report), "text/plain": as_text(report)}, raw=True)
     else:
         print(as_text(report))
 
@@ -59,7 +60,7 @@ def say(text: str) -> None:
 
         lines = "<br>".join(map(_code, text.splitlines()))
         display({"text/html": f'{STYLE}<div class="tc-card unattempted" role="note">{lines}</div>', "text/plain": text},
-                raw=True)  # type: ignore[no-untyped-call]  # fmt: skip
+                raw=True)  # fmt: skip
     else:
         print(text)
 
@@ -77,7 +78,9 @@ def as_text(report: Report) -> str:
         lines += [f"  misconception: {report.misconception}"]
     if report.read:
         lines += [f"  read again: {report.read}"]
-    lines += [f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}" for name, group in _by_case(report.results)]
+    lines += [
+        f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}" for name, group in _by_case(report.results)
+    ]
     return "\n".join(lines)
 
 
@@ -136,7 +139,9 @@ def _row(name: str, group: Sequence[Result]) -> str:
     if failed is None:
         return f"<tr>{mark}<td>{where}</td><td></td><td></td></tr>"
     if "raised" in failed.seen:
-        return f"<tr>{mark}<td>{where}</td><td>{html.escape(brief(failed.seen['raised']))}</td><td>no exception</td></tr>"
+        return (
+            f"<tr>{mark}<td>{where}</td><td>{html.escape(brief(failed.seen['raised']))}</td><td>no exception</td></tr>"
+        )
     what = failed.differs[0]
     fields = difference(failed, what)
     label = "" if what == "result" else f'<span class="tc-dim">{html.escape(what)}: </span>'
@@ -151,7 +156,9 @@ def _pictures(result: Result) -> str:
     if not (isinstance(got, Tensor) and isinstance(want, Tensor)) or got.is_complex() or want.is_complex():
         return ""
     sides = [("came out", got), ("wanted", want)]
-    drawn = [f"<figure>{_grid(t, _scale(want))}<figcaption>{w}, {tuple(t.shape)}</figcaption></figure>" for w, t in sides]
+    drawn = [
+        f"<figure>{_grid(t, _scale(want))}<figcaption>{w}, {tuple(t.shape)}</figcaption></figure>" for w, t in sides
+    ]
     if got.shape == want.shape and got.numel():
         wrong = ~torch.isclose(got.double(), want.double(), 1e-3, 1e-4, equal_nan=True)
         note = f"where they differ: {int(wrong.sum())} of {wrong.numel()}"
@@ -173,7 +180,8 @@ def _grid(tensor: Tensor, scale: float) -> str:
     flat = flat.reshape(1, -1) if flat.dim() < 2 else flat
     flat = flat[:LONGEST_SIDE, :LONGEST_SIDE]
     squares = [
-        f'<rect x="{14 * j}" y="{14 * i}" width="13" height="13" fill="{_colour(v, scale)}"><title>{v:.4g}</title></rect>'
+        f'<rect x="{14 * j}" y="{14 * i}" width="13" height="13" fill="{_colour(v, scale)}">'
+        f"<title>{v:.4g}</title></rect>"
         for i, row in enumerate(flat.tolist())
         for j, v in enumerate(row)
     ]

@@ -74,7 +74,7 @@ def _encode_tensor(tensor: Tensor, chunks: list[bytes], size: list[int]) -> dict
     kind = str(tensor.dtype).removeprefix("torch.")
     if kind not in DTYPES:
         raise TypeError(f"a tensor of {tensor.dtype} is not carried")
-    raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy().tobytes()  # type: ignore[call-overload]
+    raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy().tobytes()
     begin, size[0] = size[0], size[0] + len(raw)
     chunks.append(raw)
     header: dict[str, Any] = {"dtype": kind, "shape": list(tensor.shape), "at": [begin, len(raw)]}

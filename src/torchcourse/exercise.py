@@ -21,6 +21,8 @@ __all__ = [
 LESSONS = {"01_tensors": "tensors"}
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 
+DEFAULT = Tolerance()
+
 Answer: TypeAlias = Callable[..., Any]
 Probe: TypeAlias = Callable[..., dict[str, Any]]
 Item = TypeVar("Item")
@@ -47,7 +49,7 @@ class Case:
 
     name: str
     inputs: dict[str, Value]
-    tolerance: Tolerance = Tolerance()
+    tolerance: Tolerance = DEFAULT
 
 
 def case(name: str, *, rtol: float = 1e-4, atol: float = 1e-5, **inputs: Value) -> Case:

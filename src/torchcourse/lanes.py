@@ -1,4 +1,4 @@
-"""The devices an answer is checked on. A lane is one of them: the CPU always, and one accelerator, real or simulated."""
+"""The devices an answer is checked on, called lanes: the CPU always, and one accelerator, real or simulated."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -61,6 +62,12 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
+def _keep_from_compiling() -> None:
+    """Tell torch._dynamo, where something has imported it, to leave the watching itself alone."""
+    if "torch._dynamo" in sys.modules and not hasattr(_Operators.__torch_dispatch__, "_torchdynamo_disable"):
+        _Operators.__torch_dispatch__ = torch.compiler.disable(_Operators.__torch_dispatch__)  # type: ignore[method-assign, no-untyped-call]
+
+
 class Watch:
     """A context in which torch calls are counted, both as Python sees them and as the operators they become.
 
@@ -76,6 +83,7 @@ class Watch:
         self._modes: list[Any] = []
 
     def __enter__(self) -> Watch:
+        _keep_from_compiling()
         self._modes = [_Operators(self), _Functions(self)]
         for mode in self._modes:
             mode.__enter__()

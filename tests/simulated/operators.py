@@ -28,6 +28,7 @@ from torch.testing._internal.common_methods_invocations import op_db  # noqa: E4
 TOLERANCES = {"nn_functional_scaled_dot_product_attention": {"rtol": 1e-4, "atol": 3e-5}}
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 HOST_TENSORS = {"tensor_split"}  # takes its indices on the CPU only, on CUDA too
+FACTORIES = {"arange", "linspace", "logspace"}  # make CPU tensors where no device is asked for, on CUDA too
 Tensor = torch.Tensor
 
 
@@ -62,19 +63,21 @@ def rebuilt(sample: Any, place: Callable[[Tensor], Tensor], device: Any) -> tupl
     return tree_map(put, (sample.input, tuple(sample.args), sample.kwargs))  # type: ignore[no-any-return]
 
 
-def compare(name: str, want: Any, got: Any) -> None:
-    """Raise `AssertionError` where results differ in value, shape, dtype, strides or device."""
+def compare(name: str, want: Any, got: Any, place: torch.device, strides: bool) -> None:
+    """Raise `AssertionError` where results differ in value, shape, dtype or layout, or do not lie at `place`."""
     pairs = list(zip(tree_leaves(want), tree_leaves(got), strict=True))
     for a, b in pairs:
         if not isinstance(a, Tensor):
             assert a == b or a != a, f"{a} and {b}"
             continue
-        assert b.device == DEVICE, f"a result lies on {b.device}"
+        assert b.device == place, f"a result lies on {b.device}"
         a, held = a.detach(), simulated.values(b.detach())
+        layout = (b.shape, b.stride(), b.storage_offset())
+        assert layout == (held.shape, held.stride(), held.storage_offset()), f"{layout} claimed"
         assert (a.is_conj(), a.is_neg()) == (b.is_conj(), b.is_neg()), "conjugate or negative bits differ"
         if name in UNINITIALISED:
             a, held = torch.zeros_like(a), torch.zeros_like(held)
-        torch.testing.assert_close(held, a, equal_nan=True, **TOLERANCES.get(name, {}))
+        torch.testing.assert_close(held, a, equal_nan=True, check_stride=strides, **TOLERANCES.get(name, {}))
 
 
 def gradients(out: Any, inputs: Any) -> Any:
@@ -105,7 +108,9 @@ def agree(op: Any, function: Any, sample: Any, backward: bool) -> None:
         want = called(function, sample, rebuilt(sample, copied, "cpu"), backward)
     except Exception as error:
         raise IncapableError(type(error).__name__) from error
-    compare(op.formatted_name, want, called(function, sample, ours, backward))
+    place = torch.device("cpu") if op.name in FACTORIES and "device" not in sample.kwargs else DEVICE
+    # gradients may be laid out differently: attention takes another way through backward
+    compare(op.formatted_name, want, called(function, sample, ours, backward), place, strides=not backward)
 
 
 def chosen(run: str, dtype: torch.dtype) -> Iterator[tuple[Any, Any]]:

@@ -1,4 +1,3 @@
-# ruff: noqa: ARG004, ARG005 (every case takes the same arguments)
 """What CUDA refuses is refused, in CUDA's words; what CUDA lets pass, passes."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# ruff: noqa: ARG005 (every case takes the same arguments)
 """A training run on the device follows the one on the CPU."""
 
 from __future__ import annotations

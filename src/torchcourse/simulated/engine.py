@@ -77,8 +77,15 @@ def settle(limit: float = 2.0) -> None:
 def _autograd_threads() -> list[Path]:
     if not THREADS.exists():
         return []
-    return [thread for thread in THREADS.iterdir() if (thread / "comm").read_text().startswith("pt_autograd")]
+    return [thread for thread in THREADS.iterdir() if _told(thread / "comm").startswith("pt_autograd")]
 
 
 def _runs(thread: Path) -> bool:
-    return (thread / "stat").read_text().rpartition(")")[2].split()[0] != "S"
+    return _told(thread / "stat").rpartition(")")[2][:2] not in ("", " S")
+
+
+def _told(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:  # the thread has ended
+        return ""

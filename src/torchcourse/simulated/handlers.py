@@ -61,12 +61,14 @@ def item(func: Any, args: Any, _kwargs: Any) -> Any:
 
 @special("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
 def index(func: Any, args: Any, kwargs: Any) -> Any:
-    """Index by tensors, which may be on the CPU. A mask makes CUDA count its elements, and wait for that."""
+    """Index by tensors. CUDA copies those of the CPU over, and waits to count the elements of a mask."""
     refuse_index(args[0])
-    masked = any(x is not None and x.dtype in MASKS for x in args[1])
     filled = len(args) > 2 and args[2].numel() == 1  # CUDA turns `x[mask] = number` into masked_fill
-    if masked and not filled:
-        synchronized()
+    for each in args[1]:
+        if each is not None and not isinstance(each, Simulated):
+            copied(to_device=True)
+        elif each is not None and each.dtype in MASKS and not filled:
+            synchronized()
     elsewhere = len(args) > 2 and not isinstance(args[2], Simulated) and args[2].dim() > 0
     return ordinary(PLANS[func], func, args, kwargs, host=not elsewhere)
 

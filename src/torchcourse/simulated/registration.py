@@ -47,9 +47,15 @@ def is_registered() -> bool:
 def register() -> torch.device:
     """Make the device known to this process and return it; a second call only returns it.
 
-    Call it before the process runs its first backward, and do not fork after a backward that ran with the device
-    known: autograd's threads survive neither. Raises `RuntimeError` in a process that already uses CUDA, and where
+    Call it before the process runs its first backward: autograd makes its threads then, and none for a device that
+    comes later (the first backward on the device says so). After a backward a forked child cannot run one, on the CPU
+    neither: PyTorch refuses. So fork first. Raises `RuntimeError` in a process that already uses CUDA, and where
     another backend has taken the place (PyTorch has one).
+
+    It cannot be undone. Beside the device it changes, for all: `nn.Module._apply` and `nn.Parameter.data` carry
+    parameters across the border, `torch.autograd` passes its errors through `engine`, `torch.save` and `torch.load`
+    know the device, optimizers may use their foreach form for it, and pinning CPU memory says that there is no
+    accelerator. What these do for CPU tensors stays as it was.
     """
     if not is_registered():
         _refuse_where_it_may_not()

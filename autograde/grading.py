@@ -23,7 +23,7 @@ from autograde.settings import LIMITS, SEED, Limits
 from autograde.submission import Submission, read_submission, release
 from autograde.verdict import Verdict, decide, without_examination
 from torchcourse.exercise import exercises
-from torchcourse.lanes import cuda_is_here
+from torchcourse.lanes import accelerator_lane
 
 __all__ = ["COLUMNS", "Examiner", "Graded", "grade", "students"]
 
@@ -42,6 +42,7 @@ class Examiner:
     """What is needed to give verdicts on one lesson: oracles with visible and hidden cases, made once for a batch."""
 
     def __init__(self, lesson: str, seed: int = SEED) -> None:
+        accelerator_lane("simulated")  # before any backward runs here; no GPU is let into the sandbox
         self.lesson = lesson
         self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
         cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
@@ -52,8 +53,7 @@ class Examiner:
         """The verdicts on one submission."""
         early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
         pending = [self.oracles[name] for name, verdict in early.items() if verdict is None]
-        accelerator = "cuda" if cuda_is_here() else "simulated"
-        lanes = examine(sandbox, submission, pending, accelerator) if pending else {}
+        lanes = examine(sandbox, submission, pending, "simulated") if pending else {}
         with self.lock:
             decided = {
                 o.exercise.name: decide(

@@ -96,7 +96,7 @@ def _environment() -> dict[str, str]:
         "MPLBACKEND": "agg",
         "MPLCONFIGDIR": "/tmp/matplotlib", "IPYTHONDIR": "/tmp/ipython", "TORCHCOURSE_SIMULATED": "off",
         "PYTHONPATH": str(Path(torchcourse.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "TORCHCOURSE_ACCELERATOR": "simulated",
     }  # fmt: skip
 
 

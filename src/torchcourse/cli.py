@@ -14,6 +14,11 @@ app = typer.Typer(
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+@app.callback()
+def course() -> None:
+    """Learn PyTorch by building it: lessons that check every answer."""
+
+
 @app.command()
 def lab(
     folder: Annotated[Path, typer.Argument(help="where your working copy of the notebooks lies")] = Path("work"),

@@ -28,7 +28,12 @@ CUDA = Lane("cuda", torch.device("cuda", 0), "on the GPU")
 
 
 def cuda_is_here() -> bool:
-    """Whether CUDA can be used, asked without initialising it (a later fork would not survive that)."""
+    """Whether CUDA is there and wanted, asked without initialising it (a later fork would not survive that).
+
+    `TORCHCOURSE_ACCELERATOR=simulated` says that it is not wanted: one process uses CUDA or the simulated accelerator.
+    """
+    if os.environ.get("TORCHCOURSE_ACCELERATOR") == "simulated":
+        return False
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     return torch.cuda.is_available()
 

@@ -39,12 +39,19 @@ class Watched:
         self.forbidden: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self.watching:
+        with self.watched():
             return self.answer(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """A block whose calls count as the answer's own: for the methods of an answer that is a class."""
+        if not self.watching:
+            yield
+            return
         watch = Watch()
         try:
             with watch:
-                return self.answer(*args, **kwargs)
+                yield
         finally:
             self.spent = (len(watch.functions), len(watch.operators), watch.handed_over)
             self.forbidden += [n for n in watch.forbidden(self.forbids) if n not in self.forbidden]

@@ -192,7 +192,10 @@ def brief(value: Value) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3].rstrip(" .,:;(") + "..."
+    if len(text) <= LONGEST_TEXT:
+        return text
+    kept = text[: LONGEST_TEXT - 3]
+    return (kept[: kept.rfind(" ")] if " " in kept else kept).rstrip(" .,:;(") + "..."
 
 
 def told(result: Result, name: str) -> str:

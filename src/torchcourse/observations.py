@@ -98,8 +98,10 @@ def _base_value(value: bool | int | float | complex | str) -> Value:
 
 
 def _plain_tensor(tensor: Tensor) -> Tensor:
-    copy = tensor.detach().cpu().resolve_conj().resolve_neg()
-    return copy.clone(memory_format=torch.contiguous_format)
+    with torch._C.DisableTorchFunctionSubclass():  # a subclass may answer for itself
+        copy = Tensor.cpu(Tensor.detach(tensor))
+        copy = Tensor.resolve_neg(Tensor.resolve_conj(copy))
+        return Tensor.clone(copy, memory_format=torch.contiguous_format).as_subclass(Tensor)
 
 
 def _plain_array(array: np.ndarray[Any, Any]) -> Value:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -141,7 +141,7 @@ def distances_expanded(a: Tensor, b: Tensor) -> Tensor:
     n, m, d = a.size(0), b.size(0), a.size(1)
     left = a.unsqueeze(1).expand(n, m, d).reshape(-1, d)
     right = b.repeat(n, 1)
-    return torch.norm(left - right, p=2, dim=1).view(n, m)
+    return cast(Tensor, torch.norm(left - right, p=2, dim=1).view(n, m))
 
 
 def distances_by_vmap(a: Tensor, b: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ def standardize_by_hand(x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5
     return centered * torch.rsqrt((centered**2).mean(dim, keepdim=True) + eps)
 
 
-def standardize_by_var_mean(x: Tensor, dim: int | Sequence[int], eps: float = 1e-5) -> Tensor:
+def standardize_by_var_mean(x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5) -> Tensor:
     var, mean = torch.var_mean(x, dim=dim, unbiased=False, keepdim=True)
     return (x - mean).div((var + eps).sqrt())
 
@@ -225,7 +225,7 @@ def softmax_row_by_row(x: Tensor) -> Tensor:
     if x.dim() > 1:
         return torch.stack([softmax_row_by_row(row) for row in x]) if len(x) else x.clone()
     weights = (x - max(x)).exp()
-    return weights / sum(weights)
+    return cast(Tensor, weights / sum(weights))
 
 
 def softmax_of_differences(x: Tensor) -> Tensor:
@@ -265,7 +265,7 @@ def flatten_by_strides(t: Tensor) -> tuple[Tensor, bool]:
     return torch.as_strided(t, (t.numel(),), (stride,), t.storage_offset()), False
 
 
-def flatten_asking_forgiveness(t: Tensor) -> tuple[Tensor, torch.Tensor]:
+def flatten_asking_forgiveness(t: torch.Tensor) -> tuple[torch.Tensor, bool]:
     copied = False
     try:
         flat = t.view(t.numel())
@@ -491,7 +491,7 @@ def numpy_by_dlpack(t: Tensor) -> np.ndarray[Any, Any]:
     here = torch.resolve_neg(torch.resolve_conj(t.detach().cpu()))
     if here.dtype in (torch.bool, torch.bfloat16) or not here.numel():
         return here.numpy() if here.dtype != torch.bfloat16 else here.to(torch.float).numpy()
-    return np.from_dlpack(here)  # type: ignore[arg-type]
+    return np.from_dlpack(here)
 
 
 def numpy_with_a_fallback(t: Tensor) -> np.ndarray[Any, Any]:
@@ -515,13 +515,13 @@ def attention_by_einsum(q: Tensor, k: Tensor) -> Tensor:
 
 
 def attention_by_broadcasting(q: Tensor, k: Tensor) -> Tensor:
-    return (q[:, :, :, None] * k[:, :, None]).sum(-1) * q.shape[3] ** -0.5
+    return (q[:, :, :, None] * k[:, :, None]).sum(-1) * math.pow(q.shape[3], -0.5)
 
 
 def attention_by_bmm(q: Tensor, k: Tensor) -> Tensor:
     b, h, t, d = q.shape
     scores = torch.bmm(q.reshape(b * h, t, d), k.reshape(b * h, -1, d).mT)
-    return scores.view(b, h, t, -1) / np.sqrt(d)
+    return scores.view(b, h, t, -1) / float(np.sqrt(d))
 
 
 def attention_head_by_head(q: Tensor, k: Tensor) -> Tensor:

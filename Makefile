@@ -24,7 +24,7 @@ lab: setup ## open the course in JupyterLab
 
 test: setup ## run all tests
 	@echo "test: running all tests, $(WORKERS) at a time"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 600 $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --timeout 600 $(ARGS)
 
 test-all: lint test ## lint, test, and prove the course: notebooks fresh, every answer and mistake as claimed
 	$(BIN)/torchcourse build

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tools import machine
 
@@ -46,6 +47,25 @@ def one_thread_each() -> None:
 
 keep_to_this_machine()
 one_thread_each()
+
+TOGETHER = ("tests/browser/", "tests/test_grading.py", "tests/test_sandbox.py", "tests/simulated/test_operators.py")
+"""Tests that share something costly (a JupyterLab, a worker, a graded class), and so belong to one process."""
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out tests one by one, but for those of `TOGETHER`, a file or folder at a time.
+
+    xdist's own loadgroup goes by a suffix of the node id, which pytest 9 no longer keeps.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    """Called by xdist for the scheduler to use."""
+    return Together(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,7 @@ from autograde.settings import LIMITS
 from autograde.submission import release
 from autograde.verdict import STATUSES
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("grading")]
+pytestmark = pytest.mark.sandbox
 
 QUICK = dataclasses.replace(LIMITS, exercise_seconds=4.0, cell_seconds=4.0)
 EXERCISES = release(LESSON).exercises

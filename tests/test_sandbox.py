@@ -17,7 +17,7 @@ from autograde.oracle import oracles
 from autograde.sandbox import Job, LostError, Sandbox, blocker
 from autograde.settings import LIMITS
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox")]
+pytestmark = pytest.mark.sandbox
 
 QUICK = dataclasses.replace(LIMITS, cell_seconds=3.0, exercise_seconds=3.0, processes=40, data_bytes=1 << 30)
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, Lab
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 WRONG = """def row_softmax(x):
     e = torch.exp(x - x.amax(dim=0, keepdim=True))

@@ -19,7 +19,6 @@ EXCEPTIONS = tomllib.loads((HERE / "exceptions.toml").read_text())
 SAMPLES = os.environ.get("TORCHCOURSE_SAMPLES", "5")
 
 
-pytestmark = pytest.mark.xdist_group("operators")  # one process for both tests
 BARS = {"forward:float32": 0.995, "forward:int64": 0.995, "backward:float32": 0.98, "inplace:float32": 0.995}
 
 

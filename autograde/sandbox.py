@@ -187,6 +187,7 @@ class Sandbox:
         ]
         self.process = subprocess.Popen(
             command,
+            env={"PATH": os.environ.get("PATH", "")},  # bubblewrap's own can be read from inside, in /proc/1/environ
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

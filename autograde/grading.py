@@ -67,7 +67,8 @@ class Examiner:
 
 def students(submitted: Path) -> list[str]:
     """Whose folders lie in `submitted`, sorted."""
-    return sorted(entry.name for entry in submitted.iterdir() if not entry.name.startswith("."))
+    entries = (entry for entry in submitted.iterdir() if not entry.name.startswith("."))
+    return sorted(entry.name for entry in entries if entry.is_dir() or entry.is_symlink())
 
 
 def grade(

@@ -762,7 +762,7 @@ check("select_scores")
 # %% [markdown]
 # ### Exercise: one_hot
 #
-# Write `one_hot(labels, num_classes, dtype=torch.float32)`: for labels of any shape and any integer dtype, a new last
+# Write `one_hot(labels, num_classes, dtype=torch.float32)`: for int64 labels of any shape, a new last
 # axis of size `num_classes` that holds a one at the label and zeros elsewhere. An empty `labels` is fine. A label below 0
 # or not below `num_classes` raises `ValueError`, with a message that names the argument, what it got and what it wants.
 # Rule: no `F.one_hot` and no `eye`.

@@ -48,7 +48,13 @@ def one_thread_each() -> None:
 keep_to_this_machine()
 one_thread_each()
 
-TOGETHER = ("tests/browser/", "tests/test_grading.py", "tests/test_sandbox.py", "tests/simulated/test_operators.py")
+TOGETHER = (
+    "tests/attacks/",
+    "tests/browser/",
+    "tests/simulated/test_operators.py",
+    "tests/test_grading.py",
+    "tests/test_sandbox.py",
+)
 """Tests that share something costly (a JupyterLab, a worker, a graded class), and so belong to one process."""
 
 

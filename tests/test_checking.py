@@ -214,3 +214,15 @@ def test_importing_the_course_costs_little_over_torch() -> None:
 
 def test_public_names_are_few() -> None:
     assert sorted(torchcourse.__all__) == ["Unattempted", "check", "hint"]
+
+
+def test_an_index_out_of_range_keeps_an_answer_from_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    from torchcourse.lanes import CPU
+
+    gpu = dataclasses.replace(CPU, name="cuda")  # the CPU under another name: what is asked is whether it is used
+    monkeypatch.setattr(checking_module, "lanes", lambda any_device: [CPU, gpu])
+    out_of_range = report(lambda x: x[..., 99])
+    assert {r.lane for r in out_of_range.results} == {"cpu"}
+    assert {r.lane for r in report(row_softmax).results} == {"cpu", "cuda"}

@@ -155,6 +155,8 @@ def _decode_tensor(body: dict[str, Any], payload: memoryview, trusted: bool) -> 
         raise MalformedError("a tensor's bytes do not fill its shape")
     if length == 0:
         flat = torch.empty(0, dtype=dtype)
+    elif dtype is torch.bool:  # a byte that is neither 0 nor 1 would make a tensor that equals nothing
+        flat = torch.frombuffer(bytearray(payload[begin : begin + length]), dtype=torch.uint8) != 0
     else:
         flat = torch.frombuffer(bytearray(payload[begin : begin + length]), dtype=dtype)
     if "layout" in body:

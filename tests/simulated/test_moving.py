@@ -281,3 +281,11 @@ def test_lazy_modules_are_refused_before_they_have_a_shape(device: torch.device)
         lazy.to(device)
     lazy(torch.ones(1, 3))
     assert lazy.to(device)(torch.ones(1, 3, device=device)).shape == (1, 2)
+
+
+def test_a_tensor_is_made_of_scalars_on_the_device() -> None:
+    a = torch.arange(3.0, device=NAME)
+    simulated.reset_counters()
+    assert torch.tensor([a[2], a[1]], device=NAME).tolist() == [2.0, 1.0]
+    assert torch.tensor([a[2], 5.0]).tolist() == [2.0, 5.0]
+    assert simulated.counters().copies_to_host >= 3

@@ -45,6 +45,12 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
     return target
 
 
+def scalar(t: torch.Tensor) -> Any:
+    """Read one element, where PyTorch does so below the Python dispatch: `torch.tensor([a[0], a[1]])`."""
+    copied(to_device=False, non_blocking=False)
+    return values(t).item()
+
+
 def pinned(t: torch.Tensor, _device: Any = None) -> torch.Tensor:
     """Copy a CPU tensor as if into pinned memory while the device stands in for an accelerator; else refuse."""
     if not stands_in():
@@ -59,4 +65,5 @@ def install(library: Any) -> None:
     # zeros without memory, for forward-mode autograd: the CPU's cannot be held, since kernels would read them
     library.impl("_efficientzerotensor", _factory("zeros"), "PrivateUse1")
     library.impl("_copy_from", copy_from, "PrivateUse1")
+    library.impl("_local_scalar_dense", scalar, "PrivateUse1")
     library.impl("_pin_memory", pinned, "CPU")

@@ -1,4 +1,4 @@
-"""Each file of this folder is one way to cheat or to break: an answer to `row_softmax`, and the verdict it must get.
+"""Each file of cells/ is one way to cheat or to break: an answer to `row_softmax`, and the verdict it must get.
 
 Every other answer of the submission is right and has to keep its points; so have two honest learners, graded between
 and after the attacks in the same workers.
@@ -20,8 +20,8 @@ from autograde.submission import release
 
 pytestmark = pytest.mark.sandbox
 
-HERE = Path(__file__).parent
-ATTACKS = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("__init__", "test_attacks"))
+HERE = Path(__file__).parent / "cells"
+ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
 QUICK = dataclasses.replace(LIMITS, exercise_seconds=4.0, cell_seconds=5.0)
 TARGET = "row_softmax"
 

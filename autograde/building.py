@@ -24,7 +24,6 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
 }
-SETTLED = "setup", "demo"  # the tags that mean something to the grader
 
 
 class NameTheTask(ClearSolutions):  # type: ignore[misc]
@@ -43,17 +42,19 @@ def source_notebook(lesson: str) -> Any:
     Raises:
         MalformedScriptError: as `read_script` does.
     """
-    cells = [_notebook_cell(cell, place) for place, cell in enumerate(read_script(course.SOLUTIONS / f"{lesson}.py"))]
+    script = read_script(course.SOLUTIONS / f"{lesson}.py")
+    points = {cell.exercise: cell.points for cell in script if cell.exercise}
+    cells = [_notebook_cell(cell, place, points) for place, cell in enumerate(script)]
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={**METADATA, "torchcourse": {"lesson": lesson}})
     nbformat.validate(notebook)
     return notebook
 
 
-def _notebook_cell(cell: Cell, place: int) -> Any:
+def _notebook_cell(cell: Cell, place: int, points: dict[str, int]) -> Any:
     if cell.exercise:
-        return _graded(cell, f"exercise-{cell.exercise}", cell.exercise, solution=True)
+        return _graded(cell, f"exercise-{cell.exercise}", cell.exercise)
     if cell.check:
-        return _graded(cell, f"check-{cell.check}", f"check_{cell.check}", solution=False)
+        return _graded(cell, f"check-{cell.check}", f"check_{cell.check}", points[cell.check])
     make = nbformat.v4.new_markdown_cell if cell.kind == "markdown" else nbformat.v4.new_code_cell
     made = make(cell.source, id=f"cell-{place:03}")
     if cell.tags:
@@ -61,31 +62,23 @@ def _notebook_cell(cell: Cell, place: int) -> Any:
     return made
 
 
-def _graded(cell: Cell, cell_id: str, grade_id: str, *, solution: bool) -> Any:
+def _graded(cell: Cell, cell_id: str, grade_id: str, points: int | None = None) -> Any:
+    """A cell that nbgrader knows: one with points is a check, one without is to be solved."""
+    check = points is not None
     nbgrader: dict[str, Any] = {
-        "grade": not solution, "grade_id": grade_id, "locked": not solution, "schema_version": 3, "solution": solution,
+        "grade": check, "grade_id": grade_id, "locked": check, "schema_version": 3, "solution": not check,
         "task": False,
     }  # fmt: skip
-    if not solution:
-        nbgrader["points"] = cell.points
+    if check:
+        nbgrader["points"] = points
     return nbformat.v4.new_code_cell(cell.source, id=cell_id, metadata={"nbgrader": nbgrader})
-
-
-def _with_points(notebook: Any, cells: list[Cell]) -> Any:
-    points = {cell.exercise: cell.points for cell in cells if cell.exercise}
-    for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
-        if grade_id.startswith("check_"):
-            cell.metadata["nbgrader"]["points"] = points[grade_id.removeprefix("check_")]
-    return notebook
 
 
 def write_source(lesson: str, folder: Path) -> Path:
     """Write a lesson's source notebook where nbgrader looks for it below `folder`; its path."""
-    cells = read_script(course.SOLUTIONS / f"{lesson}.py")
     path = folder / lesson / f"{lesson}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(_with_points(source_notebook(lesson), cells), path)
+    nbformat.write(source_notebook(lesson), path)
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,24 +53,28 @@ class _Visit:
         self.states: dict[int, str] = {}
         self.found: dict[str, Examined] = {}
         self.deaths = 0
+        self.deadline = time.monotonic() + self.limits.lane_seconds
 
     def examine(self, oracles: list[Oracle]) -> None:
         """Examine exercises. A process that dies or hangs costs the exercise (or the cell) at which it did; the lane is
         then started again for the others."""
         pending = list(oracles)
-        while pending and self.deaths <= self.limits.deaths:
-            job = self.sandbox.job(self.lane, self.cells, sorted(self.skip))
+        while pending and self.deaths <= self.limits.deaths and time.monotonic() < self.deadline:
             try:
-                self.run_cells(job)
-                while pending:
-                    self.probe(job, pending.pop(0))
+                with self.sandbox.job(self.lane, self.cells, sorted(self.skip)) as job:
+                    self.run_cells(job)
+                    while pending and time.monotonic() < self.deadline:
+                        self.probe(job, pending.pop(0))
             except (LostError, SlowError):
                 self.deaths += 1
-            finally:
-                self.sandbox.stop(job)
         for oracle in pending:
-            reason = "The process died or hung again and again, so this exercise could not be examined."
-            self.found[oracle.exercise.name] = Examined(incident="crashed", reason=reason)
+            self.found[oracle.exercise.name] = self._given_up()
+
+    def _given_up(self) -> Examined:
+        if self.deaths > self.limits.deaths:
+            return Examined(incident="crashed", reason="The process died or hung again and again before this exercise.")
+        seconds = f"{self.limits.lane_seconds:g} seconds"
+        return Examined(incident="timeout", reason=f"The notebook took more than {seconds} before this exercise.")
 
     def run_cells(self, job: Job) -> None:
         """Wait for the cells to run; one that kills or hangs the process is not run again.
@@ -78,6 +83,8 @@ class _Visit:
             LostError, SlowError: when the lane has to start again.
         """
         for number in range(len(self.cells)):
+            if time.monotonic() > self.deadline:
+                raise SlowError
             try:
                 state = job.receive(self.limits.cell_seconds + self.limits.grace_seconds).get("state")
             except (LostError, SlowError) as error:

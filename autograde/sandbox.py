@@ -7,6 +7,7 @@ uid, since process limits do nothing for root.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -227,12 +229,22 @@ class Sandbox:
             data += piece
         return data
 
-    def job(self, lane: str, cells: list[str], skip: list[int]) -> Job:
-        """Begin to run `cells` on `lane`, without those whose places are in `skip`.
+    @contextlib.contextmanager
+    def job(self, lane: str, cells: list[str], skip: list[int]) -> Iterator[Job]:
+        """A job that runs `cells` on `lane`, but for those at the places `skip`; nothing of it outlives the block.
 
         Raises:
+            LostError: when the worker is lost as the job begins.
             SandboxError: when a worker that is gone cannot be started again.
         """
+        job = self._begin(lane, skip)
+        try:
+            job.send(list(cells))
+            yield job
+        finally:
+            self._stop(job)
+
+    def _begin(self, lane: str, skip: list[int]) -> Job:
         if self.process is None or self.process.poll() is not None:
             self.start()
         ours, theirs = socket.socketpair()
@@ -246,9 +258,7 @@ class Sandbox:
             except OSError:
                 self.start()
                 socket.send_fds(self.control, [json.dumps(order).encode()], [theirs.fileno()])
-        job = Job(ours, self, limits.reply_bytes)
-        job.send(list(cells))
-        return job
+        return Job(ours, self, limits.reply_bytes)
 
     def _rlimits(self) -> dict[str, int]:
         limits = self.limits
@@ -265,8 +275,7 @@ class Sandbox:
         threads = sum(len(list((p / "task").iterdir())) for p in mine if (p / "task").is_dir())
         return threads + self.limits.processes
 
-    def stop(self, job: Job) -> None:
-        """End a job: nothing of it outlives this call."""
+    def _stop(self, job: Job) -> None:
         job.sock.close()
         try:
             self.control.sendall(b'{"do": "stop"}')

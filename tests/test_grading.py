@@ -196,3 +196,20 @@ def test_stock_nbgrader_with_our_configuration_gives_the_same_scores(
     assert theirs == {
         key: score for key, score in ours.items() if key[0] != "gil"
     }  # nothing of hers is there to convert
+
+
+def test_many_endless_cells_cost_no_more_than_a_lane_may_take(submitted: Path, tmp_path: Path) -> None:
+    import json
+    import time
+
+    hurried = dataclasses.replace(LIMITS, cell_seconds=1.0, lane_seconds=4.0, exercise_seconds=2.0)
+    notebook = json.loads((submitted / "ada" / LESSON / f"{LESSON}.ipynb").read_text())
+    endless = {"cell_type": "code", "metadata": {}, "outputs": [], "source": "while True: pass"}
+    notebook["cells"][0:0] = [endless] * 30
+    path = tmp_path / "class" / "max" / LESSON / f"{LESSON}.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(notebook))
+    begun = time.monotonic()
+    done = grade([LESSON], tmp_path / "class", tmp_path / "out", limits=hurried)
+    assert time.monotonic() - begun < 60
+    assert {status for status, _ in verdicts(done, "max").values()} == {"timeout"}

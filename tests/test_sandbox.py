@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autograde.oracle import oracles
-from autograde.sandbox import Job, LostError, Sandbox, blocker
+from autograde.sandbox import LostError, Sandbox, blocker
 from autograde.settings import LIMITS
 
 pytestmark = pytest.mark.sandbox
@@ -31,15 +31,13 @@ def sandbox() -> Iterator[Sandbox]:
 
 def states(sandbox: Sandbox, *cells: str, lane: str = "cpu") -> list[str]:
     """How each cell ended, "died" where the process did."""
-    job = sandbox.job(lane, list(cells), [])
-    ended = []
+    ended: list[str] = []
     try:
-        for _ in cells:
-            ended.append(str(job.receive(8).get("state")))
+        with sandbox.job(lane, list(cells), []) as job:
+            for _ in cells:
+                ended.append(str(job.receive(8).get("state")))
     except LostError:
         ended.append("died")
-    finally:
-        sandbox.stop(job)
     return ended
 
 
@@ -207,19 +205,17 @@ def test_asking_for_input_is_answered_by_nothing(sandbox: Sandbox) -> None:
 def converse(sandbox: Sandbox, cell: str, exercise: str = "row_softmax") -> list[dict[str, Any]]:
     """The replies of an answer to the visible cases of an exercise."""
     oracle = next(o for o in oracles("01_tensors") if o.exercise.name == exercise)
-    job: Job = sandbox.job("cpu", [cell], [])
-    replies = []
+    replies: list[dict[str, Any]] = []
     try:
-        job.receive(8)
-        job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "most_bytes": 1 << 20})
-        replies.append(job.receive(8))
-        for case in oracle.cases:
-            job.send({"do": "case", "inputs": case.inputs})
+        with sandbox.job("cpu", [cell], []) as job:
+            job.receive(8)
+            job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "most_bytes": 1 << 20})
             replies.append(job.receive(8))
+            for case in oracle.cases:
+                job.send({"do": "case", "inputs": case.inputs})
+                replies.append(job.receive(8))
     except LostError:
         replies.append({"lost": True})
-    finally:
-        sandbox.stop(job)
     return replies
 
 

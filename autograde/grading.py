@@ -66,7 +66,7 @@ class Examiner:
 
 
 def students(submitted: Path) -> list[str]:
-    """Whose folders lie in `submitted`, sorted."""
+    """The names of the folders in `submitted`, sorted."""
     entries = (entry for entry in submitted.iterdir() if not entry.name.startswith("."))
     return sorted(entry.name for entry in entries if entry.is_dir() or entry.is_symlink())
 
@@ -117,8 +117,9 @@ def _all(
     for sandbox in sandboxes:
         idle.put(sandbox)
 
-    def one(student: str, lesson: str) -> Graded:
-        submission = read_submission(submitted / student / lesson / f"{lesson}.ipynb", student, lesson)
+    def one(folder: str, lesson: str) -> Graded:
+        student = folder.encode("utf-8", "backslashreplace").decode()  # a folder's name may be no text at all
+        submission = read_submission(submitted / folder / lesson / f"{lesson}.ipynb", student, lesson)
         sandbox = idle.get()
         try:
             return examiners[lesson].grade(sandbox, submission)

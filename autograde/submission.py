@@ -202,9 +202,10 @@ def _cells(notebook: Any) -> Iterator[dict[str, Any]]:
 
 
 def _text(source: Any) -> str:
+    """The text of a cell, without what no file could hold: JSON can spell half a surrogate pair."""
     if isinstance(source, list):
-        return "".join(line for line in source if isinstance(line, str))
-    return source if isinstance(source, str) else ""
+        source = "".join(line for line in source if isinstance(line, str))
+    return source.encode("utf-8", "replace").decode() if isinstance(source, str) else ""
 
 
 def _matched(student: str, lesson: str, raw: list[dict[str, Any]]) -> Submission:
@@ -230,7 +231,7 @@ def _recognise(cell: dict[str, Any], known: Release) -> tuple[ReleasedCell | Non
     grade_id = meta.get("grade_id")
     by_id = next((r for r in known.cells.values() if r.cell_id == cell.get("id")), None)
     if by_id and "grade_id" in meta and grade_id != by_id.grade_id:
-        return by_id, f"The grade_id of the cell {by_id.grade_id} was changed to {str(grade_id)[:40]!r}."
+        return by_id, f"The grade_id of the cell {by_id.grade_id} was changed to {ascii(grade_id)[:40]}."
     released = known.cells.get(grade_id) if isinstance(grade_id, str) else by_id
     return released, _changes(cell, meta, released) if released else ""
 
@@ -238,12 +239,12 @@ def _recognise(cell: dict[str, Any], known: Release) -> tuple[ReleasedCell | Non
 def _changes(cell: dict[str, Any], meta: dict[str, Any], released: ReleasedCell) -> str:
     if cell.get("cell_type") != released.kind:
         return (
-            f"The cell {released.grade_id} was made a {str(cell.get('cell_type'))[:20]} cell; it was released as code."
+            f"The cell {released.grade_id} was made a cell of type {ascii(cell.get('cell_type'))[:20]}; it was released as code."
         )
     points = meta.get("points", released.points)
     same = isinstance(points, int | float) and not isinstance(points, bool) and points == released.points
     if released.points is not None and not same:
         return (
-            f"The points of the cell {released.grade_id} were changed from {released.points:g} to {str(points)[:20]}."
+            f"The points of the cell {released.grade_id} were changed from {released.points:g} to {ascii(points)[:20]}."
         )
     return ""

@@ -213,3 +213,12 @@ def test_many_endless_cells_cost_no_more_than_a_lane_may_take(submitted: Path, t
     done = grade([LESSON], tmp_path / "class", tmp_path / "out", limits=hurried)
     assert time.monotonic() - begun < 60
     assert {status for status, _ in verdicts(done, "max").values()} == {"timeout"}
+
+
+def test_a_folder_whose_name_is_no_text_and_a_stray_file_stop_nothing(submitted: Path, tmp_path: Path) -> None:
+    odd = os.fsdecode(b"caf\xe9")
+    shutil.copytree(submitted / "eve", tmp_path / "class" / odd)
+    (tmp_path / "class" / "roster.csv").write_text("not a student")
+    done = grade([LESSON], tmp_path / "class", tmp_path / "out", limits=QUICK)
+    assert [g.submission.student for g in done] == ["caf\\udce9"]
+    assert "caf" in (tmp_path / "out" / "grades.csv").read_text()

@@ -213,3 +213,11 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
 def test_squeezed_keeps_what_matters() -> None:
     assert squeezed("a = 1  # one\n\n  # two\nb=2") == "a=1b=2"
     assert squeezed("x = '#no comment'") == "x='#nocomment'"
+
+
+def test_half_a_surrogate_pair_is_replaced(submit: Any, notebook: Any) -> None:
+    cell(notebook, "row_softmax")["source"] = "x = '\ud800'"
+    cell(notebook, "one_hot")["metadata"]["nbgrader"]["grade_id"] = "\udfff"
+    read = submit(notebook)
+    assert "x = '?'" in read.to_run()
+    assert all(reason.encode() for reason in read.tampered.values())

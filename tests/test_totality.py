@@ -87,8 +87,8 @@ def test_a_notebook_cut_off(path: Path, length: int) -> None:
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
-    return [at] * bool(at) + [place for key, item in inner for place in places(item, (*at, key))]
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at] * bool(at) + [place for key, item in pairs for place in places(item, (*at, key))]
 
 
 PLACES = places(json.loads(NOTEBOOK))

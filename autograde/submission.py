@@ -238,9 +238,8 @@ def _recognise(cell: dict[str, Any], known: Release) -> tuple[ReleasedCell | Non
 
 def _changes(cell: dict[str, Any], meta: dict[str, Any], released: ReleasedCell) -> str:
     if cell.get("cell_type") != released.kind:
-        return (
-            f"The cell {released.grade_id} was made a cell of type {ascii(cell.get('cell_type'))[:20]}; it was released as code."
-        )
+        kind = ascii(cell.get("cell_type"))[:20]
+        return f"The cell {released.grade_id} was made a cell of type {kind}; it was released as code."
     points = meta.get("points", released.points)
     same = isinstance(points, int | float) and not isinstance(points, bool) and points == released.points
     if released.points is not None and not same:

@@ -18,7 +18,7 @@ __all__ = [
     "LESSONS", "Case", "Draw", "Exercise", "Unattempted", "UnknownExerciseError", "case", "exercises", "find",
 ]  # fmt: skip
 
-LESSONS = {"01_tensors": "tensors"}
+LESSONS = {"01_tensors": "tensors", "05_training": "training"}
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 
 DEFAULT = Tolerance()
@@ -107,7 +107,7 @@ class Exercise:
         cases: draws the cases; once with a fixed seed for the notebook, with other seeds for grading.
         hints: three, each a question or a pointer, never the answer.
         any_device: whether it is checked on an accelerator too.
-        forbids: torch calls that the answer may not make.
+        forbids: torch calls that the answer may not make; a name with a dot is a module of torch it may not use.
         derive: turns raw observations into the properties that are compared; runs outside the learner's process.
         quotes: further fields for the sentences that explain mistakes.
         seconds: the longest that one check may take.

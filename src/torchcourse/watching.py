@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -74,12 +75,17 @@ class Watch:
     `functions` are names at the Python level (`softmax`, `__getitem__`), `operators` at the ATen level
     (`aten::_softmax`); a forbidden call under another name (`nn.Softmax`, `torch.special.softmax`) shows in either,
     and so do the calls of a loop in TorchScript. `handed_over` is how many elements went to Python or NumPy.
+    Classes and plain Python functions of torch are seen by neither (an optimizer, `clip_grad_norm_`): of those that lie
+    in one of `modules`, `entered` are the names, whatever name or subclass they are called by.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Iterable[str] = ()) -> None:
         self.functions: list[str] = []
         self.operators: list[str] = []
+        self.entered: list[str] = []
         self.handed_over = 0
+        self._modules = frozenset(modules)
+        self._profile: Any = None
         self._modes: list[Any] = []
 
     def __enter__(self) -> Watch:
@@ -87,14 +93,34 @@ class Watch:
         self._modes = [_Operators(self), _Functions(self)]
         for mode in self._modes:
             mode.__enter__()
+        if self._modules:
+            self._profile = sys.getprofile()
+            sys.setprofile(self._note_call)
         return self
 
     def __exit__(self, *exc: Any) -> None:
+        if self._modules:
+            sys.setprofile(self._profile)
         for mode in reversed(self._modes):
             mode.__exit__(*exc)
 
-    def forbidden(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that were called, under whatever spelling: as Python has it where Python saw the call."""
+    def _note_call(self, frame: FrameType, event: str, _argument: object) -> None:
+        """Note a Python function of a watched module that starts to run, by its public name: a class's method counts
+        as the class."""
+        if event != "call" or frame.f_globals.get("__name__") not in self._modules:
+            return
+        name = frame.f_code.co_qualname.split(".")[0]
+        if not name.startswith("_"):  # decorators, and helpers of a public function that is noted itself
+            self.entered.append(f"{frame.f_globals['__name__']}.{name}")
+
+    def forbidden(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` that were called, under whatever spelling: as Python has it where Python saw the call.
+
+        A name with a dot is a module, of which nothing may be called; what was called first stands for it.
+        """
+        if inside := [name for name in self.entered if name.rpartition(".")[0] in set(names)]:
+            return inside[:1]
+        names = [name for name in names if "." not in name]
         for seen in (self.functions, self.operators):
             called = {bare(name) for name in seen}
             if found := [name for name in names if bare(name) in called]:

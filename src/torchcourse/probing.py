@@ -16,7 +16,7 @@ from torchcourse import codec
 from torchcourse.exercise import Case, Exercise, Unattempted
 from torchcourse.lanes import CPU, Lane, place
 from torchcourse.observations import Observations, plain, raised
-from torchcourse.watching import Watch
+from torchcourse.watching import AUTOGRAD, Watch
 
 __all__ = ["Watched", "observe", "pristine"]
 
@@ -48,7 +48,7 @@ class Watched:
         if not self.watching:
             yield
             return
-        watch = Watch()
+        watch = Watch(autograd=AUTOGRAD in self.forbids)
         try:
             with watch:
                 yield

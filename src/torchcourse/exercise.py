@@ -18,7 +18,11 @@ __all__ = [
     "LESSONS", "Case", "Draw", "Exercise", "Unattempted", "UnknownExerciseError", "case", "exercises", "find",
 ]  # fmt: skip
 
-LESSONS = {"01_tensors": "tensors", "05_training": "training"}
+LESSONS = {
+    "01_tensors": "tensors",
+    "02_autograd": "autograd",
+    "05_training": "training",
+}
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 
 DEFAULT = Tolerance()

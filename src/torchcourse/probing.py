@@ -48,7 +48,7 @@ class Watched:
         if not self.watching:
             yield
             return
-        watch = Watch(name for name in self.forbids if "." in name)
+        watch = Watch(self.forbids)
         try:
             with watch:
                 yield

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Watch"]
+__all__ = ["AUTOGRAD", "Watch"]
 
 TRANSFERS = {
     "tolist", "numpy", "item", "__array__", "__dlpack__", "__float__", "__int__", "__bool__", "__index__",
@@ -21,6 +21,10 @@ TRANSFERS = {
 }  # fmt: skip
 """Calls that hand elements to Python or NumPy. What they hand over is counted, or a Python loop over `x.tolist()` would
 look like one call."""
+
+
+AUTOGRAD = "autograd"
+"""The name under which a run of autograd's engine counts, for exercises that forbid it."""
 
 
 def bare(name: str) -> str:
@@ -69,22 +73,52 @@ def _keep_from_compiling() -> None:
         _Operators.__torch_dispatch__ = torch.compiler.disable(_Operators.__torch_dispatch__)  # type: ignore[method-assign, no-untyped-call]
 
 
+class _Engine:
+    """Autograd's engine, or a function that enters forward mode, for as long as a watch stands in front of it: every
+    way to a gradient (`backward`, `autograd.grad`, `torch.func`, under whatever name) ends in one of the two."""
+
+    def __init__(self, watch: Watch, real: Any) -> None:
+        self._watch, self._real = watch, real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def run_backward(self, *args: Any, **kwargs: Any) -> Any:
+        self._watch.functions.append(AUTOGRAD)
+        return self._real.run_backward(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._watch.functions.append(AUTOGRAD)
+        return self._real(*args, **kwargs)
+
+
+ENGINES = (
+    (torch.autograd.Variable, "_execution_engine"),
+    (torch._C, "_enter_dual_level"),
+    (torch.autograd.forward_ad, "make_dual"),
+)
+
+
 class Watch:
     """A context in which torch calls are counted, both as Python sees them and as the operators they become.
 
     `functions` are names at the Python level (`softmax`, `__getitem__`), `operators` at the ATen level
     (`aten::_softmax`); a forbidden call under another name (`nn.Softmax`, `torch.special.softmax`) shows in either,
     and so do the calls of a loop in TorchScript. `handed_over` is how many elements went to Python or NumPy.
-    Classes and plain Python functions of torch are seen by neither (an optimizer, `clip_grad_norm_`): of those that lie
-    in one of `modules`, `entered` are the names, whatever name or subclass they are called by.
+    Classes and plain Python functions of torch are seen by neither (an optimizer, `clip_grad_norm_`): where `forbids`
+    names a module of torch ("torch.optim.adamw"), `entered` are those of its that ran, under whatever name or subclass.
+    Where it names "autograd", each run of the engine, backward or forward mode, is a call of that name.
     """
 
-    def __init__(self, modules: Iterable[str] = ()) -> None:
+    def __init__(self, forbids: Iterable[str] = ()) -> None:
+        forbids = frozenset(forbids)
+        self._modules = frozenset(name for name in forbids if "." in name)
+        self._engines: list[tuple[Any, str, Any]] = []
+        self._forbids_autograd = AUTOGRAD in forbids
         self.functions: list[str] = []
         self.operators: list[str] = []
         self.entered: list[str] = []
         self.handed_over = 0
-        self._modules = frozenset(modules)
         self._profile: Any = None
         self._modes: list[Any] = []
 
@@ -93,6 +127,10 @@ class Watch:
         self._modes = [_Operators(self), _Functions(self)]
         for mode in self._modes:
             mode.__enter__()
+        if self._forbids_autograd:
+            self._engines = [(owner, name, getattr(owner, name)) for owner, name in ENGINES]
+        for owner, name, real in self._engines:
+            setattr(owner, name, _Engine(self, real))
         if self._modules:
             self._profile = sys.getprofile()
             sys.setprofile(self._note_call)
@@ -101,6 +139,8 @@ class Watch:
     def __exit__(self, *exc: Any) -> None:
         if self._modules:
             sys.setprofile(self._profile)
+        for owner, name, real in self._engines:
+            setattr(owner, name, real)
         for mode in reversed(self._modes):
             mode.__exit__(*exc)
 

@@ -1,0 +1,54 @@
+"""How much memory a call holds at once, seen operator by operator: for rules such as "never builds the whole matrix"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+__all__ = ["peak_bytes"]
+
+
+class _Living(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes every storage that an operator hands out, and how many bytes of them live at once at most."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.living: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.peak = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first call imports torch._dynamo, which takes more than a second
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                self.living[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        self.living = {key: (ref, size) for key, (ref, size) in self.living.items() if not ref.expired()}
+        self.peak = max(self.peak, sum(size for _, size in self.living.values()))
+        return result
+
+
+def peak_bytes(call: Callable[[], object]) -> int:
+    """The most bytes that the tensors which `call` makes hold at one time, each storage counted once. On the CPU."""
+    with _Living() as living:
+        result = call()
+    del result
+    return living.peak
+
+
+def warm() -> None:
+    """Pay the first use of the mode now."""
+    peak_bytes(lambda: torch.ones(1) + 1)

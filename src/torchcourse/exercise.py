@@ -18,7 +18,10 @@ __all__ = [
     "LESSONS", "Case", "Draw", "Exercise", "Unattempted", "UnknownExerciseError", "case", "exercises", "find",
 ]  # fmt: skip
 
-LESSONS = {"01_tensors": "tensors"}
+LESSONS = {
+    "01_tensors": "tensors",
+    "04_data": "data",
+}
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 
 DEFAULT = Tolerance()

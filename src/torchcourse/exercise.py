@@ -20,13 +20,10 @@ __all__ = [
 
 LESSONS = {
     "01_tensors": "tensors",
-LESSONS = {
-    "01_tensors": "tensors",
     "02_autograd": "autograd",
     "03_modules": "modules",
     "04_data": "data",
     "05_training": "training",
-}
 }
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 

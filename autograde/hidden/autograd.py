@@ -198,23 +198,23 @@ def linear(
 
 
 SHAPE_OF_B = (
-    "db has shape {db_shape} where b has {b_shape}: b is added to each of the {n} examples, and its gradient is the "
+    "The gradient db has shape {db_shape} where b has {b_shape}: b is added to each of the {n} examples, and its gradient is the "
     "sum over them."
 )
 LINEAR = [
     *slips(
         linear, HAND,
-        sum_not_mean=({"scale": "sum"}, "db is {ratio} times what it should be: the loss is a mean over {count} entries, "
+        sum_not_mean=({"scale": "sum"}, "The gradient db is {ratio} times what it should be: the loss is a mean over {count} entries, "
                       "and every gradient has to be divided by that number."),
-        mean_over_batch_only=({"scale": "batch"}, "db is {ratio} times what it should be: the mean is over all {count} "
+        mean_over_batch_only=({"scale": "batch"}, "The gradient db is {ratio} times what it should be: the mean is over all {count} "
                               "entries, n times o, and not over the {n} examples alone."),
-        missing_factor_two=({"factor": 1}, "db is {ratio} times what it should be: the derivative of a square is twice "
+        missing_factor_two=({"factor": 1}, "The gradient db is {ratio} times what it should be: the derivative of a square is twice "
                             "what was squared."),
         transposed=({"layout": "x"}, "In the case \"{case}\" dw has shape {dw_shape} and came out transposed: w has "
                     "{w_shape}, and the gradient of a tensor has the tensor's own layout."),
         wrong_sign=({"sign": -1}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the sign is turned "
                     "round, as with y minus the prediction."),
-        bias_averaged=({"bias": "mean"}, "db is {ratio} times what it should be: the division by {count} was done "
+        bias_averaged=({"bias": "mean"}, "The gradient db is {ratio} times what it should be: the division by {count} was done "
                        "already, and over the examples its parts are added up."),
     ),
     *apart(slips(
@@ -225,7 +225,7 @@ LINEAR = [
                        "prediction was made without b."),
         wrong_order=({"order": "db, dw"}, "The first of the two has shape {dw_shape}, and w has {w_shape}: dw comes "
                      "first, db second."),
-        mean_over_outputs_only=({"scale": "outputs"}, "db is {ratio} times what it should be: the mean is over all "
+        mean_over_outputs_only=({"scale": "outputs"}, "The gradient db is {ratio} times what it should be: the mean is over all "
                                 "{count} entries, n times o, and not over the {o} outputs alone."),
     )),
     *variants("bias-not-summed", linear, SHAPE_OF_B, HAND, {"bias": "column"}),
@@ -747,11 +747,11 @@ def more_hvp(draw: Draw) -> list[Case]:
     n = draw.size(2, 6)
     wide = torch.float64
     return [
-        case("three dimensions", form="neighbours", c=coefficients(draw), x=draw.normal(2, n, 2), v=draw.normal(2, n, 2)),
-        case("v is zero", form="neighbours", c=coefficients(draw), x=draw.normal(n), v=torch.zeros(n)),
-        case("transposed, float64", rtol=1e-7, atol=1e-9, form="neighbours", c=coefficients(draw),
+        case("three dimensions", measured=False, form="neighbours", c=coefficients(draw), x=draw.normal(2, n, 2), v=draw.normal(2, n, 2)),
+        case("v is zero", measured=False, form="neighbours", c=coefficients(draw), x=draw.normal(n), v=torch.zeros(n)),
+        case("transposed, float64", rtol=1e-7, atol=1e-9, measured=False, form="neighbours", c=coefficients(draw),
              x=draw.normal(n, 3, dtype=wide).t(), v=draw.normal(n, 3, dtype=wide).t()),
-        case("one entry", form="wave", c=coefficients(draw), x=draw.normal(1), v=draw.normal(1)),
+        case("one entry", measured=False, form="wave", c=coefficients(draw), x=draw.normal(1), v=draw.normal(1)),
     ]  # fmt: skip
 
 

@@ -55,10 +55,11 @@ def derivative(
         "half": leaf.grad * 2,
     }
     slope = slopes[how]
-    return {
+    ways: dict[str, Callable[[], Any]] = {
         "float": slope.item, "value": y.item, "value tensor": lambda: y, "tensor": lambda: slope,
-        "nothing": lambda: nothing, "array": slope.numpy, "both": lambda: (y.item(), slope.item()), "x": lambda: x,
-    }[returns]()  # fmt: skip
+        "nothing": lambda: nothing, "array": lambda: slope.numpy(), "both": lambda: (y.item(), slope.item()),
+    }  # fmt: skip
+    return ways[returns]()
 
 
 VALUE = (
@@ -75,15 +76,16 @@ DERIVATIVE = [
         derivative, LEAVES,
         returns_value=({"returns": "value"}, VALUE),
         returns_tensor=({"returns": "tensor"}, NUMBER),
-        float32_precision=({"dtype": torch.float32}, "The result {digits} has the digits of a float32, and {want_digits} "
-                           "is wanted: a tensor made of a Python float is float32 unless its dtype is given."),
+        float32_precision=({"dtype": torch.float32}, "The result {digits} has the digits of a float32, and "
+                           "{want_digits} is wanted: a tensor made of a Python float is float32 unless its dtype "
+                           "is given."),
     ),
     *apart(slips(
         derivative, LEAVES,
         differences_instead_of_autograd=({"how": "central"}, DIFFERENCE),
         returns_nothing=({"returns": "nothing"}, "The result is {got} where {want} is wanted: `backward()` itself "
                          "returns nothing, it writes into the `.grad` of the leaves."),
-        returns_value_and_slope=({"returns": "both"}, "The result is {got}, where one number alone, {want}, is wanted."),
+        returns_value_and_slope=({"returns": "both"}, "The result is {got}, where {want} alone is wanted."),
     )),
     *variants("differences-instead-of-autograd", derivative, DIFFERENCE, LEAVES, {"how": "forward"}),
     *variants("returns-value", derivative, VALUE, LEAVES, {"returns": "value tensor"}),
@@ -141,8 +143,8 @@ GRADIENT = [
         gradient, ASK,
         pollutes_grad=({"on": "x if it can", "by": "backward"}, POLLUTES),
         changes_requires_grad=({"on": "x"}, FLAG),
-        attached_to_graph=({"keep": True}, "The result's `requires_grad` is {attached}: with `create_graph=True` it has "
-                           "a history of its own, and keeps the whole graph alive."),
+        attached_to_graph=({"keep": True}, "The result's `requires_grad` is {attached}: with `create_graph=True` it "
+                           "has a history of its own, and keeps the whole graph alive."),
     ),
     *variants("pollutes-grad", gradient, POLLUTES, ASK, {"on": "x", "by": "backward"},
               {"on": "clone", "by": "backward"}),
@@ -150,8 +152,8 @@ GRADIENT = [
     *variants("clears-old-gradient", gradient, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the caller "
               "had gathered there is gone.", ASK, {"on": "x if it can", "by": "backward", "after": "clear"},
               {"on": "x", "by": "backward", "after": "clear"}),
-    *variants("replaces-old-gradient", gradient, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the caller "
-              "had gathered there was cleared and overwritten.", ASK,
+    *variants("replaces-old-gradient", gradient, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the "
+              "caller had gathered there was cleared and overwritten.", ASK,
               {"on": "x if it can", "by": "backward", "after": "clear first"}),
     *variants("returns-value", gradient, "The result has the value {got} where {want} is wanted: that is f(x), not its "
               "gradient.", ASK, {"gives": "value"}),
@@ -198,24 +200,24 @@ def linear(
 
 
 SHAPE_OF_B = (
-    "The gradient db has shape {db_shape} where b has {b_shape}: b is added to each of the {n} examples, and its gradient is the "
-    "sum over them."
+    "The gradient db has shape {db_shape} where b has {b_shape}: b is added to each of the {n} examples, and its "
+    "gradient is the sum over them."
 )
 LINEAR = [
     *slips(
         linear, HAND,
-        sum_not_mean=({"scale": "sum"}, "The gradient db is {ratio} times what it should be: the loss is a mean over {count} entries, "
-                      "and every gradient has to be divided by that number."),
-        mean_over_batch_only=({"scale": "batch"}, "The gradient db is {ratio} times what it should be: the mean is over all {count} "
-                              "entries, n times o, and not over the {n} examples alone."),
-        missing_factor_two=({"factor": 1}, "The gradient db is {ratio} times what it should be: the derivative of a square is twice "
-                            "what was squared."),
+        sum_not_mean=({"scale": "sum"}, "The gradient db is {ratio} times what it should be: the loss is a mean over "
+                      "{count} entries, and every gradient has to be divided by that number."),
+        mean_over_batch_only=({"scale": "batch"}, "The gradient db is {ratio} times what it should be: the mean is "
+                              "over all {count} entries, n times o, and not over the {n} examples alone."),
+        missing_factor_two=({"factor": 1}, "The gradient db is {ratio} times what it should be: the derivative of a "
+                            "square is twice what was squared."),
         transposed=({"layout": "x"}, "In the case \"{case}\" dw has shape {dw_shape} and came out transposed: w has "
                     "{w_shape}, and the gradient of a tensor has the tensor's own layout."),
         wrong_sign=({"sign": -1}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the sign is turned "
                     "round, as with y minus the prediction."),
-        bias_averaged=({"bias": "mean"}, "The gradient db is {ratio} times what it should be: the division by {count} was done "
-                       "already, and over the examples its parts are added up."),
+        bias_averaged=({"bias": "mean"}, "The gradient db is {ratio} times what it should be: the division by {count} "
+                       "was done already, and over the examples its parts are added up."),
     ),
     *apart(slips(
         linear, HAND,
@@ -225,8 +227,8 @@ LINEAR = [
                        "prediction was made without b."),
         wrong_order=({"order": "db, dw"}, "The first of the two has shape {dw_shape}, and w has {w_shape}: dw comes "
                      "first, db second."),
-        mean_over_outputs_only=({"scale": "outputs"}, "The gradient db is {ratio} times what it should be: the mean is over all "
-                                "{count} entries, n times o, and not over the {o} outputs alone."),
+        mean_over_outputs_only=({"scale": "outputs"}, "The gradient db is {ratio} times what it should be: the mean "
+                                "is over all {count} entries, n times o, and not over the {o} outputs alone."),
     )),
     *variants("bias-not-summed", linear, SHAPE_OF_B, HAND, {"bias": "column"}),
     *variants("bias-summed-over-outputs", linear, SHAPE_OF_B, HAND, {"bias": "rows"}),
@@ -251,7 +253,8 @@ def more_linear(draw: Draw) -> list[Case]:
 
 
 def sgd_step(
-    params: list[Tensor], lr: float, *, write: str = "in place", clear: bool = True, missing: str = "skip", sign: int = 1
+    params: list[Tensor], lr: float, *, write: str = "in place", clear: bool = True, missing: str = "skip",
+    sign: int = 1,
 ) -> None:
     recording = torch.enable_grad() if write in ("plain", "detach") else torch.no_grad()
     with recording:
@@ -291,8 +294,8 @@ SGD = [
                            "it, and the next step goes in the direction of both."),
         fails_on_none=({"missing": "crash"}, "The call raised {error}: a parameter that took no part in the loss has "
                        "`None` for a gradient, and is left alone."),
-        climbs=({"sign": -1}, "Parameter {which} went from {start} to {now} where {right} is wanted, with a gradient of "
-                "{slope}: the gradient points uphill, so it has to be subtracted."),
+        climbs=({"sign": -1}, "Parameter {which} went from {start} to {now} where {right} is wanted, with a gradient "
+                "of {slope}: the gradient points uphill, so it has to be subtracted."),
     ),
     *apart(slips(
         sgd_step, OFF,
@@ -381,8 +384,8 @@ NUMERICAL = [
     *variants("forward-difference", numerical_gradient, FORWARD, CHECKING, {"scheme": "backward"}),
     *variants("modifies-input", numerical_gradient, MODIFIES, CHECKING, {"writes": "adding back"}),
     *variants("float32-precision", numerical_gradient, NARROW, CHECKING, {"dtype": "float32"}),
-    Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing but "
-            "the values of f, and autograd needs a graph.", CHECKING),
+    Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing "
+            "but the values of f, and autograd needs a graph.", CHECKING),
 ]  # fmt: skip
 
 
@@ -445,7 +448,7 @@ def onto_the_cpu(x: Tensor) -> Tensor:
 
 
 PASSES = "At x = {x_grad} the gradient {g_grad} came back as {got_grad}, and {want_grad} is wanted: "
-ZERO = PASSES + "the true derivative of a step is zero, and nothing behind it would ever learn; pass it straight through."
+ZERO = PASSES + "the true slope of a step is zero, and nothing behind it would ever learn; pass it straight through."
 CLAMPS = PASSES + "it is x that decides where the gradient passes, not the size of the gradient."
 STE = [
     binarized("gradient-is-zero", ZERO, backward=lambda x, g: torch.zeros_like(g)),
@@ -464,8 +467,8 @@ STE = [
               backward=lambda x, g: g * ((x >= 0) & (x <= 1))),
     binarized("passes-by-the-output", PASSES + "the mask belongs to the input of the step, not to its output.",
               backward=lambda x, g: g * (x > 0)),
-    binarized("zero-becomes-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: only what is greater than "
-              "zero becomes 1.", forward=lambda x: (x >= 0).to(x.dtype)),
+    binarized("zero-becomes-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: only what is greater "
+              "than zero becomes 1.", forward=lambda x: (x >= 0).to(x.dtype)),
     binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: the two values "
               "are 0 and 1.", forward=lambda x: (x > 0).to(x.dtype) * 2 - 1),
     binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: the two values "
@@ -473,7 +476,8 @@ STE = [
     binarized("dtype-not-kept", DTYPE, forward=lambda x: (x > 0).float()),
     binarized("returns-bool", DTYPE, forward=lambda x: x > 0),
     Mistake("made-on-cpu", function(lambda x: step(x) * torch.ones(x.shape, dtype=x.dtype), passed), MIXED, ERRORS),
-    Mistake("made-on-cpu", function(step, lambda x, g: g * (x.abs() <= torch.ones(x.shape, dtype=x.dtype))), MIXED, ERRORS),
+    Mistake("made-on-cpu", function(step, lambda x, g: g * (x.abs() <= torch.ones(x.shape, dtype=x.dtype))), MIXED,
+            ERRORS),
 ]  # fmt: skip
 
 
@@ -513,7 +517,7 @@ def logged(name: str, sentence: str, *, forward: Rule = stable, backward: Backwa
 
 
 AT_Y = "At x = {x_y} the value is {got_y}, and {want_y} is wanted: "
-OVERFLOW = AT_Y + "there `exp(-x)` is larger than the largest float, or `sigmoid(x)` is 0, and the logarithm is infinite."
+OVERFLOW = AT_Y + "`exp(-x)` is larger than the largest float there, or `sigmoid(x)` is 0, and the logarithm infinite."
 NAN = (
     "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: `exp(-x)` is inf there, and inf / inf is "
     "NaN; `sigmoid(-x)` is the same number without the overflow."
@@ -529,7 +533,8 @@ LOG_SIGMOID = [
            forward=lambda x: x - torch.log1p(torch.exp(x))),
     logged("nan-gradient", NAN, backward=quotient),
     logged("nan-gradient", NAN, backward=lambda x, g: g * (1 - torch.exp(x) / (1 + torch.exp(x)))),
-    logged("ignores-grad-output", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted, for an incoming "
+    logged("ignores-grad-output", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted, for an "
+                                  "incoming "
            "{g_grad}: by the chain rule the incoming gradient has to be multiplied in.",
            backward=lambda x, g: torch.sigmoid(-x)),
     logged("loses-small-gradients", "In the case \"{case}\" the gradient at x = {x0}, times exp(x), is {far_got} where "
@@ -537,8 +542,8 @@ LOG_SIGMOID = [
            "number, has all of them.", backward=lambda x, g: g * (1 - torch.sigmoid(x))),
     logged("gradient-not-mirrored", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: it is "
            "sigmoid(-x), large on the left, where the curve is steep.", backward=lambda x, g: g * torch.sigmoid(x)),
-    logged("gradient-of-the-sigmoid", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: that is the "
-           "derivative of the sigmoid, before its logarithm was taken.",
+    logged("gradient-of-the-sigmoid", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: that is "
+           "the derivative of the sigmoid, before its logarithm was taken.",
            backward=lambda x, g: g * torch.sigmoid(x) * torch.sigmoid(-x)),
     logged("clamped", AT_Y + "x was clamped to keep `exp` finite, and the curve goes on.",
            forward=lambda x: naive(x.clamp(min=-80))),
@@ -553,10 +558,10 @@ def more_log_sigmoid(draw: Draw) -> list[Case]:
     n = draw.size(2, 9)
     wide, near = torch.float64, {"far": False}
     return [
-        case("three dimensions", **near, x=3 * draw.normal(2, n, 3), g=draw.normal(2, n, 3)),  # type: ignore[arg-type]
-        case("one number", **near, x=draw.normal(dtype=wide), g=draw.normal(dtype=wide)),  # type: ignore[arg-type]
-        case("drawn up to 1000", **near, x=draw.uniform(-1000, 1000, n), g=draw.normal(n)),  # type: ignore[arg-type]
-        case("every second entry", **near, x=draw.normal(2 * n)[::2], g=draw.normal(2 * n)[1::2]),  # type: ignore[arg-type]
+        case("three dimensions", **near, x=3 * draw.normal(2, n, 3), g=draw.normal(2, n, 3)),
+        case("one number", **near, x=draw.normal(dtype=wide), g=draw.normal(dtype=wide)),
+        case("drawn up to 1000", **near, x=draw.uniform(-1000, 1000, n), g=draw.normal(n)),
+        case("every second entry", **near, x=draw.normal(2 * n)[::2], g=draw.normal(2 * n)[1::2]),
         case("drawn from 18 to 80", rtol=1e-3, far=True, x=draw.uniform(18, 80, n), g=torch.ones(n)),
     ]
 
@@ -573,8 +578,11 @@ def td_loss(online: Tensor, target: Tensor, *, cut: str = "target", power: int =
     online = online.detach() if cut in ("online", "both") else online
     with torch.set_grad_enabled(cut != "whole"):
         error = (online - target).abs() ** power
-        return {"mean": error.mean, "sum": error.sum, "root": lambda: error.mean().sqrt(), "half": lambda: error.mean() / 2,
-                "none": lambda: error}[reduce]()  # fmt: skip
+        ways: dict[str, Callable[[], Tensor]] = {
+            "mean": error.mean, "sum": error.sum, "root": lambda: error.mean().sqrt(),
+            "half": lambda: error.mean() / 2, "none": lambda: error,
+        }  # fmt: skip
+        return ways[reduce]()
 
 
 DETACHED = (
@@ -650,14 +658,15 @@ SNAPSHOT = [
     *variants("shares-memory", snapshot, SHARES, CUT, {"how": "detach"}, {"how": "contiguous"}),
     *variants("keeps-graph", snapshot, KEEPS_GRAPH, CUT, {"how": "clone"}),
     *variants("still-requires-grad", snapshot, REQUIRES, CUT, {"how": "leaf"}),
-    *variants("returns-t-itself", snapshot, "In the case \"{case}\" an entry of the copy was {at_first} and became {later} "
-              "when t was written to, and its history came along: this is t under another name.", CUT,
+    *variants("returns-t-itself", snapshot, "In the case \"{case}\" an entry of the copy was {at_first} and became "
+              "{later} when t was written to, and its history came along: this is t under another name.", CUT,
               {"how": "itself"}),
-    *variants("detaches-in-place", snapshot, "In the case \"{case}\" t's own `requires_grad` is {t_requires} afterwards, "
-              "and its history: {t_history}. `detach_()` cuts the caller's tensor, `detach()` makes another one.", CUT,
+    *variants("detaches-in-place", snapshot, "In the case \"{case}\" t's own `requires_grad` is {t_requires} "
+              "afterwards, and its history: {t_history}. `detach_()` cuts the caller's tensor, `detach()` makes "
+              "another one.", CUT,
               {"how": "in place"}),
-    *variants("inference-tensor", snapshot, "The copy is an inference tensor: {inference}. Autograd refuses to save such "
-              "a tensor for a backward, ever after.", OFF, {"how": "inference"}),
+    *variants("inference-tensor", snapshot, "The copy is an inference tensor: {inference}. Autograd refuses to save "
+              "such a tensor for a backward, ever after.", OFF, {"how": "inference"}),
     *variants("dtype-not-kept", snapshot, DTYPE, CUT, {"how": "float"}),
     *variants("made-on-cpu", snapshot, LEFT, ERRORS, {"how": "cpu"}),
     *variants("made-on-cpu", snapshot, NUMPY_ONLY, ERRORS, {"how": "numpy"}),
@@ -681,10 +690,12 @@ def hvp(f: Function, x: Tensor, v: Tensor, *, how: str = "twice") -> Tensor:
     leaf = x.detach().clone().requires_grad_()
     if how == "hessian":
         whole: Any = torch.autograd.functional.hessian(f, leaf)  # type: ignore[no-untyped-call]
-        return (whole.reshape(x.numel(), x.numel()) @ v.flatten()).reshape(x.shape)
+        flat: Tensor = whole.reshape(x.numel(), x.numel()) @ v.flatten()
+        return flat.reshape(x.shape)
     if how == "func":
         square: Any = torch.func.hessian(f)(x)
-        return torch.tensordot(square, v, dims=x.dim())  # type: ignore[no-any-return]
+        product: Tensor = torch.tensordot(square, v, dims=x.dim())
+        return product
     (slope,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
     if how == "rows":
         rows = [torch.autograd.grad(entry, leaf, retain_graph=True)[0].flatten() for entry in slope.flatten()]
@@ -718,8 +729,8 @@ FIRST = (
     "holds the second ones; differentiate the gradient once more."
 )
 BUILDS = (
-    "The memory of the call {got}, where {want} is allowed: somewhere all of H was held. For a million weights it would "
-    "have 10^12 entries."
+    "The memory of the call {got}, where {want} is allowed: somewhere all of H was held. For a million weights it "
+    "would have 10^12 entries."
 )
 HVP = [
     *variants("first-order-only", hvp, FIRST, TWICE, {"how": "product"}, {"how": "slope"}),
@@ -731,9 +742,10 @@ HVP = [
               "right only where H is diagonal.", TWICE, {"how": "row sums"}),
     *variants("v-not-used", hvp, "In the case \"{case}\" the result is {got} where {want} is wanted: these are the row "
               "sums of H, as if v were all ones.", TWICE, {"how": "sums"}),
-    *variants("multiplies-by-the-gradient", hvp, "In the case \"{case}\" the result is {got} where {want} is wanted: that "
-              "is H times the gradient, where H times v is wanted.", TWICE, {"how": "norm"}),
-    *variants("diagonal-only", hvp, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the diagonal of H "
+    *variants("multiplies-by-the-gradient", hvp, "In the case \"{case}\" the result is {got} where {want} is wanted: "
+              "that is H times the gradient, where H times v is wanted.", TWICE, {"how": "norm"}),
+    *variants("diagonal-only", hvp, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the diagonal of "
+                                    "H "
               "alone was multiplied, as if no entry depended on another.", TWICE, {"how": "diagonal"}),
     Mistake("differences-of-gradients", difference, "In the case \"{case}\" the result is {got} and should be {want}; "
             "seen closely, its last digits are wrong: a difference of two gradients is only near Hv.", TWICE),
@@ -747,7 +759,8 @@ def more_hvp(draw: Draw) -> list[Case]:
     n = draw.size(2, 6)
     wide = torch.float64
     return [
-        case("three dimensions", measured=False, form="neighbours", c=coefficients(draw), x=draw.normal(2, n, 2), v=draw.normal(2, n, 2)),
+        case("three dimensions", measured=False, form="neighbours", c=coefficients(draw),
+             x=draw.normal(2, n, 2), v=draw.normal(2, n, 2)),
         case("v is zero", measured=False, form="neighbours", c=coefficients(draw), x=draw.normal(n), v=torch.zeros(n)),
         case("transposed, float64", rtol=1e-7, atol=1e-9, measured=False, form="neighbours", c=coefficients(draw),
              x=draw.normal(n, 3, dtype=wide).t(), v=draw.normal(n, 3, dtype=wide).t()),
@@ -806,10 +819,10 @@ SAMPLES = [
     *variants("divided-by-n", samples, "The gradients are {ratio} times what they should be: the mean over the {n} "
               "losses divides each of them.", FUNC, {"how": "divided"}),
     *variants("returns-losses", samples, MEAN + "these are the losses, not their gradients.", FUNC, {"how": "losses"}),
-    *variants("samples-come-last", samples, "In the case \"{case}\" the result has shape {got_shape} where {want_shape} is "
-              "wanted: the samples come first, as in xs.", FUNC, {"how": "last"}),
-    *variants("gradient-by-x", samples, "In the case \"{case}\" the result is {got} where {want} is wanted: this is the "
-              "gradient by x, the second argument of the loss.", FUNC, {"how": "by x"}),
+    *variants("samples-come-last", samples, "In the case \"{case}\" the result has shape {got_shape} where "
+              "{want_shape} is wanted: the samples come first, as in xs.", FUNC, {"how": "last"}),
+    *variants("gradient-by-x", samples, "In the case \"{case}\" the result is {got} where {want} is wanted: this is "
+              "the gradient by x, the second argument of the loss.", FUNC, {"how": "by x"}),
     Mistake("made-on-cpu", with_a_cpu_tensor(samples), MIXED, ERRORS),
     Mistake("made-on-cpu", lambda f, w, xs, ys: samples(f, w.cpu(), xs.cpu(), ys.cpu()), LEFT, ERRORS),
     Mistake("dtype-not-kept", lambda f, w, xs, ys: samples(f, w.float(), xs.float(), ys.float()), DTYPE, FUNC),
@@ -865,9 +878,7 @@ def saved_bytes(f: Callable[..., Any], *inputs: Tensor, count: str = "storages")
         "not the inputs": lambda: storages(
             [t for t in saved if all(t.untyped_storage().data_ptr() != i.untyped_storage().data_ptr() for i in inputs)]
         ),
-        "four": lambda: sum(
-            {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() // t.element_size() * 4 for t in saved}.values()
-        ),
+        "four": lambda: 4 * ways["elements"](),
     }
     return ways[count]()
 
@@ -882,8 +893,8 @@ SAVED = [
     *variants("double-counts-storage", saved_bytes, TWICE_COUNTED, KEEPS, {"count": "every save"}),
     *variants("counts-view-not-storage", saved_bytes, BYTES + "a saved view keeps its whole storage alive, however "
               "little it shows of it.", KEEPS, {"count": "views"}, {"count": "own, by address"}),
-    *variants("counts-inputs", saved_bytes, BYTES + "the inputs hold {inputs}; not every operation needs them again, and "
-              "some need their result instead.", KEEPS, {"count": "inputs"}),
+    *variants("counts-inputs", saved_bytes, BYTES + "the inputs hold {inputs}; not every operation needs them again, "
+              "and some need their result instead.", KEEPS, {"count": "inputs"}),
     *variants("counts-elements", saved_bytes, BYTES + "these are elements, and each takes 4 bytes or 8.", KEEPS,
               {"count": "elements"}),
     *variants("leaves-out-inputs", saved_bytes, BYTES + "an input that is saved is kept as well.", KEEPS,

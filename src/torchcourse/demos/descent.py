@@ -42,7 +42,7 @@ SURFACES: dict[str, Callable[[Tensor], Tensor]] = {
 def path(
     surface: Callable[[Tensor], Tensor], rate: float, steps: int = STEPS, start: tuple[float, float] = START
 ) -> Tensor:
-    """The points that gradient descent visits, the start included: shape (points, 2). It ends early when it runs away."""
+    """The points that gradient descent visits, the start included: shape (points, 2). Ends early when it runs away."""
     point = torch.tensor(start, dtype=torch.float64, requires_grad=True)
     visited = [point.detach().clone()]
     for _ in range(steps):

@@ -114,10 +114,10 @@ def number(value: float | None) -> str:
 
 def in_words(expression: str, nodes: list[Node]) -> str:
     """The picture as text."""
-    boxes = [
-        f"{n.label or 'number'} {number(n.value.item())}" + (f", gradient {number(n.slope)}" if n.slope is not None else "")
-        for n in nodes
-    ]
+    boxes = []
+    for node in nodes:
+        slope = "" if node.slope is None else f", gradient {number(node.slope)}"
+        boxes.append(f"{node.label or 'number'} {number(node.value.item())}{slope}")
     return f"Graph of {expression}: " + "; ".join(boxes) + "."
 
 

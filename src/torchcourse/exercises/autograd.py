@@ -166,8 +166,8 @@ gradient = Exercise(
     probe_gradient,
     cases_gradient,
     hints=(
-        "Whatever you do to x itself, the caller will find it done. Which tensor with the same values could you work on "
-        "instead?",
+        "Whatever you do to x itself, the caller will find it done. Which tensor with the same values could you work "
+        "on instead?",
         "`backward()` leaves its result in `.grad` of every leaf that it reaches. Which function returns gradients and "
         "writes them nowhere?",
         "A leaf of your own needs two things: no history, and to require grad. `detach()` gives the one, "
@@ -197,8 +197,8 @@ def cases_linear(draw: Draw) -> list[Case]:
     n, i, o = draw.size(5, 7), draw.size(3, 4), 2
 
     def drawn(name: str, n: int, i: int, o: int, dtype: torch.dtype = torch.float32) -> Case:
-        shapes = {"x": (n, i), "w": (o, i), "b": (o,), "y": (n, o)}
-        return case(name, atol=1e-4, **{k: draw.normal(*shape, dtype=dtype) for k, shape in shapes.items()})
+        x, w = draw.normal(n, i, dtype=dtype), draw.normal(o, i, dtype=dtype)
+        return case(name, atol=1e-4, x=x, w=w, b=draw.normal(o, dtype=dtype), y=draw.normal(n, o, dtype=dtype))
 
     return [
         drawn("all sizes differ", n, i, o),
@@ -617,8 +617,8 @@ snapshot = Exercise(
     hints=(
         "Two properties are wanted: memory of its own and no history. Which method gives the one, which the other?",
         "`detach()` returns a view of the same memory. What do you see through it after somebody writes into t?",
-        "`clone()` is an operation like any other: autograd records it. In which order should the two be called so that "
-        "nothing is recorded?",
+        "`clone()` is an operation like any other: autograd records it. In which order should the two be called so "
+        "that nothing is recorded?",
     ),
     quotes=quotes_snapshot,
 )
@@ -662,7 +662,7 @@ def cases_hvp(draw: Draw) -> list[Case]:
         tight = {"rtol": 1e-7, "atol": 1e-9} if dtype == wide else {}
         x, v = draw.normal(*shape, dtype=dtype), draw.normal(*shape, dtype=dtype)
         measured = dtype != wide
-        return case(name, **tight, form=form, c=coefficients(draw), x=x, v=v, measured=measured)  # type: ignore[arg-type]
+        return case(name, **tight, form=form, c=coefficients(draw), x=x, v=v, measured=measured)
 
     return [
         drawn("each entry by itself", "polynomial", n),
@@ -733,12 +733,12 @@ per_sample_gradients = Exercise(
     probe_samples,
     cases_samples,
     hints=(
-        "`torch.func.grad(loss_fn)` is a function of (w, x, y) that returns the gradient by its first argument. For one "
-        "sample you would be done.",
+        "`torch.func.grad(loss_fn)` is a function of (w, x, y) that returns the gradient by its first argument. For "
+        "one sample you would be done.",
         "`torch.func.vmap` runs a function for all entries along a dimension at once. Which arguments have such a "
         "dimension here, and which is the same for every sample?",
-        "`in_dims` has an entry for each argument: 0 for one that is mapped over its first dimension, None for one that "
-        "is handed on as it is.",
+        "`in_dims` has an entry for each argument: 0 for one that is mapped over its first dimension, None for one "
+        "that is handed on as it is.",
     ),
     derive=growth,
     quotes=quotes_samples,
@@ -805,8 +805,8 @@ saved_bytes = Exercise(
     probe_saved,
     cases_saved,
     hints=(
-        "`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` calls `pack` with every tensor that is saved while the "
-        "block runs. What could pack note, and what must it return?",
+        "`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` calls `pack` with every tensor that is saved while "
+        "the block runs. What could pack note, and what must it return?",
         "One tensor may be saved twice, and two views may lie in one storage. What is the same for all of them: the "
         "tensor, its `data_ptr()`, or something of its `untyped_storage()`?",
         "A view keeps its whole storage alive. Which method tells the bytes of a storage? A dict from a storage's "

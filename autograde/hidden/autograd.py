@@ -113,6 +113,8 @@ def gradient(
     elif on == "clone":
         leaf = x.clone().requires_grad_() if not x.requires_grad else x.clone()
         leaf.retain_grad()
+    elif on == "bare clone":
+        leaf = x.clone().requires_grad_()
     else:
         leaf = x.requires_grad_()
     if after == "clear first":
@@ -147,7 +149,7 @@ GRADIENT = [
                            "has a history of its own, and keeps the whole graph alive."),
     ),
     *variants("pollutes-grad", gradient, POLLUTES, ASK, {"on": "x", "by": "backward"},
-              {"on": "clone", "by": "backward"}),
+              {"on": "clone", "by": "backward"}, {"on": "bare clone", "by": "backward"}),
     *variants("changes-requires-grad", gradient, FLAG, ASK, {"on": "x", "after": "off"}),
     *variants("clears-old-gradient", gradient, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the caller "
               "had gathered there is gone.", ASK, {"on": "x if it can", "by": "backward", "after": "clear"},
@@ -261,6 +263,9 @@ def sgd_step(
         for i, p in enumerate(params):
             if p.grad is None and missing == "skip":
                 continue
+            if p.grad is None and missing == "zeros":
+                p.grad = torch.zeros_like(p)
+                continue
             if p.grad is None and missing == "stop":
                 return
             step = sign * lr * p.grad  # type: ignore[operator]
@@ -302,6 +307,9 @@ SGD = [
         stops_at_none=({"missing": "stop"}, "In the case \"{case}\" parameter {which} is still {now} where {right} is "
                        "wanted: the loop ended at the first parameter without a gradient, and the others come after "
                        "it."),
+        gives_a_gradient_of_zero=({"missing": "zeros"}, "In the case \"{case}\" the gradients afterwards are {got} "
+                                                        "where "
+                                  "{want} is wanted: a parameter that had none was given one."),
         replaces_data=({"write": "data"}, "A view made before the step still sees the old values, {got}: assigning "
                        "`.data` gives the parameter new memory, where the old was to be written into."),
         stops_requiring_grad=({"write": "detach"}, "After the step `requires_grad` of parameter {which} is {requires}: "
@@ -352,6 +360,22 @@ def numerical_gradient(
     return result.float() if gives == "float32" else result
 
 
+def all_at_once(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
+    return (f(x.double() + eps) - f(x.double() - eps)) / (2 * eps)
+
+
+def moving_a_copy(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
+    x = x.double().clone()
+    flat, result = x.reshape(-1), torch.zeros(x.numel(), dtype=torch.float64)
+    for i, old in enumerate(flat.tolist()):
+        flat[i] = old + eps
+        up = f(x).item()
+        flat[i] = old - eps
+        result[i] = (up - f(x).item()) / (2 * eps)
+        flat[i] = old
+    return result.reshape(x.shape)
+
+
 def by_autograd(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
     leaf = x.double().clone().requires_grad_()
     return torch.autograd.grad(f(leaf), leaf)[0]
@@ -384,6 +408,11 @@ NUMERICAL = [
     *variants("forward-difference", numerical_gradient, FORWARD, CHECKING, {"scheme": "backward"}),
     *variants("modifies-input", numerical_gradient, MODIFIES, CHECKING, {"writes": "adding back"}),
     *variants("float32-precision", numerical_gradient, NARROW, CHECKING, {"dtype": "float32"}),
+    Mistake("moves-all-entries-at-once", all_at_once, "The result is {got} where {want} is wanted: all entries were "
+                                                      "moved "
+            "together, and what comes out is the sum of the slopes.", CHECKING),
+    Mistake("moves-a-copy", moving_a_copy, "In the case \"{case}\" the slope at {at} is {got_at} where {want_at} is "
+            "wanted: for such strides `reshape` makes a copy, and moving that does not move x.", CHECKING),
     Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing "
             "but the values of f, and autograd needs a graph.", CHECKING),
 ]  # fmt: skip
@@ -447,6 +476,11 @@ def onto_the_cpu(x: Tensor) -> Tensor:
     return result
 
 
+def overwritten(x: Tensor, g: Tensor) -> Tensor:
+    g[x.abs() > 1] = 0
+    return g
+
+
 PASSES = "At x = {x_grad} the gradient {g_grad} came back as {got_grad}, and {want_grad} is wanted: "
 ZERO = PASSES + "the true slope of a step is zero, and nothing behind it would ever learn; pass it straight through."
 CLAMPS = PASSES + "it is x that decides where the gradient passes, not the size of the gradient."
@@ -460,6 +494,15 @@ STE = [
               backward=lambda x, g: g),
     binarized("ignores-grad-output", PASSES + "by the chain rule the incoming gradient has to be multiplied in.",
               backward=lambda x, g: (x.abs() <= 1).to(g.dtype)),
+    binarized("writes-into-grad-output", "In the case \"{case}\" the incoming gradient itself was {got} by the "
+                                         "backward, "
+              "and should be {want}: other branches of the graph may still need it.", backward=overwritten),
+    binarized("multiplies-by-clipped-input", PASSES + "what multiplies it is a mask of ones and zeros, and not x.",
+              backward=lambda x, g: g * x.clamp(-1, 1)),
+    binarized("clamps-gradient-not-input", CLAMPS, forward=lambda x: (x > 0).float(),
+              backward=lambda x, g: g.clamp(-1, 1)),
+    binarized("no-clip", PASSES + "beyond 1 in size a change of x no longer matters, and the gradient has to stop.",
+              forward=lambda x: (x > 0).float(), backward=lambda x, g: g),
     binarized("excludes-the-edge", PASSES + "at abs(x) = 1 exactly it still passes.",
               backward=lambda x, g: g * (x.abs() < 1)),
     binarized("keeps-the-wrong-side", PASSES + "the mask is turned round.", backward=lambda x, g: g * (x.abs() > 1)),
@@ -527,6 +570,8 @@ LOG_SIGMOID = [
     logged("overflow", OVERFLOW, forward=naive, backward=quotient),
     logged("overflow", OVERFLOW, forward=naive, backward=lambda x, g: g * (1 - torch.sigmoid(x))),
     logged("overflow", OVERFLOW, forward=lambda x: torch.log(torch.sigmoid(x))),
+    logged("overflow", OVERFLOW, forward=naive, backward=lambda x, g: torch.sigmoid(-x)),
+    logged("overflow", OVERFLOW, forward=naive, backward=lambda x, g: 1 - torch.sigmoid(x)),
     logged("overflow", OVERFLOW, forward=lambda x: torch.log(torch.sigmoid(x)),
            backward=lambda x, g: g * (1 - torch.sigmoid(x))),
     logged("overflow", AT_Y + "`exp(x)` is larger than the largest float there.",
@@ -636,7 +681,8 @@ def snapshot(t: Tensor, *, how: str = "detach, clone") -> Any:
         "detach": t.detach, "data": lambda: t.data, "clone": t.clone, "view": lambda: t.detach().view_as(t),
         "contiguous": lambda: t.detach().contiguous(), "to": lambda: t.detach().to(t.dtype),
         "leaf": lambda: t.detach().clone().requires_grad_(t.requires_grad),
-        "deepcopy": lambda: copy.deepcopy(t) if t.is_leaf else t.detach().clone().requires_grad_(),
+        "deepcopy": lambda: copy.deepcopy(t), "flag off": lambda: t.clone().requires_grad_(False),
+        "numpy, shared": lambda: torch.from_numpy(t.detach().numpy()),
         "in place": lambda: t.detach_().clone(), "flag": lambda: t.requires_grad_(False).clone(),
         "itself": lambda: t, "cpu": lambda: t.detach().cpu().clone(),
         "numpy": lambda: torch.from_numpy(t.detach().numpy().copy()), "list": t.tolist,
@@ -655,9 +701,13 @@ KEEPS_GRAPH = (
 )
 REQUIRES = "In the case \"{case}\" the copy's `requires_grad` is {requires}: a snapshot is a value, nothing to train."
 SNAPSHOT = [
-    *variants("shares-memory", snapshot, SHARES, CUT, {"how": "detach"}, {"how": "contiguous"}),
+    *variants("shares-memory", snapshot, SHARES, CUT, {"how": "detach"}, {"how": "contiguous"},
+              {"how": "numpy, shared"}),
     *variants("keeps-graph", snapshot, KEEPS_GRAPH, CUT, {"how": "clone"}),
-    *variants("still-requires-grad", snapshot, REQUIRES, CUT, {"how": "leaf"}),
+    *variants("still-requires-grad", snapshot, REQUIRES, CUT, {"how": "leaf"}, {"how": "deepcopy"}),
+    *variants("flag-on-a-non-leaf", snapshot, "In the case \"{case}\" {what} raised {got}: `clone()` of a followed "
+                                              "tensor "
+              "has a history, and a flag does not take that away; `detach()` does.", CUT, {"how": "flag off"}),
     *variants("returns-t-itself", snapshot, "In the case \"{case}\" an entry of the copy was {at_first} and became "
               "{later} when t was written to, and its history came along: this is t under another name.", CUT,
               {"how": "itself"}),
@@ -692,6 +742,9 @@ def hvp(f: Function, x: Tensor, v: Tensor, *, how: str = "twice") -> Tensor:
         whole: Any = torch.autograd.functional.hessian(f, leaf)  # type: ignore[no-untyped-call]
         flat: Tensor = whole.reshape(x.numel(), x.numel()) @ v.flatten()
         return flat.reshape(x.shape)
+    if how == "hessian @ v":
+        matrix: Tensor = torch.autograd.functional.hessian(f, leaf)  # type: ignore[no-untyped-call]
+        return matrix @ v
     if how == "func":
         square: Any = torch.func.hessian(f)(x)
         product: Tensor = torch.tensordot(square, v, dims=x.dim())
@@ -705,6 +758,7 @@ def hvp(f: Function, x: Tensor, v: Tensor, *, how: str = "twice") -> Tensor:
         return torch.stack([row[i] for i, row in enumerate(rows)]).reshape(x.shape) * v
     ways: dict[str, Callable[[], Tensor]] = {
         "twice": lambda: torch.autograd.grad(slope, leaf, v)[0],
+        "dot": lambda: torch.autograd.grad(slope @ v, leaf)[0],
         "slope": lambda: slope.detach(),
         "product": lambda: (slope * v).detach(),
         "directional": lambda: (slope * v).sum().detach(),
@@ -736,7 +790,11 @@ HVP = [
     *variants("first-order-only", hvp, FIRST, TWICE, {"how": "product"}, {"how": "slope"}),
     *variants("first-order-only", hvp, "The result has shape {got_shape} where {want_shape} is wanted: g·v is a single "
               "number, the slope along v, and still has to be differentiated.", TWICE, {"how": "directional"}),
-    *variants("builds-hessian", hvp, BUILDS, TWICE, {"how": "hessian"}, {"how": "rows"}, {"how": "func"}),
+    *variants("builds-hessian", hvp, BUILDS, TWICE, {"how": "hessian"}, {"how": "rows"}, {"how": "func"},
+              {"how": "hessian @ v"}),
+    *variants("only-for-vectors", hvp, "In the case \"{case}\" {what} raised {got}: `g @ v` is g·v only where both "
+                                       "have one "
+              "dimension; `(g * v).sum()` is so for any shape.", TWICE, {"how": "dot"}),
     *variants("row-sums-not-product", hvp, "In the case \"{case}\" the result is {got} where {want} is wanted: the "
               "gradient of the summed gradient holds the row sums of H, and multiplying these by v entry by entry is "
               "right only where H is diagonal.", TWICE, {"how": "row sums"}),
@@ -785,7 +843,16 @@ def samples(loss_fn: Callable[..., Tensor], w: Tensor, xs: Tensor, ys: Tensor, *
         mean = torch.func.vmap(loss_fn)(copies, xs, ys).mean()
         return torch.autograd.grad(mean, copies)[0]
 
+    def adding_up() -> Tensor:
+        found = []
+        for x, y in zip(xs, ys, strict=True):
+            loss_fn(leaf, x, y).backward()  # type: ignore[no-untyped-call]
+            assert leaf.grad is not None
+            found.append(leaf.grad.clone())
+        return torch.stack(found)
+
     ways: dict[str, Callable[[], Tensor]] = {
+        "adding up": adding_up,
         "vmap": lambda: torch.func.vmap(torch.func.grad(loss_fn), in_dims=(None, 0, 0))(w, xs, ys),
         "loop": lambda: torch.stack([slope(loss_fn(leaf, x, y)) for x, y in zip(xs, ys, strict=True)]),
         "rows": lambda: torch.stack([torch.autograd.grad(one, leaf, retain_graph=True)[0] for one in losses()]),
@@ -816,6 +883,10 @@ SAMPLES = [
     *variants("sum-gradient", samples, "In the case \"{case}\" the result is {got} where {want} is wanted: every row "
               "holds the sum of the {n} gradients.", FUNC, {"how": "sum for each"}),
     *variants("python-loop", samples, LOOP, FUNC, {"how": "loop"}, {"how": "rows"}),
+    *variants("gradients-add-up", samples, "In the case \"{case}\" the result is {got} where {want} is wanted: "
+                                           "`.grad` was "
+              "not cleared between the samples, so each row holds the sum of all rows up to it.", ADD,
+              {"how": "adding up"}),
     *variants("divided-by-n", samples, "The gradients are {ratio} times what they should be: the mean over the {n} "
               "losses divides each of them.", FUNC, {"how": "divided"}),
     *variants("returns-losses", samples, MEAN + "these are the losses, not their gradients.", FUNC, {"how": "losses"}),

@@ -75,7 +75,9 @@ def derive_derivative(_case: Case, seen: Observations) -> Observations:
 def quotes_derivative(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     f = function(inputs["form"], inputs["c"])
     value = f(torch.tensor(inputs["x"], dtype=torch.float64)).item()
-    exact = {"digits": f"{seen['result']:.10g}"} if isinstance(seen["result"], float) else {}
+    result = seen["result"]
+    result = result.item() if isinstance(result, Tensor) and result.numel() == 1 else result
+    exact = {"digits": f"{result:.10g}"} if isinstance(result, float) else {}
     return {"value": value, "kind": kind(seen["result"]), "want_digits": f"{wanted['result']:.10g}", **exact}
 
 
@@ -122,10 +124,9 @@ def probe_gradient(
     before = x.detach().clone()
     result = answer(function(form, c), x)
     seen = look(result, x)
-    if "result" not in seen:
-        return seen
-    seen |= {"result requires grad": result.requires_grad, "x requires grad afterwards": x.requires_grad}
-    seen |= {"x.grad afterwards": x.grad, **kept(x=(x.detach(), before))}
+    seen["result requires grad"] = bool(getattr(result, "requires_grad", False))
+    seen |= {"x requires grad afterwards": x.requires_grad, "x.grad afterwards": x.grad}
+    seen |= kept(x=(x.detach(), before))
     if role == INSIDE:
         seen["gradient of what x was made from"] = base.grad
         try:
@@ -379,7 +380,7 @@ numerical_gradient = Exercise(
 
 
 def probe_function(answer: Watched, x: Tensor, g: Tensor) -> dict[str, Any]:
-    leaf = x.clone().requires_grad_()
+    leaf, before = x.clone().requires_grad_(), g.clone()
     with answer.watched():
         y = answer.answer.apply(leaf)  # type: ignore[attr-defined]
     seen = look(y, x)
@@ -388,7 +389,7 @@ def probe_function(answer: Watched, x: Tensor, g: Tensor) -> dict[str, Any]:
         with answer.watched():
             (found,) = torch.autograd.grad(y, leaf, g, allow_unused=True)
         seen["gradient of x"] = found
-    return seen | kept(x=(leaf.detach(), x))
+    return seen | kept(x=(leaf.detach(), x), grad_output=(g, before))
 
 
 def quotes_function(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
@@ -415,7 +416,7 @@ def cases_binarize(draw: Draw) -> list[Case]:
         case("a matrix", x=draw.uniform(-2, 2, 2, n), g=3 * draw.normal(2, n)),
         case("float64", x=draw.uniform(-2, 2, n, dtype=torch.float64), g=3 * draw.normal(n, dtype=torch.float64)),
         case("bfloat16", x=draw.uniform(-2, 2, n, dtype=torch.bfloat16), g=draw.normal(n, dtype=torch.bfloat16)),
-        case("transposed", x=draw.uniform(-2, 2, n, 3).t(), g=torch.ones(1).expand(3, n)),
+        case("transposed", x=draw.uniform(-2, 2, n, 3).t(), g=3 * draw.normal(3, n)),
     ]
 
 

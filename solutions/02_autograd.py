@@ -949,8 +949,10 @@ memory = StorageWeakRef(hidden.untyped_storage())
 loss = hidden.sum()
 del hidden
 print("freed when the name is deleted?  ", memory.expired())
+loss.backward(retain_graph=True)
+print("freed by a backward that retains?", memory.expired())
 loss.backward()
-print("freed when the backward has run? ", memory.expired())
+print("freed by an ordinary backward?   ", memory.expired())
 
 # %% [markdown]
 # Recording off, nothing is kept: that is where `no_grad` saves memory in evaluation. (In lesson 6 you trade memory for time, with

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from autograde.inside.worker import PATIENCE
 from autograde.oracle import Oracle
 from autograde.sandbox import Job, LostError, Sandbox, SlowError
 from autograde.submission import Submission
@@ -86,7 +87,7 @@ class _Visit:
             if time.monotonic() > self.deadline:
                 raise SlowError
             try:
-                state = job.receive(self.limits.cell_seconds + self.limits.grace_seconds).get("state")
+                state = job.receive(PATIENCE * self.limits.cell_seconds + self.limits.grace_seconds).get("state")
             except (LostError, SlowError) as error:
                 self.states[number] = "timeout" if isinstance(error, SlowError) else "died"
                 self.skip.add(number)
@@ -120,7 +121,7 @@ class _Visit:
         limits, name = self.limits, oracle.exercise.name
         seconds = limits.exercise_seconds
         job.send({"do": "probe", "exercise": name, "seconds": seconds, "most_bytes": limits.reply_bytes})
-        patience = seconds + limits.grace_seconds
+        patience = PATIENCE * seconds + limits.grace_seconds
         answer = job.receive(patience).get("answer")
         if answer != "callable":
             self._no_answer(name, answer, examined)

@@ -14,16 +14,20 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use. Seconds are of wall time unless they say CPU; sizes are in bytes."""
+    """What one submission may use. Sizes are in bytes.
+
+    `cell_seconds` and `exercise_seconds` are of CPU time; three times as many of wall time are allowed, so that a busy
+    machine costs nobody a point.
+    """
 
     cell_seconds: float = 10.0
     """one cell; then it is interrupted, and the next one runs"""
     exercise_seconds: float = 10.0
     """all cases of one exercise on one lane"""
     grace_seconds: float = 3.0
-    """how much later everything is killed where an interrupt did not help"""
-    lane_seconds: float = 120.0
-    """one submission on one lane"""
+    """how much later everything is killed where an interrupt did not help, of wall time"""
+    lane_seconds: float = 240.0
+    """one submission on one lane, of wall time"""
     cpu_seconds: int = 120
     """CPU seconds of one process"""
     data_bytes: int = 2048 * MIB
@@ -41,7 +45,7 @@ class Limits:
     """how often a lane is started again for a submission whose process dies or hangs"""
     notebook_bytes: int = 20 * MIB
     start_seconds: float = 120.0
-    """until a worker is ready"""
+    """until a worker is ready, of wall time"""
 
 
 LIMITS = Limits()

@@ -8,6 +8,13 @@
 
 # %% [markdown]
 # # 2 · Autograd
+#
+# Training needs one thing above all: how much the loss would change if each weight changed a little. For a network
+# with a million weights that is a million derivatives, at every step. PyTorch finds all of them in about the time of
+# two or three forward passes, and it does so for ordinary Python code, loops and ifs included.
+#
+# This lesson takes the machine apart: what is recorded, what is kept in memory, what adds up, what breaks, and how to
+# put in a piece of your own. It takes about an hour. There are twelve things to write, two of them classes.
 
 # %% tags=["setup"]
 import itertools
@@ -21,7 +28,122 @@ from torchcourse import Unattempted, check, hint
 
 # %% [markdown]
 # ## Recorded while it runs
+#
+# A tensor with `requires_grad=True` asks to be followed. Every operation that touches it is done as usual, and is also
+# written down. `backward()` reads the notes from the last line to the first and applies the chain rule at each.
+
+# %%
+x = torch.tensor(3.0, requires_grad=True)
+y = x**2 + 2 * x
+y.backward()
+print(y.item(), x.grad)
+
+# %% [markdown]
+# At `x = 3` the slope of `x² + 2x` is `2·3 + 2 = 8`.
+#
+# The notes are made anew in every run; this is called *define by run*. So the graph may differ from call to call: an
+# ordinary `while` decides here how many squarings there are to differentiate.
+
+# %%
+def doubled_until_large(x: Tensor) -> Tensor:
+    while x < 100:
+        x = x * x
+    return x
+
+for start in (3.0, 8.0):
+    x = torch.tensor(start, requires_grad=True)
+    y = doubled_until_large(x)
+    y.backward()
+    print(start, "->", y.item(), "slope", x.grad.item())
+
+# %% [markdown]
+# From 3 there were three squarings (`x⁸`, slope `8·3⁷ = 17496`), from 8 there were two. Older systems, TensorFlow 1
+# among them, first had you build a *static* graph out of placeholders and special loop nodes, and then ran it with
+# numbers; an error came up far from the line that caused it, and `print` showed a node and not a number. What a fixed
+# graph buys, speed, PyTorch gets back with `torch.compile` (lesson 8).
+#
+# Because the forward pass is ordinary Python, you can stop in the middle of it. Put `breakpoint()` into a `forward` and
+# look at real tensors. Here the debugger is replaced by a print, so that this notebook runs through; take the first
+# two lines away to get the real one.
+
+# %%
+import sys
+
+sys.breakpointhook = lambda: print("stopped; hidden is", sys._getframe(1).f_locals["hidden"])
+
+def forward(x: Tensor) -> Tensor:
+    hidden = torch.relu(x - 1)
+    breakpoint()
+    return hidden.sum()
+
+forward(torch.tensor([0.5, 3.0]))
+sys.breakpointhook = sys.__breakpointhook__
+
+# %% [markdown]
 # ## Leaves, and the graph behind a result
+#
+# A tensor that you made yourself is a *leaf*. One that came out of a recorded operation has a `grad_fn`: the node that
+# knows how to go back through that operation.
+
+# %%
+w = torch.tensor([1.0, -2.0], requires_grad=True)
+x = torch.tensor([3.0, 4.0])
+product = w * x
+loss = product.sum()
+for name, t in {"w": w, "x": x, "product": product, "loss": loss}.items():
+    print(f"{name:8} leaf {t.is_leaf!s:6} requires grad {t.requires_grad!s:6} {t.grad_fn}")
+
+# %% [markdown]
+# Nodes point to the nodes they lead back to. Walk it by hand:
+
+# %%
+node, indent = loss.grad_fn, ""
+while node is not None:
+    print(indent + node.name())
+    node, indent = (node.next_functions[0][0] if node.next_functions else None), indent + "  "
+
+# %% [markdown]
+# The chain ends in `AccumulateGrad`. That node belongs to the leaf `w`, and its work is to *add* what arrives to `w.grad`.
+# `x` has no node at all: it did not ask to be followed, so nothing is computed for it.
+#
+# The same with more branches. Values go from left to right; then the gradient of the result by each box, in the lower
+# line, goes from right to left. Where a box is used twice, what comes back along both ways is added. Try
+# expressions of your own, with `a`, `b`, `c`, numbers, `+ - * / **` and `sin exp log tanh relu sqrt`.
+
+# %% tags=["demo"]
+from torchcourse.demos import graph
+
+graph.explore()
+
+# %% [markdown]
+# Gradients of boxes in the middle are not kept: they are handed on and dropped. Reading `.grad` there gives `None`
+# and a warning. If you want one, ask for it before the backward, with `retain_grad()`:
+
+# %%
+import warnings
+
+w = torch.tensor([1.0, -2.0], requires_grad=True)
+product = w * x
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    print(product.grad)
+print(str(caught[0].message)[:74], "...")
+
+# %%
+product.retain_grad()
+(product**2).sum().backward()
+print(product.grad, w.grad)
+
+# %% [markdown]
+# One trap: a tensor that you moved or converted is no leaf any more. Make it first, then let it require grad.
+
+# %%
+no_leaf = torch.ones(2, requires_grad=True).to(torch.float64)
+leaf = torch.ones(2, dtype=torch.float64, requires_grad=True)
+no_leaf.is_leaf, leaf.is_leaf
+
+# %% [markdown]
+# Seen: leaves collect gradients, `grad_fn` remembers where a result came from, and only what requires grad is followed.
 
 # %% [markdown]
 # ### Exercise: derivative
@@ -47,7 +169,54 @@ check("derivative")
 
 # %% [markdown]
 # ## Predict, then run
+#
+# Say what you expect before you run the next cell. `x` is `[1, 5, 3]`. What is the gradient of `x.sum()`? Of `x.mean()`? Of
+# `x.max()`?
+
+# %%
+for name in ("sum", "mean", "max"):
+    x = torch.tensor([1.0, 5.0, 3.0], requires_grad=True)
+    getattr(x, name)().backward()
+    print(f"{name:5} {x.grad}")
+
+# %% [markdown]
+# A sum passes the gradient to everyone in full. A mean passes each an equal share. A maximum passes everything to the
+# winner; the others could change a little, and the maximum would not notice. With a tie, `amax` shares evenly:
+
+# %%
+x = torch.tensor([5.0, 5.0, 3.0], requires_grad=True)
+x.amax().backward()
+x.grad
+
+# %% [markdown]
 # ## Gradients by hand
+#
+# Once in a life everybody should derive a linear layer. The recipe never changes: start with the gradient of the loss
+# by the last result, go back one operation at a time, and let shapes guide you: *the gradient of a tensor has that
+# tensor's shape*.
+#
+# - A mean over `N` entries: each entry gets `1/N`.
+# - A square `d²`: times `2d`.
+# - An addition that broadcast: the gradient is *summed* over the axes that were stretched.
+# - A matrix product `z = x @ w.T`: `dw = dz.T @ x`, `dx = dz @ w`. Any other order or transpose has the wrong shape (if you are
+#   lucky and nothing is square).
+#
+# Here is the broadcast, in the smallest form. `b` was used three times, so three ones come back to it:
+
+# %%
+b = torch.tensor([10.0], requires_grad=True)
+(torch.zeros(3) + b).sum().backward()
+b.grad
+
+# %% [markdown]
+# And the matrix product:
+
+# %%
+x, w = torch.randn(4, 3), torch.randn(2, 3, requires_grad=True)
+z = x @ w.T
+dz = torch.randn(4, 2)
+z.backward(dz)
+torch.allclose(w.grad, dz.T @ x)
 
 # %% [markdown]
 # ### Exercise: linear_mse_gradients
@@ -75,7 +244,118 @@ check("linear_mse_gradients")
 
 # %% [markdown]
 # ## Gradients accumulate
+#
+# `backward()` *adds* to `.grad`. Run it twice, on two graphs, and the sum is there:
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+(w * 3).sum().backward()
+print(w.grad)
+(w * 3).sum().backward()
+print(w.grad)
+
+# %% [markdown]
+# Why? Because sums are what one usually wants. The gradient of a sum of losses is the sum of their gradients; so a weight
+# used in several places, two losses of one model, or a batch too large for memory cut into pieces all come out right
+# without any extra code:
+
+# %%
+data = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
+w.grad = None
+((data @ w) ** 2).sum().backward()
+at_once, w.grad = w.grad, None
+for piece in data.split(2):
+    ((piece @ w) ** 2).sum().backward()
+torch.allclose(w.grad, at_once)
+
+# %% [markdown]
+# The price: you must clear before the next step, or old gradients steer you. Optimizers do it with `zero_grad()`, which
+# nowadays sets `.grad` to `None`, and does not fill it with zeros: that saves memory, and a parameter that took no part can be
+# told from one with a gradient of zero.
+#
+# Two losses often share a large part of the graph. The first `backward` frees what the graph kept, and the second one
+# finds it gone:
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+shared = w.exp()
+first, second = shared.sum(), (shared**2).sum()
+first.backward()
+try:
+    second.backward()
+except RuntimeError as error:
+    print(str(error)[:93], "...")
+
+# %% [markdown]
+# Two ways out. Add the losses and go back once; that is the cheap one, since the shared part is walked only once. Or keep
+# the graph for the second run, with `retain_graph=True`; its price is memory, held until the last reference to the graph goes.
+
+# %%
+w.grad = None
+shared = w.exp()
+(shared.sum() + (shared**2).sum()).backward()
+together, w.grad = w.grad, None
+shared = w.exp()
+shared.sum().backward(retain_graph=True)
+(shared**2).sum().backward()
+print(together, w.grad)
+
+# %% [markdown]
+# `retain_graph=True` inside a training loop is nearly always a bug in disguise: somebody kept a tensor with history, such as a
+# running loss or a hidden state, from one step to the next.
+
+# %% [markdown]
 # ## Switching the recording off
+#
+# Updating weights, measuring accuracy, keeping a moving average: none of it should be recorded. There are three tools.
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+with torch.no_grad():
+    a = w * 2
+with torch.inference_mode():
+    b = w * 2
+c = (w * 2).detach()
+print(a.requires_grad, b.requires_grad, c.requires_grad)
+
+# %% [markdown]
+# All three say False. They differ in what they record and in what you may do with the result afterwards.
+#
+# - `no_grad()`: nothing inside is recorded. Results are ordinary tensors.
+# - `inference_mode()`: nothing is recorded, and results do not even carry the bookkeeping that notices in-place writes. It is
+#   the leanest, and the results can never enter a recorded computation that needs to keep them.
+# - `detach()`: everything before it was recorded; this one result is cut off, in the *same memory*.
+
+# %%
+(w * a).sum().backward()
+try:
+    w * b
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# So: `inference_mode` for serving and evaluation, `no_grad` for what goes back into training, `detach` to cut one place
+# inside a graph. And a fourth thing that is *not* among them: `model.eval()` switches dropout and batch norm, and
+# records as before (lesson 3).
+#
+# An update is a write into a leaf. While recording is on, that is refused: autograd would have to remember a value that is
+# being overwritten.
+
+# %%
+try:
+    w -= 0.1 * w.grad
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# `w = w - 0.1 * w.grad` runs, and is worse: it makes a new tensor, with a history, and calls it `w`. The model still holds
+# the old one. Under `no_grad`, the in-place form is right:
+
+# %%
+same = w
+with torch.no_grad():
+    w -= 0.1 * w.grad
+print(w, w is same, w.is_leaf)
 
 # %% [markdown]
 # ### Exercise: sgd_step
@@ -105,7 +385,34 @@ def sgd_step(params: list[Tensor], lr: float) -> None:
 check("sgd_step")
 
 # %% [markdown]
+# With such a step, descending is a loop of three lines. Below, a ball walks down a valley that is steep in one direction
+# and flat in the other. Move the learning rate. Where does it crawl, where does it zigzag, from where on does it run
+# away? The steep direction sets the limit, the flat one pays for it.
+
+# %% tags=["demo"]
+from torchcourse.demos import descent
+
+descent.explore()
+
+# %% [markdown]
 # ## Asking for a gradient without side effects
+#
+# `backward()` leaves something behind in every leaf it reaches. A function that is asked for a gradient should not touch the
+# caller's tensors. `torch.autograd.grad(y, x)` returns gradients and stores none:
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+(found,) = torch.autograd.grad((w**3).sum(), w)
+print(found, w.grad)
+
+# %% [markdown]
+# That leaves one side effect: to be followed, a tensor has to require grad, and switching that on in the caller's own tensor
+# is a change as well. A detached tensor is another object, with a flag of its own:
+
+# %%
+plain = torch.tensor([1.0, 2.0])
+mine = plain.detach().requires_grad_()
+print(mine.requires_grad, plain.requires_grad)
 
 # %% [markdown]
 # ### Exercise: gradient
@@ -134,6 +441,28 @@ check("gradient")
 
 # %% [markdown]
 # ## Detach, clone and .data
+#
+# `detach` gives the same values, in the *same memory*, without history. `clone` gives new memory, *with* history: it is an
+# operation like any other, and gradients flow through it.
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+detached, cloned = w.detach(), w.clone()
+with torch.no_grad():
+    w += 10
+print(detached, cloned, sep="\n")
+
+# %% [markdown]
+# Detaching is how one says "treat this as a constant". In reinforcement learning the target of a prediction is made from
+# the same network: `reward + discount * value(next state)`. The prediction is to move towards the target, and not the target
+# towards the prediction. In the next cell both come from the weight `v`. Look how the gradient changes:
+
+# %%
+v = torch.tensor(2.0, requires_grad=True)
+for name, cut in {"both move": lambda t: t, "target fixed": Tensor.detach}.items():
+    prediction, target = v * 1.0, 1.0 + 0.9 * v
+    (slope,) = torch.autograd.grad((prediction - cut(target)) ** 2, v)
+    print(f"{name:13} {slope.item():.2f}")
 
 # %% [markdown]
 # ### Exercise: td_loss
@@ -155,6 +484,25 @@ def td_loss(online: Tensor, target: Tensor) -> Tensor:
 
 # %% check="td_loss"
 check("td_loss")
+
+# %% [markdown]
+# You will meet `.data` in older code. It shares memory without history, as `detach()` does, with one difference: `.data` has a
+# version counter of its own. If you write through `detach()`, autograd notices that a value it had saved is gone. If you
+# write through `.data`, it does not, and the gradient is silently wrong. `sigmoid` saves its result:
+
+# %%
+for way in ("detach", "data"):
+    x = torch.tensor([0.0], requires_grad=True)
+    y = x.sigmoid()
+    (y.detach() if way == "detach" else y.data).zero_()
+    try:
+        y.sum().backward()
+        print(way, "no error; gradient", x.grad, "where 0.25 is right")
+    except RuntimeError as error:
+        print(way, "noticed:", str(error)[:97], "...")
+
+# %% [markdown]
+# Seen: `detach` to cut, `clone` to copy, both to take a picture of a value, and `.data` only to read old code.
 
 # %% [markdown]
 # ### Exercise: snapshot
@@ -179,8 +527,126 @@ check("snapshot")
 
 # %% [markdown]
 # ## Writing in place
+#
+# Some operations need their input again on the way back, some need their result, some need neither. Each tensor counts its
+# writes in `_version`; a node remembers the count of what it saved, and compares.
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+y = x * 1
+saved = y.exp()
+print(saved._version)
+saved.add_(1)
+print(saved._version)
+
+# %%
+try:
+    saved.sum().backward()
+except RuntimeError as error:
+    print(str(error)[:190], "...")
+
+# %% [markdown]
+# `exp` had saved its own result, since that is its derivative. The message names the operation, the version it found and the
+# version it wanted. That is the second of the two in-place errors; the first was the write into a leaf, above, and it
+# comes up at the line itself. `relu_()` on a leaf is the same:
+
+# %%
+try:
+    x.relu_()
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# And often a write is harmless, since nobody needs the old value. An addition needs neither its inputs nor its result:
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+y = x + 1
+y.mul_(3)
+y.sum().backward()
+x.grad
+
+# %% [markdown]
+# Seen: autograd notices writes that would make it wrong, as long as you do not go round it with `.data`. Write in place
+# where memory matters, and nowhere else.
+
+# %% [markdown]
 # ## Vectors in, vectors out
+#
+# `backward()` without an argument wants a single number. With `m` results and `n` inputs there is a whole table of
+# derivatives, the Jacobian, and autograd never builds it. What it computes is a row vector times that table: you say how much you care about
+# each result, and get what that means for each input.
+
+# %%
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+y = torch.stack([x[0] * x[1], x[1] * x[2]])
+try:
+    y.backward()
+except RuntimeError as error:
+    print(error)
+y.backward(torch.tensor([1.0, 10.0]))
+x.grad
+
+# %% [markdown]
+# The Jacobian here is `[[2, 1, 0], [0, 3, 2]]`; `[1, 10]` times it is `[2, 31, 20]`. For a loss the vector is the number 1. All of
+# training is vector-Jacobian products, and so the cost of a backward pass does not depend on the number of inputs.
+#
+# This is *reverse mode*: one pass gives the slope of one result by *all* inputs. *Forward mode* goes the other way: one
+# pass, together with the values, gives the slope of *all* results along one direction of the input. It keeps no graph.
+
+# %%
+f = lambda x: torch.stack([x[0] * x[1], x[1] * x[2]])
+point = torch.tensor([1.0, 2.0, 3.0])
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # the first jvp loads a deprecated part of PyTorch itself
+    value, along = torch.func.jvp(f, (point,), (torch.tensor([1.0, 0.0, 0.0]),))
+print("forward: ", along, "a column")
+value, pull = torch.func.vjp(f, point)
+print("reverse: ", pull(torch.tensor([1.0, 0.0]))[0], "a row")
+
+# %% [markdown]
+# A loss has one result and millions of inputs: reverse mode. A simulation with three settings and a million results: forward.
+# `torch.func.jacrev` and `jacfwd` build the whole table, row by row or column by column.
+
+# %% [markdown]
 # ## Functions of your own
+#
+# Sometimes the derivative that autograd finds is not the one you want. A `torch.autograd.Function` has a `forward`, which
+# computes, and a `backward`, which gets the gradient of the result and returns the gradient of each input. What the backward
+# needs is handed over through `ctx`. You call it by `apply`.
+
+# %%
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad_output * 3 * x**2
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+Cube.apply(x).backward(torch.tensor([1.0, 10.0]))
+x.grad
+
+# %% [markdown]
+# Note `grad_output *`: a backward is one link of the chain, and leaving out the rest of the chain goes unnoticed as long
+# as you test with `sum()`, where `grad_output` is all ones. Save tensors with `save_for_backward` and not as attributes of
+# `ctx`: then their versions are checked and no cycle keeps them alive. (`forward` can also be written without `ctx`, with a
+# `setup_context` beside it; `torch.func` needs that form.)
+#
+# First reason for a Function: the true derivative is useless. A step function has slope zero wherever it has one, so
+# nothing behind it can learn. The *straight-through estimator* lets the gradient pass as if the step had not been there. The clipped form stops it where
+# `abs(x) > 1`: there, a small change of `x` has no chance to flip the step. Mind what is clipped: the mask is made from `x`. The gradient
+# itself may be as large as it likes.
+
+# %%
+x = torch.tensor([-0.5, 0.5], requires_grad=True)
+y = (x > 0).float()
+print(y.requires_grad, "- the comparison has cut the graph")
 
 # %% [markdown]
 # ### Exercise: BinarizeSTE
@@ -212,6 +678,27 @@ class BinarizeSTE(torch.autograd.Function):
 
 # %% check="BinarizeSTE"
 check("BinarizeSTE")
+
+# %% [markdown]
+# Second reason: numbers. `log(sigmoid(x))` is the heart of every yes-or-no loss. Written down as it stands it fails on both
+# ends:
+
+# %%
+x = torch.tensor([-1000.0, -10.0, 20.0], requires_grad=True)
+y = torch.log(torch.sigmoid(x))
+y.sum().backward()
+print(y.detach(), x.grad, sep="\n")
+
+# %% [markdown]
+# At -1000, `sigmoid` is 0 and its logarithm is infinite; the right value is -1000. The cure is to let `exp` see
+# only numbers that are not positive: `min(x, 0) - log(1 + exp(-abs(x)))`, and `log1p` keeps the digits of the last part.
+#
+# The derivative is `1 - sigmoid(x)`, and that has a trap of its own. In float32 the difference of 1 and a number that is nearly 1
+# has no digits left. `sigmoid(-x)` is the same thing, without the subtraction:
+
+# %%
+far = torch.tensor([10.0, 16.0, 20.0, 40.0])
+print(1 - torch.sigmoid(far), torch.sigmoid(-far), sep="\n")
 
 # %% [markdown]
 # ### Exercise: LogSigmoid
@@ -247,6 +734,50 @@ check("LogSigmoid")
 
 # %% [markdown]
 # ## Checking a gradient
+#
+# Is a backward right? Compare it with what a small step really does. One step forward, `(f(x + eps) - f(x)) / eps`, is
+# off by about `eps/2` times the curvature. A step to both sides cancels that, and what is left goes with `eps²`:
+
+# %%
+here, eps = torch.tensor(1.0, dtype=torch.float64), 1e-4
+one_sided = (torch.exp(here + eps) - torch.exp(here)) / eps
+both_sides = (torch.exp(here + eps) - torch.exp(here - eps)) / (2 * eps)
+print(f"errors: {(one_sided - here.exp()).item():.1e} and {(both_sides - here.exp()).item():.1e}")
+
+# %% [markdown]
+# A smaller `eps` does not help forever: then the two values agree in nearly all their digits, and their difference is
+# rounding. In float32 this comes so early that no `eps` is good:
+
+# %%
+for dtype in (torch.float32, torch.float64):
+    here = torch.tensor(1.0, dtype=dtype)
+    errors = [(torch.exp(here + e) - torch.exp(here - e)) / (2 * e) - here.exp() for e in (1e-2, 1e-4, 1e-6, 1e-8)]
+    print(dtype, *(f"{error.item():8.0e}" for error in errors))
+
+# %% [markdown]
+# So gradients are checked in float64. `torch.autograd.gradcheck` does this for any function: it says True, or raises and shows
+# both tables. Here it looks at `Cube`, and at a version that forgets the factor 3:
+
+# %%
+class Wrong(Cube):
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        return grad_output * ctx.saved_tensors[0] ** 2
+
+wide = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+print(torch.autograd.gradcheck(Cube.apply, (wide,)))
+
+# %%
+try:
+    torch.autograd.gradcheck(Wrong.apply, (wide,))
+except RuntimeError as error:
+    print(str(error)[:260])
+
+# %% [markdown]
+# A straight-through estimator fails `gradcheck`, and should: its gradient is not the true one, on purpose.
+#
+# Now write the core of it. Two traps lie in the copy: `x.double()` *is* `x` if it was float64 already, and `x.flatten()` is
+# sometimes a view and sometimes not.
 
 # %% [markdown]
 # ### Exercise: numerical_gradient
@@ -277,6 +808,31 @@ check("numerical_gradient")
 
 # %% [markdown]
 # ## Derivatives of derivatives
+#
+# A gradient is computed by operations, and these can be recorded too: `create_graph=True`. Then the gradient itself has a
+# history and can be differentiated.
+
+# %%
+x = torch.tensor(2.0, requires_grad=True)
+(slope,) = torch.autograd.grad(x**4, x, create_graph=True)
+(bend,) = torch.autograd.grad(slope, x)
+print(slope.item(), bend.item())
+
+# %% [markdown]
+# For a vector of `n` inputs, second derivatives form a table of `n × n`, the Hessian `H`. Here it is for a small
+# function:
+
+# %%
+f = lambda t: t[0] ** 2 * t[1]
+torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
+
+# %% [markdown]
+# For a million weights it would have 10¹² entries. What most methods need is only `H` times a vector: how the gradient changes
+# if one walks along `v`. That is one more vector-Jacobian product: with `g` the gradient and `v` held fixed, the gradient
+# of the single number `g · v` is `Hv`. Two passes, and no table.
+#
+# A common slip: differentiate `g.sum()` and multiply by `v` afterwards. That gives the *row sums* of `H`, times `v` entry by entry,
+# and agrees with `Hv` only if `H` is diagonal.
 
 # %% [markdown]
 # ### Exercise: hessian_vector_product
@@ -306,6 +862,31 @@ check("hessian_vector_product")
 
 # %% [markdown]
 # ## torch.func: gradients as functions
+#
+# `torch.func.grad` takes a function and returns another, the one that computes its gradient (by the first argument, unless
+# `argnums` says otherwise). No leaf, no `.grad`, nothing to clear. It nests:
+
+# %%
+cube = lambda x: x**3
+two = torch.tensor(2.0)
+print(torch.func.grad(cube)(two), torch.func.grad(torch.func.grad(cube))(two))
+
+# %% [markdown]
+# `torch.func.vmap` takes a function of one thing and returns one of many things at once. It does not loop: each operation
+# inside runs once, on the whole batch. `in_dims` says for each argument along which axis it is batched; `None` means that all
+# share it.
+
+# %%
+dot = lambda a, b: (a * b).sum()
+rows = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+print(torch.func.vmap(dot, in_dims=(0, None))(rows, torch.tensor([1.0, 10.0])))
+print(torch.func.vmap(torch.func.grad(cube))(torch.tensor([1.0, 2.0, 3.0])))
+
+# %% [markdown]
+# The second line is worth a thought: three gradients, one for each entry, in one go.
+#
+# An ordinary backward of a batch gives the *mean* of the samples' gradients, and the single ones are lost. Sometimes they are
+# what matters: to clip each sample's influence for privacy, or to find the mislabelled one. (These functions were once a package of their own, `functorch`.)
 
 # %% [markdown]
 # ### Exercise: per_sample_gradients
@@ -333,6 +914,49 @@ check("per_sample_gradients")
 
 # %% [markdown]
 # ## What the graph keeps
+#
+# Training takes far more memory than running, and this is why: what the backward will need has to stay. A hook can look at
+# each tensor as it is saved:
+
+# %%
+def names_of_saved(f: Callable[..., Tensor], *inputs: Tensor) -> list[str]:
+    shapes: list[str] = []
+    keep = lambda t: shapes.append(f"{tuple(t.shape)}") or t
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        f(*inputs)
+    return shapes
+
+x, w = torch.ones(4, 3, requires_grad=True), torch.ones(3, 2, requires_grad=True)
+print("x + 1     ", names_of_saved(lambda x: x + 1, x))
+print("x.exp()   ", names_of_saved(lambda x: x.exp(), x))
+print("x * x     ", names_of_saved(lambda x: x * x, x))
+print("x @ w     ", names_of_saved(lambda x, w: x @ w, x, w))
+
+# %% [markdown]
+# An addition saves nothing. `x * x` saves `x` twice, as its left and its right factor, which is the same storage and costs
+# nothing more. Views behave as in lesson 1: a saved slice keeps its whole storage alive.
+#
+# All this stays until the backward has run or the result is gone. A list of losses, appended to at every step for a plot,
+# keeps every graph that no backward has freed, and a validation loop runs none; `losses.append(loss.item())` keeps numbers. Here,
+# a weak reference tells when the memory of a saved tensor goes:
+
+# %%
+from torch.multiprocessing.reductions import StorageWeakRef
+
+x = torch.ones(1000, requires_grad=True)
+hidden = x.exp()
+memory = StorageWeakRef(hidden.untyped_storage())
+loss = hidden.sum()
+del hidden
+print("freed when the name is deleted?  ", memory.expired())
+loss.backward(retain_graph=True)
+print("freed by a backward that retains?", memory.expired())
+loss.backward()
+print("freed by an ordinary backward?   ", memory.expired())
+
+# %% [markdown]
+# Recording off, nothing is kept: that is where `no_grad` saves memory in evaluation. (In lesson 6 you trade memory for time, with
+# checkpointing.)
 
 # %% [markdown]
 # ### Exercise: saved_bytes
@@ -367,5 +991,114 @@ check("saved_bytes")
 
 # %% [markdown]
 # ## Looking inside
+#
+# `register_hook` on a tensor calls you with its gradient as it passes. Return nothing to look, return a tensor to replace
+# it. It works on tensors in the middle too.
+
+# %%
+w = torch.tensor([1.0, -2.0], requires_grad=True)
+hidden = w * 3
+handle = hidden.register_hook(lambda grad: print("passing hidden:", grad))
+w.register_hook(lambda grad: grad.clamp(-1, 1))
+hidden.sum().backward()
+handle.remove()
+w.grad
+
+# %% [markdown]
+# When a gradient is NaN, the question is which operation made it first. `detect_anomaly` checks each one, raises at the first
+# NaN, and says where the *forward* operation stood. It is slow, so switch it on for the search only.
+
+# %%
+def risky(x: Tensor) -> Tensor:
+    return torch.sqrt(x * 0).sum() * 0
+
+x = torch.ones(2, requires_grad=True)
+risky(x).backward()
+print(x.grad)
+
+# %%
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with torch.autograd.detect_anomaly():
+        try:
+            risky(x).backward()
+        except RuntimeError as error:
+            print(error)
+told = "".join(str(warning.message) for warning in caught)
+print("the operation stood in line", next(line for line in told.splitlines() if "in risky" in line).split("line")[-1])
+
+# %% [markdown]
+# The slope of a square root at 0 is infinite, and zero times infinity is NaN. A related trap: `torch.where(x > 0, x.sqrt(), 0)` does
+# not help, for the gradient goes through the branch that was not taken, as `0 * inf`. Make the *input* safe first.
+
+# %%
+for name, f in {
+    "where after": lambda x: torch.where(x > 0, x.sqrt(), 0.0),
+    "where before and after": lambda x: torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0),
+}.items():
+    x = torch.tensor([0.0, 4.0], requires_grad=True)
+    f(x).sum().backward()
+    print(f"{name:23} {x.grad}")
+
+# %% [markdown]
 # ## Errors read aloud
+#
+# **"element 0 of tensors does not require grad and does not have a grad_fn"**: the graph was cut between the weights and the
+# loss. Look for `.item()`, `.data`, `detach()`, NumPy, a comparison or an `argmax`, or a `no_grad` around too much.
+
+# %%
+w = torch.ones(2, requires_grad=True)
+try:
+    torch.tensor((w * 2).sum().item()).backward()
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# **"Trying to backward through the graph a second time"**: two backwards through one graph, or a tensor with history carried
+# over from the last step. Add the losses, or detach what you carry over.
+#
+# **"a leaf Variable that requires grad is being used in an in-place operation"**: an update outside of `no_grad`.
+#
+# **"one of the variables needed for gradient computation has been modified by an inplace operation"**: somebody wrote into
+# what the graph had saved. Use the form without the underscore.
+#
+# **"grad can be implicitly created only for scalar outputs"**: the loss is not a single number. A `mean()` is missing, or you want to
+# give `backward` a vector.
+#
+# **"The differentiated Tensor ... appears to not have been used in the graph"**: you asked `autograd.grad` about a tensor on
+# which the result does not depend. Perhaps a copy of it was used. With `allow_unused=True` you get `None`.
+
+# %%
+a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+try:
+    torch.autograd.grad(a.sum(), b)
+except RuntimeError as error:
+    print(error)
+torch.autograd.grad(a.sum(), b, allow_unused=True)
+
+# %% [markdown]
+# **Expected all tensors to be on the same device** comes up here too, mostly inside a `backward` of your own that makes a mask or a
+# zero on the CPU. As in lesson 1: create on the device, and in the dtype, of what came in.
+#
+# And the ones that print nothing: a forgotten clearing of gradients, a detached prediction, a target that was not detached, a
+# backward that ignores `grad_output`, a write through `.data`. Against those, compare with differences in float64, and look at
+# `.grad` of every parameter once after the first backward: `None` or all zeros tells you where the graph ends.
+
+# %% [markdown]
 # ## What you have seen
+#
+# | idea | remember |
+# |---|---|
+# | graph | made anew in every forward pass; `grad_fn` leads back, leaves collect in `.grad` |
+# | accumulation | `backward` adds; clear before the next step |
+# | `autograd.grad` | returns gradients, stores none |
+# | `no_grad`, `inference_mode`, `detach` | record nothing; record nothing and never again; cut here, same memory |
+# | `clone` | new memory, with history |
+# | in place | refused on leaves, noticed on saved tensors, harmless elsewhere; never through `.data` |
+# | non-scalars | `backward(v)` is v times the Jacobian |
+# | `Function` | multiply by `grad_output`; check in float64 with `gradcheck` |
+# | Hessian | never build it: the gradient of `g · v` |
+# | `torch.func` | `grad`, `vmap`, `jvp`, `vjp`: functions in, functions out |
+# | memory | what is saved lives as long as the loss; keep `loss.item()` |
+#
+# Next comes **lesson 3, modules**: where parameters live, and how a model knows them all.

@@ -204,12 +204,12 @@ def test_hints_come_one_after_another(capsys: pytest.CaptureFixture[str], monkey
 
 
 def test_importing_the_course_costs_little_over_torch() -> None:
-    code = "import time, torch; t = time.perf_counter(); import torchcourse; print(time.perf_counter() - t)"
+    code = "import time, torch; t = time.process_time(); import torchcourse; print(time.process_time() - t)"
     costs = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
         for _ in range(3)
     ]
-    assert min(costs) < 0.25  # the target is 0.1 s on an idle machine; tests share theirs
+    assert min(costs) < 0.15  # CPU seconds; some 0.06 on an idle machine
 
 
 def test_public_names_are_few() -> None:

@@ -55,10 +55,11 @@ def derivative(
         "half": leaf.grad * 2,
     }
     slope = slopes[how]
-    return {
+    ways: dict[str, Callable[[], Any]] = {
         "float": slope.item, "value": y.item, "value tensor": lambda: y, "tensor": lambda: slope,
-        "nothing": lambda: nothing, "array": slope.numpy, "both": lambda: (y.item(), slope.item()), "x": lambda: x,
-    }[returns]()  # fmt: skip
+        "nothing": lambda: nothing, "array": lambda: slope.numpy(), "both": lambda: (y.item(), slope.item()),
+    }  # fmt: skip
+    return ways[returns]()
 
 
 VALUE = (
@@ -75,15 +76,16 @@ DERIVATIVE = [
         derivative, LEAVES,
         returns_value=({"returns": "value"}, VALUE),
         returns_tensor=({"returns": "tensor"}, NUMBER),
-        float32_precision=({"dtype": torch.float32}, "The result {digits} has the digits of a float32, and {want_digits} "
-                           "is wanted: a tensor made of a Python float is float32 unless its dtype is given."),
+        float32_precision=({"dtype": torch.float32}, "The result {digits} has the digits of a float32, and "
+                           "{want_digits} is wanted: a tensor made of a Python float is float32 unless its dtype "
+                           "is given."),
     ),
     *apart(slips(
         derivative, LEAVES,
         differences_instead_of_autograd=({"how": "central"}, DIFFERENCE),
         returns_nothing=({"returns": "nothing"}, "The result is {got} where {want} is wanted: `backward()` itself "
                          "returns nothing, it writes into the `.grad` of the leaves."),
-        returns_value_and_slope=({"returns": "both"}, "The result is {got}, where one number alone, {want}, is wanted."),
+        returns_value_and_slope=({"returns": "both"}, "The result is {got}, where {want} alone is wanted."),
     )),
     *variants("differences-instead-of-autograd", derivative, DIFFERENCE, LEAVES, {"how": "forward"}),
     *variants("returns-value", derivative, VALUE, LEAVES, {"returns": "value tensor"}),
@@ -111,6 +113,8 @@ def gradient(
     elif on == "clone":
         leaf = x.clone().requires_grad_() if not x.requires_grad else x.clone()
         leaf.retain_grad()
+    elif on == "bare clone":
+        leaf = x.clone().requires_grad_()
     else:
         leaf = x.requires_grad_()
     if after == "clear first":
@@ -141,17 +145,17 @@ GRADIENT = [
         gradient, ASK,
         pollutes_grad=({"on": "x if it can", "by": "backward"}, POLLUTES),
         changes_requires_grad=({"on": "x"}, FLAG),
-        attached_to_graph=({"keep": True}, "The result's `requires_grad` is {attached}: with `create_graph=True` it has "
-                           "a history of its own, and keeps the whole graph alive."),
+        attached_to_graph=({"keep": True}, "The result's `requires_grad` is {attached}: with `create_graph=True` it "
+                           "has a history of its own, and keeps the whole graph alive."),
     ),
     *variants("pollutes-grad", gradient, POLLUTES, ASK, {"on": "x", "by": "backward"},
-              {"on": "clone", "by": "backward"}),
+              {"on": "clone", "by": "backward"}, {"on": "bare clone", "by": "backward"}),
     *variants("changes-requires-grad", gradient, FLAG, ASK, {"on": "x", "after": "off"}),
     *variants("clears-old-gradient", gradient, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the caller "
               "had gathered there is gone.", ASK, {"on": "x if it can", "by": "backward", "after": "clear"},
               {"on": "x", "by": "backward", "after": "clear"}),
-    *variants("replaces-old-gradient", gradient, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the caller "
-              "had gathered there was cleared and overwritten.", ASK,
+    *variants("replaces-old-gradient", gradient, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the "
+              "caller had gathered there was cleared and overwritten.", ASK,
               {"on": "x if it can", "by": "backward", "after": "clear first"}),
     *variants("returns-value", gradient, "The result has the value {got} where {want} is wanted: that is f(x), not its "
               "gradient.", ASK, {"gives": "value"}),
@@ -198,24 +202,24 @@ def linear(
 
 
 SHAPE_OF_B = (
-    "db has shape {db_shape} where b has {b_shape}: b is added to each of the {n} examples, and its gradient is the "
-    "sum over them."
+    "The gradient db has shape {db_shape} where b has {b_shape}: b is added to each of the {n} examples, and its "
+    "gradient is the sum over them."
 )
 LINEAR = [
     *slips(
         linear, HAND,
-        sum_not_mean=({"scale": "sum"}, "db is {ratio} times what it should be: the loss is a mean over {count} entries, "
-                      "and every gradient has to be divided by that number."),
-        mean_over_batch_only=({"scale": "batch"}, "db is {ratio} times what it should be: the mean is over all {count} "
-                              "entries, n times o, and not over the {n} examples alone."),
-        missing_factor_two=({"factor": 1}, "db is {ratio} times what it should be: the derivative of a square is twice "
-                            "what was squared."),
+        sum_not_mean=({"scale": "sum"}, "The gradient db is {ratio} times what it should be: the loss is a mean over "
+                      "{count} entries, and every gradient has to be divided by that number."),
+        mean_over_batch_only=({"scale": "batch"}, "The gradient db is {ratio} times what it should be: the mean is "
+                              "over all {count} entries, n times o, and not over the {n} examples alone."),
+        missing_factor_two=({"factor": 1}, "The gradient db is {ratio} times what it should be: the derivative of a "
+                            "square is twice what was squared."),
         transposed=({"layout": "x"}, "In the case \"{case}\" dw has shape {dw_shape} and came out transposed: w has "
                     "{w_shape}, and the gradient of a tensor has the tensor's own layout."),
         wrong_sign=({"sign": -1}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the sign is turned "
                     "round, as with y minus the prediction."),
-        bias_averaged=({"bias": "mean"}, "db is {ratio} times what it should be: the division by {count} was done "
-                       "already, and over the examples its parts are added up."),
+        bias_averaged=({"bias": "mean"}, "The gradient db is {ratio} times what it should be: the division by {count} "
+                       "was done already, and over the examples its parts are added up."),
     ),
     *apart(slips(
         linear, HAND,
@@ -225,8 +229,8 @@ LINEAR = [
                        "prediction was made without b."),
         wrong_order=({"order": "db, dw"}, "The first of the two has shape {dw_shape}, and w has {w_shape}: dw comes "
                      "first, db second."),
-        mean_over_outputs_only=({"scale": "outputs"}, "db is {ratio} times what it should be: the mean is over all "
-                                "{count} entries, n times o, and not over the {o} outputs alone."),
+        mean_over_outputs_only=({"scale": "outputs"}, "The gradient db is {ratio} times what it should be: the mean "
+                                "is over all {count} entries, n times o, and not over the {o} outputs alone."),
     )),
     *variants("bias-not-summed", linear, SHAPE_OF_B, HAND, {"bias": "column"}),
     *variants("bias-summed-over-outputs", linear, SHAPE_OF_B, HAND, {"bias": "rows"}),
@@ -251,12 +255,16 @@ def more_linear(draw: Draw) -> list[Case]:
 
 
 def sgd_step(
-    params: list[Tensor], lr: float, *, write: str = "in place", clear: bool = True, missing: str = "skip", sign: int = 1
+    params: list[Tensor], lr: float, *, write: str = "in place", clear: bool = True, missing: str = "skip",
+    sign: int = 1,
 ) -> None:
     recording = torch.enable_grad() if write in ("plain", "detach") else torch.no_grad()
     with recording:
         for i, p in enumerate(params):
             if p.grad is None and missing == "skip":
+                continue
+            if p.grad is None and missing == "zeros":
+                p.grad = torch.zeros_like(p)
                 continue
             if p.grad is None and missing == "stop":
                 return
@@ -291,14 +299,17 @@ SGD = [
                            "it, and the next step goes in the direction of both."),
         fails_on_none=({"missing": "crash"}, "The call raised {error}: a parameter that took no part in the loss has "
                        "`None` for a gradient, and is left alone."),
-        climbs=({"sign": -1}, "Parameter {which} went from {start} to {now} where {right} is wanted, with a gradient of "
-                "{slope}: the gradient points uphill, so it has to be subtracted."),
+        climbs=({"sign": -1}, "Parameter {which} went from {start} to {now} where {right} is wanted, with a gradient "
+                "of {slope}: the gradient points uphill, so it has to be subtracted."),
     ),
     *apart(slips(
         sgd_step, OFF,
         stops_at_none=({"missing": "stop"}, "In the case \"{case}\" parameter {which} is still {now} where {right} is "
                        "wanted: the loop ended at the first parameter without a gradient, and the others come after "
                        "it."),
+        gives_a_gradient_of_zero=({"missing": "zeros"}, "In the case \"{case}\" the gradients afterwards are {got} "
+                                                        "where "
+                                  "{want} is wanted: a parameter that had none was given one."),
         replaces_data=({"write": "data"}, "A view made before the step still sees the old values, {got}: assigning "
                        "`.data` gives the parameter new memory, where the old was to be written into."),
         stops_requiring_grad=({"write": "detach"}, "After the step `requires_grad` of parameter {which} is {requires}: "
@@ -349,6 +360,22 @@ def numerical_gradient(
     return result.float() if gives == "float32" else result
 
 
+def all_at_once(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
+    return (f(x.double() + eps) - f(x.double() - eps)) / (2 * eps)
+
+
+def moving_a_copy(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
+    x = x.double().clone()
+    flat, result = x.reshape(-1), torch.zeros(x.numel(), dtype=torch.float64)
+    for i, old in enumerate(flat.tolist()):
+        flat[i] = old + eps
+        up = f(x).item()
+        flat[i] = old - eps
+        result[i] = (up - f(x).item()) / (2 * eps)
+        flat[i] = old
+    return result.reshape(x.shape)
+
+
 def by_autograd(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
     leaf = x.double().clone().requires_grad_()
     return torch.autograd.grad(f(leaf), leaf)[0]
@@ -381,8 +408,13 @@ NUMERICAL = [
     *variants("forward-difference", numerical_gradient, FORWARD, CHECKING, {"scheme": "backward"}),
     *variants("modifies-input", numerical_gradient, MODIFIES, CHECKING, {"writes": "adding back"}),
     *variants("float32-precision", numerical_gradient, NARROW, CHECKING, {"dtype": "float32"}),
-    Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing but "
-            "the values of f, and autograd needs a graph.", CHECKING),
+    Mistake("moves-all-entries-at-once", all_at_once, "The result is {got} where {want} is wanted: all entries were "
+                                                      "moved "
+            "together, and what comes out is the sum of the slopes.", CHECKING),
+    Mistake("moves-a-copy", moving_a_copy, "In the case \"{case}\" the slope at {at} is {got_at} where {want_at} is "
+            "wanted: for such strides `reshape` makes a copy, and moving that does not move x.", CHECKING),
+    Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing "
+            "but the values of f, and autograd needs a graph.", CHECKING),
 ]  # fmt: skip
 
 
@@ -444,8 +476,13 @@ def onto_the_cpu(x: Tensor) -> Tensor:
     return result
 
 
+def overwritten(x: Tensor, g: Tensor) -> Tensor:
+    g[x.abs() > 1] = 0
+    return g
+
+
 PASSES = "At x = {x_grad} the gradient {g_grad} came back as {got_grad}, and {want_grad} is wanted: "
-ZERO = PASSES + "the true derivative of a step is zero, and nothing behind it would ever learn; pass it straight through."
+ZERO = PASSES + "the true slope of a step is zero, and nothing behind it would ever learn; pass it straight through."
 CLAMPS = PASSES + "it is x that decides where the gradient passes, not the size of the gradient."
 STE = [
     binarized("gradient-is-zero", ZERO, backward=lambda x, g: torch.zeros_like(g)),
@@ -457,6 +494,15 @@ STE = [
               backward=lambda x, g: g),
     binarized("ignores-grad-output", PASSES + "by the chain rule the incoming gradient has to be multiplied in.",
               backward=lambda x, g: (x.abs() <= 1).to(g.dtype)),
+    binarized("writes-into-grad-output", "In the case \"{case}\" the incoming gradient itself was {got} by the "
+                                         "backward, "
+              "and should be {want}: other branches of the graph may still need it.", backward=overwritten),
+    binarized("multiplies-by-clipped-input", PASSES + "what multiplies it is a mask of ones and zeros, and not x.",
+              backward=lambda x, g: g * x.clamp(-1, 1)),
+    binarized("clamps-gradient-not-input", CLAMPS, forward=lambda x: (x > 0).float(),
+              backward=lambda x, g: g.clamp(-1, 1)),
+    binarized("no-clip", PASSES + "beyond 1 in size a change of x no longer matters, and the gradient has to stop.",
+              forward=lambda x: (x > 0).float(), backward=lambda x, g: g),
     binarized("excludes-the-edge", PASSES + "at abs(x) = 1 exactly it still passes.",
               backward=lambda x, g: g * (x.abs() < 1)),
     binarized("keeps-the-wrong-side", PASSES + "the mask is turned round.", backward=lambda x, g: g * (x.abs() > 1)),
@@ -464,8 +510,8 @@ STE = [
               backward=lambda x, g: g * ((x >= 0) & (x <= 1))),
     binarized("passes-by-the-output", PASSES + "the mask belongs to the input of the step, not to its output.",
               backward=lambda x, g: g * (x > 0)),
-    binarized("zero-becomes-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: only what is greater than "
-              "zero becomes 1.", forward=lambda x: (x >= 0).to(x.dtype)),
+    binarized("zero-becomes-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: only what is greater "
+              "than zero becomes 1.", forward=lambda x: (x >= 0).to(x.dtype)),
     binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: the two values "
               "are 0 and 1.", forward=lambda x: (x > 0).to(x.dtype) * 2 - 1),
     binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: the two values "
@@ -473,7 +519,8 @@ STE = [
     binarized("dtype-not-kept", DTYPE, forward=lambda x: (x > 0).float()),
     binarized("returns-bool", DTYPE, forward=lambda x: x > 0),
     Mistake("made-on-cpu", function(lambda x: step(x) * torch.ones(x.shape, dtype=x.dtype), passed), MIXED, ERRORS),
-    Mistake("made-on-cpu", function(step, lambda x, g: g * (x.abs() <= torch.ones(x.shape, dtype=x.dtype))), MIXED, ERRORS),
+    Mistake("made-on-cpu", function(step, lambda x, g: g * (x.abs() <= torch.ones(x.shape, dtype=x.dtype))), MIXED,
+            ERRORS),
 ]  # fmt: skip
 
 
@@ -513,7 +560,7 @@ def logged(name: str, sentence: str, *, forward: Rule = stable, backward: Backwa
 
 
 AT_Y = "At x = {x_y} the value is {got_y}, and {want_y} is wanted: "
-OVERFLOW = AT_Y + "there `exp(-x)` is larger than the largest float, or `sigmoid(x)` is 0, and the logarithm is infinite."
+OVERFLOW = AT_Y + "`exp(-x)` is larger than the largest float there, or `sigmoid(x)` is 0, and the logarithm infinite."
 NAN = (
     "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: `exp(-x)` is inf there, and inf / inf is "
     "NaN; `sigmoid(-x)` is the same number without the overflow."
@@ -523,13 +570,16 @@ LOG_SIGMOID = [
     logged("overflow", OVERFLOW, forward=naive, backward=quotient),
     logged("overflow", OVERFLOW, forward=naive, backward=lambda x, g: g * (1 - torch.sigmoid(x))),
     logged("overflow", OVERFLOW, forward=lambda x: torch.log(torch.sigmoid(x))),
+    logged("overflow", OVERFLOW, forward=naive, backward=lambda x, g: torch.sigmoid(-x)),
+    logged("overflow", OVERFLOW, forward=naive, backward=lambda x, g: 1 - torch.sigmoid(x)),
     logged("overflow", OVERFLOW, forward=lambda x: torch.log(torch.sigmoid(x)),
            backward=lambda x, g: g * (1 - torch.sigmoid(x))),
     logged("overflow", AT_Y + "`exp(x)` is larger than the largest float there.",
            forward=lambda x: x - torch.log1p(torch.exp(x))),
     logged("nan-gradient", NAN, backward=quotient),
     logged("nan-gradient", NAN, backward=lambda x, g: g * (1 - torch.exp(x) / (1 + torch.exp(x)))),
-    logged("ignores-grad-output", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted, for an incoming "
+    logged("ignores-grad-output", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted, for an "
+                                  "incoming "
            "{g_grad}: by the chain rule the incoming gradient has to be multiplied in.",
            backward=lambda x, g: torch.sigmoid(-x)),
     logged("loses-small-gradients", "In the case \"{case}\" the gradient at x = {x0}, times exp(x), is {far_got} where "
@@ -537,8 +587,8 @@ LOG_SIGMOID = [
            "number, has all of them.", backward=lambda x, g: g * (1 - torch.sigmoid(x))),
     logged("gradient-not-mirrored", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: it is "
            "sigmoid(-x), large on the left, where the curve is steep.", backward=lambda x, g: g * torch.sigmoid(x)),
-    logged("gradient-of-the-sigmoid", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: that is the "
-           "derivative of the sigmoid, before its logarithm was taken.",
+    logged("gradient-of-the-sigmoid", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: that is "
+           "the derivative of the sigmoid, before its logarithm was taken.",
            backward=lambda x, g: g * torch.sigmoid(x) * torch.sigmoid(-x)),
     logged("clamped", AT_Y + "x was clamped to keep `exp` finite, and the curve goes on.",
            forward=lambda x: naive(x.clamp(min=-80))),
@@ -553,10 +603,10 @@ def more_log_sigmoid(draw: Draw) -> list[Case]:
     n = draw.size(2, 9)
     wide, near = torch.float64, {"far": False}
     return [
-        case("three dimensions", **near, x=3 * draw.normal(2, n, 3), g=draw.normal(2, n, 3)),  # type: ignore[arg-type]
-        case("one number", **near, x=draw.normal(dtype=wide), g=draw.normal(dtype=wide)),  # type: ignore[arg-type]
-        case("drawn up to 1000", **near, x=draw.uniform(-1000, 1000, n), g=draw.normal(n)),  # type: ignore[arg-type]
-        case("every second entry", **near, x=draw.normal(2 * n)[::2], g=draw.normal(2 * n)[1::2]),  # type: ignore[arg-type]
+        case("three dimensions", **near, x=3 * draw.normal(2, n, 3), g=draw.normal(2, n, 3)),
+        case("one number", **near, x=draw.normal(dtype=wide), g=draw.normal(dtype=wide)),
+        case("drawn up to 1000", **near, x=draw.uniform(-1000, 1000, n), g=draw.normal(n)),
+        case("every second entry", **near, x=draw.normal(2 * n)[::2], g=draw.normal(2 * n)[1::2]),
         case("drawn from 18 to 80", rtol=1e-3, far=True, x=draw.uniform(18, 80, n), g=torch.ones(n)),
     ]
 
@@ -573,8 +623,11 @@ def td_loss(online: Tensor, target: Tensor, *, cut: str = "target", power: int =
     online = online.detach() if cut in ("online", "both") else online
     with torch.set_grad_enabled(cut != "whole"):
         error = (online - target).abs() ** power
-        return {"mean": error.mean, "sum": error.sum, "root": lambda: error.mean().sqrt(), "half": lambda: error.mean() / 2,
-                "none": lambda: error}[reduce]()  # fmt: skip
+        ways: dict[str, Callable[[], Tensor]] = {
+            "mean": error.mean, "sum": error.sum, "root": lambda: error.mean().sqrt(),
+            "half": lambda: error.mean() / 2, "none": lambda: error,
+        }  # fmt: skip
+        return ways[reduce]()
 
 
 DETACHED = (
@@ -628,7 +681,8 @@ def snapshot(t: Tensor, *, how: str = "detach, clone") -> Any:
         "detach": t.detach, "data": lambda: t.data, "clone": t.clone, "view": lambda: t.detach().view_as(t),
         "contiguous": lambda: t.detach().contiguous(), "to": lambda: t.detach().to(t.dtype),
         "leaf": lambda: t.detach().clone().requires_grad_(t.requires_grad),
-        "deepcopy": lambda: copy.deepcopy(t) if t.is_leaf else t.detach().clone().requires_grad_(),
+        "deepcopy": lambda: copy.deepcopy(t), "flag off": lambda: t.clone().requires_grad_(False),
+        "numpy, shared": lambda: torch.from_numpy(t.detach().numpy()),
         "in place": lambda: t.detach_().clone(), "flag": lambda: t.requires_grad_(False).clone(),
         "itself": lambda: t, "cpu": lambda: t.detach().cpu().clone(),
         "numpy": lambda: torch.from_numpy(t.detach().numpy().copy()), "list": t.tolist,
@@ -647,17 +701,22 @@ KEEPS_GRAPH = (
 )
 REQUIRES = "In the case \"{case}\" the copy's `requires_grad` is {requires}: a snapshot is a value, nothing to train."
 SNAPSHOT = [
-    *variants("shares-memory", snapshot, SHARES, CUT, {"how": "detach"}, {"how": "contiguous"}),
+    *variants("shares-memory", snapshot, SHARES, CUT, {"how": "detach"}, {"how": "contiguous"},
+              {"how": "numpy, shared"}),
     *variants("keeps-graph", snapshot, KEEPS_GRAPH, CUT, {"how": "clone"}),
-    *variants("still-requires-grad", snapshot, REQUIRES, CUT, {"how": "leaf"}),
-    *variants("returns-t-itself", snapshot, "In the case \"{case}\" an entry of the copy was {at_first} and became {later} "
-              "when t was written to, and its history came along: this is t under another name.", CUT,
+    *variants("still-requires-grad", snapshot, REQUIRES, CUT, {"how": "leaf"}, {"how": "deepcopy"}),
+    *variants("flag-on-a-non-leaf", snapshot, "In the case \"{case}\" {what} raised {got}: `clone()` of a followed "
+                                              "tensor "
+              "has a history, and a flag does not take that away; `detach()` does.", CUT, {"how": "flag off"}),
+    *variants("returns-t-itself", snapshot, "In the case \"{case}\" an entry of the copy was {at_first} and became "
+              "{later} when t was written to, and its history came along: this is t under another name.", CUT,
               {"how": "itself"}),
-    *variants("detaches-in-place", snapshot, "In the case \"{case}\" t's own `requires_grad` is {t_requires} afterwards, "
-              "and its history: {t_history}. `detach_()` cuts the caller's tensor, `detach()` makes another one.", CUT,
+    *variants("detaches-in-place", snapshot, "In the case \"{case}\" t's own `requires_grad` is {t_requires} "
+              "afterwards, and its history: {t_history}. `detach_()` cuts the caller's tensor, `detach()` makes "
+              "another one.", CUT,
               {"how": "in place"}),
-    *variants("inference-tensor", snapshot, "The copy is an inference tensor: {inference}. Autograd refuses to save such "
-              "a tensor for a backward, ever after.", OFF, {"how": "inference"}),
+    *variants("inference-tensor", snapshot, "The copy is an inference tensor: {inference}. Autograd refuses to save "
+              "such a tensor for a backward, ever after.", OFF, {"how": "inference"}),
     *variants("dtype-not-kept", snapshot, DTYPE, CUT, {"how": "float"}),
     *variants("made-on-cpu", snapshot, LEFT, ERRORS, {"how": "cpu"}),
     *variants("made-on-cpu", snapshot, NUMPY_ONLY, ERRORS, {"how": "numpy"}),
@@ -681,10 +740,15 @@ def hvp(f: Function, x: Tensor, v: Tensor, *, how: str = "twice") -> Tensor:
     leaf = x.detach().clone().requires_grad_()
     if how == "hessian":
         whole: Any = torch.autograd.functional.hessian(f, leaf)  # type: ignore[no-untyped-call]
-        return (whole.reshape(x.numel(), x.numel()) @ v.flatten()).reshape(x.shape)
+        flat: Tensor = whole.reshape(x.numel(), x.numel()) @ v.flatten()
+        return flat.reshape(x.shape)
+    if how == "hessian @ v":
+        matrix: Tensor = torch.autograd.functional.hessian(f, leaf)  # type: ignore[no-untyped-call]
+        return matrix @ v
     if how == "func":
         square: Any = torch.func.hessian(f)(x)
-        return torch.tensordot(square, v, dims=x.dim())  # type: ignore[no-any-return]
+        product: Tensor = torch.tensordot(square, v, dims=x.dim())
+        return product
     (slope,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
     if how == "rows":
         rows = [torch.autograd.grad(entry, leaf, retain_graph=True)[0].flatten() for entry in slope.flatten()]
@@ -694,6 +758,7 @@ def hvp(f: Function, x: Tensor, v: Tensor, *, how: str = "twice") -> Tensor:
         return torch.stack([row[i] for i, row in enumerate(rows)]).reshape(x.shape) * v
     ways: dict[str, Callable[[], Tensor]] = {
         "twice": lambda: torch.autograd.grad(slope, leaf, v)[0],
+        "dot": lambda: torch.autograd.grad(slope @ v, leaf)[0],
         "slope": lambda: slope.detach(),
         "product": lambda: (slope * v).detach(),
         "directional": lambda: (slope * v).sum().detach(),
@@ -718,22 +783,27 @@ FIRST = (
     "holds the second ones; differentiate the gradient once more."
 )
 BUILDS = (
-    "The memory of the call {got}, where {want} is allowed: somewhere all of H was held. For a million weights it would "
-    "have 10^12 entries."
+    "The memory of the call {got}, where {want} is allowed: somewhere all of H was held. For a million weights it "
+    "would have 10^12 entries."
 )
 HVP = [
     *variants("first-order-only", hvp, FIRST, TWICE, {"how": "product"}, {"how": "slope"}),
     *variants("first-order-only", hvp, "The result has shape {got_shape} where {want_shape} is wanted: g·v is a single "
               "number, the slope along v, and still has to be differentiated.", TWICE, {"how": "directional"}),
-    *variants("builds-hessian", hvp, BUILDS, TWICE, {"how": "hessian"}, {"how": "rows"}, {"how": "func"}),
+    *variants("builds-hessian", hvp, BUILDS, TWICE, {"how": "hessian"}, {"how": "rows"}, {"how": "func"},
+              {"how": "hessian @ v"}),
+    *variants("only-for-vectors", hvp, "In the case \"{case}\" {what} raised {got}: `g @ v` is g·v only where both "
+                                       "have one "
+              "dimension; `(g * v).sum()` is so for any shape.", TWICE, {"how": "dot"}),
     *variants("row-sums-not-product", hvp, "In the case \"{case}\" the result is {got} where {want} is wanted: the "
               "gradient of the summed gradient holds the row sums of H, and multiplying these by v entry by entry is "
               "right only where H is diagonal.", TWICE, {"how": "row sums"}),
     *variants("v-not-used", hvp, "In the case \"{case}\" the result is {got} where {want} is wanted: these are the row "
               "sums of H, as if v were all ones.", TWICE, {"how": "sums"}),
-    *variants("multiplies-by-the-gradient", hvp, "In the case \"{case}\" the result is {got} where {want} is wanted: that "
-              "is H times the gradient, where H times v is wanted.", TWICE, {"how": "norm"}),
-    *variants("diagonal-only", hvp, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the diagonal of H "
+    *variants("multiplies-by-the-gradient", hvp, "In the case \"{case}\" the result is {got} where {want} is wanted: "
+              "that is H times the gradient, where H times v is wanted.", TWICE, {"how": "norm"}),
+    *variants("diagonal-only", hvp, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the diagonal of "
+                                    "H "
               "alone was multiplied, as if no entry depended on another.", TWICE, {"how": "diagonal"}),
     Mistake("differences-of-gradients", difference, "In the case \"{case}\" the result is {got} and should be {want}; "
             "seen closely, its last digits are wrong: a difference of two gradients is only near Hv.", TWICE),
@@ -747,11 +817,12 @@ def more_hvp(draw: Draw) -> list[Case]:
     n = draw.size(2, 6)
     wide = torch.float64
     return [
-        case("three dimensions", form="neighbours", c=coefficients(draw), x=draw.normal(2, n, 2), v=draw.normal(2, n, 2)),
-        case("v is zero", form="neighbours", c=coefficients(draw), x=draw.normal(n), v=torch.zeros(n)),
-        case("transposed, float64", rtol=1e-7, atol=1e-9, form="neighbours", c=coefficients(draw),
+        case("three dimensions", measured=False, form="neighbours", c=coefficients(draw),
+             x=draw.normal(2, n, 2), v=draw.normal(2, n, 2)),
+        case("v is zero", measured=False, form="neighbours", c=coefficients(draw), x=draw.normal(n), v=torch.zeros(n)),
+        case("transposed, float64", rtol=1e-7, atol=1e-9, measured=False, form="neighbours", c=coefficients(draw),
              x=draw.normal(n, 3, dtype=wide).t(), v=draw.normal(n, 3, dtype=wide).t()),
-        case("one entry", form="wave", c=coefficients(draw), x=draw.normal(1), v=draw.normal(1)),
+        case("one entry", measured=False, form="wave", c=coefficients(draw), x=draw.normal(1), v=draw.normal(1)),
     ]  # fmt: skip
 
 
@@ -772,7 +843,16 @@ def samples(loss_fn: Callable[..., Tensor], w: Tensor, xs: Tensor, ys: Tensor, *
         mean = torch.func.vmap(loss_fn)(copies, xs, ys).mean()
         return torch.autograd.grad(mean, copies)[0]
 
+    def adding_up() -> Tensor:
+        found = []
+        for x, y in zip(xs, ys, strict=True):
+            loss_fn(leaf, x, y).backward()  # type: ignore[no-untyped-call]
+            assert leaf.grad is not None
+            found.append(leaf.grad.clone())
+        return torch.stack(found)
+
     ways: dict[str, Callable[[], Tensor]] = {
+        "adding up": adding_up,
         "vmap": lambda: torch.func.vmap(torch.func.grad(loss_fn), in_dims=(None, 0, 0))(w, xs, ys),
         "loop": lambda: torch.stack([slope(loss_fn(leaf, x, y)) for x, y in zip(xs, ys, strict=True)]),
         "rows": lambda: torch.stack([torch.autograd.grad(one, leaf, retain_graph=True)[0] for one in losses()]),
@@ -803,13 +883,17 @@ SAMPLES = [
     *variants("sum-gradient", samples, "In the case \"{case}\" the result is {got} where {want} is wanted: every row "
               "holds the sum of the {n} gradients.", FUNC, {"how": "sum for each"}),
     *variants("python-loop", samples, LOOP, FUNC, {"how": "loop"}, {"how": "rows"}),
+    *variants("gradients-add-up", samples, "In the case \"{case}\" the result is {got} where {want} is wanted: "
+                                           "`.grad` was "
+              "not cleared between the samples, so each row holds the sum of all rows up to it.", ADD,
+              {"how": "adding up"}),
     *variants("divided-by-n", samples, "The gradients are {ratio} times what they should be: the mean over the {n} "
               "losses divides each of them.", FUNC, {"how": "divided"}),
     *variants("returns-losses", samples, MEAN + "these are the losses, not their gradients.", FUNC, {"how": "losses"}),
-    *variants("samples-come-last", samples, "In the case \"{case}\" the result has shape {got_shape} where {want_shape} is "
-              "wanted: the samples come first, as in xs.", FUNC, {"how": "last"}),
-    *variants("gradient-by-x", samples, "In the case \"{case}\" the result is {got} where {want} is wanted: this is the "
-              "gradient by x, the second argument of the loss.", FUNC, {"how": "by x"}),
+    *variants("samples-come-last", samples, "In the case \"{case}\" the result has shape {got_shape} where "
+              "{want_shape} is wanted: the samples come first, as in xs.", FUNC, {"how": "last"}),
+    *variants("gradient-by-x", samples, "In the case \"{case}\" the result is {got} where {want} is wanted: this is "
+              "the gradient by x, the second argument of the loss.", FUNC, {"how": "by x"}),
     Mistake("made-on-cpu", with_a_cpu_tensor(samples), MIXED, ERRORS),
     Mistake("made-on-cpu", lambda f, w, xs, ys: samples(f, w.cpu(), xs.cpu(), ys.cpu()), LEFT, ERRORS),
     Mistake("dtype-not-kept", lambda f, w, xs, ys: samples(f, w.float(), xs.float(), ys.float()), DTYPE, FUNC),
@@ -865,9 +949,7 @@ def saved_bytes(f: Callable[..., Any], *inputs: Tensor, count: str = "storages")
         "not the inputs": lambda: storages(
             [t for t in saved if all(t.untyped_storage().data_ptr() != i.untyped_storage().data_ptr() for i in inputs)]
         ),
-        "four": lambda: sum(
-            {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() // t.element_size() * 4 for t in saved}.values()
-        ),
+        "four": lambda: 4 * ways["elements"](),
     }
     return ways[count]()
 
@@ -882,8 +964,8 @@ SAVED = [
     *variants("double-counts-storage", saved_bytes, TWICE_COUNTED, KEEPS, {"count": "every save"}),
     *variants("counts-view-not-storage", saved_bytes, BYTES + "a saved view keeps its whole storage alive, however "
               "little it shows of it.", KEEPS, {"count": "views"}, {"count": "own, by address"}),
-    *variants("counts-inputs", saved_bytes, BYTES + "the inputs hold {inputs}; not every operation needs them again, and "
-              "some need their result instead.", KEEPS, {"count": "inputs"}),
+    *variants("counts-inputs", saved_bytes, BYTES + "the inputs hold {inputs}; not every operation needs them again, "
+              "and some need their result instead.", KEEPS, {"count": "inputs"}),
     *variants("counts-elements", saved_bytes, BYTES + "these are elements, and each takes 4 bytes or 8.", KEEPS,
               {"count": "elements"}),
     *variants("leaves-out-inputs", saved_bytes, BYTES + "an input that is saved is kept as well.", KEEPS,

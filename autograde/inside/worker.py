@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import resource
 import select
@@ -19,12 +20,15 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 LENGTH = struct.Struct("<Q")
 PR_SET_DUMPABLE = 4
 SCRATCH = ("/tmp", "/dev/shm")
+PATIENCE = 3
+"""Seconds of wall time that may pass for each of CPU time: a busy machine is not the learner's fault."""
 
 
 def send(sock: socket.socket, data: bytes) -> None:
@@ -235,11 +239,29 @@ def _lane(name: str) -> Any:
     return lanes.CPU if name == "cpu" else lanes.accelerator_lane("simulated" if name == "simulated" else "")
 
 
-def _run_cell(shell: Any, source: str, seconds: float) -> str:
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TimeIsUpError in this block after `seconds` of CPU time or `PATIENCE` times as many of wall time."""
     from torchcourse.checking import TimeIsUpError, time_limit
 
+    def ring(*args: object) -> None:
+        raise TimeIsUpError
+
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
-        with time_limit(seconds):
+        with time_limit(PATIENCE * seconds):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _run_cell(shell: Any, source: str, seconds: float) -> str:
+    from torchcourse.checking import TimeIsUpError
+
+    try:
+        with limited(seconds):
             result = shell.run_cell(source, store_history=False)
     except TimeIsUpError:
         return "timeout"
@@ -258,10 +280,12 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
     pid = os.fork()
     if pid == 0:
         try:
+            most = math.ceil(request["seconds"])
+            resource.setrlimit(resource.RLIMIT_CPU, (most + 1, most + 2))
             _probe(job, shell, request, lane)
         finally:
             os._exit(0)
-    deadline = time.monotonic() + request["seconds"]
+    deadline = time.monotonic() + PATIENCE * request["seconds"]
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -273,13 +297,14 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
             return
         time.sleep(0.0005)
     code = os.waitstatus_to_exitcode(status)
-    send(job, codec.pack({"ended": "done" if code == 0 else f"exit {code}"}))
+    ended = {0: "done", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
+    send(job, codec.pack({"ended": ended}))
 
 
 def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -> None:
     """Answer cases until told that there are no more. Only the learner's code can raise here."""
     from torchcourse import codec
-    from torchcourse.checking import TimeIsUpError, time_limit
+    from torchcourse.checking import TimeIsUpError
     from torchcourse.exercise import Case, Unattempted, find
     from torchcourse.observations import Raised
     from torchcourse.probing import observe
@@ -294,7 +319,7 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
         if message["do"] != "case":
             break
         try:
-            with time_limit(request["seconds"]):
+            with limited(request["seconds"]):
                 seen = observe(exercise, answer, Case("", message["inputs"]), lane)
             reply = codec.pack({"seen": seen})
         except Unattempted:

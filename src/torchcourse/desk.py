@@ -35,7 +35,8 @@ def copy_notebooks(folder: Path) -> list[Path]:
 
 
 def open_lab(folder: Path, browser: bool = True, port: int = 8888) -> int:
-    """Run JupyterLab on the working copy in `folder` until it is closed; its exit status."""
+    """Run JupyterLab on the working copy in `folder` until it is closed, in place of this process where that can be;
+    else its exit status."""
     new = copy_notebooks(folder)
     kept = len(list(folder.glob("*.ipynb"))) - len(new)
     print(f"Your notebooks are in {folder.resolve()}: {len(new)} new, {kept} as you left them.")
@@ -44,10 +45,10 @@ def open_lab(folder: Path, browser: bool = True, port: int = 8888) -> int:
     command += [f"--LabApp.default_url=/lab/tree/{first.name}"] if first else []
     command += [] if browser else ["--no-browser"]
     command += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # a container's only user
-    try:
-        return subprocess.call(command, env=_environment())
-    except KeyboardInterrupt:  # JupyterLab has asked and said goodbye itself
-        return 0
+    sys.stdout.flush()
+    if os.name == "posix":  # become JupyterLab, so that whoever ends this process ends its kernels too
+        os.execve(sys.executable, command, _environment())
+    return subprocess.call(command, env=_environment())
 
 
 def _environment() -> dict[str, str]:

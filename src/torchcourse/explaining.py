@@ -214,6 +214,8 @@ def told(result: Result, name: str) -> str:
             return f"`{name}` is {texts[0]} at {list(index)} where {texts[1]} is wanted"
         if got.dtype != want.dtype:
             texts = [f"{text} of {brief(tensor.dtype)}" for text, tensor in zip(texts, (got, want), strict=True)]
+    elif texts[0] == texts[1] and isinstance(got, float) and isinstance(want, float):
+        texts = [repr(got), repr(want)]
     elif texts[0] == texts[1] or isinstance(got, Tensor) is not isinstance(want, Tensor):
         texts = [f"{text} ({type(value).__name__})" for text, value in zip(texts, (got, want), strict=True)]
     return f"`{name}` is {texts[0]} where {texts[1]} is wanted"

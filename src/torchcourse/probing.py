@@ -87,7 +87,7 @@ class _State:
             torch.cuda.set_rng_state_all(self.drawn_on_gpus)
         torch.set_default_dtype(self.dtype)
         if torch.get_default_device() != self.device:
-            torch.set_default_device(self.device)
+            torch.set_default_device(None if self.device == torch.device("cpu") else self.device)
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
         if torch.get_deterministic_debug_mode() != self.deterministic:  # setting it imports torch._inductor: a second
@@ -99,9 +99,11 @@ def pristine(seed: int = SEED) -> Iterator[None]:
     """A block with torch's ordinary defaults and fixed random state; what the learner had set comes back after."""
     before = _State()
     torch.set_default_dtype(torch.float32)
+    if before.device != torch.device("cpu"):  # not `with torch.device("cpu")`: in it torch.tensor(t) leaves t's device
+        torch.set_default_device(None)
     _reseed(seed)
     try:
-        with warnings.catch_warnings(), torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
+        with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
             warnings.simplefilter("ignore")  # an answer that warns is not wrong
             yield
     finally:

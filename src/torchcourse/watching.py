@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -92,11 +94,15 @@ class _Engine:
         return self._real(*args, **kwargs)
 
 
-ENGINES = (
-    (torch.autograd.Variable, "_execution_engine"),
-    (torch._C, "_enter_dual_level"),
-    (torch.autograd.forward_ad, "make_dual"),
-)
+def _engines() -> Iterator[tuple[Any, str]]:
+    """Where the engine and the way into forward mode are looked up whenever somebody uses them."""
+    yield torch.autograd.Variable, "_execution_engine"
+    yield torch.autograd.forward_ad, "make_dual"
+    with contextlib.suppress(ImportError):  # where newer versions of torch look it up, private as it is
+        yield importlib.import_module("torch._functorch.predispatch"), "_make_dual"
+
+
+ENGINES = tuple((owner, name) for owner, name in _engines() if hasattr(owner, name))
 
 
 class Watch:

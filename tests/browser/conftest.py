@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
@@ -66,6 +67,17 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         finally:
             server.terminate()
             server.wait(20)
+            assert not refers_to(folder), "JupyterLab left processes behind"
+
+
+def refers_to(folder: Path) -> list[str]:
+    """The command lines of running processes that name `folder`, other than our own."""
+    lines = []
+    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
+        words = [*(process.info["cmdline"] or []), process.info["cwd"] or ""]
+        if process.pid != os.getpid() and any(str(folder) in word for word in words):
+            lines.append(" ".join(words))
+    return lines
 
 
 def wait_for(port: int, log: Path, server: subprocess.Popen[bytes]) -> None:

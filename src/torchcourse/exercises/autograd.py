@@ -75,7 +75,9 @@ def derive_derivative(_case: Case, seen: Observations) -> Observations:
 def quotes_derivative(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     f = function(inputs["form"], inputs["c"])
     value = f(torch.tensor(inputs["x"], dtype=torch.float64)).item()
-    exact = {"digits": f"{seen['result']:.10g}"} if isinstance(seen["result"], float) else {}
+    result = seen["result"]
+    result = result.item() if isinstance(result, Tensor) and result.numel() == 1 else result
+    exact = {"digits": f"{result:.10g}"} if isinstance(result, float) else {}
     return {"value": value, "kind": kind(seen["result"]), "want_digits": f"{wanted['result']:.10g}", **exact}
 
 
@@ -122,10 +124,9 @@ def probe_gradient(
     before = x.detach().clone()
     result = answer(function(form, c), x)
     seen = look(result, x)
-    if "result" not in seen:
-        return seen
-    seen |= {"result requires grad": result.requires_grad, "x requires grad afterwards": x.requires_grad}
-    seen |= {"x.grad afterwards": x.grad, **kept(x=(x.detach(), before))}
+    seen["result requires grad"] = bool(getattr(result, "requires_grad", False))
+    seen |= {"x requires grad afterwards": x.requires_grad, "x.grad afterwards": x.grad}
+    seen |= kept(x=(x.detach(), before))
     if role == INSIDE:
         seen["gradient of what x was made from"] = base.grad
         try:
@@ -166,8 +167,8 @@ gradient = Exercise(
     probe_gradient,
     cases_gradient,
     hints=(
-        "Whatever you do to x itself, the caller will find it done. Which tensor with the same values could you work on "
-        "instead?",
+        "Whatever you do to x itself, the caller will find it done. Which tensor with the same values could you work "
+        "on instead?",
         "`backward()` leaves its result in `.grad` of every leaf that it reaches. Which function returns gradients and "
         "writes them nowhere?",
         "A leaf of your own needs two things: no history, and to require grad. `detach()` gives the one, "
@@ -197,8 +198,8 @@ def cases_linear(draw: Draw) -> list[Case]:
     n, i, o = draw.size(5, 7), draw.size(3, 4), 2
 
     def drawn(name: str, n: int, i: int, o: int, dtype: torch.dtype = torch.float32) -> Case:
-        shapes = {"x": (n, i), "w": (o, i), "b": (o,), "y": (n, o)}
-        return case(name, atol=1e-4, **{k: draw.normal(*shape, dtype=dtype) for k, shape in shapes.items()})
+        x, w = draw.normal(n, i, dtype=dtype), draw.normal(o, i, dtype=dtype)
+        return case(name, atol=1e-4, x=x, w=w, b=draw.normal(o, dtype=dtype), y=draw.normal(n, o, dtype=dtype))
 
     return [
         drawn("all sizes differ", n, i, o),
@@ -379,7 +380,7 @@ numerical_gradient = Exercise(
 
 
 def probe_function(answer: Watched, x: Tensor, g: Tensor) -> dict[str, Any]:
-    leaf = x.clone().requires_grad_()
+    leaf, before = x.clone().requires_grad_(), g.clone()
     with answer.watched():
         y = answer.answer.apply(leaf)  # type: ignore[attr-defined]
     seen = look(y, x)
@@ -388,7 +389,7 @@ def probe_function(answer: Watched, x: Tensor, g: Tensor) -> dict[str, Any]:
         with answer.watched():
             (found,) = torch.autograd.grad(y, leaf, g, allow_unused=True)
         seen["gradient of x"] = found
-    return seen | kept(x=(leaf.detach(), x))
+    return seen | kept(x=(leaf.detach(), x), grad_output=(g, before))
 
 
 def quotes_function(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
@@ -415,7 +416,7 @@ def cases_binarize(draw: Draw) -> list[Case]:
         case("a matrix", x=draw.uniform(-2, 2, 2, n), g=3 * draw.normal(2, n)),
         case("float64", x=draw.uniform(-2, 2, n, dtype=torch.float64), g=3 * draw.normal(n, dtype=torch.float64)),
         case("bfloat16", x=draw.uniform(-2, 2, n, dtype=torch.bfloat16), g=draw.normal(n, dtype=torch.bfloat16)),
-        case("transposed", x=draw.uniform(-2, 2, n, 3).t(), g=torch.ones(1).expand(3, n)),
+        case("transposed", x=draw.uniform(-2, 2, n, 3).t(), g=3 * draw.normal(3, n)),
     ]
 
 
@@ -617,21 +618,23 @@ snapshot = Exercise(
     hints=(
         "Two properties are wanted: memory of its own and no history. Which method gives the one, which the other?",
         "`detach()` returns a view of the same memory. What do you see through it after somebody writes into t?",
-        "`clone()` is an operation like any other: autograd records it. In which order should the two be called so that "
-        "nothing is recorded?",
+        "`clone()` is an operation like any other: autograd records it. In which order should the two be called so "
+        "that nothing is recorded?",
     ),
     quotes=quotes_snapshot,
 )
 
 # --- hessian_vector_product --------------------------------------------------------------------------------------
 
-FEW, MANY = 32, 128
+FEW, MANY = 24, 96
 
 
-def probe_hvp(answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor) -> dict[str, Any]:
+def probe_hvp(
+    answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor, measured: bool
+) -> dict[str, Any]:
     f, before = function(form, c), (x.clone(), v.clone())
     seen = {**look(answer(f, x, v), x), **kept(x=(x.detach(), before[0]), v=(v, before[1]))}
-    if x.device.type == "cpu":
+    if measured and x.device.type == "cpu":
         seen["peak"] = [_peak(answer, f, *before, count) for count in (FEW, MANY)]
     return seen
 
@@ -659,7 +662,8 @@ def cases_hvp(draw: Draw) -> list[Case]:
     def drawn(name: str, form: str, *shape: int, dtype: torch.dtype = torch.float32) -> Case:
         tight = {"rtol": 1e-7, "atol": 1e-9} if dtype == wide else {}
         x, v = draw.normal(*shape, dtype=dtype), draw.normal(*shape, dtype=dtype)
-        return case(name, **tight, form=form, c=coefficients(draw), x=x, v=v)  # type: ignore[arg-type]
+        measured = dtype != wide
+        return case(name, **tight, form=form, c=coefficients(draw), x=x, v=v, measured=measured)
 
     return [
         drawn("each entry by itself", "polynomial", n),
@@ -689,7 +693,7 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 LOSSES: dict[str, Loss] = {
     "one output": lambda w, x, y: ((w * x).sum() - y) ** 2,
     "several outputs": lambda w, x, y: ((w @ x - y) ** 2).sum(),
-    "a bent output": lambda w, x, y: (torch.tanh(w @ x) * y).sum().exp(),
+    "a bent output": lambda w, x, y: (torch.sin(w @ x) * y).sum().exp(),
 }
 
 
@@ -730,12 +734,12 @@ per_sample_gradients = Exercise(
     probe_samples,
     cases_samples,
     hints=(
-        "`torch.func.grad(loss_fn)` is a function of (w, x, y) that returns the gradient by its first argument. For one "
-        "sample you would be done.",
+        "`torch.func.grad(loss_fn)` is a function of (w, x, y) that returns the gradient by its first argument. For "
+        "one sample you would be done.",
         "`torch.func.vmap` runs a function for all entries along a dimension at once. Which arguments have such a "
         "dimension here, and which is the same for every sample?",
-        "`in_dims` has an entry for each argument: 0 for one that is mapped over its first dimension, None for one that "
-        "is handed on as it is.",
+        "`in_dims` has an entry for each argument: 0 for one that is mapped over its first dimension, None for one "
+        "that is handed on as it is.",
     ),
     derive=growth,
     quotes=quotes_samples,
@@ -802,8 +806,8 @@ saved_bytes = Exercise(
     probe_saved,
     cases_saved,
     hints=(
-        "`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` calls `pack` with every tensor that is saved while the "
-        "block runs. What could pack note, and what must it return?",
+        "`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` calls `pack` with every tensor that is saved while "
+        "the block runs. What could pack note, and what must it return?",
         "One tensor may be saved twice, and two views may lie in one storage. What is the same for all of them: the "
         "tensor, its `data_ptr()`, or something of its `untyped_storage()`?",
         "A view keeps its whole storage alive. Which method tells the bytes of a storage? A dict from a storage's "

@@ -1,0 +1,102 @@
+"""Gradient descent on a surface: the steps from one starting point, for a learning rate to be moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from torchcourse.demos import style
+from torchcourse.demos.live import Live
+from torchcourse.demos.style import Picture
+
+STEPS = 30
+SPAN = (-2.5, 2.5, -2.0, 2.0)  # left, right, bottom, top
+PLACE = (0.55, 0.35, 4.3, 2.6)  # of the picture in its page, in inches
+START = (-2.0, 1.5)
+
+
+def valley(p: Tensor) -> Tensor:
+    """Steep in one direction, flat in the other; the bottom is at the origin. Its curvatures are 10 and 1."""
+    return 0.5 * p[..., 0] ** 2 + 5 * p[..., 1] ** 2
+
+
+def round_bowl(p: Tensor) -> Tensor:
+    """The same slope in every direction."""
+    return 2 * (p**2).sum(-1)
+
+
+def two_pits(p: Tensor) -> Tensor:
+    """Two places to end up in, the right one deeper."""
+    return (p[..., 0] ** 2 - 1.5) ** 2 - 0.5 * p[..., 0] + 2 * p[..., 1] ** 2
+
+
+SURFACES: dict[str, Callable[[Tensor], Tensor]] = {
+    "a valley, 10 times as steep across": valley,
+    "a round bowl": round_bowl,
+    "two pits": two_pits,
+}
+
+
+def path(
+    surface: Callable[[Tensor], Tensor], rate: float, steps: int = STEPS, start: tuple[float, float] = START
+) -> Tensor:
+    """The points that gradient descent visits, the start included: shape (points, 2). Ends early when it runs away."""
+    point = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    visited = [point.detach().clone()]
+    for _ in range(steps):
+        (slope,) = torch.autograd.grad(surface(point), point)
+        with torch.no_grad():
+            point -= rate * slope
+        visited.append(point.detach().clone())
+        if visited[-1].abs().max() > 1e3:
+            break
+    return torch.stack(visited)
+
+
+def outcome(surface: Callable[[Tensor], Tensor], points: Tensor) -> str:
+    """In a few words, how it went."""
+    losses = surface(points)
+    end = f"after {len(points) - 1} steps the loss is {losses[-1].item():.3g}"
+    if losses[-1] > losses[0]:
+        return f"runs away: {end}, from {losses[0].item():.3g}"
+    return f"{end}, from {losses[0].item():.3g}"
+
+
+def draw(name: str, rate: float) -> Picture:
+    """Draw the surface as contours with the path of gradient descent upon it."""
+    surface = SURFACES[name]
+    points = path(surface, rate)
+    left, right, bottom, top = SPAN
+    across, up = torch.linspace(left, right, 80), torch.linspace(bottom, top, 60)
+    heights = surface(torch.stack(torch.meshgrid(across, up, indexing="xy"), dim=-1))
+    figure, page = style.canvas(5.2, 3.6)
+    text = f"learning rate {rate:g}: {outcome(surface, points)}"
+    style.say(page, 0.12, 3.4, name, size=10, bold=True)
+    style.say(page, 0.12, 3.16, text, size=8.5)
+    x, y, wide, tall = PLACE
+    axes = figure.add_axes((x / 5.2, (y - 0.1) / 3.6, wide / 5.2, tall / 3.6))
+    levels = torch.linspace(heights.min().item() ** 0.5 if heights.min() > 0 else 0.0, heights.max().item() ** 0.5, 14)
+    axes.contour(across.numpy(), up.numpy(), heights.numpy(), levels=(levels**2 + heights.min().clamp(max=0)).numpy(),
+                 colors=style.GREY, linewidths=0.6)  # fmt: skip
+    axes.plot(points[:, 0].numpy(), points[:, 1].numpy(), color=style.BLUE, marker="o", markersize=3.5, linewidth=1)
+    axes.plot([points[0, 0].item()], [points[0, 1].item()], color=style.VERMILION, marker="o", markersize=6)
+    axes.set(xlim=(left, right), ylim=(bottom, top))
+    axes.tick_params(labelsize=7)
+    return style.finish(figure, f"Gradient descent on {name}, {text}.")
+
+
+def picture(surface: str, hundredths: int) -> Picture:
+    """What the explorer draws: the learning rate is given in hundredths."""
+    return draw(surface, hundredths / 100)
+
+
+def explorer() -> Live:
+    """The explorer, not yet on show."""
+    return Live(picture, surface=tuple(SURFACES), hundredths=range(2, 61, 1))
+
+
+def explore() -> None:
+    """Choose a surface and move the learning rate (in hundredths)."""
+    explorer().show()

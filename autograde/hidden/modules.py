@@ -678,13 +678,13 @@ BATCHNORM = [
         momentum_reversed=({"mixing": "reversed"}, REVERSED),
         statistics_keep_graph=({"graph": True}, "Whether the running statistics carry a graph: {carry}. They would keep "
                                "every batch seen so far in memory; update them under `no_grad`, or detach."),
+    ),
+    *apart(slips(
+        BatchNormWith, NORM,
         eps_outside_root=({"eps_at": "outside"}, "In the case \"{case}\" the value at {at} is {got_at} and should be "
                           "{want_at}: eps is added to the variance, under the root."),
         batches_not_counted=({"counts": False}, "`num_batches_tracked` came out as {tracked} after training steps: each "
                              "one adds 1 to it."),
-    ),
-    *apart(slips(
-        BatchNormWith, NORM,
         one_value_accepted=({"refuses": "no"}, "With input of shape {shape} in training there came {refused}: one value "
                             "a channel has no variance, and a ValueError should say so."),
         sample_variance_in_the_batch=({"batch": "sample"}, "In the case \"{case}\" the value at {at} is {got_at} and "

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from torchcourse.exercise import Case, Draw, Exercise, case
-from torchcourse.exercises.handling import attempted, build, gradients, inventory, load, probing_a_module, ramp
+from torchcourse.exercises.handling import attempted, build, gradients, inventory, load, named_shapes, probing_a_module, ramp
 from torchcourse.exercises.looking import kept, kind, look, refusal, where
 from torchcourse.exercises.models import model
 from torchcourse.observations import Observations, Raised
@@ -573,7 +573,7 @@ def probe_block(answer: Watched, sizes: tuple[int, ...], weights: dict[str, Tens
     module = build(answer, x.device, *sizes)
     seen: Observations = {
         "attributes that are missing": [name for name in PARTS if not hasattr(module, name)],
-        "parameters": {n: tuple(p.shape) for n, p in sorted(module.named_parameters()) if not n.startswith("skip.")},
+        "parameters": [text for text in named_shapes(module) if not text.startswith("skip.")],
         "parameters of skip": sorted(tuple(p.shape) for n, p in module.named_parameters() if n.startswith("skip.")),
     }
     fill_by_shape(module, weights)
@@ -624,7 +624,7 @@ def quotes_block(inputs: Observations, seen: Observations, wanted: Observations)
     if isinstance(seen.get("result"), Tensor):
         fields |= {"smallest": seen["result"].min().item(), "x_shape": tuple(inputs["x"].shape)}
     if "parameters" in seen:
-        fields["biases"] = ", ".join(n for n in seen["parameters"] if n.startswith("conv") and n.endswith("bias"))
+        fields["biases"] = ", ".join(n for n in seen["parameters"] if n.startswith("conv") and "bias" in n)
     return fields
 
 

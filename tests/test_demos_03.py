@@ -7,7 +7,7 @@ import torch
 
 from torchcourse.demos import depth
 
-KAIMING, SMALL, LARGE = list(depth.STARTS)[0], "too small: 0.01", "too large: 0.3"
+KAIMING, SMALL, LARGE = next(iter(depth.STARTS)), "too small: 0.01", "too large: 0.3"
 
 
 def test_kaiming_keeps_the_size_of_what_a_relu_passes_on() -> None:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograde.mistakes import Mistake, slips
 from autograde.hidden.common import apart, variants
+from autograde.mistakes import Mistake, slips
 from torchcourse.exercise import Case, Draw, case
 from torchcourse.exercises.modules import affine_weights, block_weights
 
@@ -113,7 +113,8 @@ AFFINE = [
     *apart(slips(
         AffineWith, INIT,
         starts_from_another_range=({"bound": lambda i, o: 1 / i}, START + "the bound of the range is not 1/sqrt(in)."),
-        starts_normal=({"start": "normal", "bias_start": "normal"}, START + "normal numbers have no bound, uniform ones "
+        starts_normal=({"start": "normal", "bias_start": "normal"}, START + "normal numbers have no bound, uniform "
+                                                                            "ones "
                        "do."),
         bias_starts_at_zero=({"bias_start": "zero"}, START + "the bias is drawn from the same range as the weight."),
         starts_positive=({"start": "positive", "bias_start": "positive"}, START + "`rand` draws from 0 to 1 and has to "
@@ -125,7 +126,8 @@ AFFINE = [
     )),
     *variants("starts-from-another-range", AffineWith, START + "the bound of the range is not 1/sqrt(in).", INIT,
               {"bound": lambda i, o: o**-0.5}, {"bound": lambda i, o: (6 / (i + o)) ** 0.5},
-              {"bound": lambda i, o: (6 / i) ** 0.5}, {"bound": lambda i, o: (3 / i) ** 0.5}, {"bound": lambda i, o: 1.0}),
+              {"bound": lambda i, o: (6 / i) ** 0.5}, {"bound": lambda i, o: (3 / i) ** 0.5},
+              {"bound": lambda i, o: 1.0}),
     *variants("starts-normal", AffineWith, START + "normal numbers have no bound, uniform ones do.", INIT,
               {"start": "standard", "bias_start": "standard"}, {"start": "standard", "bias_start": "zero"},
               {"start": "normal", "bias_start": "zero"}, {"start": "normal"}),
@@ -224,7 +226,8 @@ SHARED = (
     "layer was used in several places."
 )
 AFTER_LAST = (
-    "In the case \"{case}\" the smallest output is {smallest}: something comes after the last Linear, which should have "
+    "In the case \"{case}\" the smallest output is {smallest}: something comes after the last Linear, which should "
+    "have "
     "the last word, negative numbers included."
 )
 MLPS = [
@@ -346,7 +349,8 @@ STANDARDIZER = [
     Mistake("missing-super-init", StandardizerUnbegunBuffers, UNBEGUN, REGISTER),
     *slips(
         StandardizerWith, BUFFERS,
-        plain_attribute=({"kind": "plain"}, "The buffers that the module knows of are {its_buffers}, and its state_dict "
+        plain_attribute=({"kind": "plain"}, "The buffers that the module knows of are {its_buffers}, and its "
+                                            "state_dict "
                          "holds {its_state_dict}: a plain attribute is neither saved nor moved."),
         sample_deviation=({"correction": 1}, "`std` came out as {its_std} where {want_std} is wanted: it divides by "
                           "n - 1, and the population's divides by n."),
@@ -354,7 +358,8 @@ STANDARDIZER = [
         fit_returns_nothing=({"returns": False}, "`fit` returned {got}, and should return the module itself, so that "
                              "`Standardizer(3).fit(x)` is one."),
     ),
-    *variants("buffer-as-parameter", StandardizerWith, "`parameters()` finds {its_parameters}: an optimizer would train "
+    *variants("buffer-as-parameter", StandardizerWith, "`parameters()` finds {its_parameters}: an optimizer would "
+                                                       "train "
               "what was measured. State that is moved and saved, but not trained, is a buffer.", BUFFERS,
               {"kind": "parameter"}, {"kind": "frozen parameter"}),
     *apart(slips(
@@ -363,7 +368,8 @@ STANDARDIZER = [
                    "persistent moves with the module, but is not saved."),
         whole_table_statistics=({"over": None}, "`mean` came out as {its_mean} where {want_mean} is wanted: each "
                                 "column has its own."),
-        rows_not_columns=({"over": 1}, "In the case \"{case}\" the {what} is {got} and should be {want}: the statistics "
+        rows_not_columns=({"over": 1}, "In the case \"{case}\" the {what} is {got} and should be {want}: the "
+                                       "statistics "
                           "were taken along the rows."),
         mean_not_subtracted=({"centre": False}, "The value at {at} is {got_at} and should be {want_at}: the mean was "
                              "not subtracted."),
@@ -430,10 +436,13 @@ class GatedUnbegun(nn.Module):
 
 
 NOT_SIGMOID = (
-    "The value at {at} is {got_at} and should be {want_at}: the gate is not a sigmoid, which opens from 0 to 1 for each "
+    "The value at {at} is {got_at} and should be {want_at}: the gate is not a sigmoid, which opens from 0 to 1 for "
+    "each "
     "output by itself."
 )
-BIAS_PLACE = "The value at {at} is {got_at} and should be {want_at}: the bias belongs to x W^T, before the gate is applied."
+BIAS_PLACE = (
+    "The value at {at} is {got_at} and should be {want_at}: the bias belongs to x W^T, before the gate is applied."
+)
 GATED = [
     Mistake("missing-super-init", GatedUnbegun, UNBEGUN, REGISTER),
     *slips(
@@ -449,7 +458,8 @@ GATED = [
     *variants("plain-tensor", GatedWith, UNREGISTERED, REGISTER, {"plain": ("gate_weight",)}, {"plain": ("bias",)},
               {"plain": ("weight", "gate_weight")}, {"plain": ("weight",)}),
     *variants("bias-in-the-wrong-place", GatedWith, BIAS_PLACE, REGISTER, {"bias": "gate"}, {"bias": "both"}),
-    *variants("bias-unused", GatedWith, "The value at {at} is {got_at} and should be {want_at}: the bias is registered, "
+    *variants("bias-unused", GatedWith, "The value at {at} is {got_at} and should be {want_at}: the bias is "
+                                        "registered, "
               "but forward does not add it.", REGISTER, {"bias": "nowhere"}),
     *variants("added-not-multiplied", GatedWith, "The value at {at} is {got_at} and should be {want_at}: the gate is "
               "multiplied with the value, not added.", REGISTER, {"combine": "plus"}),
@@ -476,7 +486,8 @@ class DropoutWith(nn.Module):
     """Dropout with this or that done wrong."""
 
     def __init__(
-        self, p: float = 0.5, *, scale: str = "up", modes: str = "train", mask: str = "each call", at_one: str = "zeros",
+        self, p: float = 0.5, *, scale: str = "up", modes: str = "train", mask: str = "each call",
+        at_one: str = "zeros",
         device: str = "input", refuses: str = "yes", keep: bool = False, shape: str = "entries", cast: str = "input",
         detached: bool = False,
     ) -> None:  # fmt: skip
@@ -535,7 +546,9 @@ IN_EVAL = (
     "anything."
 )
 SAME_MASK = "Two calls in training {two_calls_in_training}, with p = {p}: a mask is drawn anew in every forward."
-ACCEPTED = "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
+ACCEPTED = (
+    "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
+)
 DROPOUT = [
     Mistake("missing-super-init", DropoutUnbegun, UNBEGUN, REGISTER),
     *slips(
@@ -554,7 +567,8 @@ DROPOUT = [
     *apart(slips(
         DropoutWith, MODES,
         out_of_range_accepted=({"refuses": "no"}, ACCEPTED),
-        message_says_little=({"refuses": "mute"}, "For p = {p} there came {refused_with}: a message names the argument, "
+        message_says_little=({"refuses": "mute"}, "For p = {p} there came {refused_with}: a message names the "
+                                                  "argument, "
                              "what it got and what it wants."),
         never_drops=({"modes": "never"}, "With p = {p} the share of zeros in training is {share_of_zeros}: nothing was "
                      "dropped."),
@@ -665,7 +679,10 @@ REVERSED = (
     "In the case \"{case}\" the running mean is {its_running_mean} and should be {want_running_mean}: in PyTorch, "
     "momentum is the weight of the new batch, not of what has gathered so far."
 )
-NO_BUFFERS = "The state_dict came out with other names: `{what}` is {got} where {want} is wanted. Running statistics are buffers."
+NO_BUFFERS = (
+    "The state_dict came out with other names: `{what}` is {got} where {want} is wanted. Running statistics are "
+    "buffers."
+)
 BATCHNORM = [
     Mistake("missing-super-init", BatchNormUnbegun, UNBEGUN, REGISTER),
     *slips(
@@ -676,21 +693,25 @@ BATCHNORM = [
         batch_statistics_in_eval=({"at_eval": "batch"}, "The value at {at} of `{what}` is {got_at} and should be "
                                   "{want_at}: in eval mode the running statistics are used, not the batch's."),
         momentum_reversed=({"mixing": "reversed"}, REVERSED),
-        statistics_keep_graph=({"graph": True}, "Whether the running statistics carry a graph: {carry}. They would keep "
+        statistics_keep_graph=({"graph": True}, "Whether the running statistics carry a graph: {carry}. They would "
+                                                "keep "
                                "every batch seen so far in memory; update them under `no_grad`, or detach."),
     ),
     *apart(slips(
         BatchNormWith, NORM,
         eps_outside_root=({"eps_at": "outside"}, "In the case \"{case}\" the value at {at} is {got_at} and should be "
                           "{want_at}: eps is added to the variance, under the root."),
-        batches_not_counted=({"counts": False}, "`num_batches_tracked` came out as {tracked} after training steps: each "
+        batches_not_counted=({"counts": False}, "`num_batches_tracked` came out as {tracked} after training steps: "
+                                                "each "
                              "one adds 1 to it."),
-        one_value_accepted=({"refuses": "no"}, "With input of shape {shape} in training there came {refused}: one value "
+        one_value_accepted=({"refuses": "no"}, "With input of shape {shape} in training there came {refused}: one "
+                                               "value "
                             "a channel has no variance, and a ValueError should say so."),
         sample_variance_in_the_batch=({"batch": "sample"}, "In the case \"{case}\" the value at {at} is {got_at} and "
                                       "should be {want_at}: the batch itself is divided by its population standard "
                                       "deviation."),
-        eps_ignored=({"eps_at": "none"}, "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: "
+        eps_ignored=({"eps_at": "none"}, "In the case \"{case}\" the value at {at} is {got_at} and should be "
+                                         "{want_at}: "
                      "eps is missing under the root."),
         divided_by_variance=({"eps_at": "no root"}, "The value at {at} is {got_at} and should be {want_at}: it was "
                              "divided by the variance, and not by its root."),
@@ -728,7 +749,8 @@ def more_batchnorm(draw: Draw) -> list[Case]:
         case("drawn options", options=options, batches=[draw.normal(5, c, 2, 3) for _ in range(3)], **loose),
         case("channels last", options={}, batches=[draw.normal(3, 4, 2, c).permute(0, 3, 1, 2)], **loose),
         case("batches of several sizes", options={}, batches=[draw.normal(n, c) for n in (2, 7, 3)], **loose),
-        case("one image of one pixel", options=options, batches=[draw.normal(1, c, 1, 1)], weights=weights, refused=True),
+        case("one image of one pixel", options=options, batches=[draw.normal(1, c, 1, 1)], weights=weights,
+             refused=True),
     ]  # fmt: skip
 
 
@@ -739,7 +761,8 @@ class BlockWith(nn.Module):
     """A residual block with this or that done wrong."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, stride: int = 1, *, project: str = "where needed", relu: str = "after",
+        self, in_channels: int, out_channels: int, stride: int = 1, *, project: str = "where needed",
+        relu: str = "after",
         bias: bool = False, norm: bool = True, skip_bias: bool = False, strided: str = "first", add: bool = True,
         named: bool = True, shared_norm: bool = False, padding: int = 1, middle: bool = True,
     ) -> None:  # fmt: skip
@@ -816,7 +839,8 @@ BLOCK = [
                         "convolution has the stride."),
         attributes_not_named=({"named": False}, "The attributes {got} are missing: the parts have the names that the "
                               "exercise gives."),
-        one_norm_for_both=({"shared_norm": True}, "`parameters` came out as {got} where {want} is wanted: the two norms "
+        one_norm_for_both=({"shared_norm": True}, "`parameters` came out as {got} where {want} is wanted: the two "
+                                                  "norms "
                            "are two layers."),
         no_padding=({"padding": 0}, "For ResidualBlock{sizes} the sum ended with {outcome}: without padding, a "
                     "convolution of size 3 takes a pixel off every side."),
@@ -856,7 +880,8 @@ def count_with(
     }
     keep = {
         "heeded": lambda p: p.requires_grad or not trainable_only, "ignored": lambda p: True,
-        "always": lambda p: p.requires_grad, "reversed": lambda p: p.requires_grad != trainable_only or not trainable_only,
+        "always": lambda p: p.requires_grad,
+        "reversed": lambda p: p.requires_grad != trainable_only or not trainable_only,
     }[flag]  # fmt: skip
     chosen = [p for p in walks[walk]() if keep(p)]
     counts = {"numel": Tensor.numel, "one": lambda p: 1, "len": lambda p: len(p) if p.ndim else 1,
@@ -869,7 +894,10 @@ TWICE = (
     "In the case \"{case}\" the count is {got} and should be {want}: a tensor that is used in two places is still one "
     "tensor, and trained once."
 )
-BUFFERS_TOO = "In the case \"{case}\" the count is {got} and should be {want}: buffers are in the state_dict, but are no parameters."
+BUFFERS_TOO = (
+    "In the case \"{case}\" the count is {got} and should be {want}: buffers are in the state_dict, but are no "
+    "parameters."
+)
 TOP_ONLY = "In the case \"{case}\" the count is {got} and should be {want}: submodules have submodules."
 COUNT = [
     *slips(
@@ -882,7 +910,8 @@ COUNT = [
     ),
     *variants("counts-buffers", count_with, BUFFERS_TOO, COUNTING, {"walk": "buffers"}, {"walk": "state"}),
     *variants("double-counts-tied", count_with, TWICE, COUNTING, {"walk": "all modules"}),
-    *variants("counts-again-at-each-level", count_with, "In the case \"{case}\" the count is {got} and should be {want}: "
+    *variants("counts-again-at-each-level", count_with, "In the case \"{case}\" the count is {got} and should be "
+                                                        "{want}: "
               "`parameters()` of a module holds those of its submodules already.", COUNTING, {"walk": "recursive"}),
     *variants("top-level-only", count_with, TOP_ONLY, COUNTING, {"walk": "own"}, {"walk": "children"}),
     *variants("counts-some-layers", count_with, "In the case \"{case}\" the count is {got} and should be {want}: "
@@ -890,11 +919,14 @@ COUNT = [
               {"walk": "linear"}, {"walk": "weights"}),
     *apart(slips(
         count_with, COUNTING,
-        frozen_never_count=({"flag": "always"}, "In the case \"{case}\" the count is {got} and should be {want}: unless "
+        frozen_never_count=({"flag": "always"}, "In the case \"{case}\" the count is {got} and should be {want}: "
+                                                "unless "
                             "`trainable_only` is set, frozen parameters count too."),
-        trainable_only_reversed=({"flag": "reversed"}, "In the case \"{case}\" the count is {got} and should be {want}: "
+        trainable_only_reversed=({"flag": "reversed"}, "In the case \"{case}\" the count is {got} and should be "
+                                                       "{want}: "
                                  "`trainable_only` left the wrong half out."),
-        counts_rows=({"each": "len"}, "In the case \"{case}\" the count is {got} and should be {want}: `len` of a tensor "
+        counts_rows=({"each": "len"}, "In the case \"{case}\" the count is {got} and should be {want}: `len` of a "
+                                      "tensor "
                      "is the size of its first dimension."),
         counts_bytes=({"each": "bytes"}, "In the case \"{case}\" the count is {got} and should be {want}: these are "
                       "bytes, four for each element."),
@@ -950,26 +982,32 @@ PARTIAL = (
     "In the case \"{case}\", with the prefix {prefix!r}, {extra} was frozen as well: its name begins with the same "
     "letters, but belongs to something else."
 )
-ALLOWED = "For the prefix {prefix!r} there came {refused}, where a ValueError is wanted: a typing error would freeze nothing, unnoticed."
+ALLOWED = (
+    "For the prefix {prefix!r} there came {refused}, where a ValueError is wanted: a typing error would freeze "
+    "nothing, unnoticed."
+)
 FREEZE = [
     *slips(
         freeze_with, FREEZING,
         matches_partial_name=({"match": "start"}, PARTIAL),
         freezes_everything=({"act": "everything"}, "With the prefix {prefix!r} the number of frozen parameters is "
                             "{count} and should be {want_count}: the rest of the model has to go on training."),
-        names_unsorted=({"names": "unsorted"}, "In the case \"{case}\" the names came back as {got} and should be {want}: "
+        names_unsorted=({"names": "unsorted"}, "In the case \"{case}\" the names came back as {got} and should be "
+                                               "{want}: "
                         "they are wanted sorted."),
         unknown_prefix_accepted=({"unknown": "accepted"}, ALLOWED),
     ),
     *variants("matches-partial-name", freeze_with, PARTIAL, FREEZING, {"match": "inside"}),
-    *variants("freezes-everything", freeze_with, "With the prefix {prefix!r} the number of frozen parameters is {count} "
+    *variants("freezes-everything", freeze_with, "With the prefix {prefix!r} the number of frozen parameters is "
+                                                 "{count} "
               "and should be {want_count}: the prefix was never looked at.", FREEZING, {"match": "all"}),
     *variants("parameter-names-missed", freeze_with, "With the prefix {prefix!r} nothing was found, but there is a "
               "parameter of this name: the number of frozen ones is {count}, not {want_count}.", FREEZING,
               {"match": "submodule", "unknown": "accepted"}),
     *apart(slips(
         freeze_with, FREEZING,
-        empty_prefix_accepted=({"empty": "all"}, "For the prefix {prefix!r} there came {refused}, where a ValueError is "
+        empty_prefix_accepted=({"empty": "all"}, "For the prefix {prefix!r} there came {refused}, where a ValueError "
+                                                 "is "
                                "wanted: an empty prefix would freeze the whole model."),
         first_part_only=({"match": "first", "unknown": "accepted"}, "With the prefix {prefix!r} the number of frozen "
                          "parameters is {count} and should be {want_count}: names may have several parts."),
@@ -989,7 +1027,8 @@ FREEZE = [
     )),
     *variants("names-without-prefix", freeze_with, "In the case \"{case}\" the names came back as {got} and should be "
               "{want}: they are wanted as `named_parameters()` of the model gives them.", FREEZING, {"names": "last"}),
-    *variants("no-list-of-names", freeze_with, "In the case \"{case}\" the call returned {got} where {want} is wanted: a "
+    *variants("no-list-of-names", freeze_with, "In the case \"{case}\" the call returned {got} where {want} is "
+                                               "wanted: a "
               "sorted list of names.", FREEZING, {"names": "set"}, {"names": "count"}, {"names": "parameters"},
               {"names": "tuple"}),
     *variants("other-exception", freeze_with, "For the prefix {prefix!r} there came {refused}, where a ValueError is "
@@ -1053,7 +1092,8 @@ DECAYS = (
     "nothing simpler; only tensors of two or more dimensions decay."
 )
 LOSES = (
-    "In the case \"{case}\" {lost} is in no group: the optimizer would never train it. Each trainable parameter belongs "
+    "In the case \"{case}\" {lost} is in no group: the optimizer would never train it. Each trainable parameter "
+    "belongs "
     "to exactly one."
 )
 GROUPS = [
@@ -1063,7 +1103,8 @@ GROUPS = [
         includes_frozen=({"frozen": True}, "In the case \"{case}\" {frozen} is in a group, though it is frozen."),
         leaves_out_empty_groups=({"empty": False}, "In the case \"{case}\" the number of groups is {got} where {want} "
                                  "are wanted: both are there, even if one is empty."),
-        groups_swapped=({"swapped": True}, "In the case \"{case}\" the {what} is {got} where {want} is wanted: the group "
+        groups_swapped=({"swapped": True}, "In the case \"{case}\" the {what} is {got} where {want} is wanted: the "
+                                           "group "
                         "that decays comes first."),
     ),
     *variants("decays-bias-and-norm", groups_with, DECAYS, FREEZING, {"split": "bias"}, {"split": "one or more"},
@@ -1159,7 +1200,8 @@ CAPTURE = [
         leaves_hooks=({"removes": "never"}, LEFT_BEHIND),
         keeps_graph=({"cut": False}, IN_GRAPH),
         unknown_name_ignored=({"unknown": "ignored"}, IGNORED),
-        changes_later=({"copy": False}, "In the case \"{case}\" the {what} is {got} and should be {want}: a later in-place "
+        changes_later=({"copy": False}, "In the case \"{case}\" the {what} is {got} and should be {want}: a later "
+                                        "in-place "
                        "operation wrote into what was captured, so it has to be a copy."),
         runs_twice=({"twice": True}, "In the case \"{case}\" model(x) ran {runs} times, and once is wanted."),
     ),
@@ -1167,13 +1209,15 @@ CAPTURE = [
     *variants("unknown-name-ignored", capture_with, IGNORED, CALLS, {"unknown": "key"}, {"unknown": "attribute"}),
     *apart(slips(
         capture_with, CALLS,
-        all_under_one_name=({"late": True}, "In the case \"{case}\" the {what} came out as {got} where {want} is wanted: "
+        all_under_one_name=({"late": True}, "In the case \"{case}\" the {what} came out as {got} where {want} is "
+                                            "wanted: "
                             "every hook looked up the loop's name when it ran, and that was the last one."),
         calls_forward=({"calls": "forward"}, "In the case \"{case}\" model(x) ran {runs} times: `model.forward(x)` "
                        "passes by the hooks that the model itself has."),
         captures_inputs=({"what": "input"}, "In the case \"{case}\" the {what} is {got} and should be {want}: a hook "
                          "gets module, inputs and output in this order."),
-        never_runs_the_model=({"match": "inputs"}, "In the case \"{case}\" model(x) ran {runs} times: hooks see nothing "
+        never_runs_the_model=({"match": "inputs"}, "In the case \"{case}\" model(x) ran {runs} times: hooks see "
+                                                   "nothing "
                               "unless the model is called."),
         removes_others_hooks=({"clears": True}, "In the case \"{case}\" the number of hooks changed by {left}: hooks "
                               "that were there before are not this function's to remove."),
@@ -1186,7 +1230,8 @@ def more_capture(draw: Draw) -> list[Case]:
     common: dict[str, Any] = {"which": "tower", "width": w}
     return [
         case("many layers", names=["head", "encoder.2", "act", "encoder"], x=draw.normal(n, w), refused="", **common),
-        case("a name with a part too many", names=["head.weight"], x=draw.normal(n, w), refused="head.weight", **common),
+        case("a name with a part too many", names=["head.weight"], x=draw.normal(n, w), refused="head.weight",
+             **common),
         case("the first layer, the second raises", which="breaking", width=w, names=["first"], x=draw.normal(n, w),
              refused=""),
     ]  # fmt: skip
@@ -1213,7 +1258,8 @@ def init_with(
             fill: dict[str, Callable[[Tensor], object]] = {
                 "kaiming": lambda t: nn.init.kaiming_normal_(t, mode=mode, nonlinearity="relu"),
                 "uniform": lambda t: nn.init.kaiming_uniform_(t, mode=mode, nonlinearity="relu"),
-                "xavier": nn.init.xavier_normal_, "linear gain": lambda t: nn.init.kaiming_normal_(t, nonlinearity="linear"),
+                "xavier": nn.init.xavier_normal_,
+                "linear gain": lambda t: nn.init.kaiming_normal_(t, nonlinearity="linear"),
                 "default": lambda t: nn.init.kaiming_uniform_(t, a=5**0.5), "zero": nn.init.zeros_,
                 "leaky": lambda t: nn.init.kaiming_normal_(t, a=1, nonlinearity="leaky_relu"),
                 "small": lambda t: nn.init.normal_(t, std=0.02), "left": lambda t: t,
@@ -1237,7 +1283,10 @@ REBINDS = (
     "New parameter objects came into the model: {same}. An optimizer made before still holds the old ones, and would "
     "train what nobody uses; write into those that are there."
 )
-NESTED = "In the case \"{case}\" {untouched} still holds its old numbers: submodules have submodules, and the model may be a layer itself."
+NESTED = (
+    "In the case \"{case}\" {untouched} still holds its old numbers: submodules have submodules, and the model may "
+    "be a layer itself."
+)
 SPREAD = "The weights of {layer} have {ratio} times the standard deviation sqrt(2 / fan_in) that is wanted: "
 INITS = [
     *slips(
@@ -1245,9 +1294,11 @@ INITS = [
         rebinds_parameter=({"rebind": "there"}, REBINDS),
         skips_nested=({"walk": "children"}, NESTED),
         fan_out=({"mode": "fan_out"}, SPREAD + "fan_out was counted, the inputs of a unit decide."),
-        biases_left=({"bias": "left"}, "In the case \"{case}\" {untouched} still holds its old numbers: biases start at "
+        biases_left=({"bias": "left"}, "In the case \"{case}\" {untouched} still holds its old numbers: biases start "
+                                       "at "
                      "zero."),
-        norms_left=({"norm": "left"}, "In the case \"{case}\" {untouched} still holds its old numbers: norm layers start "
+        norms_left=({"norm": "left"}, "In the case \"{case}\" {untouched} still holds its old numbers: norm layers "
+                                      "start "
                     "at one and zero."),
     ),
     *variants("rebinds-parameter", init_with, "New parameter objects came into the model: {same}, and on the second "
@@ -1259,7 +1310,8 @@ INITS = [
               "group norm are norm layers, too.", INIT, {"norm": "batch"}),
     *apart(slips(
         init_with, INIT,
-        uniform_not_normal=({"weight": "uniform"}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
+        uniform_not_normal=({"weight": "uniform"}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
+                                                   "the "
                             "weights are drawn uniformly."),
         xavier_not_kaiming=({"weight": "xavier"}, SPREAD + "Xavier's counts inputs and outputs, and no relu."),
         default_kept=({"weight": "default"}, SPREAD + "this is what the layers come with."),

@@ -13,7 +13,9 @@ from torchcourse.exercises.looking import kind
 from torchcourse.observations import Observations, Raised
 from torchcourse.probing import Watched
 
-__all__ = ["Unusable", "attempted", "build", "gradients", "inventory", "load", "named_shapes", "probing_a_module", "ramp"]
+__all__ = [
+    "Unusable", "attempted", "build", "gradients", "inventory", "load", "named_shapes", "probing_a_module", "ramp",
+]  # fmt: skip
 
 NOT_BEGUN = "Module.__init__() was not called"
 UNBEGUN = ("before Module.__init__() call", "attribute '_parameters'", "attribute '_modules'", "attribute '_buffers'")

@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from torchcourse.exercise import Case, Draw, Exercise, case
-from torchcourse.exercises.handling import attempted, build, gradients, inventory, load, named_shapes, probing_a_module, ramp
+from torchcourse.exercises.handling import (
+    attempted,
+    build,
+    gradients,
+    inventory,
+    load,
+    named_shapes,
+    probing_a_module,
+    ramp,
+)
 from torchcourse.exercises.looking import kept, kind, look, refusal, where
 from torchcourse.exercises.models import model
 from torchcourse.observations import Observations, Raised
@@ -449,7 +458,8 @@ Dropout = Exercise(
     probe_dropout,
     cases_dropout,
     hints=(
-        "Every module has a flag that `train()` and `eval()` set. What is its name, and what does forward do when it is "
+        "Every module has a flag that `train()` and `eval()` set. What is its name, and what does forward do when it "
+        "is "
         "False?",
         "A mask that keeps with probability 1 - p: compare what `torch.rand_like(x)` draws with p. If a share p of the "
         "values is gone, by what must the others grow to leave the mean as it was?",
@@ -729,7 +739,8 @@ freeze = Exercise(
     probe_freeze,
     cases_freeze,
     hints=(
-        "`named_parameters()` gives dotted names. When does a name belong to the submodule `encoder`: if it begins with "
+        "`named_parameters()` gives dotted names. When does a name belong to the submodule `encoder`: if it begins "
+        "with "
         "these letters, or with these letters and something more?",
         "Which letter follows the prefix in a name inside of the submodule? And a parameter's own name is a prefix "
         "too.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -35,21 +36,24 @@ UNREGISTERED = (
 class AffineWith(nn.Module):
     """An affine layer with this or that done wrong."""
 
+    weight: Any
+    bias: Any
+
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, *, plain: tuple[str, ...] = (),
         always: bool = False, none: str = "registered", bound: Callable[[int, int], float] = lambda i, o: i**-0.5,
         start: str = "uniform", bias_start: str = "uniform", turned: bool = False, detached: bool = False,
-        frozen: bool = False, columns: bool = False,
+        frozen: bool = False, requires: bool = True, product: str = "transposed", adds: str = "if there",
     ) -> None:  # fmt: skip
         super().__init__()
         limit = bound(in_features, out_features)
         shape = (in_features, out_features) if turned else (out_features, in_features)
         made = {"weight": _start(start, limit, *shape), "bias": _start(bias_start, limit, out_features)}
-        self.turned, self.detached = turned, detached
+        self.turned, self.detached, self.product, self.adds = turned, detached, product, adds
         for name, tensor in made.items():
             if name == "weight" or bias or always:
-                held = tensor.requires_grad_() if name in plain else nn.Parameter(tensor, requires_grad=not frozen)
-                setattr(self, name, held)
+                parameter = nn.Parameter(tensor, requires_grad=not frozen)
+                setattr(self, name, tensor.requires_grad_(requires) if name in plain else parameter)
         if not bias and not always:
             if none == "registered":
                 self.register_parameter("bias", None)
@@ -58,11 +62,11 @@ class AffineWith(nn.Module):
             elif none == "plain":
                 self.bias = None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         weight = self.weight.detach() if self.detached else self.weight
-        y = x @ (weight if self.turned else weight.T)
+        y = x @ (weight if self.turned or self.product == "plain" else weight.T)
         bias = getattr(self, "bias", None)
-        return y if bias is None else y + bias
+        return y if bias is None and self.adds == "if there" else y + bias
 
 
 def _start(how: str, limit: float, *shape: int) -> Tensor:
@@ -82,7 +86,7 @@ class AffineUnbegun(nn.Module):
         self.weight = nn.Parameter(torch.empty(out_features, in_features))
         self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return x @ self.weight.T
 
 
@@ -104,7 +108,15 @@ AFFINE = [
         weight_transposed=({"turned": True}, "`parameters` came out as {got} where {want} is wanted: the weight has "
                            "shape (out, in), as in every other module of torch."),
     ),
-    *variants("plain-tensor", AffineWith, UNREGISTERED, REGISTER, {"plain": ("bias",)}, {"plain": ("weight",)}),
+    *variants("plain-tensor", AffineWith, UNREGISTERED, REGISTER, {"plain": ("bias",)}, {"plain": ("weight",)},
+              {"plain": ("weight", "bias"), "requires": False}, {"plain": ("weight", "bias"), "none": "plain"},
+              {"plain": ("weight", "bias"), "none": "plain", "requires": False}),
+    *variants("none-added", AffineWith, "In the case \"{case}\" the call raised {got}: with `bias=False` there is "
+                                        "nothing "
+              "to add.", REGISTER, {"adds": "always"}, {"adds": "always", "none": "plain"}),
+    *variants("weight-not-transposed", AffineWith, "In the case \"{case}\" the value at {at} is {got_at} and should be "
+              "{want_at}: the weight has a row for each output, so x is multiplied with its transpose.", REGISTER,
+              {"product": "plain"}),
     *variants("bias-false-ignored", AffineWith, "With `bias=False` the module still has a bias: `parameters()` finds "
               "{registered}. A bias of zeros will be trained away from zero.", REGISTER, {"none": "zeros"}),
     *variants("bias-not-registered", AffineWith, "With `bias=False` the name `bias` is held as this: {got}. Register "
@@ -158,7 +170,8 @@ class MLPWith(nn.Module):
         twice: bool = False, always: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        width, blocks, made = in_dim, [], dict[tuple[str, int, int], nn.Module]()
+        width, made = in_dim, dict[tuple[str, int, int], nn.Module]()
+        blocks: list[nn.Module] = []
         self.p, self.always = dropout if p is None else p, always
 
         def layer(kind: str, make: Callable[[], nn.Module], inside: int, outside: int) -> nn.Module:
@@ -168,8 +181,8 @@ class MLPWith(nn.Module):
 
         for h in hidden_dims:
             parts = {
-                "linear": layer("linear", lambda w=width, h=h: nn.Linear(w, h, bias=bias), width, h),
-                "norm": layer("norm", lambda h=h: nn.BatchNorm1d(h), 0, h),
+                "linear": layer("linear", functools.partial(nn.Linear, width, h, bias=bias), width, h),
+                "norm": layer("norm", functools.partial(nn.BatchNorm1d, h), 0, h),
                 "relu": nn.ReLU(),
                 "dropout": nn.Dropout(self.p),
             }
@@ -183,8 +196,12 @@ class MLPWith(nn.Module):
                 blocks.append(AlwaysDropping(self.p))
             width = h
         blocks.append(nn.Linear(width, out_dim))
-        blocks += {"": [], "relu": [nn.ReLU()], "block": [nn.BatchNorm1d(out_dim), nn.ReLU()],
-                   "dropout": [nn.Dropout(self.p)], "softmax": [nn.Softmax(-1)]}[last]  # fmt: skip
+        endings: dict[str, list[nn.Module]] = {
+            "": [], "relu": [nn.ReLU()], "block": [nn.BatchNorm1d(out_dim), nn.ReLU()],
+            "dropout": [nn.Dropout(self.p)], "softmax": [nn.Softmax(-1)],
+            "whole block": [nn.BatchNorm1d(out_dim), nn.ReLU(), nn.Dropout(self.p)],
+        }  # fmt: skip
+        blocks += endings[last]
         if holder == "list":
             self.layers: Any = blocks
         elif holder == "hidden list":
@@ -193,11 +210,7 @@ class MLPWith(nn.Module):
             self.layers = nn.Sequential(*blocks)
         self.holder = holder
 
-    def train(self, mode: bool = True) -> nn.Module:
-        super().train(mode)
-        return self
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         for block in self.layers:
             x = block(x)
         return self.out(x) if self.holder == "hidden list" else x
@@ -208,7 +221,7 @@ class AlwaysDropping(nn.Module):
         super().__init__()
         self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return F.dropout(x, self.p)
 
 
@@ -244,7 +257,8 @@ MLPS = [
     *variants("python-list-of-layers", MLPWith, IN_A_LIST, INSIDE, {"holder": "hidden list"}),
     *variants("activation-after-last", MLPWith, AFTER_LAST, INSIDE, {"last": "softmax"}),
     *variants("activation-after-last", MLPWith, "In the case \"{case}\" there are {count} parameter tensors where "
-              "{want_count} are wanted: a whole block was put after the last Linear, too.", INSIDE, {"last": "block"}),
+              "{want_count} are wanted: a whole block was put after the last Linear, too.", INSIDE, {"last": "block"},
+              {"last": "whole block"}),
     *variants("shared-layer", MLPWith, SHARED, INSIDE, {"shared": "linear"}, {"shared": "norm"},
               {"shared": "linear norm"}),
     *apart(slips(
@@ -284,6 +298,9 @@ def more_mlp(draw: Draw) -> list[Case]:
 class StandardizerWith(nn.Module):
     """A standardizer with this or that done wrong."""
 
+    mean: Any
+    std: Any
+
     def __init__(
         self, dim: int, *, kind: str = "buffer", correction: int = 0, zero: str = "one", returns: bool = True,
         over: int | None = 0, divide: bool = True, centre: bool = True,
@@ -322,7 +339,7 @@ class StandardizerWith(nn.Module):
                 self.mean, self.std = mean, std
         return self if self.returns else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         if self.kind == "none" and self.mean is None:
             return x
         x = x - self.mean if self.centre else x
@@ -399,9 +416,14 @@ def more_standardizer(draw: Draw) -> list[Case]:
 class GatedWith(nn.Module):
     """A gated linear layer with this or that done wrong."""
 
+    weight: Any
+    gate_weight: Any
+    bias: Any
+
     def __init__(
         self, in_features: int, out_features: int, *, gate: str = "sigmoid", plain: tuple[str, ...] = (),
         bias: str = "value", swapped: bool = False, names: str = "own", turned: bool = False, combine: str = "times",
+        requires: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         shape = (in_features, out_features) if turned else (out_features, in_features)
@@ -410,11 +432,11 @@ class GatedWith(nn.Module):
         else:
             for name, size in {"weight": shape, "gate_weight": shape, "bias": (out_features,)}.items():
                 tensor = torch.zeros(size).normal_()
-                setattr(self, name, tensor.requires_grad_() if name in plain else nn.Parameter(tensor))
+                setattr(self, name, tensor.requires_grad_(requires) if name in plain else nn.Parameter(tensor))
         self.how, self.where, self.swapped = gate, bias, swapped
         self.names, self.turned, self.combine = names, turned, combine
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         if self.names == "layers":
             return self.linear(x) * self.gate(x).sigmoid()
         value, gate = (x @ (w if self.turned else w.T) for w in (self.weight, self.gate_weight))
@@ -422,10 +444,11 @@ class GatedWith(nn.Module):
             value, gate = gate, value
         value = value + self.bias if self.where in ("value", "both") else value
         gate = gate + self.bias if self.where in ("gate", "both") else gate
-        opened = {
+        gates: dict[str, Callable[[Any], Any]] = {
             "sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu, "softmax": lambda g: g.softmax(-1),
             "none": lambda g: g, "silu": F.silu, "gelu": F.gelu,
-        }[self.how](gate)  # fmt: skip
+        }  # fmt: skip
+        opened = gates[self.how](gate)
         y = value + opened if self.combine == "plus" else value * opened
         return y + self.bias if self.where == "after" else y
 
@@ -456,7 +479,8 @@ GATED = [
     *variants("gate-not-sigmoid", GatedWith, NOT_SIGMOID, REGISTER, {"gate": "relu"}, {"gate": "softmax"},
               {"gate": "none"}, {"gate": "silu"}, {"gate": "gelu"}),
     *variants("plain-tensor", GatedWith, UNREGISTERED, REGISTER, {"plain": ("gate_weight",)}, {"plain": ("bias",)},
-              {"plain": ("weight", "gate_weight")}, {"plain": ("weight",)}),
+              {"plain": ("weight", "gate_weight")}, {"plain": ("weight",)},
+              {"plain": ("weight", "gate_weight", "bias"), "requires": False}),
     *variants("bias-in-the-wrong-place", GatedWith, BIAS_PLACE, REGISTER, {"bias": "gate"}, {"bias": "both"}),
     *variants("bias-unused", GatedWith, "The value at {at} is {got_at} and should be {want_at}: the bias is "
                                         "registered, "
@@ -506,10 +530,10 @@ class DropoutWith(nn.Module):
         if self.mask == "seeded":
             torch.manual_seed(0)
         size: Any = {"entries": x.shape, "columns": x.shape[-1:], "rows": (*x.shape[:-1], 1)}[self.shape]
-        drawn = torch.rand(size, **({"device": x.device} if self.device == "input" else {}))
+        drawn = torch.rand(size, device=x.device if self.device == "input" else "cpu")
         return drawn < self.p if self.keep else drawn >= self.p
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         active = {"train": self.training, "always": True, "reversed": not self.training, "never": False}[self.modes]
         if not active:
             return x * (1 - self.p) if self.scale == "eval" else x
@@ -533,7 +557,7 @@ class DropoutUnbegun(nn.Module):
             raise ValueError(f"p is {p}, but has to lie between 0 and 1")
         self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return x
 
 
@@ -556,8 +580,8 @@ DROPOUT = [
         not_rescaled=({"scale": "no"}, NOT_RESCALED),
         active_in_eval=({"modes": "always"}, IN_EVAL),
         same_mask_every_call=({"mask": "once"}, SAME_MASK),
-        nan_at_one=({"at_one": "divided"}, "With p = 1 there are NaNs in the output: {got}. The factor 1 / (1 - p) is "
-                    "1 / 0 there, and 0 * inf is NaN."),
+        nan_at_one=({"at_one": "divided"}, "With p = {p} there are NaNs in the output: the factor 1 / (1 - p) is 1 / 0 "
+                    "there, and 0 * inf is NaN."),
         drops_the_wrong_share=({"keep": True}, "With p = {p} the share of zeros is {share_of_zeros}: p is the share "
                                "that is dropped, not the one that is kept."),
     ),
@@ -604,6 +628,10 @@ def more_dropout(draw: Draw) -> list[Case]:
 class BatchNormWith(nn.Module):
     """Batch norm with this or that done wrong."""
 
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
+
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, running: str = "sample",
         batch: str = "population", at_eval: str = "running", mixing: str = "torch", graph: bool = False,
@@ -628,11 +656,10 @@ class BatchNormWith(nn.Module):
             else:
                 setattr(self, name, tensor)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         dims = {"channel": [d for d in range(x.ndim) if d != 1], "batch": [0], "all": list(range(x.ndim)),
                 "example": list(range(1, x.ndim))}[self.over]  # fmt: skip
-        keep = {"keepdim": True}
-        mean, var = x.mean(dims, **keep), x.var(dims, correction=self.batch == "sample", **keep)
+        mean, var = x.mean(dims, keepdim=True), x.var(dims, correction=self.batch == "sample", keepdim=True)
         if self.training and self.refuses == "yes" and x.numel() // x.shape[1] < 2:
             raise ValueError(f"x has shape {tuple(x.shape)}: more than one value a channel is needed")
         shape = (1, -1) + (1,) * (x.ndim - 2)
@@ -783,7 +810,7 @@ class BlockWith(nn.Module):
         self.skip = nn.Sequential(*layers) if changed else nn.Identity()
         self.order, self.add, self.middle = relu, add, middle
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         y = self.bn1(self.conv1(x))
         y = self.bn2(self.conv2(y.relu() if self.middle else y))
         if self.order == "before":
@@ -878,14 +905,16 @@ def count_with(
         "weights": lambda: [p for n, p in model.named_parameters() if n.endswith("weight")],
         "recursive": lambda: [p for m in model.modules() for p in m.parameters()],
     }
-    keep = {
+    keep: Callable[[Any], bool] = {
         "heeded": lambda p: p.requires_grad or not trainable_only, "ignored": lambda p: True,
         "always": lambda p: p.requires_grad,
         "reversed": lambda p: p.requires_grad != trainable_only or not trainable_only,
     }[flag]  # fmt: skip
     chosen = [p for p in walks[walk]() if keep(p)]
-    counts = {"numel": Tensor.numel, "one": lambda p: 1, "len": lambda p: len(p) if p.ndim else 1,
-              "bytes": lambda p: p.nbytes}  # fmt: skip
+    counts: dict[str, Callable[[Any], Any]] = {
+        "numel": Tensor.numel, "one": lambda p: 1, "len": lambda p: len(p) if p.ndim else 1,
+        "bytes": lambda p: p.nbytes,
+    }  # fmt: skip
     total = sum(counts[each](p) for p in chosen)
     return {"int": total, "tensor": torch.tensor(total), "float": float(total)}[kind]
 
@@ -908,7 +937,8 @@ COUNT = [
         ignores_trainable_only=({"flag": "ignored"}, "In the case \"{case}\" the count is {got} and should be {want}: "
                                 "with `trainable_only` what is frozen does not count."),
     ),
-    *variants("counts-buffers", count_with, BUFFERS_TOO, COUNTING, {"walk": "buffers"}, {"walk": "state"}),
+    *variants("counts-buffers", count_with, BUFFERS_TOO, COUNTING, {"walk": "buffers"}, {"walk": "state"},
+              {"walk": "buffers", "flag": "ignored"}, {"walk": "state", "flag": "ignored"}),
     *variants("double-counts-tied", count_with, TWICE, COUNTING, {"walk": "all modules"}),
     *variants("counts-again-at-each-level", count_with, "In the case \"{case}\" the count is {got} and should be "
                                                         "{want}: "
@@ -978,6 +1008,12 @@ def freeze_with(
     }[names]  # fmt: skip
 
 
+def freeze_by_submodule(model: nn.Module, prefix: str) -> Any:
+    module = model.get_submodule(prefix)
+    module.requires_grad_(False)
+    return sorted(f"{prefix}.{name}" for name, _ in module.named_parameters())
+
+
 PARTIAL = (
     "In the case \"{case}\", with the prefix {prefix!r}, {extra} was frozen as well: its name begins with the same "
     "letters, but belongs to something else."
@@ -997,7 +1033,13 @@ FREEZE = [
                         "they are wanted sorted."),
         unknown_prefix_accepted=({"unknown": "accepted"}, ALLOWED),
     ),
-    *variants("matches-partial-name", freeze_with, PARTIAL, FREEZING, {"match": "inside"}),
+    *variants("matches-partial-name", freeze_with, PARTIAL, FREEZING, {"match": "inside"},
+              {"match": "start", "empty": "all"}, {"match": "start", "empty": "all", "unknown": "accepted"},
+              {"match": "inside", "empty": "all"}, {"match": "inside", "empty": "all", "unknown": "accepted"}),
+    Mistake("parameter-names-missed", freeze_by_submodule, "With the prefix {prefix!r} the number of frozen parameters "
+            "is {count} and should be {want_count}: `get_submodule` finds modules alone, no parameters; it takes an "
+            "empty "
+            "name for the model, and raises an AttributeError of its own.", FREEZING),
     *variants("freezes-everything", freeze_with, "With the prefix {prefix!r} the number of frozen parameters is "
                                                  "{count} "
               "and should be {want_count}: the prefix was never looked at.", FREEZING, {"match": "all"}),
@@ -1108,7 +1150,8 @@ GROUPS = [
                         "that decays comes first."),
     ),
     *variants("decays-bias-and-norm", groups_with, DECAYS, FREEZING, {"split": "bias"}, {"split": "one or more"},
-              {"split": "norm names"}, {"split": "weight"}),
+              {"split": "norm names"}, {"split": "weight"}, {"split": "bias", "frozen": True},
+              {"split": "everything", "frozen": True}),
     *variants("decays-what-is-not-named-bias", groups_with, "In the case \"{case}\" {decayed} is in the first group: "
               "the number of dimensions decides, and a parameter of one's own may have any name.", FREEZING,
               {"split": "norm types"}),
@@ -1146,10 +1189,10 @@ def more_groups(draw: Draw) -> list[Case]:
 def capture_with(
     model: nn.Module, names: list[str], x: Tensor, *, removes: str = "always", cut: bool = True, copy: bool = True,
     unknown: str = "raises", late: bool = False, calls: str = "model", twice: bool = False, what: str = "output",
-    grad: bool = True, match: str = "exact", clears: bool = False,
+    grad: bool = True, match: str = "exact", clears: bool = False, checks: str = "early",
 ) -> Any:  # fmt: skip
     modules = dict(model.named_modules())
-    if unknown == "raises":
+    if unknown == "raises" and checks == "early":
         for name in names:
             if name not in modules:
                 raise ValueError(f"names holds {name!r}, which is no submodule")
@@ -1163,6 +1206,8 @@ def capture_with(
             kept = kept.detach() if cut else kept
             found[current[0] if late else name] = kept.clone() if copy else kept
 
+        if checks == "late" and unknown == "raises" and name not in modules:
+            raise ValueError(f"names holds {name!r}, which is no submodule")
         current[0] = name
         handles.append((modules[name] if unknown != "attribute" else getattr(model, name)).register_forward_hook(hook))
     if match == "inputs":
@@ -1203,9 +1248,12 @@ CAPTURE = [
         changes_later=({"copy": False}, "In the case \"{case}\" the {what} is {got} and should be {want}: a later "
                                         "in-place "
                        "operation wrote into what was captured, so it has to be a copy."),
+        checks_names_too_late=({"checks": "late"}, "In the case \"{case}\" the number of hooks that are still there is "
+                               "{left}: names are checked before the first hook is attached, or the exception leaves "
+                               "hooks behind."),
         runs_twice=({"twice": True}, "In the case \"{case}\" model(x) ran {runs} times, and once is wanted."),
     ),
-    *variants("leaves-hooks", capture_with, LEFT_BEHIND, CALLS, {"removes": "without errors"}),
+    Mistake("leaves-hooks", capture_with, LEFT_BEHIND, CALLS, {"removes": "without errors"}),
     *variants("unknown-name-ignored", capture_with, IGNORED, CALLS, {"unknown": "key"}, {"unknown": "attribute"}),
     *apart(slips(
         capture_with, CALLS,
@@ -1244,7 +1292,7 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.Instance
 
 def init_with(
     model: nn.Module, *, walk: str = "modules", weight: str = "kaiming", rebind: str = "", bias: str = "zero",
-    norm: str = "one", conv: bool = True, mode: str = "fan_in", biasless: str = "fine",
+    norm: str = "one", conv: bool = True, mode: Any = "fan_in", biasless: str = "skipped",
 ) -> None:  # fmt: skip
     walks: dict[str, Callable[[], list[nn.Module]]] = {
         "modules": lambda: list(model.modules()), "children": lambda: list(model.children()),
@@ -1268,7 +1316,7 @@ def init_with(
                 fill[weight](made)
             if rebind:
                 module.weight = nn.Parameter(made)
-            if module.bias is not None and bias == "zero":
+            if bias == "zero" and (module.bias is not None or biasless == "filled"):
                 nn.init.zeros_(module.bias)
             elif module.bias is not None and bias == "small":
                 nn.init.constant_(module.bias, 0.01)
@@ -1322,6 +1370,8 @@ INITS = [
                            "convolutions are initialised as well."),
         norms_start_at_zero=({"norm": "zero"}, "In the case \"{case}\" {what} is {got} where {want} is wanted: a norm "
                              "that multiplies by zero lets nothing through."),
+        bias_may_be_none=({"biasless": "filled"}, "In the case \"{case}\" the call raised {got}: a layer made with "
+                          "`bias=False` has None in its place."),
         biases_not_zero=({"bias": "small"}, "In the case \"{case}\" {what} is {got} where {want} is wanted: biases "
                          "start at zero."),
     )),

@@ -61,7 +61,7 @@ def measure(start: str, activation: str, depth: int) -> list[Layer]:
         x = act(x @ weight.T).requires_grad_() if not outputs else act(x @ weight.T)
         x.retain_grad()
         outputs.append(x)
-    x.backward(torch.randn(x.shape, generator=generator))
+    x.backward(torch.randn(x.shape, generator=generator))  # type: ignore[no-untyped-call]
     return [_layer(output.detach(), output.grad) for output in outputs]
 
 

@@ -1316,10 +1316,11 @@ def init_with(
                 fill[weight](made)
             if rebind:
                 module.weight = nn.Parameter(made)
-            if bias == "zero" and (module.bias is not None or biasless == "filled"):
-                nn.init.zeros_(module.bias)
-            elif module.bias is not None and bias == "small":
-                nn.init.constant_(module.bias, 0.01)
+            held: Any = module.bias
+            if bias == "zero" and (held is not None or biasless == "filled"):
+                nn.init.zeros_(held)
+            elif held is not None and bias == "small":
+                nn.init.constant_(held, 0.01)
         elif isinstance(module, NORMS) and getattr(module, "weight", None) is not None and norm != "left":
             if norm == "batch" and not isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
                 continue

@@ -8,6 +8,14 @@
 
 # %% [markdown]
 # # 3 · Modules
+#
+# A network is a function with a memory: it takes a tensor, and it holds numbers that training will change. In lesson 2 you
+# held such numbers in your own hands and changed them one by one. With millions of them somebody has to keep the list:
+# for the optimizer, for moving to a GPU, for saving. In PyTorch that is the job of `nn.Module`.
+#
+# Most bugs of this lesson raise no error. A layer that is not on the list is simply never trained. A dropout that does not
+# know of `eval()` makes predictions that change from call to call. A frozen batch norm goes on learning. So we look at what
+# a module knows about itself, and then build the common layers by hand. There are twelve exercises; it takes about an hour.
 
 # %% tags=["setup"]
 import torch
@@ -18,6 +26,94 @@ from torchcourse import Unattempted, check, hint
 
 # %% [markdown]
 # ## What a module remembers
+#
+# A module is a class with an `__init__` that makes its parts and a `forward` that uses them. Here is a small one that
+# holds four things, each in another way.
+
+# %%
+class Parts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(2))
+        self.count = nn.Buffer(torch.zeros(2))
+        self.layer = nn.Linear(2, 1)
+        self.note = torch.zeros(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x * self.scale)
+
+
+parts = Parts()
+print("parameters:", [name for name, _ in parts.named_parameters()])
+print("buffers:   ", [name for name, _ in parts.named_buffers()])
+print("state_dict:", list(parts.state_dict()))
+
+# %% [markdown]
+# The module has noticed three of the four. It looks at everything that you assign to `self`, and registers what it knows:
+# an `nn.Parameter`, an `nn.Buffer`, another module. A plain tensor, `note`, is an attribute like any other.
+#
+# | assigned to self | `parameters()` | `state_dict()` | follows `.to()` | what it is for |
+# |---|---|---|---|---|
+# | `nn.Parameter` | yes | yes | yes | what is trained |
+# | `nn.Buffer` | no | yes | yes | state that is not trained |
+# | a module | its own | its own | its own | a part of the model |
+# | a plain tensor | no | no | **no** | nothing that matters later |
+#
+# The last line is easily checked. We move the module to `"meta"`, the device without numbers that exists everywhere, and
+# to another dtype:
+
+# %%
+there = Parts().to("meta")
+print({name: str(getattr(there, name).device) for name in ("scale", "count", "note")})
+wide = Parts().to(torch.float64)
+print({name: getattr(wide, name).dtype for name in ("scale", "count", "note")})
+
+# %% [markdown]
+# On a GPU, the first use of `note` would raise the error about two devices. Note also that `module.to(...)` changes the
+# module itself; a tensor's `.to(...)` returns another tensor and leaves the first alone.
+#
+# The lists in which a module registers things are made by `nn.Module.__init__`. So `super().__init__()` comes first:
+
+# %%
+class NeverBegun(nn.Module):
+    def __init__(self) -> None:
+        self.scale = nn.Parameter(torch.ones(2))
+
+
+try:
+    NeverBegun()
+except AttributeError as error:
+    print(error)
+
+# %% [markdown]
+# Sometimes a name should exist and hold nothing, such as the bias of a layer without one. `register_parameter(name, None)`
+# says so: `self.bias` is then None, and the module knows the name.
+#
+# Parameters of layers are stored the way the layer's output is listed: `nn.Linear(3, 2)` has a weight of shape `(2, 3)`, a
+# row for each output, and computes `x @ weight.T + bias`.
+
+# %%
+linear = nn.Linear(3, 2)
+x = torch.randn(5, 3)
+print(linear.weight.shape, torch.allclose(linear(x), x @ linear.weight.T + linear.bias))
+
+# %% [markdown]
+# Seen: what is assigned as Parameter, Buffer or module is known; everything else is a private matter of your class.
+
+# %% [markdown]
+# ### Exercise: Affine
+#
+# Write `Affine(in_features, out_features, bias=True)`, a linear layer of your own: `x W^T + b` over the last dimension of
+# `x`, whatever comes before it. It has a parameter `weight` of shape `(out, in)`, and `bias` of shape `(out,)`, or registered as
+# None with `bias=False`. Both are drawn uniformly between -1/sqrt(in) and 1/sqrt(in). Rule: no `nn.Linear`, no `F.linear`.
+# You write `forward` as well.
+#
+# ```
+# layer = Affine(3, 2)
+# layer(torch.ones(5, 3)).shape                          # (5, 2)
+# [name for name, _ in layer.named_parameters()]         # ['weight', 'bias']
+# Affine(3, 2, bias=False).bias                          # None
+# ```
 
 # %% exercise="Affine" points=2
 class Affine(nn.Module):
@@ -41,6 +137,18 @@ class Affine(nn.Module):
 # %% check="Affine"
 check("Affine")
 
+# %% [markdown]
+# Many layers of today have more than one weight. In a *gated* layer a second product decides, output by output, how much
+# of the first gets through: a sigmoid maps it to a number between 0 (shut) and 1 (open). The feed-forward parts of many
+# language models are built like that, often with another gate function.
+
+# %% [markdown]
+# ### Exercise: GatedLinear
+#
+# Write `GatedLinear(in_features, out_features)`: `(x W^T + b) * sigmoid(x G^T)`, with parameters `weight` (W) and
+# `gate_weight` (G) of shape `(out, in)`, and `bias` (b) of shape `(out,)`, registered under these names on the module itself. How
+# they start is up to you. `F.linear` is allowed here.
+
 # %% exercise="GatedLinear" points=2
 class GatedLinear(nn.Module):
     """(x W^T + b) * sigmoid(x G^T)."""
@@ -62,6 +170,57 @@ check("GatedLinear")
 
 # %% [markdown]
 # ## Buffers: state that is not trained
+#
+# A model often needs numbers that no gradient should touch: the mean and spread of the training data, a table of
+# positions, running statistics. They must move with the model and be saved with it. That is a buffer. `nn.Buffer` is the
+# current spelling; older code says `self.register_buffer("mean", ...)`, which does the same.
+#
+# Once a name is a buffer, assigning a tensor to it keeps it one:
+
+# %%
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = nn.Buffer(torch.tensor(0))
+        self.scratch = nn.Buffer(torch.zeros(1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = self.seen + len(x)
+        return x
+
+
+counter = Counter()
+counter(torch.zeros(8, 2))
+print(counter.seen, [name for name, _ in counter.named_buffers()], list(counter.state_dict()))
+
+# %% [markdown]
+# With `persistent=False` a buffer moves, but is not saved: right for what can be computed again.
+#
+# The test of a buffer is a fresh module that loads the old one's `state_dict`. What was a plain attribute starts anew:
+
+# %%
+fresh = Counter()
+print(fresh.load_state_dict(counter.state_dict()), fresh.seen)
+
+# %% [markdown]
+# A buffer that is None is not in the `state_dict` at all, so there would be no place to load it into. Give it its shape in
+# `__init__`.
+#
+# Seen: a buffer is for state that belongs to the model and that no optimizer may change.
+
+# %% [markdown]
+# ### Exercise: Standardizer
+#
+# Write `Standardizer(dim)`: a module that returns `x` as it is until `fit(x)` was called with a table `(n, dim)`; from then
+# on it returns `(x - mean) / std`, column by column. `fit` sets the buffers `mean` and `std` and returns the module itself.
+# The standard deviation is the population's (divide by n, not n - 1), and where it is zero it becomes 1. Both buffers are
+# saved in the `state_dict`, and a fresh `Standardizer` can load them.
+#
+# ```
+# s = Standardizer(2).fit(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
+# s.mean, s.std                    # [1., 5.], [1., 1.]
+# s(torch.tensor([[3.0, 6.0]]))    # [[2., 1.]]
+# ```
 
 # %% exercise="Standardizer" points=2
 class Standardizer(nn.Module):
@@ -88,6 +247,66 @@ check("Standardizer")
 
 # %% [markdown]
 # ## Modules inside modules
+#
+# Assign a module to `self` and its parameters become yours, under its name and a dot. A Python list is not a module.
+# Look at what happens to two layers in one:
+
+# %%
+class InAList(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = [nn.Linear(2, 2), nn.Linear(2, 2)]
+
+
+class InAModuleList(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+
+
+print(len(list(InAList().parameters())), [name for name, _ in InAModuleList().named_parameters()])
+
+# %% [markdown]
+# The first one would run and train nothing. With an optimizer made from its `parameters()` you would even get an error; with
+# one more layer that *is* registered, you would get none.
+#
+# Three containers register what they hold:
+
+# %%
+chain = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+heads = nn.ModuleDict({"age": nn.Linear(3, 1), "price": nn.Linear(3, 1)})
+print(chain)
+print([name for name, _ in heads.named_parameters()])
+
+# %% [markdown]
+# `Sequential` also knows how to run: one after the other. `ModuleList` and `ModuleDict` only hold; your `forward` says what
+# happens. A list may still collect layers on the way, if it ends as `nn.Sequential(*layers)`.
+#
+# Some layers have no parameters. Then there is often a function that does the same: `F.relu(x)` and `nn.ReLU()(x)` are one.
+# The function is handy in `forward`, the module in a `Sequential`, and only the module can be hooked or replaced. For
+# layers that behave differently in training it matters more; we come to that.
+#
+# And a layer that is made once and used twice is one layer, with one weight for both places:
+
+# %%
+one = nn.Linear(2, 2)
+print(len(list(nn.Sequential(one, nn.ReLU(), one).parameters())))
+
+# %% [markdown]
+# Seen: a container registers, a list does not, and each place needs a layer of its own.
+
+# %% [markdown]
+# ### Exercise: MLP
+#
+# Write `MLP(in_dim, hidden_dims, out_dim, dropout=0.0)`: for each width in `hidden_dims` a Linear, a BatchNorm1d, a ReLU and a
+# Dropout with that share, in this order; then one last Linear to `out_dim`, with nothing after it. `hidden_dims` may be empty. The
+# layers of torch are allowed, with their defaults.
+#
+# ```
+# mlp = MLP(4, [8, 6], 3)
+# mlp(torch.randn(5, 4)).shape    # (5, 3)
+# len(list(mlp.parameters()))     # 10: twice Linear and BatchNorm1d, and the last Linear
+# ```
 
 # %% exercise="MLP" points=2
 class MLP(nn.Module):
@@ -112,6 +331,41 @@ check("MLP")
 
 # %% [markdown]
 # ## Counting and sharing
+#
+# "How large is it?" is a sum over `parameters()`, which walks through all levels. `p.numel()` is the number of elements. Batch
+# norm's running statistics are in the `state_dict`, but they are buffers: nobody trains them.
+
+# %%
+normed = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
+print({name: tuple(p.shape) for name, p in normed.named_parameters()})
+print({name: tuple(b.shape) for name, b in normed.named_buffers()})
+
+# %% [markdown]
+# **Weight tying.** A language model reads tokens through an embedding, a table with a row for each token, and writes scores
+# for tokens through a linear layer. Both are matrices of shape `(tokens, width)`, and one matrix can serve as both:
+
+# %%
+embedding, decoder = nn.Embedding(1000, 16), nn.Linear(16, 1000, bias=False)
+decoder.weight = embedding.weight
+tied = nn.ModuleDict({"embedding": embedding, "decoder": decoder})
+print([name for name, _ in tied.named_parameters()], [name for name, _ in tied.named_parameters(remove_duplicate=False)])
+print(list(tied.state_dict()))
+
+# %% [markdown]
+# `parameters()` gives a tied tensor once, and its gradient is the sum from both places. The `state_dict` lists it under both
+# names, so whoever counts there counts twice.
+#
+# Seen: parameters are counted once, however many names they have.
+
+# %% [markdown]
+# ### Exercise: count_parameters
+#
+# Write `count_parameters(model, trainable_only=False)`: the number of elements in a model's parameters, as an int. A tied
+# tensor counts once, buffers do not count. With `trainable_only=True`, parameters that do not require grad do not count either.
+#
+# ```
+# count_parameters(nn.Linear(3, 2))    # 8
+# ```
 
 # %% exercise="count_parameters" points=1
 def count_parameters(model: nn.Module, trainable_only: bool = False) -> int:
@@ -125,6 +379,62 @@ check("count_parameters")
 
 # %% [markdown]
 # ## Calling a module, and hooks
+#
+# You write `forward`, but you call `model(x)`. The call does more than `forward`: it runs the *hooks*, functions that
+# somebody has attached to a module to listen in. `model.forward(x)` goes past them.
+
+# %%
+listened = nn.Linear(2, 2)
+handle = listened.register_forward_hook(lambda module, inputs, output: print("hook saw", tuple(output.shape)))
+listened(torch.zeros(3, 2))
+listened.forward(torch.zeros(3, 2))
+handle.remove()
+listened(torch.zeros(3, 2)).shape
+
+# %% [markdown]
+# One line was printed for three calls: the second went past the hook, and for the third it was gone. A hook is the usual
+# way to look at what a layer inside of a model puts out, without changing the model. Four things go wrong.
+#
+# A hook that is not removed runs in every later call. `register_forward_hook` returns a handle for that; use it in a
+# `finally`, because `forward` may raise.
+#
+# What you keep without `detach()` keeps its graph, and with it the activations of the whole model.
+#
+# What you keep without `clone()` is the very tensor that the model goes on working with, and an in-place ReLU writes into it:
+
+# %%
+kept = {}
+net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(inplace=True))
+handle = net[0].register_forward_hook(lambda module, inputs, output: kept.update(plain=output, copy=output.detach().clone()))
+net(torch.randn(3, 2))
+handle.remove()
+print("negative ones:", int((kept["plain"] < 0).sum()), "in what was kept,", int((kept["copy"] < 0).sum()), "in its copy")
+
+# %% [markdown]
+# And a function made in a loop looks up the loop's variable when it *runs*, not when it is made. By then the loop is over:
+
+# %%
+shouts = [lambda: name for name in ("first", "second")]
+print([shout() for shout in shouts])
+
+# %% [markdown]
+# A function that makes the hook, or a default argument (`lambda name=name: ...`), keeps the name of its own round.
+#
+# `model.named_modules()` gives all submodules under their dotted names, and `model.get_submodule("encoder.0")` one of them.
+#
+# Seen: call the module, not `forward`; copy what a hook keeps; remove what you attached.
+
+# %% [markdown]
+# ### Exercise: capture
+#
+# Write `capture(model, names, x)`: run `model(x)` once, and return a dict from each name to what that submodule put out: a
+# detached copy, in which a later in-place operation does not show. An unknown name raises `ValueError`, with a message that
+# says which. Afterwards your hooks are gone, also when `forward` raises; hooks of others stay.
+#
+# ```
+# net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+# capture(net, ["0"], torch.zeros(5, 2))["0"].shape    # (5, 3)
+# ```
 
 # %% exercise="capture" points=3
 def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
@@ -156,6 +466,50 @@ check("capture")
 
 # %% [markdown]
 # ## Train and eval
+#
+# Some layers do one thing while a model learns and another when it is used. Every module has a flag, `training`; `train()`
+# and `eval()` set it for a module and all that is inside. Nothing else happens: `eval()` does not switch gradients off, and
+# `no_grad()` does not switch dropout off.
+
+# %%
+dropout = nn.Dropout(0.5)
+x = torch.ones(8)
+print(dropout.train()(x))
+print(dropout.eval()(x))
+
+# %% [markdown]
+# Dropout zeros a share `p` of the entries, other ones in each call, so that no unit can rely on a single other. In eval it
+# does nothing. Why are the survivors 2? A sum over units would be half as large in training as in eval; so what is
+# kept is divided by `1 - p`, and the mean stays. This is called *inverted* dropout.
+
+# %%
+many = torch.ones(100_000)
+print(F.dropout(many, 0.2).mean(), F.dropout(many, 0.8).mean())
+
+# %% [markdown]
+# And here is the trap. The function cannot know whose `forward` it stands in. Its argument `training` is True unless
+# you say otherwise, so this model keeps dropping in eval:
+
+# %%
+class Careless(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, 0.5)
+
+
+print(Careless().eval()(torch.ones(8)))
+
+# %% [markdown]
+# Write `F.dropout(x, 0.5, self.training)`, or use `nn.Dropout`.
+#
+# Seen: `training` is a flag, `train()` and `eval()` set it, and who wants to heed it has to look.
+
+# %% [markdown]
+# ### Exercise: Dropout
+#
+# Write `Dropout(p=0.5)`, inverted: in training each entry becomes zero with probability `p`, by itself and anew in
+# each call, and the others are divided by `1 - p`. In eval the input comes back as it is. With `p = 1` everything is
+# zero, and nothing NaN. A `p` outside of [0, 1] raises on construction, with a message that names it and says what it was. The
+# result keeps the input's dtype and device. Rule: no dropout from torch.
 
 # %% exercise="Dropout" points=2
 class Dropout(nn.Module):
@@ -182,6 +536,73 @@ check("Dropout")
 
 # %% [markdown]
 # ## Batch norm by hand
+#
+# Batch norm brings each channel to mean 0 and variance 1 over the batch, then scales and shifts it by two learned numbers.
+# In training it uses the batch's own statistics, and on the way it gathers running ones, which it uses in eval, where a batch may
+# be a single example.
+
+# %%
+norm = nn.BatchNorm1d(3)
+print({name: tensor.tolist() for name, tensor in norm.state_dict().items()})
+
+# %%
+batch = torch.tensor([[0.0, 10.0, 5.0], [4.0, 20.0, 5.0]])
+out = norm(batch)
+print(out)
+print(norm.running_mean, norm.running_var, norm.num_batches_tracked)
+
+# %% [markdown]
+# Three details, all of them visible in these numbers:
+#
+# - *momentum* is the weight of the new batch: `running = (1 - momentum) * running + momentum * new`. The mean of the first column
+#   is 2, and 0.1 of it arrived. In optimizers momentum means the opposite, the weight of the old.
+# - The batch is divided by its population standard deviation, the root of `var + eps`. The *running* variance takes up the sample variance, which
+#   divides by n - 1: here 8 and not 4 in the first column, so 0.9 * 1 + 0.1 * 8 = 1.7.
+# - A column that never varies is divided by the root of eps alone. It stays 0, but for rounding, which that small root
+#   makes visible.
+#
+# In a batch of images `(N, C, H, W)` a channel's statistics go over N, H and W. One value a channel has no variance, and in
+# training that is an error:
+
+# %%
+try:
+    norm.train()(batch[:1])
+except ValueError as error:
+    print(error)
+print(norm.eval()(batch[:1]))
+
+# %% [markdown]
+# The running statistics are no business of autograd. If they took part in the graph, each step would hang on to the one
+# before, and the memory of all batches would pile up. The batch's own mean and variance *do* depend on x, and gradients
+# go through them.
+#
+# Because the statistics are buffers and not parameters, freezing does not stop them. This norm has no trainable number left,
+# and moves all the same:
+
+# %%
+frozen = nn.BatchNorm1d(3).requires_grad_(False)
+frozen(batch)
+print("in training:", frozen.running_mean)
+frozen.eval()(batch + 100)
+print("in eval:    ", frozen.running_mean)
+
+# %% [markdown]
+# To fine-tune with frozen statistics, put those layers into eval mode, and again after every `model.train()`.
+#
+# *LayerNorm* has none of this: it normalises each example over its own features, and does the same in training and eval.
+# That is why models for sequences prefer it.
+
+# %%
+features = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
+print(nn.LayerNorm(3)(features).detach())
+print(list(nn.LayerNorm(3).state_dict()))
+
+# %% [markdown]
+# ### Exercise: BatchNorm
+#
+# Write `BatchNorm(num_features, eps=1e-5, momentum=0.1)` for `(N, C)` and `(N, C, H, W)`: the names in its `state_dict` and all its
+# numbers are those of `nn.BatchNorm1d` and `nn.BatchNorm2d`, in training and in eval. One value a channel in training
+# raises `ValueError` with a message that says why. The running statistics never carry a graph. Rule: no batch_norm from torch.
 
 # %% exercise="BatchNorm" points=3
 class BatchNorm(nn.Module):
@@ -221,6 +642,36 @@ check("BatchNorm")
 
 # %% [markdown]
 # ## Freezing, and what decays
+#
+# Who adapts a trained model often wants part of it left alone. `requires_grad_(False)` on a parameter, or on a whole module,
+# does it: no gradient is computed for it, and an optimizer passes it by.
+
+# %%
+model = nn.ModuleDict({"encoder": nn.Linear(2, 2), "encoder2": nn.Linear(2, 2)})
+model["encoder"].requires_grad_(False)
+print({name: p.requires_grad for name, p in model.named_parameters()})
+
+# %% [markdown]
+# Often the choice comes as a name from a configuration file. Names have parts, separated by dots, and letters are not parts:
+
+# %%
+names = ["encoder.weight", "encoder.bias", "encoder2.weight", "layers.1.weight", "layers.10.weight"]
+print([name for name in names if name.startswith("encoder")])
+print([name for name in names if name.startswith("layers.1")])
+
+# %% [markdown]
+# Each line shows one too many. And a name with a typing error matches nothing at all, without a word; a good function complains.
+
+# %% [markdown]
+# ### Exercise: freeze
+#
+# Write `freeze(model, prefix)`: freeze the parameters of the submodule called `prefix`, or the one parameter of that name,
+# and return their names, sorted, as they stand in `model.named_parameters()`. An empty prefix, or one that matches no
+# parameter, raises `ValueError` with a message that names `prefix` and says what it was; then nothing is frozen.
+#
+# ```
+# freeze(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), "0")    # ['0.bias', '0.weight']
+# ```
 
 # %% exercise="freeze" points=2
 def freeze(model: nn.Module, prefix: str) -> list[str]:
@@ -240,6 +691,27 @@ def freeze(model: nn.Module, prefix: str) -> list[str]:
 # %% check="freeze"
 check("freeze")
 
+# %% [markdown]
+# **Weight decay** pulls numbers towards zero with every step, so that a model keeps its weights small unless the data object.
+# For matrices that makes sense. A bias shifts, the scale of a norm starts at one on purpose; pulling these to zero makes
+# nothing simpler. So optimizers take *parameter groups*, dicts with settings of their own:
+
+# %%
+toy = nn.Linear(2, 2)
+groups = [{"params": [toy.weight], "weight_decay": 0.1}, {"params": [toy.bias]}]
+print([group["weight_decay"] for group in torch.optim.AdamW(groups).param_groups])
+
+# %% [markdown]
+# The second group names no decay and gets the optimizer's default, which for AdamW is not zero. Say it in each group. A simple rule for
+# who belongs where: two or more dimensions decay. Names do not help, since the scale of a norm is called `weight` too.
+
+# %% [markdown]
+# ### Exercise: weight_decay_groups
+#
+# Write `weight_decay_groups(model, weight_decay)`: a list of two groups for an optimizer, each with the keys `params` and `weight_decay`. The
+# first holds the tensors of two or more dimensions, with this decay; the second the rest, with decay 0. Each trainable
+# parameter is in exactly one of them, once; frozen ones are in none. Both groups are there even if one is empty.
+
 # %% exercise="weight_decay_groups" points=2
 def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """Two groups for an optimizer: tensors of 2 or more dimensions, which decay, and the rest."""
@@ -256,6 +728,67 @@ check("weight_decay_groups")
 
 # %% [markdown]
 # ## Initialisation and depth
+#
+# Where should the numbers start? All equal is bad: units that start alike get the same gradient and stay alike. So they
+# are random, and the question is how large. One layer multiplies the spread of what goes through it by some factor; twelve
+# layers do it twelve times.
+
+# %%
+generator = torch.Generator().manual_seed(0)
+for size in (0.05, (2 / 128) ** 0.5, 0.3):
+    x = torch.randn(256, 128, generator=generator)
+    for _ in range(12):
+        x = torch.relu(x @ (size * torch.randn(128, 128, generator=generator)).T)
+    print(f"weights of size {size:.3f}: after twelve layers a spread of {x.std().item():.1e}")
+
+# %% [markdown]
+# A unit adds up `fan_in` products, so the variance grows with `fan_in` times the weight's; a ReLU takes away half of what comes. The
+# two cancel if the standard deviation is `sqrt(2 / fan_in)`: Kaiming He's initialisation. For `nn.Linear` fan_in is the
+# number of inputs; for a convolution it is input channels times height times width of the kernel. Without a ReLU the 2
+# goes; Xavier Glorot's version takes the mean of inputs and outputs.
+#
+# Below, each line is a layer. On the left you see the sizes of its activations, on the right those of the gradients that arrive there.
+# Read the gradients from the bottom up, as they travel.
+
+# %% tags=["demo"]
+from torchcourse.demos import depth
+
+depth.draw("as nn.Linear comes: sqrt(1 / (3 fan_in))", "relu", 8)
+
+# %% [markdown]
+# This is how `nn.Linear` comes, and both wander off to the left: after eight layers little is left of the signal, and in the first layer little of the gradient.
+# For a few layers that does not matter, and norms hide it. Try the others, with more depth: which ones stand upright?
+# What does tanh do if weights are too large?
+
+# %% tags=["demo"]
+depth.explore()
+
+# %% [markdown]
+# `nn.init` has the usual choices; the underscore says that they write in place:
+
+# %%
+layer = nn.Linear(128, 64)
+nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="relu")
+print(layer.weight.std().item(), (2 / 128) ** 0.5)
+
+# %% [markdown]
+# In place matters. An optimizer holds the parameter objects it was given. Put a new object into the module and the
+# optimizer goes on training the old one, which nobody uses:
+
+# %%
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+layer.weight = nn.Parameter(torch.zeros(64, 128))
+print(any(p is layer.weight for p in optimizer.param_groups[0]["params"]))
+
+# %% [markdown]
+# Seen: the size of weights decides over the size of everything after them; write into parameters, do not replace them.
+
+# %% [markdown]
+# ### Exercise: init_weights
+#
+# Write `init_weights(model)`: in place, however deep they sit, the weights of all `nn.Linear` and `nn.Conv2d` become Kaiming
+# normal (fan_in, relu) and their biases zero; norm layers (batch, layer, group, instance) get weight one and bias zero. Some
+# have no bias, some no weight. The parameters stay the same objects on the same device. The model itself may be a single layer.
 
 # %% exercise="init_weights" points=2
 def init_weights(model: nn.Module) -> None:
@@ -278,6 +811,40 @@ check("init_weights")
 
 # %% [markdown]
 # ## Convolutions and shapes
+#
+# A convolution slides a small window over an image and takes a weighted sum at each place. Its weight has shape
+# `(out channels, in channels, height, width)`. With kernel size k, padding p and stride s, a side of n pixels becomes
+# `(n + 2p - k) // s + 1`:
+
+# %%
+images = torch.randn(2, 3, 32, 32)
+for k, p, s in ((3, 1, 1), (3, 0, 1), (3, 1, 2), (1, 0, 2), (7, 3, 2)):
+    conv = nn.Conv2d(3, 8, k, stride=s, padding=p)
+    print(f"kernel {k}, padding {p}, stride {s}: {conv(images).shape[-1]} and {(32 + 2 * p - k) // s + 1}")
+
+# %% [markdown]
+# Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only.
+#
+# **Residual blocks.** Deep nets became trainable when layers learned to *add* to what they get instead of replacing it: `x + f(x)`. The
+# sum passes gradients on untouched. Both sides need the same shape. Where `f` changes it, more channels or a stride, x goes
+# through a 1×1 convolution with that stride. A bias right before a batch norm is wasted: the norm subtracts the mean,
+# and any constant with it:
+
+# %%
+plain = nn.Conv2d(3, 4, 3, bias=False)
+shifted = torch.randn(4).view(1, 4, 1, 1)
+print(torch.allclose(nn.BatchNorm2d(4)(plain(images)), nn.BatchNorm2d(4)(plain(images) + shifted), atol=1e-4))
+
+# %% [markdown]
+# ### Exercise: ResidualBlock
+#
+# Write `ResidualBlock(in_channels, out_channels, stride=1)`: `conv1`, `bn1`, `relu`, `conv2`, `bn2`; to this add what `skip` makes of x; then
+# `relu` again. The attributes have these names. Both convolutions are 3×3 and keep the size, except that `conv1` carries the stride. `skip`
+# is the identity where the shape stays; otherwise a 1×1 convolution with the stride and a batch norm. No convolution has a bias.
+#
+# ```
+# ResidualBlock(8, 16, stride=2)(torch.randn(4, 8, 32, 32)).shape    # (4, 16, 16, 16)
+# ```
 
 # %% exercise="ResidualBlock" points=3
 class ResidualBlock(nn.Module):
@@ -306,3 +873,43 @@ class ResidualBlock(nn.Module):
 
 # %% check="ResidualBlock"
 check("ResidualBlock")
+
+# %% [markdown]
+# ## Other layers at a glance
+#
+# **Embedding**: a table; the input are row numbers. **GELU**: a smooth ReLU, which transformers use.
+
+# %%
+table = nn.Embedding(10, 4)
+print(table(torch.tensor([[1, 2, 3], [3, 2, 1]])).shape)
+print(F.relu(torch.tensor([-2.0, -0.5, 0.5, 2.0])), F.gelu(torch.tensor([-2.0, -0.5, 0.5, 2.0])))
+
+# %% [markdown]
+# **MultiheadAttention**: each position looks at the others. Two defaults surprise people: the batch comes second unless you say
+# `batch_first=True`, and in its masks True means *ignore*, while in the masks of lesson 1 True meant real.
+
+# %%
+attention = nn.MultiheadAttention(embed_dim=8, num_heads=2, batch_first=True)
+tokens = torch.randn(2, 5, 8)
+padding = torch.tensor([[False] * 5, [False, False, False, True, True]])
+mixed, weights = attention(tokens, tokens, tokens, key_padding_mask=padding)
+print(mixed.shape, weights.shape, weights[1, 0].tolist()[-2:])
+
+# %% [markdown]
+# ## What you have seen
+#
+# | idea | remember |
+# |---|---|
+# | registration | Parameter, Buffer and module are known; a plain tensor or a list is not |
+# | `super().__init__()` | first, or nothing can be registered |
+# | buffers | moved and saved, not trained; `nn.Buffer` or `register_buffer` |
+# | containers | `Sequential` runs, `ModuleList` and `ModuleDict` hold |
+# | `model(x)` | runs hooks; `forward` does not |
+# | hooks | copy what you keep, remove in `finally` |
+# | `train()`, `eval()` | a flag; `F.dropout` needs to be told |
+# | batch norm | batch statistics in training, running ones in eval; freezing does not stop them |
+# | initialisation | `sqrt(2 / fan_in)` before a ReLU; in place |
+# | weight decay | matrices yes; biases and norms no |
+# | shapes | `(n + 2p - k) // s + 1` |
+#
+# Next comes **lesson 4, data**: how batches get made, and how fast.

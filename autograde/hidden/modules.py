@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograde.mistakes import Mistake, slips
 from autograde.hidden.common import apart, variants
+from autograde.mistakes import Mistake, slips
 from torchcourse.exercise import Case, Draw, case
 from torchcourse.exercises.modules import affine_weights, block_weights
 
@@ -35,21 +36,24 @@ UNREGISTERED = (
 class AffineWith(nn.Module):
     """An affine layer with this or that done wrong."""
 
+    weight: Any
+    bias: Any
+
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, *, plain: tuple[str, ...] = (),
         always: bool = False, none: str = "registered", bound: Callable[[int, int], float] = lambda i, o: i**-0.5,
         start: str = "uniform", bias_start: str = "uniform", turned: bool = False, detached: bool = False,
-        frozen: bool = False, columns: bool = False,
+        frozen: bool = False, requires: bool = True, product: str = "transposed", adds: str = "if there",
     ) -> None:  # fmt: skip
         super().__init__()
         limit = bound(in_features, out_features)
         shape = (in_features, out_features) if turned else (out_features, in_features)
         made = {"weight": _start(start, limit, *shape), "bias": _start(bias_start, limit, out_features)}
-        self.turned, self.detached = turned, detached
+        self.turned, self.detached, self.product, self.adds = turned, detached, product, adds
         for name, tensor in made.items():
             if name == "weight" or bias or always:
-                held = tensor.requires_grad_() if name in plain else nn.Parameter(tensor, requires_grad=not frozen)
-                setattr(self, name, held)
+                parameter = nn.Parameter(tensor, requires_grad=not frozen)
+                setattr(self, name, tensor.requires_grad_(requires) if name in plain else parameter)
         if not bias and not always:
             if none == "registered":
                 self.register_parameter("bias", None)
@@ -58,11 +62,11 @@ class AffineWith(nn.Module):
             elif none == "plain":
                 self.bias = None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         weight = self.weight.detach() if self.detached else self.weight
-        y = x @ (weight if self.turned else weight.T)
+        y = x @ (weight if self.turned or self.product == "plain" else weight.T)
         bias = getattr(self, "bias", None)
-        return y if bias is None else y + bias
+        return y if bias is None and self.adds == "if there" else y + bias
 
 
 def _start(how: str, limit: float, *shape: int) -> Tensor:
@@ -82,7 +86,7 @@ class AffineUnbegun(nn.Module):
         self.weight = nn.Parameter(torch.empty(out_features, in_features))
         self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return x @ self.weight.T
 
 
@@ -104,7 +108,15 @@ AFFINE = [
         weight_transposed=({"turned": True}, "`parameters` came out as {got} where {want} is wanted: the weight has "
                            "shape (out, in), as in every other module of torch."),
     ),
-    *variants("plain-tensor", AffineWith, UNREGISTERED, REGISTER, {"plain": ("bias",)}, {"plain": ("weight",)}),
+    *variants("plain-tensor", AffineWith, UNREGISTERED, REGISTER, {"plain": ("bias",)}, {"plain": ("weight",)},
+              {"plain": ("weight", "bias"), "requires": False}, {"plain": ("weight", "bias"), "none": "plain"},
+              {"plain": ("weight", "bias"), "none": "plain", "requires": False}),
+    *variants("none-added", AffineWith, "In the case \"{case}\" the call raised {got}: with `bias=False` there is "
+                                        "nothing "
+              "to add.", REGISTER, {"adds": "always"}, {"adds": "always", "none": "plain"}),
+    *variants("weight-not-transposed", AffineWith, "In the case \"{case}\" the value at {at} is {got_at} and should be "
+              "{want_at}: the weight has a row for each output, so x is multiplied with its transpose.", REGISTER,
+              {"product": "plain"}),
     *variants("bias-false-ignored", AffineWith, "With `bias=False` the module still has a bias: `parameters()` finds "
               "{registered}. A bias of zeros will be trained away from zero.", REGISTER, {"none": "zeros"}),
     *variants("bias-not-registered", AffineWith, "With `bias=False` the name `bias` is held as this: {got}. Register "
@@ -113,7 +125,8 @@ AFFINE = [
     *apart(slips(
         AffineWith, INIT,
         starts_from_another_range=({"bound": lambda i, o: 1 / i}, START + "the bound of the range is not 1/sqrt(in)."),
-        starts_normal=({"start": "normal", "bias_start": "normal"}, START + "normal numbers have no bound, uniform ones "
+        starts_normal=({"start": "normal", "bias_start": "normal"}, START + "normal numbers have no bound, uniform "
+                                                                            "ones "
                        "do."),
         bias_starts_at_zero=({"bias_start": "zero"}, START + "the bias is drawn from the same range as the weight."),
         starts_positive=({"start": "positive", "bias_start": "positive"}, START + "`rand` draws from 0 to 1 and has to "
@@ -125,7 +138,8 @@ AFFINE = [
     )),
     *variants("starts-from-another-range", AffineWith, START + "the bound of the range is not 1/sqrt(in).", INIT,
               {"bound": lambda i, o: o**-0.5}, {"bound": lambda i, o: (6 / (i + o)) ** 0.5},
-              {"bound": lambda i, o: (6 / i) ** 0.5}, {"bound": lambda i, o: (3 / i) ** 0.5}, {"bound": lambda i, o: 1.0}),
+              {"bound": lambda i, o: (6 / i) ** 0.5}, {"bound": lambda i, o: (3 / i) ** 0.5},
+              {"bound": lambda i, o: 1.0}),
     *variants("starts-normal", AffineWith, START + "normal numbers have no bound, uniform ones do.", INIT,
               {"start": "standard", "bias_start": "standard"}, {"start": "standard", "bias_start": "zero"},
               {"start": "normal", "bias_start": "zero"}, {"start": "normal"}),
@@ -156,7 +170,8 @@ class MLPWith(nn.Module):
         twice: bool = False, always: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        width, blocks, made = in_dim, [], dict[tuple[str, int, int], nn.Module]()
+        width, made = in_dim, dict[tuple[str, int, int], nn.Module]()
+        blocks: list[nn.Module] = []
         self.p, self.always = dropout if p is None else p, always
 
         def layer(kind: str, make: Callable[[], nn.Module], inside: int, outside: int) -> nn.Module:
@@ -166,8 +181,8 @@ class MLPWith(nn.Module):
 
         for h in hidden_dims:
             parts = {
-                "linear": layer("linear", lambda w=width, h=h: nn.Linear(w, h, bias=bias), width, h),
-                "norm": layer("norm", lambda h=h: nn.BatchNorm1d(h), 0, h),
+                "linear": layer("linear", functools.partial(nn.Linear, width, h, bias=bias), width, h),
+                "norm": layer("norm", functools.partial(nn.BatchNorm1d, h), 0, h),
                 "relu": nn.ReLU(),
                 "dropout": nn.Dropout(self.p),
             }
@@ -181,8 +196,12 @@ class MLPWith(nn.Module):
                 blocks.append(AlwaysDropping(self.p))
             width = h
         blocks.append(nn.Linear(width, out_dim))
-        blocks += {"": [], "relu": [nn.ReLU()], "block": [nn.BatchNorm1d(out_dim), nn.ReLU()],
-                   "dropout": [nn.Dropout(self.p)], "softmax": [nn.Softmax(-1)]}[last]  # fmt: skip
+        endings: dict[str, list[nn.Module]] = {
+            "": [], "relu": [nn.ReLU()], "block": [nn.BatchNorm1d(out_dim), nn.ReLU()],
+            "dropout": [nn.Dropout(self.p)], "softmax": [nn.Softmax(-1)],
+            "whole block": [nn.BatchNorm1d(out_dim), nn.ReLU(), nn.Dropout(self.p)],
+        }  # fmt: skip
+        blocks += endings[last]
         if holder == "list":
             self.layers: Any = blocks
         elif holder == "hidden list":
@@ -191,11 +210,7 @@ class MLPWith(nn.Module):
             self.layers = nn.Sequential(*blocks)
         self.holder = holder
 
-    def train(self, mode: bool = True) -> nn.Module:
-        super().train(mode)
-        return self
-
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         for block in self.layers:
             x = block(x)
         return self.out(x) if self.holder == "hidden list" else x
@@ -206,7 +221,7 @@ class AlwaysDropping(nn.Module):
         super().__init__()
         self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return F.dropout(x, self.p)
 
 
@@ -224,7 +239,8 @@ SHARED = (
     "layer was used in several places."
 )
 AFTER_LAST = (
-    "In the case \"{case}\" the smallest output is {smallest}: something comes after the last Linear, which should have "
+    "In the case \"{case}\" the smallest output is {smallest}: something comes after the last Linear, which should "
+    "have "
     "the last word, negative numbers included."
 )
 MLPS = [
@@ -241,7 +257,8 @@ MLPS = [
     *variants("python-list-of-layers", MLPWith, IN_A_LIST, INSIDE, {"holder": "hidden list"}),
     *variants("activation-after-last", MLPWith, AFTER_LAST, INSIDE, {"last": "softmax"}),
     *variants("activation-after-last", MLPWith, "In the case \"{case}\" there are {count} parameter tensors where "
-              "{want_count} are wanted: a whole block was put after the last Linear, too.", INSIDE, {"last": "block"}),
+              "{want_count} are wanted: a whole block was put after the last Linear, too.", INSIDE, {"last": "block"},
+              {"last": "whole block"}),
     *variants("shared-layer", MLPWith, SHARED, INSIDE, {"shared": "linear"}, {"shared": "norm"},
               {"shared": "linear norm"}),
     *apart(slips(
@@ -281,6 +298,9 @@ def more_mlp(draw: Draw) -> list[Case]:
 class StandardizerWith(nn.Module):
     """A standardizer with this or that done wrong."""
 
+    mean: Any
+    std: Any
+
     def __init__(
         self, dim: int, *, kind: str = "buffer", correction: int = 0, zero: str = "one", returns: bool = True,
         over: int | None = 0, divide: bool = True, centre: bool = True,
@@ -319,7 +339,7 @@ class StandardizerWith(nn.Module):
                 self.mean, self.std = mean, std
         return self if self.returns else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         if self.kind == "none" and self.mean is None:
             return x
         x = x - self.mean if self.centre else x
@@ -346,7 +366,8 @@ STANDARDIZER = [
     Mistake("missing-super-init", StandardizerUnbegunBuffers, UNBEGUN, REGISTER),
     *slips(
         StandardizerWith, BUFFERS,
-        plain_attribute=({"kind": "plain"}, "The buffers that the module knows of are {its_buffers}, and its state_dict "
+        plain_attribute=({"kind": "plain"}, "The buffers that the module knows of are {its_buffers}, and its "
+                                            "state_dict "
                          "holds {its_state_dict}: a plain attribute is neither saved nor moved."),
         sample_deviation=({"correction": 1}, "`std` came out as {its_std} where {want_std} is wanted: it divides by "
                           "n - 1, and the population's divides by n."),
@@ -354,7 +375,8 @@ STANDARDIZER = [
         fit_returns_nothing=({"returns": False}, "`fit` returned {got}, and should return the module itself, so that "
                              "`Standardizer(3).fit(x)` is one."),
     ),
-    *variants("buffer-as-parameter", StandardizerWith, "`parameters()` finds {its_parameters}: an optimizer would train "
+    *variants("buffer-as-parameter", StandardizerWith, "`parameters()` finds {its_parameters}: an optimizer would "
+                                                       "train "
               "what was measured. State that is moved and saved, but not trained, is a buffer.", BUFFERS,
               {"kind": "parameter"}, {"kind": "frozen parameter"}),
     *apart(slips(
@@ -363,7 +385,8 @@ STANDARDIZER = [
                    "persistent moves with the module, but is not saved."),
         whole_table_statistics=({"over": None}, "`mean` came out as {its_mean} where {want_mean} is wanted: each "
                                 "column has its own."),
-        rows_not_columns=({"over": 1}, "In the case \"{case}\" the {what} is {got} and should be {want}: the statistics "
+        rows_not_columns=({"over": 1}, "In the case \"{case}\" the {what} is {got} and should be {want}: the "
+                                       "statistics "
                           "were taken along the rows."),
         mean_not_subtracted=({"centre": False}, "The value at {at} is {got_at} and should be {want_at}: the mean was "
                              "not subtracted."),
@@ -393,9 +416,14 @@ def more_standardizer(draw: Draw) -> list[Case]:
 class GatedWith(nn.Module):
     """A gated linear layer with this or that done wrong."""
 
+    weight: Any
+    gate_weight: Any
+    bias: Any
+
     def __init__(
         self, in_features: int, out_features: int, *, gate: str = "sigmoid", plain: tuple[str, ...] = (),
         bias: str = "value", swapped: bool = False, names: str = "own", turned: bool = False, combine: str = "times",
+        requires: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         shape = (in_features, out_features) if turned else (out_features, in_features)
@@ -404,11 +432,11 @@ class GatedWith(nn.Module):
         else:
             for name, size in {"weight": shape, "gate_weight": shape, "bias": (out_features,)}.items():
                 tensor = torch.zeros(size).normal_()
-                setattr(self, name, tensor.requires_grad_() if name in plain else nn.Parameter(tensor))
+                setattr(self, name, tensor.requires_grad_(requires) if name in plain else nn.Parameter(tensor))
         self.how, self.where, self.swapped = gate, bias, swapped
         self.names, self.turned, self.combine = names, turned, combine
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         if self.names == "layers":
             return self.linear(x) * self.gate(x).sigmoid()
         value, gate = (x @ (w if self.turned else w.T) for w in (self.weight, self.gate_weight))
@@ -416,10 +444,11 @@ class GatedWith(nn.Module):
             value, gate = gate, value
         value = value + self.bias if self.where in ("value", "both") else value
         gate = gate + self.bias if self.where in ("gate", "both") else gate
-        opened = {
+        gates: dict[str, Callable[[Any], Any]] = {
             "sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu, "softmax": lambda g: g.softmax(-1),
             "none": lambda g: g, "silu": F.silu, "gelu": F.gelu,
-        }[self.how](gate)  # fmt: skip
+        }  # fmt: skip
+        opened = gates[self.how](gate)
         y = value + opened if self.combine == "plus" else value * opened
         return y + self.bias if self.where == "after" else y
 
@@ -430,10 +459,13 @@ class GatedUnbegun(nn.Module):
 
 
 NOT_SIGMOID = (
-    "The value at {at} is {got_at} and should be {want_at}: the gate is not a sigmoid, which opens from 0 to 1 for each "
+    "The value at {at} is {got_at} and should be {want_at}: the gate is not a sigmoid, which opens from 0 to 1 for "
+    "each "
     "output by itself."
 )
-BIAS_PLACE = "The value at {at} is {got_at} and should be {want_at}: the bias belongs to x W^T, before the gate is applied."
+BIAS_PLACE = (
+    "The value at {at} is {got_at} and should be {want_at}: the bias belongs to x W^T, before the gate is applied."
+)
 GATED = [
     Mistake("missing-super-init", GatedUnbegun, UNBEGUN, REGISTER),
     *slips(
@@ -447,9 +479,11 @@ GATED = [
     *variants("gate-not-sigmoid", GatedWith, NOT_SIGMOID, REGISTER, {"gate": "relu"}, {"gate": "softmax"},
               {"gate": "none"}, {"gate": "silu"}, {"gate": "gelu"}),
     *variants("plain-tensor", GatedWith, UNREGISTERED, REGISTER, {"plain": ("gate_weight",)}, {"plain": ("bias",)},
-              {"plain": ("weight", "gate_weight")}, {"plain": ("weight",)}),
+              {"plain": ("weight", "gate_weight")}, {"plain": ("weight",)},
+              {"plain": ("weight", "gate_weight", "bias"), "requires": False}),
     *variants("bias-in-the-wrong-place", GatedWith, BIAS_PLACE, REGISTER, {"bias": "gate"}, {"bias": "both"}),
-    *variants("bias-unused", GatedWith, "The value at {at} is {got_at} and should be {want_at}: the bias is registered, "
+    *variants("bias-unused", GatedWith, "The value at {at} is {got_at} and should be {want_at}: the bias is "
+                                        "registered, "
               "but forward does not add it.", REGISTER, {"bias": "nowhere"}),
     *variants("added-not-multiplied", GatedWith, "The value at {at} is {got_at} and should be {want_at}: the gate is "
               "multiplied with the value, not added.", REGISTER, {"combine": "plus"}),
@@ -476,7 +510,8 @@ class DropoutWith(nn.Module):
     """Dropout with this or that done wrong."""
 
     def __init__(
-        self, p: float = 0.5, *, scale: str = "up", modes: str = "train", mask: str = "each call", at_one: str = "zeros",
+        self, p: float = 0.5, *, scale: str = "up", modes: str = "train", mask: str = "each call",
+        at_one: str = "zeros",
         device: str = "input", refuses: str = "yes", keep: bool = False, shape: str = "entries", cast: str = "input",
         detached: bool = False,
     ) -> None:  # fmt: skip
@@ -495,10 +530,10 @@ class DropoutWith(nn.Module):
         if self.mask == "seeded":
             torch.manual_seed(0)
         size: Any = {"entries": x.shape, "columns": x.shape[-1:], "rows": (*x.shape[:-1], 1)}[self.shape]
-        drawn = torch.rand(size, **({"device": x.device} if self.device == "input" else {}))
+        drawn = torch.rand(size, device=x.device if self.device == "input" else "cpu")
         return drawn < self.p if self.keep else drawn >= self.p
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         active = {"train": self.training, "always": True, "reversed": not self.training, "never": False}[self.modes]
         if not active:
             return x * (1 - self.p) if self.scale == "eval" else x
@@ -522,7 +557,7 @@ class DropoutUnbegun(nn.Module):
             raise ValueError(f"p is {p}, but has to lie between 0 and 1")
         self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return x
 
 
@@ -535,7 +570,9 @@ IN_EVAL = (
     "anything."
 )
 SAME_MASK = "Two calls in training {two_calls_in_training}, with p = {p}: a mask is drawn anew in every forward."
-ACCEPTED = "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
+ACCEPTED = (
+    "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
+)
 DROPOUT = [
     Mistake("missing-super-init", DropoutUnbegun, UNBEGUN, REGISTER),
     *slips(
@@ -543,8 +580,8 @@ DROPOUT = [
         not_rescaled=({"scale": "no"}, NOT_RESCALED),
         active_in_eval=({"modes": "always"}, IN_EVAL),
         same_mask_every_call=({"mask": "once"}, SAME_MASK),
-        nan_at_one=({"at_one": "divided"}, "With p = 1 there are NaNs in the output: {got}. The factor 1 / (1 - p) is "
-                    "1 / 0 there, and 0 * inf is NaN."),
+        nan_at_one=({"at_one": "divided"}, "With p = {p} there are NaNs in the output: the factor 1 / (1 - p) is 1 / 0 "
+                    "there, and 0 * inf is NaN."),
         drops_the_wrong_share=({"keep": True}, "With p = {p} the share of zeros is {share_of_zeros}: p is the share "
                                "that is dropped, not the one that is kept."),
     ),
@@ -554,7 +591,8 @@ DROPOUT = [
     *apart(slips(
         DropoutWith, MODES,
         out_of_range_accepted=({"refuses": "no"}, ACCEPTED),
-        message_says_little=({"refuses": "mute"}, "For p = {p} there came {refused_with}: a message names the argument, "
+        message_says_little=({"refuses": "mute"}, "For p = {p} there came {refused_with}: a message names the "
+                                                  "argument, "
                              "what it got and what it wants."),
         never_drops=({"modes": "never"}, "With p = {p} the share of zeros in training is {share_of_zeros}: nothing was "
                      "dropped."),
@@ -590,6 +628,10 @@ def more_dropout(draw: Draw) -> list[Case]:
 class BatchNormWith(nn.Module):
     """Batch norm with this or that done wrong."""
 
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
+
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, running: str = "sample",
         batch: str = "population", at_eval: str = "running", mixing: str = "torch", graph: bool = False,
@@ -614,11 +656,10 @@ class BatchNormWith(nn.Module):
             else:
                 setattr(self, name, tensor)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         dims = {"channel": [d for d in range(x.ndim) if d != 1], "batch": [0], "all": list(range(x.ndim)),
                 "example": list(range(1, x.ndim))}[self.over]  # fmt: skip
-        keep = {"keepdim": True}
-        mean, var = x.mean(dims, **keep), x.var(dims, correction=self.batch == "sample", **keep)
+        mean, var = x.mean(dims, keepdim=True), x.var(dims, correction=self.batch == "sample", keepdim=True)
         if self.training and self.refuses == "yes" and x.numel() // x.shape[1] < 2:
             raise ValueError(f"x has shape {tuple(x.shape)}: more than one value a channel is needed")
         shape = (1, -1) + (1,) * (x.ndim - 2)
@@ -665,7 +706,10 @@ REVERSED = (
     "In the case \"{case}\" the running mean is {its_running_mean} and should be {want_running_mean}: in PyTorch, "
     "momentum is the weight of the new batch, not of what has gathered so far."
 )
-NO_BUFFERS = "The state_dict came out with other names: `{what}` is {got} where {want} is wanted. Running statistics are buffers."
+NO_BUFFERS = (
+    "The state_dict came out with other names: `{what}` is {got} where {want} is wanted. Running statistics are "
+    "buffers."
+)
 BATCHNORM = [
     Mistake("missing-super-init", BatchNormUnbegun, UNBEGUN, REGISTER),
     *slips(
@@ -676,21 +720,25 @@ BATCHNORM = [
         batch_statistics_in_eval=({"at_eval": "batch"}, "The value at {at} of `{what}` is {got_at} and should be "
                                   "{want_at}: in eval mode the running statistics are used, not the batch's."),
         momentum_reversed=({"mixing": "reversed"}, REVERSED),
-        statistics_keep_graph=({"graph": True}, "Whether the running statistics carry a graph: {carry}. They would keep "
+        statistics_keep_graph=({"graph": True}, "Whether the running statistics carry a graph: {carry}. They would "
+                                                "keep "
                                "every batch seen so far in memory; update them under `no_grad`, or detach."),
-        eps_outside_root=({"eps_at": "outside"}, "In the case \"{case}\" the value at {at} is {got_at} and should be "
-                          "{want_at}: eps is added to the variance, under the root."),
-        batches_not_counted=({"counts": False}, "`num_batches_tracked` came out as {tracked} after training steps: each "
-                             "one adds 1 to it."),
     ),
     *apart(slips(
         BatchNormWith, NORM,
-        one_value_accepted=({"refuses": "no"}, "With input of shape {shape} in training there came {refused}: one value "
+        eps_outside_root=({"eps_at": "outside"}, "In the case \"{case}\" the value at {at} is {got_at} and should be "
+                          "{want_at}: eps is added to the variance, under the root."),
+        batches_not_counted=({"counts": False}, "`num_batches_tracked` came out as {tracked} after training steps: "
+                                                "each "
+                             "one adds 1 to it."),
+        one_value_accepted=({"refuses": "no"}, "With input of shape {shape} in training there came {refused}: one "
+                                               "value "
                             "a channel has no variance, and a ValueError should say so."),
         sample_variance_in_the_batch=({"batch": "sample"}, "In the case \"{case}\" the value at {at} is {got_at} and "
                                       "should be {want_at}: the batch itself is divided by its population standard "
                                       "deviation."),
-        eps_ignored=({"eps_at": "none"}, "In the case \"{case}\" the value at {at} is {got_at} and should be {want_at}: "
+        eps_ignored=({"eps_at": "none"}, "In the case \"{case}\" the value at {at} is {got_at} and should be "
+                                         "{want_at}: "
                      "eps is missing under the root."),
         divided_by_variance=({"eps_at": "no root"}, "The value at {at} is {got_at} and should be {want_at}: it was "
                              "divided by the variance, and not by its root."),
@@ -728,7 +776,8 @@ def more_batchnorm(draw: Draw) -> list[Case]:
         case("drawn options", options=options, batches=[draw.normal(5, c, 2, 3) for _ in range(3)], **loose),
         case("channels last", options={}, batches=[draw.normal(3, 4, 2, c).permute(0, 3, 1, 2)], **loose),
         case("batches of several sizes", options={}, batches=[draw.normal(n, c) for n in (2, 7, 3)], **loose),
-        case("one image of one pixel", options=options, batches=[draw.normal(1, c, 1, 1)], weights=weights, refused=True),
+        case("one image of one pixel", options=options, batches=[draw.normal(1, c, 1, 1)], weights=weights,
+             refused=True),
     ]  # fmt: skip
 
 
@@ -739,7 +788,8 @@ class BlockWith(nn.Module):
     """A residual block with this or that done wrong."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, stride: int = 1, *, project: str = "where needed", relu: str = "after",
+        self, in_channels: int, out_channels: int, stride: int = 1, *, project: str = "where needed",
+        relu: str = "after",
         bias: bool = False, norm: bool = True, skip_bias: bool = False, strided: str = "first", add: bool = True,
         named: bool = True, shared_norm: bool = False, padding: int = 1, middle: bool = True,
     ) -> None:  # fmt: skip
@@ -760,7 +810,7 @@ class BlockWith(nn.Module):
         self.skip = nn.Sequential(*layers) if changed else nn.Identity()
         self.order, self.add, self.middle = relu, add, middle
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         y = self.bn1(self.conv1(x))
         y = self.bn2(self.conv2(y.relu() if self.middle else y))
         if self.order == "before":
@@ -816,7 +866,8 @@ BLOCK = [
                         "convolution has the stride."),
         attributes_not_named=({"named": False}, "The attributes {got} are missing: the parts have the names that the "
                               "exercise gives."),
-        one_norm_for_both=({"shared_norm": True}, "`parameters` came out as {got} where {want} is wanted: the two norms "
+        one_norm_for_both=({"shared_norm": True}, "`parameters` came out as {got} where {want} is wanted: the two "
+                                                  "norms "
                            "are two layers."),
         no_padding=({"padding": 0}, "For ResidualBlock{sizes} the sum ended with {outcome}: without padding, a "
                     "convolution of size 3 takes a pixel off every side."),
@@ -854,13 +905,16 @@ def count_with(
         "weights": lambda: [p for n, p in model.named_parameters() if n.endswith("weight")],
         "recursive": lambda: [p for m in model.modules() for p in m.parameters()],
     }
-    keep = {
+    keep: Callable[[Any], bool] = {
         "heeded": lambda p: p.requires_grad or not trainable_only, "ignored": lambda p: True,
-        "always": lambda p: p.requires_grad, "reversed": lambda p: p.requires_grad != trainable_only or not trainable_only,
+        "always": lambda p: p.requires_grad,
+        "reversed": lambda p: p.requires_grad != trainable_only or not trainable_only,
     }[flag]  # fmt: skip
     chosen = [p for p in walks[walk]() if keep(p)]
-    counts = {"numel": Tensor.numel, "one": lambda p: 1, "len": lambda p: len(p) if p.ndim else 1,
-              "bytes": lambda p: p.nbytes}  # fmt: skip
+    counts: dict[str, Callable[[Any], Any]] = {
+        "numel": Tensor.numel, "one": lambda p: 1, "len": lambda p: len(p) if p.ndim else 1,
+        "bytes": lambda p: p.nbytes,
+    }  # fmt: skip
     total = sum(counts[each](p) for p in chosen)
     return {"int": total, "tensor": torch.tensor(total), "float": float(total)}[kind]
 
@@ -869,7 +923,10 @@ TWICE = (
     "In the case \"{case}\" the count is {got} and should be {want}: a tensor that is used in two places is still one "
     "tensor, and trained once."
 )
-BUFFERS_TOO = "In the case \"{case}\" the count is {got} and should be {want}: buffers are in the state_dict, but are no parameters."
+BUFFERS_TOO = (
+    "In the case \"{case}\" the count is {got} and should be {want}: buffers are in the state_dict, but are no "
+    "parameters."
+)
 TOP_ONLY = "In the case \"{case}\" the count is {got} and should be {want}: submodules have submodules."
 COUNT = [
     *slips(
@@ -880,9 +937,11 @@ COUNT = [
         ignores_trainable_only=({"flag": "ignored"}, "In the case \"{case}\" the count is {got} and should be {want}: "
                                 "with `trainable_only` what is frozen does not count."),
     ),
-    *variants("counts-buffers", count_with, BUFFERS_TOO, COUNTING, {"walk": "buffers"}, {"walk": "state"}),
+    *variants("counts-buffers", count_with, BUFFERS_TOO, COUNTING, {"walk": "buffers"}, {"walk": "state"},
+              {"walk": "buffers", "flag": "ignored"}, {"walk": "state", "flag": "ignored"}),
     *variants("double-counts-tied", count_with, TWICE, COUNTING, {"walk": "all modules"}),
-    *variants("counts-again-at-each-level", count_with, "In the case \"{case}\" the count is {got} and should be {want}: "
+    *variants("counts-again-at-each-level", count_with, "In the case \"{case}\" the count is {got} and should be "
+                                                        "{want}: "
               "`parameters()` of a module holds those of its submodules already.", COUNTING, {"walk": "recursive"}),
     *variants("top-level-only", count_with, TOP_ONLY, COUNTING, {"walk": "own"}, {"walk": "children"}),
     *variants("counts-some-layers", count_with, "In the case \"{case}\" the count is {got} and should be {want}: "
@@ -890,11 +949,14 @@ COUNT = [
               {"walk": "linear"}, {"walk": "weights"}),
     *apart(slips(
         count_with, COUNTING,
-        frozen_never_count=({"flag": "always"}, "In the case \"{case}\" the count is {got} and should be {want}: unless "
+        frozen_never_count=({"flag": "always"}, "In the case \"{case}\" the count is {got} and should be {want}: "
+                                                "unless "
                             "`trainable_only` is set, frozen parameters count too."),
-        trainable_only_reversed=({"flag": "reversed"}, "In the case \"{case}\" the count is {got} and should be {want}: "
+        trainable_only_reversed=({"flag": "reversed"}, "In the case \"{case}\" the count is {got} and should be "
+                                                       "{want}: "
                                  "`trainable_only` left the wrong half out."),
-        counts_rows=({"each": "len"}, "In the case \"{case}\" the count is {got} and should be {want}: `len` of a tensor "
+        counts_rows=({"each": "len"}, "In the case \"{case}\" the count is {got} and should be {want}: `len` of a "
+                                      "tensor "
                      "is the size of its first dimension."),
         counts_bytes=({"each": "bytes"}, "In the case \"{case}\" the count is {got} and should be {want}: these are "
                       "bytes, four for each element."),
@@ -946,30 +1008,48 @@ def freeze_with(
     }[names]  # fmt: skip
 
 
+def freeze_by_submodule(model: nn.Module, prefix: str) -> Any:
+    module = model.get_submodule(prefix)
+    module.requires_grad_(False)
+    return sorted(f"{prefix}.{name}" for name, _ in module.named_parameters())
+
+
 PARTIAL = (
     "In the case \"{case}\", with the prefix {prefix!r}, {extra} was frozen as well: its name begins with the same "
     "letters, but belongs to something else."
 )
-ALLOWED = "For the prefix {prefix!r} there came {refused}, where a ValueError is wanted: a typing error would freeze nothing, unnoticed."
+ALLOWED = (
+    "For the prefix {prefix!r} there came {refused}, where a ValueError is wanted: a typing error would freeze "
+    "nothing, unnoticed."
+)
 FREEZE = [
     *slips(
         freeze_with, FREEZING,
         matches_partial_name=({"match": "start"}, PARTIAL),
         freezes_everything=({"act": "everything"}, "With the prefix {prefix!r} the number of frozen parameters is "
                             "{count} and should be {want_count}: the rest of the model has to go on training."),
-        names_unsorted=({"names": "unsorted"}, "In the case \"{case}\" the names came back as {got} and should be {want}: "
+        names_unsorted=({"names": "unsorted"}, "In the case \"{case}\" the names came back as {got} and should be "
+                                               "{want}: "
                         "they are wanted sorted."),
         unknown_prefix_accepted=({"unknown": "accepted"}, ALLOWED),
     ),
-    *variants("matches-partial-name", freeze_with, PARTIAL, FREEZING, {"match": "inside"}),
-    *variants("freezes-everything", freeze_with, "With the prefix {prefix!r} the number of frozen parameters is {count} "
+    *variants("matches-partial-name", freeze_with, PARTIAL, FREEZING, {"match": "inside"},
+              {"match": "start", "empty": "all"}, {"match": "start", "empty": "all", "unknown": "accepted"},
+              {"match": "inside", "empty": "all"}, {"match": "inside", "empty": "all", "unknown": "accepted"}),
+    Mistake("parameter-names-missed", freeze_by_submodule, "With the prefix {prefix!r} the number of frozen parameters "
+            "is {count} and should be {want_count}: `get_submodule` finds modules alone, no parameters; it takes an "
+            "empty "
+            "name for the model, and raises an AttributeError of its own.", FREEZING),
+    *variants("freezes-everything", freeze_with, "With the prefix {prefix!r} the number of frozen parameters is "
+                                                 "{count} "
               "and should be {want_count}: the prefix was never looked at.", FREEZING, {"match": "all"}),
     *variants("parameter-names-missed", freeze_with, "With the prefix {prefix!r} nothing was found, but there is a "
               "parameter of this name: the number of frozen ones is {count}, not {want_count}.", FREEZING,
               {"match": "submodule", "unknown": "accepted"}),
     *apart(slips(
         freeze_with, FREEZING,
-        empty_prefix_accepted=({"empty": "all"}, "For the prefix {prefix!r} there came {refused}, where a ValueError is "
+        empty_prefix_accepted=({"empty": "all"}, "For the prefix {prefix!r} there came {refused}, where a ValueError "
+                                                 "is "
                                "wanted: an empty prefix would freeze the whole model."),
         first_part_only=({"match": "first", "unknown": "accepted"}, "With the prefix {prefix!r} the number of frozen "
                          "parameters is {count} and should be {want_count}: names may have several parts."),
@@ -989,7 +1069,8 @@ FREEZE = [
     )),
     *variants("names-without-prefix", freeze_with, "In the case \"{case}\" the names came back as {got} and should be "
               "{want}: they are wanted as `named_parameters()` of the model gives them.", FREEZING, {"names": "last"}),
-    *variants("no-list-of-names", freeze_with, "In the case \"{case}\" the call returned {got} where {want} is wanted: a "
+    *variants("no-list-of-names", freeze_with, "In the case \"{case}\" the call returned {got} where {want} is "
+                                               "wanted: a "
               "sorted list of names.", FREEZING, {"names": "set"}, {"names": "count"}, {"names": "parameters"},
               {"names": "tuple"}),
     *variants("other-exception", freeze_with, "For the prefix {prefix!r} there came {refused}, where a ValueError is "
@@ -1053,7 +1134,8 @@ DECAYS = (
     "nothing simpler; only tensors of two or more dimensions decay."
 )
 LOSES = (
-    "In the case \"{case}\" {lost} is in no group: the optimizer would never train it. Each trainable parameter belongs "
+    "In the case \"{case}\" {lost} is in no group: the optimizer would never train it. Each trainable parameter "
+    "belongs "
     "to exactly one."
 )
 GROUPS = [
@@ -1063,11 +1145,13 @@ GROUPS = [
         includes_frozen=({"frozen": True}, "In the case \"{case}\" {frozen} is in a group, though it is frozen."),
         leaves_out_empty_groups=({"empty": False}, "In the case \"{case}\" the number of groups is {got} where {want} "
                                  "are wanted: both are there, even if one is empty."),
-        groups_swapped=({"swapped": True}, "In the case \"{case}\" the {what} is {got} where {want} is wanted: the group "
+        groups_swapped=({"swapped": True}, "In the case \"{case}\" the {what} is {got} where {want} is wanted: the "
+                                           "group "
                         "that decays comes first."),
     ),
     *variants("decays-bias-and-norm", groups_with, DECAYS, FREEZING, {"split": "bias"}, {"split": "one or more"},
-              {"split": "norm names"}, {"split": "weight"}),
+              {"split": "norm names"}, {"split": "weight"}, {"split": "bias", "frozen": True},
+              {"split": "everything", "frozen": True}),
     *variants("decays-what-is-not-named-bias", groups_with, "In the case \"{case}\" {decayed} is in the first group: "
               "the number of dimensions decides, and a parameter of one's own may have any name.", FREEZING,
               {"split": "norm types"}),
@@ -1105,10 +1189,10 @@ def more_groups(draw: Draw) -> list[Case]:
 def capture_with(
     model: nn.Module, names: list[str], x: Tensor, *, removes: str = "always", cut: bool = True, copy: bool = True,
     unknown: str = "raises", late: bool = False, calls: str = "model", twice: bool = False, what: str = "output",
-    grad: bool = True, match: str = "exact", clears: bool = False,
+    grad: bool = True, match: str = "exact", clears: bool = False, checks: str = "early",
 ) -> Any:  # fmt: skip
     modules = dict(model.named_modules())
-    if unknown == "raises":
+    if unknown == "raises" and checks == "early":
         for name in names:
             if name not in modules:
                 raise ValueError(f"names holds {name!r}, which is no submodule")
@@ -1122,6 +1206,8 @@ def capture_with(
             kept = kept.detach() if cut else kept
             found[current[0] if late else name] = kept.clone() if copy else kept
 
+        if checks == "late" and unknown == "raises" and name not in modules:
+            raise ValueError(f"names holds {name!r}, which is no submodule")
         current[0] = name
         handles.append((modules[name] if unknown != "attribute" else getattr(model, name)).register_forward_hook(hook))
     if match == "inputs":
@@ -1159,21 +1245,27 @@ CAPTURE = [
         leaves_hooks=({"removes": "never"}, LEFT_BEHIND),
         keeps_graph=({"cut": False}, IN_GRAPH),
         unknown_name_ignored=({"unknown": "ignored"}, IGNORED),
-        changes_later=({"copy": False}, "In the case \"{case}\" the {what} is {got} and should be {want}: a later in-place "
+        changes_later=({"copy": False}, "In the case \"{case}\" the {what} is {got} and should be {want}: a later "
+                                        "in-place "
                        "operation wrote into what was captured, so it has to be a copy."),
+        checks_names_too_late=({"checks": "late"}, "In the case \"{case}\" the number of hooks that are still there is "
+                               "{left}: names are checked before the first hook is attached, or the exception leaves "
+                               "hooks behind."),
         runs_twice=({"twice": True}, "In the case \"{case}\" model(x) ran {runs} times, and once is wanted."),
     ),
-    *variants("leaves-hooks", capture_with, LEFT_BEHIND, CALLS, {"removes": "without errors"}),
+    Mistake("leaves-hooks", capture_with, LEFT_BEHIND, CALLS, {"removes": "without errors"}),
     *variants("unknown-name-ignored", capture_with, IGNORED, CALLS, {"unknown": "key"}, {"unknown": "attribute"}),
     *apart(slips(
         capture_with, CALLS,
-        all_under_one_name=({"late": True}, "In the case \"{case}\" the {what} came out as {got} where {want} is wanted: "
+        all_under_one_name=({"late": True}, "In the case \"{case}\" the {what} came out as {got} where {want} is "
+                                            "wanted: "
                             "every hook looked up the loop's name when it ran, and that was the last one."),
         calls_forward=({"calls": "forward"}, "In the case \"{case}\" model(x) ran {runs} times: `model.forward(x)` "
                        "passes by the hooks that the model itself has."),
         captures_inputs=({"what": "input"}, "In the case \"{case}\" the {what} is {got} and should be {want}: a hook "
                          "gets module, inputs and output in this order."),
-        never_runs_the_model=({"match": "inputs"}, "In the case \"{case}\" model(x) ran {runs} times: hooks see nothing "
+        never_runs_the_model=({"match": "inputs"}, "In the case \"{case}\" model(x) ran {runs} times: hooks see "
+                                                   "nothing "
                               "unless the model is called."),
         removes_others_hooks=({"clears": True}, "In the case \"{case}\" the number of hooks changed by {left}: hooks "
                               "that were there before are not this function's to remove."),
@@ -1186,7 +1278,8 @@ def more_capture(draw: Draw) -> list[Case]:
     common: dict[str, Any] = {"which": "tower", "width": w}
     return [
         case("many layers", names=["head", "encoder.2", "act", "encoder"], x=draw.normal(n, w), refused="", **common),
-        case("a name with a part too many", names=["head.weight"], x=draw.normal(n, w), refused="head.weight", **common),
+        case("a name with a part too many", names=["head.weight"], x=draw.normal(n, w), refused="head.weight",
+             **common),
         case("the first layer, the second raises", which="breaking", width=w, names=["first"], x=draw.normal(n, w),
              refused=""),
     ]  # fmt: skip
@@ -1199,7 +1292,7 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.Instance
 
 def init_with(
     model: nn.Module, *, walk: str = "modules", weight: str = "kaiming", rebind: str = "", bias: str = "zero",
-    norm: str = "one", conv: bool = True, mode: str = "fan_in", biasless: str = "fine",
+    norm: str = "one", conv: bool = True, mode: Any = "fan_in", biasless: str = "skipped",
 ) -> None:  # fmt: skip
     walks: dict[str, Callable[[], list[nn.Module]]] = {
         "modules": lambda: list(model.modules()), "children": lambda: list(model.children()),
@@ -1213,7 +1306,8 @@ def init_with(
             fill: dict[str, Callable[[Tensor], object]] = {
                 "kaiming": lambda t: nn.init.kaiming_normal_(t, mode=mode, nonlinearity="relu"),
                 "uniform": lambda t: nn.init.kaiming_uniform_(t, mode=mode, nonlinearity="relu"),
-                "xavier": nn.init.xavier_normal_, "linear gain": lambda t: nn.init.kaiming_normal_(t, nonlinearity="linear"),
+                "xavier": nn.init.xavier_normal_,
+                "linear gain": lambda t: nn.init.kaiming_normal_(t, nonlinearity="linear"),
                 "default": lambda t: nn.init.kaiming_uniform_(t, a=5**0.5), "zero": nn.init.zeros_,
                 "leaky": lambda t: nn.init.kaiming_normal_(t, a=1, nonlinearity="leaky_relu"),
                 "small": lambda t: nn.init.normal_(t, std=0.02), "left": lambda t: t,
@@ -1222,10 +1316,11 @@ def init_with(
                 fill[weight](made)
             if rebind:
                 module.weight = nn.Parameter(made)
-            if module.bias is not None and bias == "zero":
-                nn.init.zeros_(module.bias)
-            elif module.bias is not None and bias == "small":
-                nn.init.constant_(module.bias, 0.01)
+            held: Any = module.bias
+            if bias == "zero" and (held is not None or biasless == "filled"):
+                nn.init.zeros_(held)
+            elif held is not None and bias == "small":
+                nn.init.constant_(held, 0.01)
         elif isinstance(module, NORMS) and getattr(module, "weight", None) is not None and norm != "left":
             if norm == "batch" and not isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
                 continue
@@ -1237,7 +1332,10 @@ REBINDS = (
     "New parameter objects came into the model: {same}. An optimizer made before still holds the old ones, and would "
     "train what nobody uses; write into those that are there."
 )
-NESTED = "In the case \"{case}\" {untouched} still holds its old numbers: submodules have submodules, and the model may be a layer itself."
+NESTED = (
+    "In the case \"{case}\" {untouched} still holds its old numbers: submodules have submodules, and the model may "
+    "be a layer itself."
+)
 SPREAD = "The weights of {layer} have {ratio} times the standard deviation sqrt(2 / fan_in) that is wanted: "
 INITS = [
     *slips(
@@ -1245,9 +1343,11 @@ INITS = [
         rebinds_parameter=({"rebind": "there"}, REBINDS),
         skips_nested=({"walk": "children"}, NESTED),
         fan_out=({"mode": "fan_out"}, SPREAD + "fan_out was counted, the inputs of a unit decide."),
-        biases_left=({"bias": "left"}, "In the case \"{case}\" {untouched} still holds its old numbers: biases start at "
+        biases_left=({"bias": "left"}, "In the case \"{case}\" {untouched} still holds its old numbers: biases start "
+                                       "at "
                      "zero."),
-        norms_left=({"norm": "left"}, "In the case \"{case}\" {untouched} still holds its old numbers: norm layers start "
+        norms_left=({"norm": "left"}, "In the case \"{case}\" {untouched} still holds its old numbers: norm layers "
+                                      "start "
                     "at one and zero."),
     ),
     *variants("rebinds-parameter", init_with, "New parameter objects came into the model: {same}, and on the second "
@@ -1259,7 +1359,8 @@ INITS = [
               "group norm are norm layers, too.", INIT, {"norm": "batch"}),
     *apart(slips(
         init_with, INIT,
-        uniform_not_normal=({"weight": "uniform"}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
+        uniform_not_normal=({"weight": "uniform"}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
+                                                   "the "
                             "weights are drawn uniformly."),
         xavier_not_kaiming=({"weight": "xavier"}, SPREAD + "Xavier's counts inputs and outputs, and no relu."),
         default_kept=({"weight": "default"}, SPREAD + "this is what the layers come with."),
@@ -1270,6 +1371,8 @@ INITS = [
                            "convolutions are initialised as well."),
         norms_start_at_zero=({"norm": "zero"}, "In the case \"{case}\" {what} is {got} where {want} is wanted: a norm "
                              "that multiplies by zero lets nothing through."),
+        bias_may_be_none=({"biasless": "filled"}, "In the case \"{case}\" the call raised {got}: a layer made with "
+                          "`bias=False` has None in its place."),
         biases_not_zero=({"bias": "small"}, "In the case \"{case}\" {what} is {got} where {want} is wanted: biases "
                          "start at zero."),
     )),

@@ -411,7 +411,7 @@ def groups_by_filter(model: nn.Module, weight_decay: float) -> list[dict[str, An
     trained = dict.fromkeys(p for m in model.modules() for p in m.parameters(recurse=False) if p.requires_grad)
 
     def group(name: str, flat: bool, decay: float) -> dict[str, Any]:
-        return dict(name=name, params=tuple(p for p in trained if (len(p.shape) < 2) == flat), weight_decay=decay)
+        return {"name": name, "params": tuple(p for p in trained if (len(p.shape) < 2) == flat), "weight_decay": decay}
 
     return [group("decays", False, weight_decay), group("rests", True, 0.0)]
 

@@ -13,7 +13,9 @@ from torchcourse.exercises.looking import kind
 from torchcourse.observations import Observations, Raised
 from torchcourse.probing import Watched
 
-__all__ = ["Unusable", "attempted", "build", "gradients", "inventory", "load", "probing_a_module", "ramp"]
+__all__ = [
+    "Unusable", "attempted", "build", "gradients", "inventory", "load", "named_shapes", "probing_a_module", "ramp",
+]  # fmt: skip
 
 NOT_BEGUN = "Module.__init__() was not called"
 UNBEGUN = ("before Module.__init__() call", "attribute '_parameters'", "attribute '_modules'", "attribute '_buffers'")
@@ -59,10 +61,15 @@ def build(answer: Watched, device: torch.device, *args: Any, **kwargs: Any) -> A
         raise
 
 
+def named_shapes(module: nn.Module) -> list[str]:
+    """The name and shape of each parameter, sorted: as text, which reads well in a sentence."""
+    return sorted(f"{name} {tuple(p.shape)}" for name, p in module.named_parameters())
+
+
 def inventory(module: nn.Module) -> Observations:
     """What a module has registered."""
     return {
-        "parameters": {name: tuple(p.shape) for name, p in sorted(module.named_parameters())},
+        "parameters": named_shapes(module),
         "state_dict": sorted(module.state_dict()),
     }
 
@@ -106,7 +113,7 @@ def gradients(output: object, **tensors: Tensor | None) -> Observations:
     for tensor in tensors.values():
         if tensor is not None:
             tensor.grad = None
-    output.backward(ramp(*output.shape, low=-1.0, high=2.0, like=output))
+    output.backward(ramp(*output.shape, low=-1.0, high=2.0, like=output))  # type: ignore[no-untyped-call]
     return {
         f"gradient of {name}": "none" if t is None or t.grad is None else t.grad.clone() for name, t in tensors.items()
     }

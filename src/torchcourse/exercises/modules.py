@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from torchcourse.exercise import Case, Draw, Exercise, case
-from torchcourse.exercises.handling import attempted, build, gradients, inventory, load, probing_a_module, ramp
+from torchcourse.exercises.handling import (
+    attempted,
+    build,
+    gradients,
+    inventory,
+    load,
+    named_shapes,
+    probing_a_module,
+    ramp,
+)
 from torchcourse.exercises.looking import kept, kind, look, refusal, where
 from torchcourse.exercises.models import model
 from torchcourse.observations import Observations, Raised
@@ -211,7 +220,7 @@ def cases_mlp(draw: Draw) -> list[Case]:
 
 
 def quotes_mlp(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    fields: dict[str, object] = {"hidden": inputs["sizes"][1], "p": inputs["dropout"]}
+    fields: dict[str, object] = {"hidden": inputs["sizes"][1], "p": inputs["dropout"] or 0.0}
     if "parameters" in seen and "parameters" in wanted:
         fields |= {"count": len(seen["parameters"]), "want_count": len(wanted["parameters"])}
     result = seen.get("fresh, in eval")
@@ -449,7 +458,8 @@ Dropout = Exercise(
     probe_dropout,
     cases_dropout,
     hints=(
-        "Every module has a flag that `train()` and `eval()` set. What is its name, and what does forward do when it is "
+        "Every module has a flag that `train()` and `eval()` set. What is its name, and what does forward do when it "
+        "is "
         "False?",
         "A mask that keeps with probability 1 - p: compare what `torch.rand_like(x)` draws with p. If a share p of the "
         "values is gone, by what must the others grow to leave the mean as it was?",
@@ -573,7 +583,7 @@ def probe_block(answer: Watched, sizes: tuple[int, ...], weights: dict[str, Tens
     module = build(answer, x.device, *sizes)
     seen: Observations = {
         "attributes that are missing": [name for name in PARTS if not hasattr(module, name)],
-        "parameters": {n: tuple(p.shape) for n, p in sorted(module.named_parameters()) if not n.startswith("skip.")},
+        "parameters": [text for text in named_shapes(module) if not text.startswith("skip.")],
         "parameters of skip": sorted(tuple(p.shape) for n, p in module.named_parameters() if n.startswith("skip.")),
     }
     fill_by_shape(module, weights)
@@ -624,7 +634,7 @@ def quotes_block(inputs: Observations, seen: Observations, wanted: Observations)
     if isinstance(seen.get("result"), Tensor):
         fields |= {"smallest": seen["result"].min().item(), "x_shape": tuple(inputs["x"].shape)}
     if "parameters" in seen:
-        fields["biases"] = ", ".join(n for n in seen["parameters"] if n.startswith("conv") and n.endswith("bias"))
+        fields["biases"] = ", ".join(n for n in seen["parameters"] if n.startswith("conv") and "bias" in n)
     return fields
 
 
@@ -729,7 +739,8 @@ freeze = Exercise(
     probe_freeze,
     cases_freeze,
     hints=(
-        "`named_parameters()` gives dotted names. When does a name belong to the submodule `encoder`: if it begins with "
+        "`named_parameters()` gives dotted names. When does a name belong to the submodule `encoder`: if it begins "
+        "with "
         "these letters, or with these letters and something more?",
         "Which letter follows the prefix in a name inside of the submodule? And a parameter's own name is a prefix "
         "too.",

@@ -1,0 +1,119 @@
+"""What an initialisation does to a deep net: the sizes of activations and of gradients, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from torchcourse.demos import style
+from torchcourse.demos.live import Live
+from torchcourse.demos.style import Picture
+
+WIDTH, ROWS = 128, 256  # units in each layer, examples in the batch
+LOWEST, HIGHEST, BINS = -9, 4, 52  # the powers of ten that the histograms span
+LINE, TOP, LEFT, PANEL = 0.3, 0.75, 0.8, 2.55  # inches
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "gelu": torch.nn.functional.gelu,
+}
+STARTS: dict[str, float] = {
+    "Kaiming: sqrt(2 / fan_in)": math.sqrt(2 / WIDTH),
+    "Xavier: sqrt(1 / width)": math.sqrt(1 / WIDTH),
+    "as nn.Linear comes: sqrt(1 / (3 fan_in))": math.sqrt(1 / (3 * WIDTH)),
+    "too small: 0.01": 0.01,
+    "too large: 0.3": 0.3,
+}
+"""The standard deviation of the weights under each initialisation."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's sizes: standard deviations, and histograms of log10 of the absolute values (largest bar 1)."""
+
+    activation: float
+    gradient: float
+    activations: list[float]
+    gradients: list[float]
+
+
+def histogram(values: Tensor) -> list[float]:
+    """How often each power of ten occurs among the values that are not zero; the largest share becomes 1."""
+    sizes = values[values != 0].abs().log10().clamp(LOWEST, HIGHEST - 1e-3)
+    counts = torch.histc(sizes, BINS, LOWEST, HIGHEST)
+    return (counts / counts.max().clamp(min=1)).tolist()
+
+
+def measure(start: str, activation: str, depth: int) -> list[Layer]:
+    """Send one batch through a net of `depth` layers and a gradient back; what each layer got."""
+    generator = torch.Generator().manual_seed(3)
+    act, size = ACTIVATIONS[activation], STARTS[start]
+    x = torch.randn(ROWS, WIDTH, generator=generator)
+    outputs: list[Tensor] = []
+    for _ in range(depth):
+        weight = size * torch.randn(WIDTH, WIDTH, generator=generator)
+        x = act(x @ weight.T).requires_grad_() if not outputs else act(x @ weight.T)
+        x.retain_grad()
+        outputs.append(x)
+    x.backward(torch.randn(x.shape, generator=generator))  # type: ignore[no-untyped-call]
+    return [_layer(output.detach(), output.grad) for output in outputs]
+
+
+def _layer(output: Tensor, gradient: Tensor | None) -> Layer:
+    assert gradient is not None, "every output was told to keep its gradient"
+    return Layer(output.std().item(), gradient.std().item(), histogram(output), histogram(gradient))
+
+
+def in_words(layers: list[Layer], start: str, activation: str) -> str:
+    """The picture as text."""
+    first, last = layers[0], layers[-1]
+    return (
+        f"{len(layers)} layers with {activation}, weights {start}. Standard deviation of the activations: "
+        f"{first.activation:.2g} in layer 1, {last.activation:.2g} in layer {len(layers)}. Of the gradients: "
+        f"{last.gradient:.2g} in layer {len(layers)}, {first.gradient:.2g} in layer 1."
+    )
+
+
+def draw(start: str, activation: str, depth: int) -> Picture:
+    """Histograms of activations (left) and gradients (right), a line for each layer."""
+    layers = measure(start, activation, depth)
+    height = TOP + LINE * depth + 0.5
+    figure, axes = style.canvas(2 * PANEL + LEFT + 0.5, height)
+    style.say(axes, 0.12, height - 0.2, f"{activation}, weights {start}", size=11, bold=True)
+    panels = (("activations", style.BLUE, LEFT), ("gradients", style.VERMILION, LEFT + PANEL + 0.2))
+    for title, colour, left in panels:
+        style.say(axes, left, height - 0.5, f"size of the {title}, in powers of ten", colour=colour)
+        for power in range(LOWEST + 1, HIGHEST, 4):
+            x = left + PANEL * (power - LOWEST) / (HIGHEST - LOWEST)
+            axes.plot([x, x], [0.35, height - TOP], color=style.FAINT, linewidth=1, zorder=0)
+            style.say(axes, x, 0.2, f"1e{power}", size=7.5, colour=style.GREY, align="center")
+    for number, layer in enumerate(layers, 1):
+        base = height - TOP - LINE * number
+        style.say(axes, 0.12, base + 0.1, f"layer {number}", size=8)
+        _bars(axes, layer.activations, panels[0][2], base, panels[0][1])
+        _bars(axes, layer.gradients, panels[1][2], base, panels[1][1])
+    return style.finish(figure, in_words(layers, start, activation))
+
+
+def _bars(axes: Axes, heights: list[float], left: float, base: float, colour: str) -> None:
+    """One histogram, standing on `base`."""
+    step = PANEL / len(heights)
+    across = [left + (i + 0.5) * step for i in range(len(heights))]
+    axes.fill_between(across, base, [base + h * LINE * 0.85 for h in heights], color=colour, linewidth=0, step="mid")
+    axes.plot([left, left + PANEL], [base, base], color=style.GREY, linewidth=0.4)
+
+
+def explorer() -> Live:
+    """The picture with an initialisation, an activation and a depth to choose."""
+    return Live(draw, start=tuple(STARTS), activation=tuple(ACTIVATIONS), depth=range(4, 17, 4))
+
+
+def explore() -> None:
+    """Show the explorer."""
+    explorer().show()

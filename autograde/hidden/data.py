@@ -303,8 +303,8 @@ def collate(
         place = slice(0, len(one)) if side == "right" else slice(longest - len(one), longest)
         padded[i, place] = one[:longest]
         real[i, place] = True
-    masks = {"lengths": real, "inverted": ~real, "values": padded != pad_id, "ints": real.long(), "floats": real.float(),
-             "values against 0": padded != 0}  # fmt: skip
+    masks = {"lengths": real, "inverted": ~real, "values": padded != pad_id, "ints": real.long(),
+             "floats": real.float(), "values against 0": padded != 0}  # fmt: skip
     kinds = {"int64": torch.int64, "float32": torch.float32, "int32": torch.int32}
     made = {
         "ids": padded.to(kinds[ids]),
@@ -347,8 +347,8 @@ COLLATE = [
                              "{want_shape} is wanted: the longest ticket sets the width, and no token is lost."),
         padded_to_a_fixed_width=({"width": "fixed"}, "In the case \"{case}\" `{what}` has shape {got_shape} where "
                                  "{want_shape} is wanted: the longest of this batch sets the width."),
-        order_changed=({"order": "sorted"}, "In the case \"{case}\" `{what}` differs from what is wanted, {got} against "
-                       "{want}: the tickets were sorted by length, and have to stay in the batch's order."),
+        order_changed=({"order": "sorted"}, "In the case \"{case}\" `{what}` differs from what is wanted, {got} "
+                       "against {want}: the tickets were sorted by length, and have to stay in the batch's order."),
         time_first=({"shape": "time first"}, "In the case \"{case}\" `{what}` has shape {got_shape} where {want_shape} "
                     "is wanted: the batch is the first axis."),
     )),
@@ -486,8 +486,8 @@ TWINS = (
 LOADER = apart([
     *slips(
         loader, WORKERS,
-        shuffles_evaluation=({"shuffle": "always"}, "In the case \"{case}\" the order is {order}, where evaluation goes "
-                             "through the data in turn: shuffling is for training only."),
+        shuffles_evaluation=({"shuffle": "always"}, "In the case \"{case}\" the order is {order}, where evaluation "
+                             "goes through the data in turn: shuffling is for training only."),
         pins_without_cuda=({"pin": "always"}, "In the case \"{case}\" `pin_memory` is {pins}: pinned memory speeds up "
                            "copies to a CUDA device, and elsewhere costs time or warns."),
         drops_evaluation_samples=({"drop": "always"}, "In the case \"{case}\" the batches have {sizes} items where "
@@ -512,8 +512,8 @@ LOADER = apart([
         workers_not_seeded=({"init": "from outside"}, "In the case \"{case}\" NumPy {numpy_rerun} in a second run with "
                             "the same seed: a `worker_init_fn` without a seed takes one from the operating system."),
     ),
-    Mistake("shuffles-evaluation", loader, "In the case \"{case}\" the order is {order}: `shuffle` says the opposite of "
-            "what is wanted.", WORKERS, {"shuffle": "reversed"}),
+    Mistake("shuffles-evaluation", loader, "In the case \"{case}\" the order is {order}: `shuffle` says the opposite "
+            "of what is wanted.", WORKERS, {"shuffle": "reversed"}),
     Mistake("identical-worker-rng", loader, TWINS, WORKERS, {"init": "constant NumPy"}),
     Mistake("identical-worker-rng", loader, TWINS, WORKERS, {"init": "constant random"}),
 ])  # fmt: skip
@@ -626,7 +626,8 @@ class ByLength(Sampler[Any]):
         self.epoch = epoch
 
     def _rng(self) -> Any:
-        number = {"epoch": 1000 * self.seed + self.epoch, "seed": self.seed, "only epoch": self.epoch}.get(self.order, 0)
+        both = 1000 * self.seed + self.epoch
+        number = {"epoch": both, "seed": self.seed, "only epoch": self.epoch}.get(self.order, 0)
         if self.generator == "python":
             random.seed(number)
             return random
@@ -678,8 +679,8 @@ BY_LENGTH = [
         seed_ignored=({"order": "only epoch"}, "In the case \"{case}\" epoch 1 with another seed has {reseeded} "
                       "order."),
         yields_indices_not_batches=({"flat": True}, "In the case \"{case}\" the sampler yields {yields}."),
-        fills_the_last_batch=({"last": "filled"}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
-                              "last batch may be smaller, it is not filled up."),
+        fills_the_last_batch=({"last": "filled"}, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
+                              "the last batch may be smaller, it is not filled up."),
         draws_from_the_global_generators=({"generator": "unseeded"}, "In the case \"{case}\" epoch 1 of a fresh "
                                           "sampler has {fresh} order: nothing was seeded."),
     )),
@@ -921,8 +922,8 @@ TRANSFORMS = [
                              "crops and flips at random gives another result each time."),
         normalizes_unscaled=({"scale": False}, GREY + "mean and std are those of values in 0..1, and the values were "
                              "still 0..255."),
-        does_not_flip=({"flip": "never"}, "In the case \"{case}\" the image was flipped {flipped} in 40 draws: training "
-                       "wants a random flip."),
+        does_not_flip=({"flip": "never"}, "In the case \"{case}\" the image was flipped {flipped} in 40 draws: "
+                       "training wants a random flip."),
         does_not_normalise=({"normalise": "no"}, GREY + "the mean was not subtracted, the std not divided by."),
     ),
     *apart(slips(

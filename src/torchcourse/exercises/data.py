@@ -334,7 +334,7 @@ def derive_stream(case: Case, seen: Observations) -> Observations:
     items, made = case.inputs["items"], dict[str, Any]()
     for epoch in range(case.inputs["epochs"]):
         came = [item for share in seen["shares"] for item in share[epoch]]
-        wanted, got = Counter(items), Counter(came)
+        wanted, got = Counter[Any](items), Counter[Any](came)
         name = "" if epoch == 0 else f" in epoch {epoch + 1}"
         made[f"items that came{name}"] = len(came)
         made[f"items that are missing{name}"] = (wanted - got).total()
@@ -538,9 +538,10 @@ def derive_balanced(case: Case, seen: Observations) -> Observations:
         return seen
     labels, weights = torch.tensor(case.inputs["labels"]), seen["weights"]
     made: dict[str, Any] = {"weights": len(weights), "draws": seen["draws"], "with replacement": seen["replacement"]}
+    classes = sorted(set(case.inputs["labels"]))
     if len(weights) == len(labels):
-        shares = torch.stack([weights[labels == label].sum() for label in labels.unique()]) / weights.sum()
-        inside = [weights[labels == label] for label in labels.unique()]
+        shares = torch.stack([weights[labels == label].sum() for label in classes]) / weights.sum()
+        inside = [weights[labels == label] for label in classes]
         made["share of each class"] = shares.float()
         made["within a class"] = "equal" if all(torch.allclose(w, w[0].expand_as(w)) for w in inside) else "unequal"
     return {
@@ -567,7 +568,7 @@ def cases_balanced(draw: Draw) -> list[Case]:
 
 
 def quotes_balanced(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    counts = sorted(Counter(inputs["labels"]).items())
+    counts = sorted(Counter[int](inputs["labels"]).items())
     fields: dict[str, object] = {
         "count": len(inputs["labels"]),
         "counts": [count for _, count in counts],
@@ -630,7 +631,7 @@ def derive_lengths(case: Case, seen: Observations) -> Observations:
     if bad is not None:
         return {"yields": f"{kind(bad)}, where a list of indices is wanted"}
     flat = [i for batch in first for i in batch]
-    n, counts = len(lengths), Counter(flat)
+    n, counts = len(lengths), Counter[Any](flat)
     if any(type(i) is not int or not 0 <= i < n for i in flat):
         return {"yields": "indices that are no ints from range(n)"}
     chance = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()

@@ -122,6 +122,8 @@ def quotes_tickets(inputs: Observations, seen: Observations, _wanted: Observatio
         if wrong:
             got, want = wrong[0]
             fields |= {"item": got, "wanted_item": want}
+            if isinstance(got, tuple):
+                fields |= {"ids_dtype": got[0].dtype, "wanted_ids_dtype": want[0].dtype}
     return fields
 
 
@@ -162,7 +164,7 @@ def probe_split(answer: Watched, n: int, fractions: list[float], seed: int) -> d
 
         seen = refused(lambda: answer(n, list(fractions), seed), told)
         error = seen["refused with"]
-        return {"refused with": Raised("an exception", f"{error.kind}: {error.message}", error.reason)
+        return {"refused with": Raised("an exception", str(error), error.reason)
                 if isinstance(error, Raised) else error}  # fmt: skip
     disturb(1)
     with touched() as found:
@@ -537,7 +539,8 @@ def derive_balanced(case: Case, seen: Observations) -> Observations:
     if "weights" not in seen:
         return seen
     labels, weights = torch.tensor(case.inputs["labels"]), seen["weights"]
-    made: dict[str, Any] = {"weights": len(weights), "draws": seen["draws"], "with replacement": seen["replacement"]}
+    each = "one for each sample" if len(weights) == len(labels) else "others"
+    made: dict[str, Any] = {"weights": each, "draws": seen["draws"], "with replacement": seen["replacement"]}
     classes = sorted(set(case.inputs["labels"]))
     if len(weights) == len(labels):
         shares = torch.stack([weights[labels == label].sum() for label in classes]) / weights.sum()
@@ -788,7 +791,7 @@ def _own(item: object) -> Any:
 
 def _size(dataset: object) -> Any:
     try:
-        return "under 10 kB" if len(pickled(dataset)[0]) < 10_000 else f"{len(pickled(dataset)[0])} bytes"
+        return "under 10 kB" if len(pickled(dataset)[0]) < 10_000 else "more than 10 kB"
     except Exception as error:
         return Raised(type(error).__name__, str(error)[:200], "while pickling")
 

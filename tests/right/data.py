@@ -41,7 +41,7 @@ class TicketsWithDictReader(Dataset[Any]):
 
     def __init__(self, path: Any, vocab: dict[str, int]) -> None:
         unknown, self.encoded, names = vocab["<unk>"], [], []
-        with open(path, encoding="utf8", newline="") as file:
+        with Path(path).open(encoding="utf8", newline="") as file:
             reader = csv.DictReader(file)
             for row in reader:
                 if None in row or row["label"] is None or row["label"] == "":
@@ -49,7 +49,7 @@ class TicketsWithDictReader(Dataset[Any]):
                 ids = torch.empty(0, dtype=torch.long)
                 tokens = row["text"].lower().split()
                 if tokens:
-                    ids = torch.LongTensor([vocab[t] if t in vocab else unknown for t in tokens])
+                    ids = torch.LongTensor([vocab[t] if t in vocab else unknown for t in tokens])  # noqa: SIM401
                 self.encoded.append(ids)
                 names.append(row["label"])
         self.classes = tuple(sorted(set(names)))
@@ -69,7 +69,7 @@ class TicketsReadByHand(Dataset[Any]):
     def __init__(self, path: Any, vocab: dict[str, int]) -> None:
         self.vocab = defaultdict(lambda: vocab["<unk>"], vocab)
         text = Path(path).read_bytes().decode("utf-8").replace("\r\n", "\n")
-        rows = [row for row in self._rows(text)][1:]
+        _, *rows = self._rows(text)
         for line, fields in rows:
             if len(fields) != 2:
                 raise ValueError(f"In line {line} there are {len(fields)} fields; 2 are wanted")
@@ -112,8 +112,7 @@ class TicketsReadByHand(Dataset[Any]):
 
 class TicketsInOneString(Dataset[Any]):
     def __init__(self, path: Any, vocab: dict[str, int]) -> None:
-        reader = csv.reader(io.StringIO(Path(path).read_text(encoding="utf-8", newline=None) if False else
-                                        Path(path).open(encoding="utf-8", newline="").read()))  # fmt: skip
+        reader = csv.reader(io.StringIO(Path(path).read_bytes().decode(), newline=""))
         self.rows = []
         for count, row in enumerate(reader):
             if count == 0 or row == []:
@@ -196,7 +195,7 @@ def collate_with_f_pad(batch: list[Any], pad_id: int = 0) -> dict[str, Tensor]:
     width = max(ids.numel() for ids, _ in batch)
     ids = torch.stack([F.pad(one, (0, width - one.numel()), value=pad_id) for one, _ in batch])
     mask = torch.stack([torch.arange(width).lt(one.numel()) for one, _ in batch])
-    return dict(ids=ids, mask=mask, labels=torch.stack([torch.tensor(label) for _, label in batch]))
+    return {"ids": ids, "mask": mask, "labels": torch.stack([torch.tensor(label) for _, label in batch])}
 
 
 # --- ShardedStream -----------------------------------------------------------------------------------------------
@@ -442,7 +441,7 @@ class MappedByModule(Dataset[Any]):
 
     def __getitem__(self, i: int) -> Tensor:
         if self.map is None:
-            with open(self.path, "rb") as file:
+            with Path(self.path).open("rb") as file:
                 self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         size = int(np.prod(self.shape[1:])) * np.dtype(self.dtype).itemsize
         row = np.frombuffer(bytearray(self.map[i * size : (i + 1) * size]), self.dtype)
@@ -461,7 +460,7 @@ def transforms_from_padding(train: bool, mean: Any, std: Any, size: int) -> Any:
 
 
 def transforms_as_a_function(train: bool, mean: Any, std: Any, size: int) -> Any:
-    from torchvision.transforms.v2 import functional as TF  # noqa: N812
+    from torchvision.transforms.v2 import functional as TF
 
     def transform(image: Tensor) -> Tensor:
         x = TF.to_dtype(image, torch.float32, scale=True)

@@ -122,6 +122,8 @@ def quotes_tickets(inputs: Observations, seen: Observations, _wanted: Observatio
         if wrong:
             got, want = wrong[0]
             fields |= {"item": got, "wanted_item": want}
+            if isinstance(got, tuple):
+                fields |= {"ids_dtype": got[0].dtype, "wanted_ids_dtype": want[0].dtype}
     return fields
 
 
@@ -162,7 +164,7 @@ def probe_split(answer: Watched, n: int, fractions: list[float], seed: int) -> d
 
         seen = refused(lambda: answer(n, list(fractions), seed), told)
         error = seen["refused with"]
-        return {"refused with": Raised("an exception", f"{error.kind}: {error.message}", error.reason)
+        return {"refused with": Raised("an exception", str(error), error.reason)
                 if isinstance(error, Raised) else error}  # fmt: skip
     disturb(1)
     with touched() as found:
@@ -334,7 +336,7 @@ def derive_stream(case: Case, seen: Observations) -> Observations:
     items, made = case.inputs["items"], dict[str, Any]()
     for epoch in range(case.inputs["epochs"]):
         came = [item for share in seen["shares"] for item in share[epoch]]
-        wanted, got = Counter(items), Counter(came)
+        wanted, got = Counter[Any](items), Counter[Any](came)
         name = "" if epoch == 0 else f" in epoch {epoch + 1}"
         made[f"items that came{name}"] = len(came)
         made[f"items that are missing{name}"] = (wanted - got).total()
@@ -537,10 +539,12 @@ def derive_balanced(case: Case, seen: Observations) -> Observations:
     if "weights" not in seen:
         return seen
     labels, weights = torch.tensor(case.inputs["labels"]), seen["weights"]
-    made: dict[str, Any] = {"weights": len(weights), "draws": seen["draws"], "with replacement": seen["replacement"]}
+    each = "one for each sample" if len(weights) == len(labels) else "others"
+    made: dict[str, Any] = {"weights": each, "draws": seen["draws"], "with replacement": seen["replacement"]}
+    classes = sorted(set(case.inputs["labels"]))
     if len(weights) == len(labels):
-        shares = torch.stack([weights[labels == label].sum() for label in labels.unique()]) / weights.sum()
-        inside = [weights[labels == label] for label in labels.unique()]
+        shares = torch.stack([weights[labels == label].sum() for label in classes]) / weights.sum()
+        inside = [weights[labels == label] for label in classes]
         made["share of each class"] = shares.float()
         made["within a class"] = "equal" if all(torch.allclose(w, w[0].expand_as(w)) for w in inside) else "unequal"
     return {
@@ -567,7 +571,7 @@ def cases_balanced(draw: Draw) -> list[Case]:
 
 
 def quotes_balanced(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    counts = sorted(Counter(inputs["labels"]).items())
+    counts = sorted(Counter[int](inputs["labels"]).items())
     fields: dict[str, object] = {
         "count": len(inputs["labels"]),
         "counts": [count for _, count in counts],
@@ -630,7 +634,7 @@ def derive_lengths(case: Case, seen: Observations) -> Observations:
     if bad is not None:
         return {"yields": f"{kind(bad)}, where a list of indices is wanted"}
     flat = [i for batch in first for i in batch]
-    n, counts = len(lengths), Counter(flat)
+    n, counts = len(lengths), Counter[Any](flat)
     if any(type(i) is not int or not 0 <= i < n for i in flat):
         return {"yields": "indices that are no ints from range(n)"}
     chance = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()
@@ -787,7 +791,7 @@ def _own(item: object) -> Any:
 
 def _size(dataset: object) -> Any:
     try:
-        return "under 10 kB" if len(pickled(dataset)[0]) < 10_000 else f"{len(pickled(dataset)[0])} bytes"
+        return "under 10 kB" if len(pickled(dataset)[0]) < 10_000 else "more than 10 kB"
     except Exception as error:
         return Raised(type(error).__name__, str(error)[:200], "while pickling")
 

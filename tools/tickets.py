@@ -1,0 +1,118 @@
+"""Writes the support tickets of lesson 04, the same ones in every run: `python -m tools.tickets`.
+
+Made of templates, so that nobody's own words are in them; meant to read like what people write to a help desk.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+from pathlib import Path
+
+TARGET = Path(__file__).resolve().parent.parent / "src" / "torchcourse" / "data" / "tickets.csv"
+COUNTS = {"billing": 280, "technical": 230, "account": 90}
+
+OPENINGS = ["Hello,", "Hi there,", "Good morning,", "Dear team,", "Bonjour,", "Grüezi,", "Hi,", "Hola,", "To support:"]
+CLOSINGS = ["Thanks!", "Thank you, {name}", "Please help.", "Regards, {name}", "Any idea?", "Merci, {name}",
+            "Kind regards,\n{name}", "Can you look into it today?", "Not urgent.", "Best, {name}"]  # fmt: skip
+NAMES = ["Zoë", "Jürgen", "María", "Łukasz", "Anna", "Tom", "François", "Priya", "Søren", "Mei", "Olga", "Amara",
+         "Nguyễn", "Björn", "Ken"]  # fmt: skip
+MONTHS = ["January", "March", "April", "June", "August", "September", "November"]
+PRODUCTS = ["the app", "the website", "the desktop program", "the tablet version", "the browser extension"]
+DEVICES = ["my phone", "an old laptop", "my tablet", "the office computer", "Windows 11", "Android 14", "my Mac"]
+PLANS = ["family plan", "student plan", "basic plan", "team plan", "yearly subscription", "trial"]
+SUMS = ["12 €", "€49.90", "$15", "£8.50", "CHF 20", "99 kr", "1,250 ¥", "$7.99"]
+ERRORS = ["error 503", "a blank screen", "\"connection lost\"", "error 0x80070057", "an endless spinner",
+          "\"file too large\"", "a frozen progress bar"]  # fmt: skip
+FILES = ["photos", "a PDF", "my backup", "the report", "a video", "a spreadsheet"]
+
+BODIES = {
+    "billing": [
+        "my card was charged twice for the {plan} in {month}.",
+        "I was charged {sum} although I cancelled the {plan} in {month}",
+        "the invoice for {month} shows {sum}, but the price is lower on your page.",
+        "please send me a refund of {sum}, the {plan} was never used.",
+        "where do I find the invoice for {month}? My accountant, {name}, needs it.",
+        "can I pay the {plan} by bank transfer instead of card?",
+        "the discount code for the {plan} was not applied, I paid {sum}",
+        "my payment of {sum} failed three times, and now my card is blocked",
+        "the VAT number is missing on the {month} invoice",
+        "why did the price of the {plan} rise to {sum}?",
+        "the refund of {sum} promised in {month} has not arrived yet.",
+        "I upgraded from the {plan} and now pay for both",
+    ],
+    "technical": [
+        "{product} crashes on {device} as soon as I open {file}.",
+        "since the last update {product} shows {error}",
+        "uploading {file} stops at 99 % with {error}.",
+        "sync between {device} and {product} has not worked since {month}.",
+        "I cannot download {file}: {error}",
+        "{product} is very slow on {device}, it takes a minute to start",
+        "the search in {product} finds nothing, not even {file}",
+        "on {device} the text is so small that I cannot read it",
+        "after I open {file} there is only {error}, nothing else",
+        "printing {file} from {product} gives {error}.",
+        "notifications on {device} arrive hours late",
+    ],
+    "account": [
+        "I cannot log in, the password reset mail never arrives.",
+        "please change the e-mail address of my account to {mail}",
+        "my account was locked after three wrong passwords",
+        "how do I delete my account and all my data?",
+        "I lost {device} and with it the codes for two-step login.",
+        "somebody logged in from another country, is my account safe?",
+        "please move my account to {name}, who takes over in {month}",
+        "my name is written wrong in my profile, it should be {name}",
+        "I have two accounts, {mail} and an old one. Can you merge them?",
+    ],
+}
+
+
+def _fill(rng: random.Random, template: str) -> str:
+    name = rng.choice(NAMES)
+    return template.format(
+        name=name, month=rng.choice(MONTHS), product=rng.choice(PRODUCTS), device=rng.choice(DEVICES),
+        plan=rng.choice(PLANS), sum=rng.choice(SUMS), error=rng.choice(ERRORS), file=rng.choice(FILES),
+        mail=f"{rng.choice(['info', 'kontakt', 'me', 'office'])}@{rng.choice(['example.org', 'example.com'])}",
+    )  # fmt: skip
+
+
+def ticket(rng: random.Random, label: str) -> str:
+    """One ticket's text."""
+    parts = [rng.choice(BODIES[label])]
+    if rng.random() < 0.45:
+        parts.insert(0, rng.choice(OPENINGS))
+    if rng.random() < 0.5:
+        parts[-1] += "" if parts[-1][-1] in ".?!" else "."
+        parts.append(rng.choice(CLOSINGS))
+    separator = "\n" if rng.random() < 0.12 else " "
+    text = _fill(rng, separator.join(parts))
+    if len(parts) == 1 or not parts[0].endswith(","):
+        text = text[0].upper() + text[1:]
+    return text.upper() if rng.random() < 0.03 else text
+
+
+def tickets(seed: int = 4) -> list[tuple[str, str]]:
+    """All tickets, no two the same, in mixed order."""
+    rng = random.Random(seed)
+    rows: dict[str, str] = {}
+    for label, count in COUNTS.items():
+        wanted = len(rows) + count
+        while len(rows) < wanted:
+            rows.setdefault(ticket(rng, label), label)
+    mixed = list(rows.items())
+    rng.shuffle(mixed)
+    return mixed
+
+
+def write(path: Path = TARGET) -> None:
+    """Write the CSV: a header, fields quoted where they have to be, UTF-8."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["text", "label"])
+        writer.writerows(tickets())
+
+
+if __name__ == "__main__":
+    write()

@@ -99,13 +99,18 @@ def probe_train_step(
 ) -> dict[str, Any]:
     model = Noted(weights).train(starts == "training")
     optimizer = torch.optim.SGD(model.parameters(), lr)
-    steps = _counted(optimizer)
-    losses = [plainly_float(answer(model, (x, y), LOSSES[loss], optimizer)) for x, y in zip(xs, ys, strict=True)]
+    steps, witness, first = _counted(optimizer), Witness(LOSSES[loss]), list[str]()
+    optimizer.register_step_post_hook(lambda *_: witness.events.append("step"))
+    losses = []
+    for x, y in zip(xs, ys, strict=True):
+        losses.append(plainly_float(answer(model, (x, y), witness, optimizer)))
+        first = first or list(witness.events)
     return {
         "returned": losses,
         "the model ran in": model.modes(),
         "hooks of the model": "ran" if model.hooked >= len(model.ran) else "were skipped",
         "optimizer steps": len(steps),
+        "in the first step": ", then ".join(first),
         "parameters afterwards": flat(model.parameters()),
     }
 

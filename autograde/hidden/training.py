@@ -1010,14 +1010,13 @@ VAL_TRAIN = (
     "even learns from them."
 )
 FIT = [
-    *slips(
+    *apart(slips(
         fit, CAPSTONE,
         keeps_last_not_best=({"keep": "last"}, LAST),
         validates_in_train_mode=({"mode": "train"}, VAL_TRAIN),
         constant_lr=({"schedule": "none"}, "The {what} {got} over the epochs and should not: no schedule moved it, "
-            "or it "
-                     "was never stepped."),
-    ),
+                     "or it was never stepped."),
+    )),
     one("keeps-worst-not-best", fit, "In the case \"{case}\" the weights at the end are {got} where {want} is wanted: "
         "the comparison is turned round, a lower loss is better.", CAPSTONE, keep="worst"),
     one("did-not-learn", fit, UNLEARNED + "the rate that the optimizer used is so small that the model hardly moved.",
@@ -1035,8 +1034,7 @@ FIT = [
     one("batch-not-moved", fit, MIXED, DEVICES, moves=False),
     one("history-incomplete", fit, "The history holds {got} where {want} is wanted.", CAPSTONE, keys="losses"),
     one("history-incomplete", fit, "The history holds {got} where {want} is wanted: a list for each key, with one "
-        "entry "
-        "an epoch.", CAPSTONE, keys="last"),
+        "entry an epoch.", CAPSTONE, keys="last"),
     one("returns-nothing", fit, "What came back is {got}, where a history is wanted.", CAPSTONE, keys="none"),
 ]  # fmt: skip
 

@@ -171,9 +171,11 @@ TRAIN_STEP = [
         "of the batch before.", LOOP, order="sb"),
     one("calls-forward-directly", train_step, "The hooks of the model {got}, and they should have run: `model(x)` runs "
         "them, `model.forward(x)` goes past them.", LOOP, order="zbs", forward=True),
-    one("eval-mode", train_step, "The model ran in {got} where {want} is wanted: dropout does nothing there, and batch "
+    one("eval-mode", train_step, "The model ran in {ran} where {should_run} is wanted: dropout does nothing there, "
+        "and batch "
         "norm learns no statistics.", LOOP, order="zbs", mode="eval"),
-    one("eval-mode", train_step, "The model ran in {got} where {want} is wanted: it came so, and the step did not "
+    one("eval-mode", train_step, "The model ran in {ran} where {should_run} is wanted: it came so, and the step did "
+        "not "
         "change it.", LOOP, order="zbs", mode="none"),
     one("gradients-cleared-before-step", train_step, VALUE + "the gradients were forgotten between `backward` and "
         "`step`, so nothing was learned from them.", LOOP, order="zbzs"),
@@ -238,7 +240,7 @@ def evaluate(
 
 
 TRAIN_MODE = (
-    "The model ran in {got} where {want} is wanted: dropout and batch norm behave otherwise there, and what is "
+    "The model ran in {ran} where {should_run} is wanted: dropout and batch norm behave otherwise there, and what is "
     "measured "
     "is not the model that will be used."
 )
@@ -416,10 +418,12 @@ ACCUMULATED = [
     one("returns-summed-losses", accumulated, VALUE + "the losses were added up without weights.", ACCUMULATE,
         returns="sum"),
     one("returns-tensor", accumulated, NO_NUMBER, ACCUMULATE, returns="tensor"),
-    one("changes-mode", accumulated, "In the case \"{case}\", `{what}` is {got} where {want} is wanted: the mode is "
+    one("changes-mode", accumulated, "In the case \"{case}\", the model ran in {ran} where {should_run} is wanted: "
+        "the mode is "
         "the "
         "caller's.", ACCUMULATE, mode="train"),
-    one("changes-mode", accumulated, "In the case \"{case}\", `{what}` is {got} where {want} is wanted: the mode is "
+    one("changes-mode", accumulated, "In the case \"{case}\", the model ran in {ran} where {should_run} is wanted: "
+        "the mode is "
         "the "
         "caller's.", ACCUMULATE, mode="eval"),
 ]  # fmt: skip

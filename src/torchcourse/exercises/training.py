@@ -94,6 +94,10 @@ def _counted(optimizer: torch.optim.Optimizer) -> list[int]:
     return steps
 
 
+def quotes_modes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    return {"ran": seen["the model ran in"], "should_run": wanted["the model ran in"]}
+
+
 def probe_train_step(
     answer: Watched, weights: dict[str, Tensor], xs: list[Tensor], ys: list[Tensor], loss: str, lr: float, starts: str
 ) -> dict[str, Any]:
@@ -152,6 +156,7 @@ train_step = Exercise(
         "step begins?",
         "A loss tensor carries the graph that made it. Which method gives its one number to Python without it?",
     ),
+    quotes=quotes_modes,
 )
 
 # --- evaluate ----------------------------------------------------------------------------------------------------
@@ -204,6 +209,7 @@ evaluate = Exercise(
         "before you add it up, and what do you divide by at the end?",
         "The loader gives CPU tensors. On which device is the model? And in which mode was it when you got it?",
     ),
+    quotes=quotes_modes,
 )
 
 # --- accumulated_step --------------------------------------------------------------------------------------------
@@ -253,6 +259,7 @@ accumulated_step = Exercise(
         "You need the number of examples of all micro-batches before the first backward. What do you return, so that "
         "it is the loss of the whole batch?",
     ),
+    quotes=quotes_modes,
 )
 
 # --- clip_gradients ----------------------------------------------------------------------------------------------

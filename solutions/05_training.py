@@ -1,8 +1,24 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
 # %% [markdown]
 # # 5 · Training
+#
+# A training loop is five lines long, and nearly every one of them can be wrong without raising an error. The program
+# runs, a number goes down, and the model is worse than it could be. So this lesson goes through the loop line by line,
+# breaks it in eight ways, and looks each time for what really shows the fault. On the way you write twelve small pieces;
+# together they are the trainer that you use at the end to read handwritten digits.
+#
+# The data come with scikit-learn, which is installed with this course. Nothing here needs the internet.
 
 # %% tags=["setup"]
 import copy
+import json
 import math
 import random
 
@@ -11,18 +27,56 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, check, digits, hint
 
-# %% exercise="cross_entropy" points=2
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy of logits (n, c) and labels (n,), finite whatever the logits."""
-    ### BEGIN SOLUTION
-    chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
-    return (logits.logsumexp(dim=1) - chosen).mean()
-    ### END SOLUTION
+# %% [markdown]
+# ## The loop, line by line
+#
+# A small problem to begin with: 400 points in the plane, of three classes, and a network of two layers.
 
-# %% check="cross_entropy"
-check("cross_entropy")
+# %%
+def blobs(count, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(3, (count,), generator=generator)
+    centres = torch.tensor([[0.0, 1.5], [1.3, -0.7], [-1.3, -0.7]])
+    return centres[labels] + 0.7 * torch.randn(count, 2, generator=generator), labels
+
+def small_net(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3))
+
+# %%
+x, y = blobs(400)
+model = small_net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+model.train()                            # 1
+for step in range(20):
+    optimizer.zero_grad()                # 2
+    loss = F.cross_entropy(model(x), y)  # 3
+    loss.backward()                      # 4
+    optimizer.step()                     # 5
+print(loss.item())
+
+# %% [markdown]
+# 1. `model.train()` says how dropout and batch norm shall behave. It trains nothing.
+# 2. `backward` *adds* to `.grad`. Unless you want a sum over several calls, clear it before.
+# 3. `model(x)` runs the hooks of the model, `model.forward(x)` goes past them. The loss compares; it must be one number.
+# 4. `backward` fills `.grad` of every parameter that took part. It changes no parameter.
+# 5. `step` reads `.grad` and changes the parameters. So it comes after `backward`.
+#
+# Clearing may as well stand after the step; what matters is that it lies between one step and the next backward. It sets
+# gradients to None rather than zero, so an optimizer skips a parameter that took no part.
+#
+# A loss is a tensor with a graph behind it. For a log you want its number: `loss.item()`. On a GPU this call waits until
+# the number is there, so in a fast loop one does it every so many steps.
+
+# %% [markdown]
+# ### Exercise: train_step
+#
+# Write `train_step(model, batch, loss_fn, optimizer)`: one optimizer step on `batch`, a pair `(x, y)`, with the model in
+# training mode. `loss_fn` takes the prediction and the target. Return the loss, from which the step started, as a Python
+# float.
 
 # %% exercise="train_step" points=2
 def train_step(model, batch, loss_fn, optimizer) -> float:
@@ -39,6 +93,112 @@ def train_step(model, batch, loss_fn, optimizer) -> float:
 
 # %% check="train_step"
 check("train_step")
+
+# %% [markdown]
+# ## Devices in the loop
+#
+# The model moves once, the batches move one by one. Make the optimizer after the model was moved, and let whatever you
+# create follow the data:
+#
+# `x, y = x.to(device), y.to(device)`
+#
+# A batch that stays behind raises an error on a GPU, and passes unnoticed on the CPU. `meta` shows it on any machine:
+
+# %%
+try:
+    small_net().to("meta")(x)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# ## Losses from logits
+#
+# A classifier's last layer gives *logits*, any real numbers. `F.cross_entropy` takes logits and class indices (int64), and
+# does the softmax inside, together with the logarithm. The loss of a row `z` with label `y` is
+#
+# `log(exp(z[0]) + … + exp(z[c-1])) - z[y]`
+#
+# Taken literally, the exponential overflows. `torch.logsumexp` takes the largest entry out first:
+
+# %%
+z = torch.tensor([[1000.0, 0.0, -1000.0]])
+z.exp().sum(1).log(), z.logsumexp(1), z.softmax(1).log()
+
+# %% [markdown]
+# Indices must be `int64`. Other integers raise an error; floats of the same shape as the logits are taken for
+# probabilities, which is a different thing.
+
+# %%
+for labels in (torch.tensor([1], dtype=torch.int32), torch.tensor([1.0])):
+    try:
+        F.cross_entropy(z, labels)
+    except (RuntimeError, ValueError) as error:
+        print(f"{type(error).__name__}: {error}")
+
+# %% [markdown]
+# For yes-or-no questions, several of which may be true at once, `BCEWithLogitsLoss` takes one logit per question and
+# floats of the same shape. `pos_weight` makes the rare "yes" count more, often by about the number of "no" per "yes":
+
+# %%
+question = torch.tensor([-2.0, 0.5])
+truth = torch.tensor([1.0, 0.0])
+plain, weighted = nn.BCEWithLogitsLoss(reduction="none"), nn.BCEWithLogitsLoss(reduction="none", pos_weight=torch.tensor(9.0))
+print(plain(question, truth), weighted(question, truth))
+
+# %% [markdown]
+# Shapes deserve one look before a long run. A prediction of shape `(n, 1)` against a target of shape `(n,)` broadcasts to
+# a table of n times n, and a mean of that is a number like any other. PyTorch warns; the assert does not let you pass.
+
+# %%
+prediction, target = torch.randn(8, 1), torch.randn(8)
+print((prediction - target).shape)
+assert prediction.squeeze(1).shape == target.shape
+
+# %% [markdown]
+# ### Exercise: cross_entropy
+#
+# Write `cross_entropy(logits, labels)`: the mean loss of logits `(n, c)` and int64 labels `(n,)`, finite for logits in the
+# thousands, and differentiable. `F.cross_entropy`, `log_softmax` and `nll_loss` are not allowed.
+
+# %% exercise="cross_entropy" points=2
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean cross-entropy of logits (n, c) and labels (n,), finite whatever the logits."""
+    ### BEGIN SOLUTION
+    chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
+    return (logits.logsumexp(dim=1) - chosen).mean()
+    ### END SOLUTION
+
+# %% check="cross_entropy"
+check("cross_entropy")
+
+# %% [markdown]
+# ## Judging without learning
+#
+# To judge a model, switch off what is only for learning: dropout and batch statistics (`model.eval()`), and the graph
+# (`torch.no_grad()`). The two are independent. `eval()` saves no memory, `no_grad()` switches off no dropout. An accuracy
+# by `argmax` keeps no graph anyway, for `argmax` has no derivative; the logits before it do.
+
+# %%
+net = nn.Sequential(nn.Linear(2, 4), nn.Dropout(0.5))
+net.eval()
+print("in eval mode, graph:", net(x[:2]).requires_grad)
+net.train()
+with torch.no_grad():
+    print("without graph, zeros:", (net(x) == 0).float().mean().item())
+
+# %% [markdown]
+# A mean of batch means is no mean if the last batch is smaller. Below, four batches of 100 and one of 1:
+
+# %%
+sizes, means = torch.tensor([100.0, 100, 100, 100, 1]), torch.tensor([0.2, 0.2, 0.2, 0.2, 5.0])
+print("mean of means", means.mean().item(), " mean over samples", ((sizes * means).sum() / sizes.sum()).item())
+
+# %% [markdown]
+# ### Exercise: evaluate
+#
+# Write `evaluate(model, loader, loss_fn, device)`: a dict with `loss` and `accuracy`, both averaged over samples. The
+# loader gives CPU batches `(x, y)`; the model is on `device`; `loss_fn` gives a batch's mean. Build no graph, judge in
+# evaluation mode, and leave the model in the mode that you found it in.
 
 # %% exercise="evaluate" points=2
 def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
@@ -61,6 +221,46 @@ def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
 # %% check="evaluate"
 check("evaluate")
 
+# %% [markdown]
+# ## Overfit one batch first
+#
+# Before a long run, train on one batch until its loss is nearly zero. A model that cannot learn sixteen examples by heart
+# will not learn sixteen thousand, and here you find out in a second. If it fails, the fault is in the model, the loss or
+# the loop, not in the amount of data.
+
+# %%
+def run(steps=60, lr=0.5, seed=0, loss_fn=F.cross_entropy, data=None, zero=True, learn_first=True):
+    """Plain training on everything at once; the options break it."""
+    x, y = data or blobs(400)
+    model, losses = small_net(seed), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(steps):
+        if zero:
+            optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            break
+        for act in (loss.backward, optimizer.step) if learn_first else (optimizer.step, loss.backward):
+            act()
+    return losses
+
+# %% tags=["demo"]
+from torchcourse.demos import curves
+
+sixteen = blobs(16)
+curves.draw({"right labels": run(200, 2.0, data=sixteen)}, "loss on one batch of sixteen")
+
+# %% [markdown]
+# `run` stops at a loss that is not finite. Such a *guard* belongs in every loop: after one NaN every weight is NaN, and the
+# remaining hours are wasted.
+
+# %% [markdown]
+# ### Exercise: overfit_one_batch
+#
+# Write `overfit_one_batch(model, batch, loss_fn, optimizer, steps)`: `steps` optimizer steps on the same batch `(x, y)`.
+# Return the list of losses as Python floats, the first being the loss of the untouched model. Keep no graph alive.
+
 # %% exercise="overfit_one_batch" points=2
 def overfit_one_batch(model, batch, loss_fn, optimizer, steps: int) -> list[float]:
     """Train on one batch again and again; the loss before each step."""
@@ -78,6 +278,132 @@ def overfit_one_batch(model, batch, loss_fn, optimizer, steps: int) -> list[floa
 
 # %% check="overfit_one_batch"
 check("overfit_one_batch")
+
+# %% [markdown]
+# ## Eight ways to get it wrong
+#
+# Each of these runs beside the right loop. Look at where the fault shows, and where it does not.
+
+# %% tags=["demo"]
+right = run()
+curves.draw({"right": right, "no zero_grad": run(zero=False)}, "1: missing zero_grad")
+
+# %% [markdown]
+# **1. Missing zero_grad.** Each step uses the sum of all gradients so far. The curve overshoots and swings.
+#
+# **2. Double softmax.** A softmax in the model, and another in the loss. The loss cannot fall below a floor: for ten
+# classes the best possible probabilities, 1 and nine zeros, taken as logits, give 1.461.
+
+# %% tags=["demo"]
+perfect = torch.eye(10)
+print(F.cross_entropy(perfect, torch.arange(10)).item())
+curves.draw({"right": right, "two softmaxes": run(loss_fn=lambda z, y: F.cross_entropy(z.softmax(1), y))}, "2: double softmax")
+
+# %% [markdown]
+# **3. Squared error on class indices.** It treats class 2 as twice class 1, and averages between classes. The curve goes
+# down nicely; the accuracy tells.
+
+# %%
+def accuracy_of_index_regression():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x).squeeze(1), y.float())
+        loss.backward()
+        optimizer.step()
+    return loss.item(), (model(x).squeeze(1).round() == y).float().mean().item()
+
+def accuracy_of_classes():
+    model = small_net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(100):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return (model(x).argmax(1) == y).float().mean().item()
+
+print("squared error: loss, accuracy", accuracy_of_index_regression(), " cross-entropy: accuracy", accuracy_of_classes())
+
+# %% [markdown]
+# **4. Shuffled labels.** Inputs and labels no longer belong together. The loss stays near `log(3)` = 1.10, which is what a
+# guess costs.
+#
+# **5. Step before backward.** The first step finds no gradients. Later steps, without clearing in between, use those of the
+# batch before; with clearing at the top of the loop, there are none at all and nothing moves:
+
+# %% tags=["demo"]
+shuffled = (x, y[torch.randperm(400, generator=torch.Generator().manual_seed(1))])
+curves.draw({"right": right, "4: shuffled labels": run(data=shuffled), "5: step before backward": run(learn_first=False),
+             "7: lr = 300": run(lr=300.0)}, "three more", log=True)
+
+# %% [markdown]
+# **6. A stored graph.** `losses.append(loss)` keeps the graph of every step. No curve shows it; memory does. Here the live
+# graph nodes are counted by asking which losses still have one:
+
+# %%
+kept, numbers = [], []
+for step in range(5):
+    loss = F.cross_entropy(small_net()(x), y)
+    kept.append(loss)
+    numbers.append(loss.item())
+print("graphs in the list of tensors:", sum(l.grad_fn is not None for l in kept), " in the list of numbers: 0")
+
+# %% [markdown]
+# **7. A learning rate that is too high.** The loss leaps to values far above `log(3)`, and with a deeper net to NaN.
+#
+# **8. Batches averaged unweighted.** No curve shows it. A comparison on the whole set at once does, as with the five batches
+# above: 1.16 against 0.21.
+#
+# And a ninth, **training in eval mode**, shows in no loss curve at all: dropout is off and batch norm keeps its first
+# statistics. Print `model.training`, or look at a buffer:
+
+# %%
+norm = nn.BatchNorm1d(2)
+norm.eval()(x)
+print("after eval:", norm.running_mean)
+norm.train()(x)
+print("after train:", norm.running_mean)
+
+# %% [markdown]
+# | symptom | likely cause |
+# |---|---|
+# | loss swings, larger and larger | gradients not cleared; learning rate too high |
+# | loss stops at a floor well above zero | double softmax |
+# | loss falls, accuracy does not | wrong loss for the task (squared error on indices) |
+# | loss stays at log(classes) | labels do not belong to the inputs; learning rate far too low |
+# | loss does not move at all | step before backward; parameters not given to the optimizer |
+# | memory grows with every step | a stored graph |
+# | loss becomes NaN | learning rate; logarithm of zero; bad data |
+# | validation differs from a second look | batches averaged unweighted; wrong mode |
+
+# %% [markdown]
+# ## Accumulation: a large batch in small pieces
+#
+# If a batch does not fit into memory, send it through in pieces. Gradients add up, so several backwards before one step do
+# it, if each piece's loss is scaled by its share of the examples. A mean over 3 and a mean over 1 are not worth the same:
+
+# %%
+w = torch.zeros(1, requires_grad=True)
+values = torch.tensor([1.0, 2.0, 3.0, 10.0])
+((w - values) ** 2).mean().backward()
+whole, w.grad = w.grad, None
+for piece in (values[:3], values[3:]):
+    (((w - piece) ** 2).mean() * len(piece) / 4).backward()
+print("whole", whole, " in pieces", w.grad)
+
+# %% [markdown]
+# The last window of an epoch is often incomplete: with 10 micro-batches and steps of 4, two are left over. Step on them too,
+# scaled by what is really there, or carry on counting; but do not let their gradients leak into the next epoch. Batch norm
+# still sees micro-batches, so with it the equality is only near.
+
+# %% [markdown]
+# ### Exercise: accumulated_step
+#
+# Write `accumulated_step(model, micro_batches, loss_fn, optimizer)`: one optimizer step, equal to the one on the
+# concatenated batch, from a list of pairs `(x, y)` that may differ in size. `loss_fn` gives means. Return the loss of the
+# whole batch as a Python float, and leave the mode of the model alone: it is the caller's.
 
 # %% exercise="accumulated_step" points=2
 def accumulated_step(model, micro_batches, loss_fn, optimizer) -> float:
@@ -97,6 +423,28 @@ def accumulated_step(model, micro_batches, loss_fn, optimizer) -> float:
 # %% check="accumulated_step"
 check("accumulated_step")
 
+# %% [markdown]
+# ## Gradients that are too large
+#
+# One odd batch can give a gradient a thousand times the usual, and undo an hour. *Clipping by norm* takes all gradients as
+# one long vector and shortens it to `max_norm` if it is longer. The direction stays; clipping each tensor, or each entry, by
+# itself would turn it.
+
+# %%
+a, b = torch.tensor([3.0, 0.0]), torch.tensor([0.0, 40.0])
+norm = torch.cat([a, b]).norm()
+print("norm", norm.item(), " clipped", a / norm, b / norm, " each by itself", a / a.norm(), b / b.norm())
+
+# %% [markdown]
+# PyTorch's own is `torch.nn.utils.clip_grad_norm_`. It returns the norm before clipping, which is worth logging.
+
+# %% [markdown]
+# ### Exercise: clip_gradients
+#
+# Write `clip_gradients(parameters, max_norm)`: scale all gradients in place so that their common norm is at most `max_norm`,
+# and return the norm before, as a Python float. `parameters` may be a generator, and some may have no gradient. Nothing from
+# `torch.nn.utils.clip_grad` is allowed.
+
 # %% exercise="clip_gradients" points=2
 def clip_gradients(parameters, max_norm: float) -> float:
     """Scale all gradients down, in place, to a common norm of at most max_norm; the norm before."""
@@ -111,6 +459,46 @@ def clip_gradients(parameters, max_norm: float) -> float:
 
 # %% check="clip_gradients"
 check("clip_gradients")
+
+# %% [markdown]
+# ## Optimizers
+#
+# SGD steps along the gradient. Momentum steps along a running average of it, and so rolls through narrow valleys. Adam also
+# divides each entry by the running size of its gradient, so steep and flat directions move at like speed. AdamW is Adam in
+# which the weight decay shrinks the parameter directly, and never enters those averages. All four in a long valley:
+
+# %% tags=["demo"]
+def valley(make, steps=60):
+    place = torch.tensor([-4.0, 1.5], requires_grad=True)
+    optimizer, heights = make([place]), []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        height = 0.05 * place[0] ** 2 + 2 * place[1] ** 2
+        height.backward()
+        optimizer.step()
+        heights.append(height.item())
+    return heights
+
+curves.draw({"SGD": valley(lambda p: torch.optim.SGD(p, 0.3)), "momentum": valley(lambda p: torch.optim.SGD(p, 0.3, momentum=0.8)),
+             "Adam": valley(lambda p: torch.optim.Adam(p, 0.3)), "AdamW": valley(lambda p: torch.optim.AdamW(p, 0.3))},
+            "height on one surface", log=True)
+
+# %% [markdown]
+# Adam's averages, for step t = 1, 2, …, with gradient g:
+#
+# `m = β1 m + (1 - β1) g` and `v = β2 v + (1 - β2) g²`, both from zero. As they start at zero, they are too small at first:
+# divide by `1 - β1**t` and `1 - β2**t`. Then `p = p - lr · weight_decay · p`, and from there `p = p - lr · m̂ / (√v̂ + eps)`.
+#
+# An optimizer keeps settings in `self.param_groups` (a list of dicts, each with its `params`) and history in
+# `self.state[p]`. Only what lies there is in `state_dict()`.
+
+# %% [markdown]
+# ### Exercise: AdamW
+#
+# Write `class AdamW(torch.optim.Optimizer)` with `__init__(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2)`
+# and `step(closure=None)`. It follows `torch.optim.AdamW`, respects parameter groups, skips parameters without gradient, and
+# resumes exactly from its own `state_dict`. Of torch's optimizers only the base class is allowed. Call
+# `super().__init__(params, defaults)` first, and put `@torch.no_grad()` over `step`.
 
 # %% exercise="AdamW" points=3
 class AdamW(torch.optim.Optimizer):
@@ -148,6 +536,43 @@ class AdamW(torch.optim.Optimizer):
 # %% check="AdamW"
 check("AdamW")
 
+# %% [markdown]
+# ## Schedules
+#
+# A rate that is right in the middle of training is too high at first, when gradients are wild, and too high at the end, when
+# it is about the last digits. Hence a warm-up, and a decay. Play with the shapes:
+
+# %% tags=["demo"]
+curves.explore()
+
+# %% [markdown]
+# PyTorch's schedulers write to `optimizer.param_groups`. Some count epochs, some count steps, and nothing tells you when you
+# call the wrong one at the wrong place. `OneCycleLR` for 100 steps, called once an epoch, would hardly leave its warm-up:
+
+# %%
+def last_rate(calls):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=100)
+    for _ in range(calls):
+        optimizer.step()
+        cycle.step()
+    return cycle.get_last_lr()[0]
+
+print("called per step:", last_rate(99), " called per epoch:", last_rate(5))
+
+# %% [markdown]
+# Log the rate in use along with the losses, one line of JSON for each epoch. A file of such lines can be read by anything, and
+# what was written before a crash is there. TensorBoard, MLflow and Weights & Biases do the same with a page on top.
+
+# %%
+print(json.dumps({"epoch": 3, "lr": last_rate(30), "train_loss": 0.41, "val_loss": 0.52, "val_accuracy": 0.87}))
+
+# %% [markdown]
+# ### Exercise: warmup_cosine
+#
+# Write `warmup_cosine(step, *, warmup, total, peak, floor=0.0)`: in a line from 0 at step 0 to `peak` at step `warmup`, in
+# half a cosine from there to `floor` at step `total`, and `floor` ever after. `0 <= warmup < total`.
+
 # %% exercise="warmup_cosine" points=1
 def warmup_cosine(step: int, *, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
     """The learning rate of a step: up to peak in a line, down to floor in half a cosine, then flat."""
@@ -160,6 +585,34 @@ def warmup_cosine(step: int, *, warmup: int, total: int, peak: float, floor: flo
 
 # %% check="warmup_cosine"
 check("warmup_cosine")
+
+# %% [markdown]
+# ## When to stop
+#
+# The training loss falls as long as you like; the validation loss turns at some point. Keep the weights of its lowest point,
+# and stop when it has not improved for a while. Two traps. `state_dict()` holds the parameters themselves, not copies:
+
+# %%
+model = nn.Linear(1, 1)
+kept, copied = model.state_dict(), copy.deepcopy(model.state_dict())
+with torch.no_grad():
+    model.weight.fill_(7.0)
+print(kept["weight"], copied["weight"])
+
+# %% [markdown]
+# And every comparison with NaN is False, so a NaN that is taken for the best is never beaten.
+
+# %%
+nan = float("nan")
+0.5 < nan, nan < 0.5, not (nan >= 0.5)
+
+# %% [markdown]
+# ### Exercise: EarlyStopping
+#
+# Write `class EarlyStopping` with `__init__(patience, min_delta=0.0)`, `update(metric, model)`, an attribute `best`, and
+# `restore(model)`. Lower is better; an improvement is a metric below `best - min_delta`; NaN is none. `update` returns True
+# (stop) from the patience-th update in a row without improvement on. `restore` gives a model the weights, buffers included,
+# that it had at the best update.
 
 # %% exercise="EarlyStopping" points=2
 class EarlyStopping:
@@ -186,6 +639,27 @@ class EarlyStopping:
 # %% check="EarlyStopping"
 check("EarlyStopping")
 
+# %% [markdown]
+# ## Metrics
+#
+# Accuracy hides rare classes: who always says "healthy" is right 99 times of 100. For each class there are *precision* (of those
+# I called so, how many are) and *recall* (of those that are, how many I called so). F1 is their harmonic mean, and in counts
+# `2·TP / (2·TP + FP + FN)`. **Macro** averages the F1 of the classes, each counting the same; **micro** counts everything
+# together, which for one label per example is the accuracy.
+
+# %%
+from sklearn.metrics import f1_score
+
+truth, always = [0] * 99 + [1], [0] * 100
+print("micro", f1_score(truth, always, average="micro"), " macro", f1_score(truth, always, average="macro", zero_division=0))
+
+# %% [markdown]
+# ### Exercise: macro_f1
+#
+# Write `macro_f1(logits, labels, num_classes)`: the macro F1 of the `argmax` predictions as a Python float, as scikit-learn's
+# `f1_score` gives it with `average="macro"`, `labels=range(num_classes)` and `zero_division=0`: a class that is neither
+# predicted nor present counts as 0.
+
 # %% exercise="macro_f1" points=2
 def macro_f1(logits: Tensor, labels: Tensor, num_classes: int) -> float:
     """The mean over classes of their F1; 0 for a class that nothing is, and nothing is taken for."""
@@ -200,6 +674,30 @@ def macro_f1(logits: Tensor, labels: Tensor, num_classes: int) -> float:
 # %% check="macro_f1"
 check("macro_f1")
 
+# %% [markdown]
+# ## The same numbers again: seeds
+#
+# A training draws weights, dropout, shuffles, augmentations. Three libraries draw, each from a generator of its own. To see
+# whether a change helped, you need runs that differ in the change alone, and several seeds of each. Setting `PYTHONHASHSEED`
+# inside a running program does nothing; it is read when Python starts.
+#
+# Seeds are not all. Some GPU kernels add in whatever order comes. `torch.use_deterministic_algorithms(True)` picks others,
+# or raises where there are none. It costs speed, so it is for debugging and tests.
+
+# %%
+torch.use_deterministic_algorithms(True)
+print(torch.are_deterministic_algorithms_enabled())
+torch.use_deterministic_algorithms(False)
+torch.manual_seed(3)
+first = torch.rand(2)
+torch.manual_seed(3)
+print(torch.equal(first, torch.rand(2)), np.random.rand() == np.random.rand())
+
+# %% [markdown]
+# ### Exercise: seed_everything
+#
+# Write `seed_everything(seed)`: seed the global generators of `random`, of NumPy, and of torch on every device.
+
 # %% exercise="seed_everything" points=1
 def seed_everything(seed: int) -> None:
     """Seed the generators of random, NumPy and torch, the latter on every device."""
@@ -211,6 +709,68 @@ def seed_everything(seed: int) -> None:
 
 # %% check="seed_everything"
 check("seed_everything")
+
+# %% [markdown]
+# ## When it does not learn
+#
+# Go from cheap to dear, one change at a time.
+#
+# 1. Look at a batch: shapes, dtypes, the range of the inputs, a few labels beside their inputs.
+# 2. Check the first loss. With c balanced classes it should be near log(c).
+# 3. Overfit one batch. If that fails, the data set is not to blame.
+# 4. Print the mode, the rate in use, and the norm of the gradients of each layer. None, zero or huge is a finding.
+# 5. Try three learning rates, a factor of ten apart.
+# 6. Only then change the model.
+#
+# In a long run a progress bar is a comfort: `for batch in tqdm(loader)`, from the package `tqdm`. It measures nothing that the
+# log does not.
+
+# %%
+model = small_net()
+loss = F.cross_entropy(model(x), y)
+loss.backward()
+print(f"first loss {loss.item():.2f}, log(3) = {math.log(3):.2f}")
+print({name: round(p.grad.norm().item(), 3) for name, p in model.named_parameters()})
+
+# %% [markdown]
+# ## The capstone: handwritten digits
+#
+# 1797 digits, 8 by 8 pixels, divided into 1200 to train on, 300 to choose by and 297 to be judged by once, at the very end. The
+# network is small: two convolutions with batch norm, and a linear layer.
+
+# %%
+parts = digits.split()
+network = digits.SmallCNN()
+print({name: tuple(images.shape) for name, (images, _) in parts.items()})
+network
+
+# %% [markdown]
+# A plot that grows while training runs, here over two quick epochs; the dots come one by one:
+
+# %% tags=["demo"]
+plot = curves.LossPlot("loss on the digits")
+images, labels = parts["train"]
+optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
+for epoch in range(2):
+    for rows in torch.randperm(1200).split(200):
+        network.train()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(network(images[rows]), labels[rows])
+        loss.backward()
+        optimizer.step()
+        network.eval()
+        with torch.no_grad():
+            plot.add(train=loss.item(), val=F.cross_entropy(network(parts["val"][0]), parts["val"][1]).item())
+
+# %% [markdown]
+# ### Exercise: fit
+#
+# Write `fit(model, train_loader, val_loader, *, epochs, lr, device)`: train with cross-entropy, one pass over `train_loader` an
+# epoch, and validate after each, in evaluation mode. Return a dict of lists with one number an epoch: `train_loss`, `val_loss`
+# (mean cross-entropy over the samples), `val_accuracy` (0 to 1), `lr`. The model ends with the weights of the best validation
+# loss. Optimizer and schedule are your choice, but the rate has to change over the epochs. With `digits.SmallCNN()`, batches of 64
+# and `lr=0.01` it should reach 97 % on held-out digits within 15 epochs; AdamW reaches 99 %. The loaders give CPU batches, the
+# model is on `device`.
 
 # %% exercise="fit" points=3
 def fit(model, train_loader, val_loader, *, epochs: int, lr: float, device) -> dict[str, list[float]]:
@@ -261,18 +821,19 @@ def fit(model, train_loader, val_loader, *, epochs: int, lr: float, device) -> d
 check("fit")
 
 # %% [markdown]
-# ## The loop, line by line
-# ## Devices in the loop
-# ## Losses from logits
-# ## Judging without learning
-# ## Overfit one batch first
-# ## Eight ways to get it wrong
-# ## Accumulation: a large batch in small pieces
-# ## Gradients that are too large
-# ## Optimizers
-# ## Schedules
-# ## When to stop
-# ## Metrics
-# ## The same numbers again: seeds
-# ## When it does not learn
-# ## The capstone: handwritten digits
+# ## What you have seen
+#
+# | idea | remember |
+# |---|---|
+# | the loop | train mode, clear, predict, compare, differentiate, step |
+# | losses | take logits; labels are int64; check the shapes once |
+# | evaluation | `eval()` and `no_grad()` are two things; weigh by samples; put the mode back |
+# | accumulation | scale by the share of examples; one step |
+# | clipping | one norm over everything |
+# | AdamW | decay beside the gradient, not in it; history in `state` |
+# | schedules | know whether yours counts steps or epochs |
+# | early stopping | copy the weights; mind NaN |
+# | metrics | macro F1 where classes differ in size |
+# | seeds | `random`, NumPy, torch |
+#
+# Next comes **lesson 6, the GPU**: where the tensors of a training step lie, and what they cost.

@@ -171,9 +171,11 @@ TRAIN_STEP = [
         "of the batch before.", LOOP, order="sb"),
     one("calls-forward-directly", train_step, "The hooks of the model {got}, and they should have run: `model(x)` runs "
         "them, `model.forward(x)` goes past them.", LOOP, order="zbs", forward=True),
-    one("eval-mode", train_step, "The model ran in {got} where {want} is wanted: dropout does nothing there, and batch "
+    one("eval-mode", train_step, "The model ran in {ran} where {should_run} is wanted: dropout does nothing there, "
+        "and batch "
         "norm learns no statistics.", LOOP, order="zbs", mode="eval"),
-    one("eval-mode", train_step, "The model ran in {got} where {want} is wanted: it came so, and the step did not "
+    one("eval-mode", train_step, "The model ran in {ran} where {should_run} is wanted: it came so, and the step did "
+        "not "
         "change it.", LOOP, order="zbs", mode="none"),
     one("gradients-cleared-before-step", train_step, VALUE + "the gradients were forgotten between `backward` and "
         "`step`, so nothing was learned from them.", LOOP, order="zbzs"),
@@ -238,7 +240,7 @@ def evaluate(
 
 
 TRAIN_MODE = (
-    "The model ran in {got} where {want} is wanted: dropout and batch norm behave otherwise there, and what is "
+    "The model ran in {ran} where {should_run} is wanted: dropout and batch norm behave otherwise there, and what is "
     "measured "
     "is not the model that will be used."
 )
@@ -416,10 +418,12 @@ ACCUMULATED = [
     one("returns-summed-losses", accumulated, VALUE + "the losses were added up without weights.", ACCUMULATE,
         returns="sum"),
     one("returns-tensor", accumulated, NO_NUMBER, ACCUMULATE, returns="tensor"),
-    one("changes-mode", accumulated, "In the case \"{case}\", `{what}` is {got} where {want} is wanted: the mode is "
+    one("changes-mode", accumulated, "In the case \"{case}\", the model ran in {ran} where {should_run} is wanted: "
+        "the mode is "
         "the "
         "caller's.", ACCUMULATE, mode="train"),
-    one("changes-mode", accumulated, "In the case \"{case}\", `{what}` is {got} where {want} is wanted: the mode is "
+    one("changes-mode", accumulated, "In the case \"{case}\", the model ran in {ran} where {should_run} is wanted: "
+        "the mode is "
         "the "
         "caller's.", ACCUMULATE, mode="eval"),
 ]  # fmt: skip
@@ -1010,14 +1014,13 @@ VAL_TRAIN = (
     "even learns from them."
 )
 FIT = [
-    *slips(
+    *apart(slips(
         fit, CAPSTONE,
         keeps_last_not_best=({"keep": "last"}, LAST),
         validates_in_train_mode=({"mode": "train"}, VAL_TRAIN),
         constant_lr=({"schedule": "none"}, "The {what} {got} over the epochs and should not: no schedule moved it, "
-            "or it "
-                     "was never stepped."),
-    ),
+                     "or it was never stepped."),
+    )),
     one("keeps-worst-not-best", fit, "In the case \"{case}\" the weights at the end are {got} where {want} is wanted: "
         "the comparison is turned round, a lower loss is better.", CAPSTONE, keep="worst"),
     one("did-not-learn", fit, UNLEARNED + "the rate that the optimizer used is so small that the model hardly moved.",
@@ -1035,8 +1038,7 @@ FIT = [
     one("batch-not-moved", fit, MIXED, DEVICES, moves=False),
     one("history-incomplete", fit, "The history holds {got} where {want} is wanted.", CAPSTONE, keys="losses"),
     one("history-incomplete", fit, "The history holds {got} where {want} is wanted: a list for each key, with one "
-        "entry "
-        "an epoch.", CAPSTONE, keys="last"),
+        "entry an epoch.", CAPSTONE, keys="last"),
     one("returns-nothing", fit, "What came back is {got}, where a history is wanted.", CAPSTONE, keys="none"),
 ]  # fmt: skip
 

@@ -98,7 +98,10 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class _Token:
-    """Something that can be asked whether it still lives."""
+    """Something that can be asked whether it still lives, and that notes when it is differentiated through."""
+
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
 
 
 class _Mark(torch.autograd.Function):
@@ -111,21 +114,23 @@ class _Mark(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        ctx.token.events.append("backward")
         return grads[0], None
 
 
 class Witness:
     """A loss function that knows how many graphs it was part of are still alive. `most` is how many there were at one
-    call, that call's own not counted."""
+    call, that call's own not counted. `events` gets an entry whenever gradients pass through it."""
 
     def __init__(self, loss_fn: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.loss_fn = loss_fn
         self.tokens: list[weakref.ref[_Token]] = []
         self.most = 0
+        self.events: list[str] = []
 
     def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
         self.most = max(self.most, self.alive())
-        token = _Token()
+        token = _Token(self.events)
         self.tokens.append(weakref.ref(token))
         marked: Tensor = _Mark.apply(self.loss_fn(prediction, target), token)
         return marked

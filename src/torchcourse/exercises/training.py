@@ -94,18 +94,27 @@ def _counted(optimizer: torch.optim.Optimizer) -> list[int]:
     return steps
 
 
+def quotes_modes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    return {"ran": seen["the model ran in"], "should_run": wanted["the model ran in"]}
+
+
 def probe_train_step(
     answer: Watched, weights: dict[str, Tensor], xs: list[Tensor], ys: list[Tensor], loss: str, lr: float, starts: str
 ) -> dict[str, Any]:
     model = Noted(weights).train(starts == "training")
     optimizer = torch.optim.SGD(model.parameters(), lr)
-    steps = _counted(optimizer)
-    losses = [plainly_float(answer(model, (x, y), LOSSES[loss], optimizer)) for x, y in zip(xs, ys, strict=True)]
+    steps, witness, first = _counted(optimizer), Witness(LOSSES[loss]), list[str]()
+    optimizer.register_step_post_hook(lambda *_: witness.events.append("step"))
+    losses = []
+    for x, y in zip(xs, ys, strict=True):
+        losses.append(plainly_float(answer(model, (x, y), witness, optimizer)))
+        first = first or list(witness.events)
     return {
         "returned": losses,
         "the model ran in": model.modes(),
         "hooks of the model": "ran" if model.hooked >= len(model.ran) else "were skipped",
         "optimizer steps": len(steps),
+        "in the first step": ", then ".join(first),
         "parameters afterwards": flat(model.parameters()),
     }
 
@@ -147,6 +156,7 @@ train_step = Exercise(
         "step begins?",
         "A loss tensor carries the graph that made it. Which method gives its one number to Python without it?",
     ),
+    quotes=quotes_modes,
 )
 
 # --- evaluate ----------------------------------------------------------------------------------------------------
@@ -199,6 +209,7 @@ evaluate = Exercise(
         "before you add it up, and what do you divide by at the end?",
         "The loader gives CPU tensors. On which device is the model? And in which mode was it when you got it?",
     ),
+    quotes=quotes_modes,
 )
 
 # --- accumulated_step --------------------------------------------------------------------------------------------
@@ -248,6 +259,7 @@ accumulated_step = Exercise(
         "You need the number of examples of all micro-batches before the first backward. What do you return, so that "
         "it is the loss of the whole batch?",
     ),
+    quotes=quotes_modes,
 )
 
 # --- clip_gradients ----------------------------------------------------------------------------------------------

@@ -1,0 +1,86 @@
+"""Curves of a training: several series on one plot, a plot that grows while training runs, and a schedule explorer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torchcourse.demos import style
+from torchcourse.demos.live import Live, notebook
+from torchcourse.demos.style import Picture
+
+SHAPES = ["warm-up and cosine", "constant", "steps", "straight line"]
+
+
+def draw(series: Mapping[str, Sequence[float]], title: str = "", log: bool = False) -> Picture:
+    """Draw lists of numbers over their place in the list."""
+    figure, page = style.canvas(6.0, 2.6)
+    page.set_axis_on()
+    page.set_position((0.1, 0.16, 0.6, 0.7))
+    page.autoscale()
+    words = []
+    for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
+        shown = [v if math.isfinite(v) else math.nan for v in values]
+        page.plot(range(len(shown)), shown, color=colour, label=name)
+        words.append(f"{name} from {values[0]:.3g} to {values[-1]:.3g}" if len(values) else f"{name}: nothing yet")
+    page.set_xlim(0, max([len(values) - 1 for values in series.values()] + [1]))
+    if log:
+        page.set_yscale("log")
+    else:
+        page.relim()
+        page.autoscale(axis="y")
+    page.set_title(title, fontsize=9, loc="left")
+    page.tick_params(labelsize=8)
+    page.spines[["top", "right"]].set_visible(False)
+    page.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    return style.finish(figure, f"{title}: {'; '.join(words)}." if title else f"{'; '.join(words)}.")
+
+
+class LossPlot:
+    """A plot that follows a training: `add(train=…, val=…)` after every epoch draws it again in its place."""
+
+    def __init__(self, title: str = "loss") -> None:
+        self.title, self.series = title, dict[str, list[float]]()
+        self.picture: Picture | None = None
+        self._shown: Any = None
+
+    def add(self, **values: float) -> None:
+        """One more number for each of the series named."""
+        for name, value in values.items():
+            self.series.setdefault(name, []).append(value)
+        self.picture = draw(self.series, self.title)
+        if notebook is None:
+            return
+        if self._shown is None:
+            self._shown = notebook.display(self.picture, display_id=True)
+        elif self._shown is not None:
+            self._shown.update(self.picture)
+
+
+def rate(shape: str, step: int, warmup: int, total: int) -> float:
+    """The learning rate at a step, in hundredths of the peak."""
+    if step < warmup:
+        return 100 * step / warmup
+    done = min((step - warmup) / (total - warmup), 1.0)
+    if shape == "constant":
+        return 100.0
+    if shape == "steps":
+        return 100 * 0.1 ** int(3 * done)
+    return 100 * (1 - done) if shape == "straight line" else 50 * (1 + math.cos(math.pi * done))
+
+
+def schedule(shape: str, warmup: int) -> Picture:
+    """A schedule over a hundred steps, as percent of the peak."""
+    rates = [rate(shape, step, warmup, 100) for step in range(121)]
+    return draw({shape: rates}, f"learning rate, % of the peak; warm-up {warmup} of 100 steps")
+
+
+def explorer() -> Live:
+    """The schedule explorer, not yet on show."""
+    return Live(schedule, shape=SHAPES, warmup=range(0, 60, 5))
+
+
+def explore() -> None:
+    """Choose a shape and a warm-up."""
+    explorer().show()

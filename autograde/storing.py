@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 
@@ -61,10 +62,10 @@ def _mistaken(oracle: Oracle, known: Known) -> Table:
 def fresh(lesson: str, made: dict[str, Stored]) -> bool:
     """Whether what is stored of a lesson says the same as `made`; the last digits of floats differ between CPUs."""
     try:
-        old = stored.parse((course.STORED / f"{lesson}.bin").read_bytes())
-    except (OSError, ValueError, LookupError, TypeError):
+        old = stored.StoredLesson((course.STORED / f"{lesson}.bin").read_bytes())
+        return list(old) == list(made) and all(_same(old[name], made[name]) for name in made)
+    except (OSError, ValueError, LookupError, TypeError, struct.error):  # none, or of an older form
         return False
-    return old.keys() == made.keys() and all(_same(old[name], made[name]) for name in made)
 
 
 def _same(old: Stored, new: Stored) -> bool:

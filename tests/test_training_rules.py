@@ -1,4 +1,4 @@
-"""Lesson 05's rules: what lies in a module of torch that an answer may not use is seen, by whatever name it is called."""
+"""Lesson 05's rules: what lies in a module of torch that an answer may not use is seen under any name."""
 
 from __future__ import annotations
 

@@ -800,12 +800,9 @@ METRICS = "Metrics"
 
 
 def macro_f1(logits: Tensor, labels: Tensor, num_classes: int, *, average: str = "macro", absent: str = "zero",
-             score: str = "f1", returns: str = "float", predict: str = "argmax") -> Any:  # fmt: skip
+             score: str = "f1", returns: str = "float") -> Any:  # fmt: skip
     classes = torch.arange(num_classes, device=labels.device)[:, None]
-    predicted = (logits > 0 if predict == "sign" else logits.argmax(1) == classes).mT if predict == "sign" else (
-        logits.argmax(1) == classes
-    )  # fmt: skip
-    real = labels == classes
+    predicted, real = logits.argmax(1) == classes, labels == classes
     hits, chosen, there = (t.sum(1).double() for t in (predicted & real, predicted, real))
     precision, recall = (hits / n if absent == "nan" else hits / n.clamp(min=1) for n in (chosen, there))
     f1 = 2 * hits / (chosen + there) if absent == "nan" else 2 * hits / (chosen + there).clamp(min=1)
@@ -820,9 +817,9 @@ def macro_f1(logits: Tensor, labels: Tensor, num_classes: int, *, average: str =
     elif average == "weighted":
         result = (scores * there).sum() / there.sum()
     else:
-        kept = {"zero": slice(None), "nan": slice(None), "one": slice(None), "skip": chosen + there > 0,
-                "labels": there > 0}[absent]  # fmt: skip
-        result = scores[kept].mean()
+        used: dict[str, Any] = {"zero": slice(None), "nan": slice(None), "one": slice(None), "skip": chosen + there > 0,
+                "labels": there > 0}  # fmt: skip
+        result = scores[used[absent]].mean()
     return result if returns == "tensor" else 100 * result.item() if returns == "percent" else result.item()
 
 
@@ -978,7 +975,7 @@ def _epoch(
             optimizer.zero_grad()
         logits = model(x)
         loss = F.cross_entropy(logits.softmax(1) if learns == "twice" else logits, y)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         if learns != "no":
             optimizer.step()
             if schedule == "cosine":

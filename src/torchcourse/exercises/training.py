@@ -715,10 +715,10 @@ class _Rows(TensorDataset):
     """Rows of tensors that are fetched a batch at a time, which is quicker than one by one."""
 
     def __getitems__(self, rows: list[int]) -> tuple[Tensor, ...]:
-        return self[rows]
+        return tuple(tensor[rows] for tensor in self.tensors)
 
 
-def _as_fetched(batch: tuple[Tensor, ...]) -> list[Tensor]:
+def _as_fetched(batch: Any) -> list[Tensor]:
     return list(batch)
 
 

@@ -673,7 +673,7 @@ for rank in (0, 1):
 #
 # Write `class ShardedStream(IterableDataset)`, made by `ShardedStream(items, rank=0, world_size=1)`, where `items` is a
 # list. Over all workers of all `world_size` ranks, each item comes exactly once; every rank has the same number of
-# workers, possibly none. A stream can be read again in the next epoch.
+# workers, possibly none. A stream can be read again in the next epoch. What is missing is `__iter__`.
 #
 # ```
 # list(ShardedStream(["a", "b", "c"], rank=0, world_size=2))     # for instance ['a', 'c']
@@ -685,10 +685,10 @@ class ShardedStream(IterableDataset):
     """A stream of items of which each comes once over all workers of all ranks."""
 
     def __init__(self, items: Sequence, rank: int = 0, world_size: int = 1) -> None:
-        ### BEGIN SOLUTION
         self.items, self.rank, self.world_size = items, rank, world_size
 
     def __iter__(self) -> Iterator:
+        ### BEGIN SOLUTION
         info = get_worker_info()  # None where there are no workers
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
         reader, readers = self.rank * workers + worker, self.world_size * workers

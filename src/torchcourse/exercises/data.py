@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
 
-from torchcourse.exercise import Case, Draw, Exercise, case
+from torchcourse.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.exercises.loading import disturb, drain, pickled, refused, scratch, touched, unpickled
 from torchcourse.exercises.looking import kind
 from torchcourse.observations import Observations, Raised, raised
@@ -324,6 +324,8 @@ def probe_stream(
         stream = answer(list(items)) if world_size is None else answer(list(items), rank, world_size)
         try:
             shares.append(drain(DataLoader(stream, batch_size=None, num_workers=workers), epochs))
+        except Unattempted:
+            raise
         except Exception as error:
             return {"raised while it was read": Raised(type(error).__name__, str(error).strip().split("\n")[-1][:200],
                                                        "while iterating")}  # fmt: skip

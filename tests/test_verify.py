@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from autograde import course
+from autograde import course, verifying
 from autograde.mistakes import Mistake
 from autograde.verifying import verify
 from torchcourse.exercise import LESSONS, UnknownExerciseError, exercises
@@ -25,9 +26,7 @@ def test_every_claim_about_an_exercise_holds(which: str) -> None:
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_the_notebooks_are_fresh_and_run_solved_and_unsolved(lesson: str) -> None:
-    from autograde.verifying import _notebooks
-
-    claims = list(_notebooks(lesson))
+    claims = list(verifying._notebooks(lesson))
     assert len(claims) == 4
     assert not [claim for claim in claims if not claim.holds]
 
@@ -39,6 +38,13 @@ def test_every_exercise_and_misconception_of_the_syllabus_is_there(lesson: str) 
         known = {mistake.name for mistake in course.mistakes(lesson)[name]}
         assert set(wanted["misconceptions"]) <= known
         assert exercises(lesson)[name].any_device == wanted["any_device"]
+
+
+@pytest.fixture(autouse=True)
+def forget_oracles() -> Iterator[None]:
+    """Oracles are kept from claim to claim; a test that changes what mistakes there are must not leave its own."""
+    yield
+    verifying._hidden_oracle.cache_clear()
 
 
 def test_a_mistake_that_passes_breaks_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +66,6 @@ def test_two_mistakes_that_do_the_same_break_a_claim(monkeypatch: pytest.MonkeyP
 
 
 def test_a_reference_that_fails_breaks_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autograde import verifying
-
     monkeypatch.setattr(verifying, "right_answers", lambda lesson: {"row_softmax": [lambda x: x, lambda x: x]})
     broken = [claim.says for claim in verify(["01_tensors:row_softmax"]) if not claim.holds]
     assert any("right answer 1 does not pass" in says for says in broken)

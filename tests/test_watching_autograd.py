@@ -44,20 +44,20 @@ WAYS: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_every_way_to_a_gradient_is_seen(way: str) -> None:
-    with Watch(autograd=True) as watch:
+    with Watch(["autograd"]) as watch:
         WAYS[way]()
     assert watch.forbidden([AUTOGRAD]) == [AUTOGRAD]
 
 
 def test_recording_a_graph_and_not_using_it_is_no_run_of_autograd() -> None:
-    with Watch(autograd=True) as watch:
+    with Watch(["autograd"]) as watch:
         f(leaf())
     assert watch.forbidden([AUTOGRAD]) == []
 
 
 def test_the_engine_is_put_back_also_after_an_exception() -> None:
     before = [getattr(owner, name) for owner, name in ENGINES]
-    with pytest.raises(ValueError, match="enough"), Watch(autograd=True):
+    with pytest.raises(ValueError, match="enough"), Watch(["autograd"]):
         raise ValueError("enough")
     assert [getattr(owner, name) for owner, name in ENGINES] == before
 

@@ -23,7 +23,6 @@ LESSONS = {
     "02_autograd": "autograd",
     "03_modules": "modules",
     "04_data": "data",
-    "05_training": "training",
 }
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 

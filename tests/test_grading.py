@@ -222,3 +222,21 @@ def test_a_folder_whose_name_is_no_text_and_a_stray_file_stop_nothing(submitted:
     done = grade([LESSON], tmp_path / "class", tmp_path / "out", limits=QUICK)
     assert [g.submission.student for g in done] == ["caf\\udce9"]
     assert "caf" in (tmp_path / "out" / "grades.csv").read_text()
+
+
+def test_an_exercise_that_runs_out_of_time_costs_the_next_one_nothing(submitted: Path, tmp_path: Path) -> None:
+    import json
+
+    hurried = dataclasses.replace(LIMITS, exercise_seconds=1.0)
+    notebook = json.loads((submitted / "ada" / LESSON / f"{LESSON}.ipynb").read_text())
+    for cell in notebook["cells"]:
+        name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+        if name in ("describe", "standardize"):
+            cell["source"] = f"def {name}(*args):\n    while True:\n        pass"
+    path = tmp_path / "class" / "kim" / LESSON / f"{LESSON}.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(notebook))
+    seen = verdicts(grade([LESSON], tmp_path / "class", tmp_path / "out", limits=hurried), "kim")
+    assert seen == dict.fromkeys(EXERCISES, ("passed", "")) | dict.fromkeys(
+        ("describe", "standardize"), ("timeout", "")
+    )

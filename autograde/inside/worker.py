@@ -27,6 +27,7 @@ from typing import Any
 LENGTH = struct.Struct("<Q")
 PR_SET_DUMPABLE = 4
 SCRATCH = ("/tmp", "/dev/shm")
+OUT_OF_TIME = 124  # the exit status of a prober that ran out of time
 PATIENCE = 3
 """Seconds of wall time that may pass for each of CPU time: a busy machine is not the learner's fault."""
 
@@ -297,7 +298,7 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
             return
         time.sleep(0.0005)
     code = os.waitstatus_to_exitcode(status)
-    ended = {0: "done", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
+    ended = {0: "done", OUT_OF_TIME: "timeout", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
     send(job, codec.pack({"ended": ended}))
 
 
@@ -325,6 +326,8 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
         except Unattempted:
             reply = codec.pack({"unattempted": True})
         except TimeIsUpError:
+            if lane.name == "cpu":
+                os._exit(OUT_OF_TIME)  # a prober that is out of time is gone, and its runner says so
             reply = codec.pack({"ended": "timeout"})
         except TypeError as error:  # an observation of a kind that is not carried
             reply = codec.pack({"seen": {"raised": Raised("TypeError", str(error)[:200])}})

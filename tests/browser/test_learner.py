@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from pathlib import Path
@@ -33,10 +34,16 @@ def code_cell(page: Page, text: str) -> Locator:
 
 
 def run(page: Page, cell: Locator) -> None:
-    cell.scroll_into_view_if_needed()
-    cell.locator(".cm-content").click()
-    page.keyboard.press("Control+Enter")
-    expect(cell.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
+    """Run a cell. JupyterLab may still be settling when the first key comes, and lose it."""
+    prompt = cell.locator(".jp-InputPrompt")
+    for _ in range(4):
+        cell.scroll_into_view_if_needed()
+        cell.locator(".cm-content").click()
+        page.keyboard.press("Control+Enter")
+        with contextlib.suppress(AssertionError):
+            expect(prompt).not_to_have_text("[ ]:", timeout=6000)
+            break
+    expect(prompt).to_have_text(re.compile(r"\[\d+\]:"))
 
 
 def write(page: Page, cell: Locator, source: str) -> None:

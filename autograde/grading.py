@@ -29,6 +29,9 @@ __all__ = ["COLUMNS", "Examiner", "Graded", "grade", "students"]
 
 COLUMNS = ("student", "lesson", "exercise", "score", "max_score", "status", "misconception", "message")
 
+ONE_ORACLE = threading.Lock()
+"""Oracles, of whatever lesson, run programs in this process and set its defaults while they do: one at a time."""
+
 
 @dataclass(frozen=True)
 class Graded:
@@ -47,14 +50,13 @@ class Examiner:
         self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
         cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
         self.oracles = {o.exercise.name: o for o in oracles(lesson, lambda e: cases[e.name])}
-        self.lock = threading.Lock()  # an oracle runs programs in this process, and sets its defaults for it
 
     def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
         """The verdicts on one submission."""
         early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
         pending = [self.oracles[name] for name, verdict in early.items() if verdict is None]
         lanes = examine(sandbox, submission, pending, "simulated") if pending else {}
-        with self.lock:
+        with ONE_ORACLE:
             decided = {
                 o.exercise.name: decide(
                     submission, o, self.visible[o.exercise.name],

@@ -19,7 +19,7 @@ from torchcourse.lanes import CPU, Lane, accelerator_lane
 from torchcourse.observations import Observations
 from torchcourse.probing import observe
 
-__all__ = ["VISIBLE_SEED", "Oracle", "hidden", "oracles", "references", "visible"]
+__all__ = ["VISIBLE_SEED", "Oracle", "hidden", "oracle", "oracles", "references", "visible"]
 
 VISIBLE_SEED = 1
 
@@ -39,6 +39,12 @@ class Oracle:
         self.exercise, self.reference, self.cases = exercise, reference, cases
         self.mistakes = mistakes
         self._seen: dict[tuple[int, str, int], Observations] = {}
+
+    def narrowed(self, count: int) -> Oracle:
+        """An oracle of the first `count` cases alone; what one of the two finds out the other knows."""
+        narrow = Oracle(self.exercise, self.reference, self.mistakes, self.cases[:count])
+        narrow._seen = self._seen
+        return narrow
 
     def lane(self, name: str) -> Lane:
         return CPU if name == CPU.name else accelerator_lane("simulated" if name == "simulated" else "")
@@ -87,7 +93,12 @@ def hidden(lesson: str, exercise: Exercise, seed: int) -> list[Case]:
     return [*exercise.cases(draw), *course.hidden_cases(lesson)[exercise.name](draw)]
 
 
+def oracle(lesson: str, name: str, cases: Callable[[Exercise], list[Case]] = visible) -> Oracle:
+    """The oracle of one exercise."""
+    exercise = exercises(lesson)[name]
+    return Oracle(exercise, references(lesson)[name], course.mistakes(lesson)[name], cases(exercise))
+
+
 def oracles(lesson: str, cases: Callable[[Exercise], list[Case]] = visible) -> Iterator[Oracle]:
     """An oracle for each exercise of a lesson."""
-    for name, exercise in exercises(lesson).items():
-        yield Oracle(exercise, references(lesson)[name], course.mistakes(lesson)[name], cases(exercise))
+    return (oracle(lesson, name, cases) for name in exercises(lesson))

@@ -14,7 +14,7 @@ from torchcourse.explaining import Known
 from torchcourse.observations import Observations, agree
 from torchcourse.stored import Stored, StoredMistake, Table
 
-__all__ = ["fresh", "make", "proven_fresh", "write"]
+__all__ = ["exercise_fresh", "make", "proven_fresh", "write"]
 
 
 def make(lesson: str) -> dict[str, Stored]:
@@ -59,13 +59,25 @@ def _mistaken(oracle: Oracle, known: Known) -> Table:
     return Table(on_cpu, elsewhere)
 
 
-def fresh(lesson: str, made: dict[str, Stored]) -> bool:
+def _fresh(lesson: str, made: dict[str, Stored]) -> bool:
     """Whether what is stored of a lesson says the same as `made`; the last digits of floats differ between CPUs."""
     try:
-        old = stored.StoredLesson((course.STORED / f"{lesson}.bin").read_bytes())
+        old = _old(lesson)
         return list(old) == list(made) and all(_same(old[name], made[name]) for name in made)
     except (OSError, ValueError, LookupError, TypeError, struct.error):  # none, or of an older form
         return False
+
+
+def exercise_fresh(lesson: str, oracle: Oracle) -> bool:
+    """Whether what is stored of one exercise is what its oracle, of visible cases, would have stored now."""
+    try:
+        return _same(_old(lesson)[oracle.exercise.name], _stored(oracle))
+    except (OSError, ValueError, LookupError, TypeError, struct.error):
+        return False
+
+
+def _old(lesson: str) -> stored.StoredLesson:
+    return stored.StoredLesson((course.STORED / f"{lesson}.bin").read_bytes())
 
 
 def _same(old: Stored, new: Stored) -> bool:
@@ -99,7 +111,7 @@ def proven_fresh(lesson: str) -> bool:
 def write(lesson: str) -> bool:
     """Store a lesson afresh, unless what is stored says the same. Whether anything was written."""
     made = make(lesson)
-    if fresh(lesson, made):
+    if _fresh(lesson, made):
         return False
     course.STORED.mkdir(exist_ok=True)
     (course.STORED / f"{lesson}.bin").write_bytes(stored.dump(made))
@@ -107,4 +119,4 @@ def write(lesson: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(not fresh(sys.argv[1], make(sys.argv[1])))
+    sys.exit(not _fresh(sys.argv[1], make(sys.argv[1])))

@@ -179,7 +179,9 @@ def test_stock_nbgrader_with_our_configuration_gives_the_same_scores(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         generate([LESSON], tmp_path, url)
-    shutil.copytree(submitted, tmp_path / "submitted")
+    few = ("cleo", "dan", "finn", "ivo", "jun")
+    for student in few:
+        shutil.copytree(submitted / student, tmp_path / "submitted" / student)
     (tmp_path / "nbgrader_config.py").write_text(
         "c = get_config()\n"
         f"load_subconfig('nbgrader_config.py', path={str(course.AUTOGRADE)!r})\n"
@@ -192,10 +194,7 @@ def test_stock_nbgrader_with_our_configuration_gives_the_same_scores(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     ours = scores(f"sqlite:///{out / 'gradebook.db'}")
-    theirs = scores(url)
-    assert theirs == {
-        key: score for key, score in ours.items() if key[0] != "gil"
-    }  # nothing of hers is there to convert
+    assert scores(url) == {key: score for key, score in ours.items() if key[0] in few}
 
 
 def test_many_endless_cells_cost_no_more_than_a_lane_may_take(submitted: Path, tmp_path: Path) -> None:

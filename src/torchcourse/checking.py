@@ -94,24 +94,39 @@ def _index_went_out(result: Result) -> bool:
     return isinstance(error, Raised) and (error.kind == "IndexError" or "out of bounds" in error.message)
 
 
+AGAIN = 0.2
+"""Seconds after which a check that has to stop is told so again: a bare `except:` may have swallowed the first time."""
+
+
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise `TimeIsUpError` in this block after `seconds`, where the platform has an alarm and this is the main
-    thread; elsewhere the block runs as long as it does."""
+    thread; elsewhere the block runs as long as it does. An interrupt, too, is raised until the block has ended."""
     if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
         yield
         return
+    why: type[BaseException] = TimeIsUpError
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise TimeIsUpError
+        raise why
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal why
+        why = KeyboardInterrupt
+        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
+        raise why
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.2)  # again and again: a bare `except:` may swallow the first
+    interrupted = signal.getsignal(signal.SIGINT)
+    if interrupted is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGINT, interrupted)
 
 
 _asked: dict[str, int] = {}

@@ -1,6 +1,6 @@
 # The course's commands. `make` alone lists them; the work is done in tools/ and by the torchcourse command.
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 3
 ARGS ?=
 BIN := .venv/bin
 SPELLED := src autograde solutions tools README.md $(wildcard CONTRIBUTING.md)

@@ -22,7 +22,7 @@ from autograde.sandbox import Sandbox, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.submission import Submission, read_submission, release
 from autograde.verdict import Verdict, decide, without_examination
-from torchcourse.exercise import exercises
+from torchcourse.exercise import exercises, imports
 from torchcourse.lanes import accelerator_lane
 
 __all__ = ["COLUMNS", "Examiner", "Graded", "grade", "students"]
@@ -115,7 +115,8 @@ def _all(
 ) -> Iterator[Graded]:
     """Every submission graded, as they get done."""
     idle: SimpleQueue[Sandbox] = SimpleQueue()
-    sandboxes = [Sandbox(limits, number) for number in range(workers)]
+    modules = sorted({module for lesson in examiners for module in imports(lesson)})
+    sandboxes = [Sandbox(limits, number, modules) for number in range(workers)]
     for sandbox in sandboxes:
         idle.put(sandbox)
 

@@ -19,7 +19,7 @@ from autograde.autograded import restored, with_outputs
 from autograde.grading import Examiner
 from autograde.sandbox import Sandbox, SandboxError, blocker
 from autograde.submission import Submission, read_submission
-from torchcourse.exercise import LESSONS
+from torchcourse.exercise import LESSONS, imports
 
 __all__ = ["Examine", "TolerantExporter"]
 
@@ -45,7 +45,7 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
         where = resources["nbgrader"]
         if where["notebook"] not in LESSONS:
             raise ValueError(f"{where['notebook']} is no lesson of this course")
-        graded = examiner(where["notebook"]).grade(sandbox(), self._submission(where))
+        graded = examiner(where["notebook"]).grade(sandbox(where["notebook"]), self._submission(where))
         return with_outputs(nb, graded.verdicts), resources
 
     def _submission(self, where: dict[str, str]) -> Submission:
@@ -61,14 +61,14 @@ def examiner(lesson: str) -> Examiner:
 
 
 @cache
-def sandbox() -> Sandbox:
-    """One worker for all submissions of this process.
+def sandbox(lesson: str) -> Sandbox:
+    """One worker for all submissions of a lesson that this process grades.
 
     Raises:
         SandboxError: when submissions cannot be isolated on this machine.
     """
     if reason := blocker():
         raise SandboxError(f"Submissions are not run without isolation. {reason}")
-    made = Sandbox()
+    made = Sandbox(number=list(LESSONS).index(lesson), modules=imports(lesson))
     atexit.register(made.close)
     return made

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -163,10 +163,10 @@ class Job:
 
 
 class Sandbox:
-    """One worker. `number` tells workers of one grader apart."""
+    """One worker. `number` tells workers of one grader apart; `modules` are imported before any submission comes."""
 
-    def __init__(self, limits: Limits = LIMITS, number: int = 0) -> None:
-        self.limits, self.number = limits, number
+    def __init__(self, limits: Limits = LIMITS, number: int = 0, modules: Sequence[str] = ()) -> None:
+        self.limits, self.number, self.modules = limits, number, modules
         self.process: subprocess.Popen[bytes] | None = None
         self.control: socket.socket
 
@@ -185,6 +185,7 @@ class Sandbox:
             "ignore",
             str(WORKER),
             str(theirs.fileno()),
+            ",".join(self.modules),
             *_readable(),
         ]
         self.process = subprocess.Popen(

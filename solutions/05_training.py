@@ -394,9 +394,22 @@ for piece in (values[:3], values[3:]):
 print("whole", whole, " in pieces", w.grad)
 
 # %% [markdown]
-# The last window of an epoch is often incomplete: with 10 micro-batches and steps of 4, two are left over. Step on them too,
-# scaled by what is really there, or carry on counting; but do not let their gradients leak into the next epoch. Batch norm
-# still sees micro-batches, so with it the equality is only near.
+# The last window of an epoch is often incomplete. Ten micro-batches and a step after every fourth leave two over. A loop that
+# steps only when it has counted to four forgets them, or worse, carries their gradients into the next epoch:
+
+# %%
+def steps_of_an_epoch(micro_batches, every, last_too):
+    used = []
+    for number in range(1, micro_batches + 1):
+        if number % every == 0 or (last_too and number == micro_batches):
+            used.append(number - sum(used))
+    return used
+
+print("counted to four only:", steps_of_an_epoch(10, 4, False), " the last one too:", steps_of_an_epoch(10, 4, True))
+
+# %% [markdown]
+# So step on what is left over as well, scaled by what is really there. Batch norm still sees micro-batches, one at a time, so
+# with it accumulation comes near the large batch and does not equal it.
 
 # %% [markdown]
 # ### Exercise: accumulated_step
@@ -682,12 +695,26 @@ check("macro_f1")
 # inside a running program does nothing; it is read when Python starts.
 #
 # Seeds are not all. Some GPU kernels add in whatever order comes. `torch.use_deterministic_algorithms(True)` picks others,
-# or raises where there are none. It costs speed, so it is for debugging and tests.
+# or raises where there are none, and fills fresh memory, so that nobody reads what happened to lie there. That costs time, so
+# it is for debugging and tests. The cost of the last, on this machine:
 
 # %%
+import time
+
+def seconds(repeats=20):
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        torch.empty(2_000_000)
+        times.append(time.perf_counter() - begun)
+    return sorted(times)[repeats // 2]
+
+plain_time = seconds()
 torch.use_deterministic_algorithms(True)
-print(torch.are_deterministic_algorithms_enabled())
+print(f"an empty tensor takes {seconds() / plain_time:.0f} times as long")
 torch.use_deterministic_algorithms(False)
+
+# %%
 torch.manual_seed(3)
 first = torch.rand(2)
 torch.manual_seed(3)
@@ -722,8 +749,8 @@ check("seed_everything")
 # 5. Try three learning rates, a factor of ten apart.
 # 6. Only then change the model.
 #
-# In a long run a progress bar is a comfort: `for batch in tqdm(loader)`, from the package `tqdm`. It measures nothing that the
-# log does not.
+# In a long run a progress bar is a comfort. `track` comes with the package rich; `tqdm` is the other one that you meet. A bar
+# measures nothing that the log does not.
 
 # %%
 model = small_net()
@@ -731,6 +758,12 @@ loss = F.cross_entropy(model(x), y)
 loss.backward()
 print(f"first loss {loss.item():.2f}, log(3) = {math.log(3):.2f}")
 print({name: round(p.grad.norm().item(), 3) for name, p in model.named_parameters()})
+
+# %% tags=["demo"]
+from rich.progress import track
+
+for _ in track(range(200), "two hundred steps"):
+    F.cross_entropy(model(x), y).backward()
 
 # %% [markdown]
 # ## The capstone: handwritten digits

@@ -48,8 +48,6 @@ def one_thread_each() -> None:
 keep_to_this_machine()
 one_thread_each()
 
-collect_ignore = ["test_training_rules.py"]
-"""Lesson 05 is written, but not in LESSONS before all its claims are proven; these tests look its exercises up."""
 
 TOGETHER = (
     "tests/attacks/",

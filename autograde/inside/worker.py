@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import math
 import os
@@ -55,8 +56,8 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 # --- the supervisor: forks, kills, tidies up ----------------------------------------------------------------------
 
 
-def supervise(control: socket.socket, mounted: frozenset[str]) -> None:
-    shell = load()
+def supervise(control: socket.socket, modules: list[str], mounted: frozenset[str]) -> None:
+    shell = load(modules)
     _protect_from_children()
     send(control, b'{"ready": true}')
     child = 0
@@ -163,8 +164,9 @@ def _remove(entry: os.DirEntry[str]) -> None:
 # --- the runner: the learner's cells ------------------------------------------------------------------------------
 
 
-def load() -> Any:
-    """Import what lessons use, and make the shell that runs cells; no multi-threaded operation before the forks."""
+def load(modules: list[str]) -> Any:
+    """Import what lessons use, and `modules`, and make the shell that runs cells; no multi-threaded operation before
+    the forks."""
     os.environ["TORCHCOURSE_SIMULATED"] = "off"
     import torch
     from IPython.core.interactiveshell import InteractiveShell
@@ -183,6 +185,8 @@ def load() -> Any:
     for lesson in exercise.LESSONS:
         exercise.exercises(lesson)
     watching.warm()
+    for module in modules:
+        importlib.import_module(module)
     config = Config()
     config.HistoryManager.enabled = False
     shell: Any = InteractiveShell.instance(config=config)
@@ -339,4 +343,5 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
 
 
 if __name__ == "__main__":
-    supervise(socket.socket(fileno=int(sys.argv[1])), frozenset(sys.argv[2:]))
+    descriptor, names, *paths = sys.argv[1:]
+    supervise(socket.socket(fileno=int(descriptor)), names.split(",") if names else [], frozenset(paths))

@@ -16,6 +16,7 @@ from torchcourse.observations import Observations, Tolerance, Value
 
 __all__ = [
     "LESSONS", "Case", "Draw", "Exercise", "Unattempted", "UnknownExerciseError", "case", "exercises", "find",
+    "imports",
 ]  # fmt: skip
 
 LESSONS = {
@@ -23,6 +24,7 @@ LESSONS = {
     "02_autograd": "autograd",
     "03_modules": "modules",
     "04_data": "data",
+    "05_training": "training",
 }
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 
@@ -116,6 +118,8 @@ class Exercise:
         derive: turns raw observations into the properties that are compared; runs outside the learner's process.
         quotes: further fields for the sentences that explain mistakes.
         seconds: the longest that one check may take.
+        watched: whether to watch what an answer calls; only an exercise that forbids nothing and counts nothing may do
+            without, and one that trains runs twice as fast then.
     """
 
     name: str
@@ -127,6 +131,11 @@ class Exercise:
     derive: Callable[[Case, Observations], Observations] = _as_seen
     quotes: Callable[[Observations, Observations, Observations], dict[str, object]] = _no_quotes
     seconds: float = 10.0
+    watched: bool = True
+
+    def __post_init__(self) -> None:
+        if self.forbids and not self.watched:
+            raise ValueError(f"{self.name} forbids calls, so they have to be watched.")
 
 
 @cache
@@ -140,6 +149,13 @@ def exercises(lesson: str) -> dict[str, Exercise]:
         raise UnknownExerciseError(f"There is no lesson {lesson!r}.{_nearest(lesson, list(LESSONS))}")
     module = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}")
     return {exercise.name: exercise for exercise in module.EXERCISES}
+
+
+def imports(lesson: str) -> tuple[str, ...]:
+    """Modules that notebooks of the lesson import and that take long to load."""
+    exercises(lesson)
+    module = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}")
+    return tuple(getattr(module, "IMPORTS", ()))
 
 
 def find(name: str) -> tuple[str, Exercise]:

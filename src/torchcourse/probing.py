@@ -128,7 +128,7 @@ def observe(exercise: Exercise, answer: Callable[..., Any], case: Case, lane: La
         Unattempted: when the answer is the exercise's own stub.
     """
     inputs = codec.unpack(codec.pack(case.inputs), trusted=True)
-    watched = Watched(answer, exercise.forbids, watching=lane == CPU)
+    watched = Watched(answer, exercise.forbids, watching=exercise.watched and lane == CPU)
     with pristine(), _eagerly(lane):
         try:
             seen = plain(exercise.probe(watched, **place(inputs, lane.device)))

@@ -1060,6 +1060,8 @@ ResumableSampler = Exercise(
     quotes=quotes_resumable,
 )
 
+IMPORTS = ("torchvision.transforms.v2",)
+
 EXERCISES: tuple[Exercise, ...] = (
     TicketDataset,
     split_indices,

@@ -865,7 +865,10 @@ fit = Exercise(
     ),
     derive=derive_fit,
     seconds=20.0,
+    watched=False,
 )
+
+IMPORTS = ("sklearn.datasets", "sklearn.metrics")
 
 EXERCISES = (
     cross_entropy, train_step, evaluate, overfit_one_batch, accumulated_step, clip_gradients, warmup_cosine, adamw,

@@ -42,8 +42,8 @@ because pip ends with that in both cases."""
 
 IMPORTED = (
     "torch._dynamo", "torchvision.transforms.v2", "matplotlib.pyplot", "sklearn.datasets", "ipywidgets",
-    "typer", "rich", "IPython.core.interactiveshell", "ipykernel.kernelapp", "jupyterlab.labapp", "nbclient", "nbgrader.apps",
-    "torchcourse.checking", "torchcourse.simulated",
+    "typer", "rich", "IPython.core.interactiveshell", "ipykernel.kernelapp", "jupyterlab.labapp", "nbclient",
+    "nbgrader.apps", "torchcourse.checking", "torchcourse.simulated",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -25,7 +26,7 @@ from autograde.verdict import Verdict, decide, without_examination
 from torchcourse.exercise import exercises, imports
 from torchcourse.lanes import accelerator_lane
 
-__all__ = ["COLUMNS", "Examiner", "Graded", "grade", "students"]
+__all__ = ["COLUMNS", "Examiner", "Graded", "examiner", "grade", "students"]
 
 COLUMNS = ("student", "lesson", "exercise", "score", "max_score", "status", "misconception", "message")
 
@@ -67,6 +68,12 @@ class Examiner:
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
 
 
+@cache
+def examiner(lesson: str, seed: int = SEED) -> Examiner:
+    """One for all that this process grades: what references and mistakes do is then found out once."""
+    return Examiner(lesson, seed)
+
+
 def students(submitted: Path) -> list[str]:
     """The names of the folders in `submitted`, sorted."""
     entries = (entry for entry in submitted.iterdir() if not entry.name.startswith("."))
@@ -97,7 +104,7 @@ def grade(
     if reason := blocker():
         raise SandboxError(f"Submissions are not run without isolation. {reason}")
     names = students(submitted)
-    examiners = {lesson: Examiner(lesson, seed) for lesson in lessons}
+    examiners = {lesson: examiner(lesson, seed) for lesson in lessons}
     out.mkdir(parents=True, exist_ok=True)
     done: list[Graded] = []
     with tempfile.TemporaryDirectory() as scratch, Writer(out / "gradebook.db", lessons, Path(scratch)) as writer:

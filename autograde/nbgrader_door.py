@@ -16,7 +16,7 @@ from nbconvert.exporters import NotebookExporter
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograde.autograded import restored, with_outputs
-from autograde.grading import Examiner
+from autograde.grading import examiner
 from autograde.sandbox import Sandbox, SandboxError, blocker
 from autograde.submission import Submission, read_submission
 from torchcourse.exercise import LESSONS, imports
@@ -52,12 +52,6 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
         course = self.parent.parent.coursedir  # the exporter's parent is the converter
         folder = course.format_path(course.submitted_directory, where["student"], where["assignment"])
         return read_submission(Path(folder) / f"{where['notebook']}.ipynb", where["student"], where["notebook"])
-
-
-@cache
-def examiner(lesson: str) -> Examiner:
-    """One for all submissions of this process."""
-    return Examiner(lesson)
 
 
 @cache

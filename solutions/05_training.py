@@ -12,7 +12,7 @@
 # A training loop is five lines long, and nearly every one of them can be wrong without raising an error. The program
 # runs, a number goes down, and the model is worse than it could be. So this lesson goes through the loop line by line,
 # breaks it in eight ways, and looks each time for what really shows the fault. On the way you write twelve small pieces;
-# together they are the trainer that you use at the end to read handwritten digits.
+# together they are the trainer that you use at the end to read handwritten digits. It takes about an hour and a quarter.
 #
 # The data come with scikit-learn, which is installed with this course. Nothing here needs the internet.
 
@@ -125,8 +125,8 @@ z = torch.tensor([[1000.0, 0.0, -1000.0]])
 z.exp().sum(1).log(), z.logsumexp(1), z.softmax(1).log()
 
 # %% [markdown]
-# Indices must be `int64`. Other integers raise an error; floats of the same shape as the logits are taken for
-# probabilities, which is a different thing.
+# Indices are `int64` (`uint8` passes as well). Other dtypes raise an error; but floats of the same shape as the logits are
+# taken for probabilities, which is a different thing.
 
 # %%
 for labels in (torch.tensor([1], dtype=torch.int32), torch.tensor([1.0])):
@@ -142,8 +142,9 @@ for labels in (torch.tensor([1], dtype=torch.int32), torch.tensor([1.0])):
 # %%
 question = torch.tensor([-2.0, 0.5])
 truth = torch.tensor([1.0, 0.0])
-plain, weighted = nn.BCEWithLogitsLoss(reduction="none"), nn.BCEWithLogitsLoss(reduction="none", pos_weight=torch.tensor(9.0))
-print(plain(question, truth), weighted(question, truth))
+for weight in (1.0, 9.0):
+    loss_fn = nn.BCEWithLogitsLoss(reduction="none", pos_weight=torch.tensor(weight))
+    print(f"weight {weight:.0f}: {loss_fn(question, truth)}")
 
 # %% [markdown]
 # Shapes deserve one look before a long run. A prediction of shape `(n, 1)` against a target of shape `(n,)` broadcasts to
@@ -184,14 +185,14 @@ net.eval()
 print("in eval mode, graph:", net(x[:2]).requires_grad)
 net.train()
 with torch.no_grad():
-    print("without graph, zeros:", (net(x) == 0).float().mean().item())
+    print(f"without graph, zeros: {(net(x) == 0).float().mean():.2f}")
 
 # %% [markdown]
 # A mean of batch means is no mean if the last batch is smaller. Below, four batches of 100 and one of 1:
 
 # %%
 sizes, means = torch.tensor([100.0, 100, 100, 100, 1]), torch.tensor([0.2, 0.2, 0.2, 0.2, 5.0])
-print("mean of means", means.mean().item(), " mean over samples", ((sizes * means).sum() / sizes.sum()).item())
+print(f"mean of means {means.mean():.2f}, mean over samples {(sizes * means).sum() / sizes.sum():.2f}")
 
 # %% [markdown]
 # ### Exercise: evaluate
@@ -324,38 +325,70 @@ def accuracy_of_classes():
         optimizer.step()
     return (model(x).argmax(1) == y).float().mean().item()
 
-print("squared error: loss, accuracy", accuracy_of_index_regression(), " cross-entropy: accuracy", accuracy_of_classes())
+loss, share = accuracy_of_index_regression()
+print(f"squared error: loss {loss:.2f}, accuracy {share:.2f}; cross-entropy: accuracy {accuracy_of_classes():.2f}")
 
 # %% [markdown]
 # **4. Shuffled labels.** Inputs and labels no longer belong together. The loss stays near `log(3)` = 1.10, which is what a
 # guess costs.
-#
+
+# %% tags=["demo"]
+shuffled = (x, y[torch.randperm(400, generator=torch.Generator().manual_seed(1))])
+curves.draw({"right": right, "shuffled labels": run(data=shuffled)}, "4: shuffled labels")
+
+# %% [markdown]
 # **5. Step before backward.** The first step finds no gradients. Later steps, without clearing in between, use those of the
 # batch before; with clearing at the top of the loop, there are none at all and nothing moves:
 
 # %% tags=["demo"]
-shuffled = (x, y[torch.randperm(400, generator=torch.Generator().manual_seed(1))])
-curves.draw({"right": right, "4: shuffled labels": run(data=shuffled), "5: step before backward": run(learn_first=False),
-             "7: lr = 300": run(lr=300.0)}, "three more", log=True)
+curves.draw({"right": right, "step first": run(learn_first=False)}, "5: step before backward")
 
 # %% [markdown]
-# **6. A stored graph.** `losses.append(loss)` keeps the graph of every step. No curve shows it; memory does. Here the live
-# graph nodes are counted by asking which losses still have one:
+# **6. A stored graph.** `losses.append(loss)` keeps the graph of every step alive. A backward has at least freed the tensors
+# saved in it; where there is none, as in a validation loop without `no_grad`, all activations of all batches stay. No curve of
+# the loss shows it. The memory does; here it is counted through hooks that see each tensor as it is saved:
 
 # %%
-kept, numbers = [], []
-for step in range(5):
-    loss = F.cross_entropy(small_net()(x), y)
-    kept.append(loss)
-    numbers.append(loss.item())
-print("graphs in the list of tensors:", sum(l.grad_fn is not None for l in kept), " in the list of numbers: 0")
+from torch.multiprocessing.reductions import StorageWeakRef
+
+def kilobytes_held(keep, batches=30):
+    model, kept, saved, held = small_net(), [], {}, []
+
+    def note(tensor):
+        saved[StorageWeakRef(tensor.untyped_storage())] = tensor.untyped_storage().nbytes()
+        return tensor.detach()  # the tensor itself would hold the node that holds it
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        for _ in range(batches):
+            kept.append(keep(F.cross_entropy(model(x), y)))
+            held.append(sum(size for weak, size in saved.items() if not weak.expired()) / 1024)
+    return held
+
+# %% tags=["demo"]
+curves.draw({"loss.item()": kilobytes_held(Tensor.item), "loss": kilobytes_held(lambda loss: loss)},
+            "6: kilobytes held after each batch")
 
 # %% [markdown]
-# **7. A learning rate that is too high.** The loss leaps to values far above `log(3)`, and with a deeper net to NaN.
-#
-# **8. Batches averaged unweighted.** No curve shows it. A comparison on the whole set at once does, as with the five batches
-# above: 1.16 against 0.21.
-#
+# **7. A learning rate that is too high.** The loss leaps to values far above `log(3)`, and with a deeper net to NaN. (The axis
+# counts in powers of ten.)
+
+# %% tags=["demo"]
+curves.draw({"right": right, "lr = 300": run(lr=300.0)}, "7: learning rate too high", log=True)
+
+# %% [markdown]
+# **8. Batches averaged unweighted.** Training goes right, and what is reported of it is wrong, by as much as the last batch is
+# unlike the others. The truth is in the loss of everything at once:
+
+# %%
+outlier = (torch.cat([x, torch.tensor([[0.0, 9.0]])]), torch.cat([y, torch.tensor([1])]))  # 400 as before, and one odd point
+with torch.no_grad():
+    pieces = list(zip(outlier[0].split(100), outlier[1].split(100), strict=True))
+    each = torch.stack([F.cross_entropy(model(xs), ys) for xs, ys in pieces])
+    everything = F.cross_entropy(model(outlier[0]), outlier[1])
+    weighted = sum(loss * len(ys) for loss, (_, ys) in zip(each, pieces, strict=True)) / 401
+print(f"mean of batch means {each.mean():.2f}, weighted {weighted:.2f}, everything at once {everything:.2f}")
+
+# %% [markdown]
 # And a ninth, **training in eval mode**, shows in no loss curve at all: dropout is off and batch norm keeps its first
 # statistics. Print `model.training`, or look at a buffer:
 
@@ -446,7 +479,9 @@ check("accumulated_step")
 # %%
 a, b = torch.tensor([3.0, 0.0]), torch.tensor([0.0, 40.0])
 norm = torch.cat([a, b]).norm()
-print("norm", norm.item(), " clipped", a / norm, b / norm, " each by itself", a / a.norm(), b / b.norm())
+print(f"norm {norm:.1f}")
+print("as one vector:", a / norm, b / norm)
+print("each by itself:", a / a.norm(), b / b.norm())
 
 # %% [markdown]
 # PyTorch's own is `torch.nn.utils.clip_grad_norm_`. It returns the norm before clipping, which is worth logging.
@@ -571,14 +606,14 @@ def last_rate(calls):
         cycle.step()
     return cycle.get_last_lr()[0]
 
-print("called per step:", last_rate(99), " called per epoch:", last_rate(5))
+print(f"called per step: {last_rate(99):.1e}, called per epoch: {last_rate(5):.1e}")
 
 # %% [markdown]
 # Log the rate in use along with the losses, one line of JSON for each epoch. A file of such lines can be read by anything, and
 # what was written before a crash is there. TensorBoard, MLflow and Weights & Biases do the same with a page on top.
 
 # %%
-print(json.dumps({"epoch": 3, "lr": last_rate(30), "train_loss": 0.41, "val_loss": 0.52, "val_accuracy": 0.87}))
+print(json.dumps({"epoch": 3, "lr": round(last_rate(30), 4), "train_loss": 0.41, "val_loss": 0.52, "val_accuracy": 0.87}))
 
 # %% [markdown]
 # ### Exercise: warmup_cosine

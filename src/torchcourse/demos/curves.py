@@ -54,7 +54,7 @@ class LossPlot:
             return
         if self._shown is None:
             self._shown = notebook.display(self.picture, display_id=True)
-        elif self._shown is not None:
+        else:
             self._shown.update(self.picture)
 
 
@@ -78,7 +78,7 @@ def schedule(shape: str, warmup: int) -> Picture:
 
 def explorer() -> Live:
     """The schedule explorer, not yet on show."""
-    return Live(schedule, shape=SHAPES, warmup=range(0, 60, 5))
+    return Live(schedule, shape=SHAPES, warmup=range(10, 60, 5))
 
 
 def explore() -> None:

@@ -526,7 +526,7 @@ timeline.explore()
 # Linux starts workers by *forking*: they know all that the notebook knows. macOS and Windows start them afresh, and
 # then the dataset's class has to live in a module that they can import. The cells below fork where that is possible.
 
-# %%
+# %% tags=["demo"]
 can_fork = "fork" in torch.multiprocessing.get_all_start_methods()
 two_workers = {"num_workers": 2, "multiprocessing_context": "fork"} if can_fork else {}
 
@@ -535,7 +535,7 @@ two_workers = {"num_workers": 2, "multiprocessing_context": "fork"} if can_fork 
 # was a famous bug with NumPy; by now the loader seeds torch, `random` and NumPy in each worker, differently, from a number
 # that it draws from `generator`. See for yourself (each row: what one item drew):
 
-# %%
+# %% tags=["demo"]
 class Drawing(Dataset):
     def __len__(self) -> int:
         return 4
@@ -553,7 +553,7 @@ print(drawn(Drawing()), drawn(Drawing()))
 # Two ways are left to break it. The first is a `worker_init_fn` with a constant seed, often copied from old recipes.
 # Item 0 and item 1 go to different workers, and draw the same:
 
-# %%
+# %% tags=["demo"]
 def constant_seed(worker: int) -> None:
     np.random.seed(0)
 
@@ -563,7 +563,7 @@ print(drawn(Drawing(), worker_init_fn=constant_seed))
 # The second is a generator that the dataset itself holds. It is copied with the dataset, state and all, and no loader
 # knows of it:
 
-# %%
+# %% tags=["demo"]
 class Holding(Drawing):
     def __init__(self) -> None:
         self.generator = np.random.default_rng(0)
@@ -580,7 +580,7 @@ print(drawn(Holding()))
 # inside. A debugger cannot follow there. So the first step is always `num_workers=0`: same items, one process, an
 # ordinary traceback.
 
-# %%
+# %% tags=["demo"]
 class Broken(Drawing):
     def __getitem__(self, index: int) -> float:
         return 1 / (index - 2)
@@ -634,7 +634,7 @@ check("make_loader")
 # nothing else. There are no indices, so there is no sampler, and nobody divides the work. With two workers, this one
 # delivers everything twice:
 
-# %%
+# %% tags=["demo"]
 class Counting(IterableDataset):
     def __iter__(self) -> Iterator[int]:
         return iter(range(4))
@@ -645,7 +645,7 @@ print(list(DataLoader(Counting(), batch_size=None, **two_workers)))
 # Each worker has its copy of the dataset and runs its `__iter__`. In there, `get_worker_info()` says who is running: it
 # has `id` and `num_workers`, and is None in a process that is no worker.
 
-# %%
+# %% tags=["demo"]
 class WhoAmI(IterableDataset):
     def __iter__(self) -> Iterator[str]:
         info = get_worker_info()

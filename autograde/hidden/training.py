@@ -1033,9 +1033,9 @@ FIT = [
     one("two-passes-an-epoch", fit, "The training data were passed {got} times where {want} is wanted: one pass is one "
         "epoch.", CAPSTONE, times=2),
     one("batch-not-moved", fit, MIXED, DEVICES, moves=False),
-    one("history-incomplete", fit, "The history holds {got} where {want} is wanted.", CAPSTONE, keys="losses"),
-    one("history-incomplete", fit, "The history holds {got} where {want} is wanted: a list for each key, with one "
-        "entry an epoch.", CAPSTONE, keys="last"),
+    one("history-incomplete", fit, "The history has {got}, and should have {want}.", CAPSTONE, keys="losses"),
+    one("history-incomplete", fit, "The history has {got}, and should have {want}: a list for each, with one entry "
+        "an epoch.", CAPSTONE, keys="last"),
     one("returns-nothing", fit, "What came back is {got}, where a history is wanted.", CAPSTONE, keys="none"),
 ]  # fmt: skip
 

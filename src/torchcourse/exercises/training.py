@@ -685,6 +685,7 @@ overfit_one_batch = Exercise(
 # --- fit ---------------------------------------------------------------------------------------------------------
 
 GOOD, KEYS = 0.97, ("train_loss", "val_loss", "val_accuracy", "lr")
+WHOLE = "one number an epoch"
 
 
 def _judged(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
@@ -768,15 +769,20 @@ def probe_fit(
     return {**seen, "real": real}
 
 
-def _shape_of_history(history: dict[str, list[Any]], epochs: int) -> dict[str, str]:
+def _shape_of_history(history: dict[str, list[Any]], epochs: int) -> str:
+    """What is listed under the keys, in words; the same words for all that is as it should be."""
+
     def words(values: list[Any] | None) -> str:
         if values is None:
             return "no list"
         if not all(isinstance(v, float) for v in values):
             return "a list of other things than numbers"
-        return "one number an epoch" if len(values) == epochs else "a list of another length"
+        return WHOLE if len(values) == epochs else "a list of another length"
 
-    return {key: words(history.get(key)) for key in KEYS}
+    under: dict[str, list[str]] = {}
+    for key in KEYS:
+        under.setdefault(words(history.get(key)), []).append(key)
+    return "; ".join(f"{what} under {', '.join(keys)}" for what, keys in under.items())
 
 
 def _near(a: float, b: float) -> bool:
@@ -803,7 +809,7 @@ def derive_fit(_case: Case, seen: Observations) -> Observations:
     history, epochs = seen["history"], seen["epochs"]
     shape = _shape_of_history(history, epochs)
     facts: Observations = {"history": shape}
-    if any(words != "one number an epoch" for words in shape.values()):
+    if shape != f"{WHOLE} under {', '.join(KEYS)}":
         return facts
     rates = seen["rates"] or sorted(set(history["lr"]))
     if epochs > 1:

@@ -70,6 +70,7 @@ def _exercise(lesson: str, name: str) -> Iterator[Claim]:
     about, wide = f"{lesson}:{name}", _graded(lesson, name)
     oracle = wide.narrowed(len(visible(wide.exercise)))
     yield Claim(about, *_stub(lesson, oracle))
+    yield Claim(about, *_observed(wide))
     yield Claim(about, *_accepted(lesson, wide, "the reference", wide.reference))
     others = right_answers(lesson).get(name, [])
     enough = len(others) >= FEWEST_RIGHT
@@ -100,6 +101,16 @@ def _stub(lesson: str, oracle: Oracle) -> tuple[bool, str]:
     exec(compile(release(lesson).cells[name].source, name, "exec"), namespace)
     report = examine(name, namespace)
     return report.status == "unattempted", f"the stub is {report.status}"
+
+
+def _observed(wide: Oracle) -> tuple[bool, str]:
+    """What is wanted is never an exception that the probe did not expect: all that fail alike would then be right."""
+    for lane in lanes(wide.exercise.any_device):
+        for n, case in enumerate(wide.cases):
+            wanted = wide.wanted(lane.name, n)
+            if "raised" in wanted:
+                return False, f"the reference raises in the case {case.name!r} {lane.words}: {wanted['raised']}"
+    return True, "the reference is observed in every case"
 
 
 @cache

@@ -138,6 +138,17 @@ def test_an_endless_answer_is_stopped(hurried: Exercise, answer: Callable[..., A
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+def asleep(x: object) -> None:
+    while True:
+        time.sleep(0.01)
+
+
+def test_an_answer_that_only_waits_is_given_more_time_and_then_stopped(hurried: Exercise) -> None:
+    begun = time.monotonic()
+    assert report(asleep).status == "timeout"
+    assert checking_module.PATIENCE * hurried.seconds <= time.monotonic() - begun < 12
+
+
 def careless(x: object) -> None:
     """Swallows the first interrupt that it gets, as a bare `except:` does."""
     with contextlib.suppress(BaseException):

@@ -255,7 +255,7 @@ def limited(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGPROF, ring)
     signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
-        with time_limit(PATIENCE * seconds):
+        with time_limit(PATIENCE * seconds, patience=1):
             yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -120,6 +120,8 @@ class Exercise:
         seconds: the longest that one check may take.
         watched: whether to watch what an answer calls; only an exercise that forbids nothing and counts nothing may do
             without, and one that trains runs twice as fast then.
+        imports: modules that take long to load and that answers or the probe import: they are loaded before the time
+            limit begins, which would otherwise cut an import in the middle and leave half a module behind.
     """
 
     name: str
@@ -132,6 +134,7 @@ class Exercise:
     quotes: Callable[[Observations, Observations, Observations], dict[str, object]] = _no_quotes
     seconds: float = 10.0
     watched: bool = True
+    imports: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.forbids and not self.watched:
@@ -151,11 +154,9 @@ def exercises(lesson: str) -> dict[str, Exercise]:
     return {exercise.name: exercise for exercise in module.EXERCISES}
 
 
-def imports(lesson: str) -> tuple[str, ...]:
-    """Modules that notebooks of the lesson import and that take long to load."""
-    exercises(lesson)
-    module = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}")
-    return tuple(getattr(module, "IMPORTS", ()))
+def imports(lesson: str) -> list[str]:
+    """The modules that some exercise of the lesson imports and that take long to load."""
+    return sorted({module for exercise in exercises(lesson).values() for module in exercise.imports})
 
 
 def find(name: str) -> tuple[str, Exercise]:

@@ -958,6 +958,7 @@ image_transforms = Exercise(
     derive=derive_transforms,
     quotes=quotes_transforms,
     seconds=30.0,
+    imports=("torchvision.transforms.v2",),
 )
 
 # --- ResumableSampler --------------------------------------------------------------------------------------------
@@ -1059,8 +1060,6 @@ ResumableSampler = Exercise(
     derive=derive_resumable,
     quotes=quotes_resumable,
 )
-
-IMPORTS = ("torchvision.transforms.v2",)
 
 EXERCISES: tuple[Exercise, ...] = (
     TicketDataset,

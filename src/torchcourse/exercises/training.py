@@ -872,9 +872,8 @@ fit = Exercise(
     derive=derive_fit,
     seconds=20.0,
     watched=False,
+    imports=("sklearn.datasets", "sklearn.metrics"),
 )
-
-IMPORTS = ("sklearn.datasets", "sklearn.metrics")
 
 EXERCISES = (
     cross_entropy, train_step, evaluate, overfit_one_batch, accumulated_step, clip_gradients, warmup_cosine, adamw,

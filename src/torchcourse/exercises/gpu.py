@@ -123,8 +123,9 @@ def brought(value: Any, device: torch.device) -> Any:
 
 
 def probe_move(answer: Watched, obj: Any, target: str, like: Tensor) -> Observations:
-    goal = like.device if target == "the device" else torch.device(target)
-    source = torch.device("cpu") if target == "the device" else like.device
+    host = torch.device("cpu")
+    elsewhere = torch.device("meta") if like.device == host else host  # a place that differs from where obj is
+    goal, source = {"elsewhere": (elsewhere, like.device), "device": (like.device, host)}[target]
     made = assembled(brought(obj, source))
     before = list(parts(made))
     result = answer(made, goal)
@@ -174,16 +175,16 @@ def cases_move(draw: Draw) -> list[Case]:
     x, y, mask = draw.normal(n, d), draw.integers(0, 9, n), draw.flags(n)
     training = {"x": x, "y": y, "meta": {"mask": mask, "id": "a7", "weights": [draw.normal(2), 0.5]}}
     return [
-        case("a tensor", obj=x, target="meta", **like),
-        case("a tuple of two", obj=(x, y), target="meta", **like),
-        case("a dict in a dict, a list inside", obj=training, target="meta", **like),
-        case("a list of lists", obj=[[x, y], [draw.normal(2)], []], target="meta", **like),
-        case("a namedtuple", obj={"Batch": [x, mask]}, target="meta", **like),
-        case("a namedtuple in a list", obj=[{"Sample": [y, 3, "a word"]}, (x,)], target="meta", **like),
-        case("text, numbers and None", obj={"text": "abc", "count": 3, "none": None, "x": x}, target="meta", **like),
-        case("a module and an object", obj=[{"a module": d}, {"an object": 1}, x], target="meta", **like),
-        case("from the CPU to the device", obj=(x, {"y": y}), target="the device", **like),
-        case("from the device to the CPU", obj={"x": x, "rest": [y, mask]}, target="cpu", **like),
+        case("a tensor", obj=x, target="elsewhere", **like),
+        case("a tuple of two", obj=(x, y), target="elsewhere", **like),
+        case("a dict in a dict, a list inside", obj=training, target="elsewhere", **like),
+        case("a list of lists", obj=[[x, y], [draw.normal(2)], []], target="elsewhere", **like),
+        case("a namedtuple", obj={"Batch": [x, mask]}, target="elsewhere", **like),
+        case("a namedtuple in a list", obj=[{"Sample": [y, 3, "a word"]}, (x,)], target="elsewhere", **like),
+        case("text, numbers and None", obj={"text": "abc", "count": 3, "none": None, "x": x}, target="elsewhere", **like),
+        case("a module and an object", obj=[{"a module": d}, {"an object": 1}, x], target="elsewhere", **like),
+        case("from the CPU to the device", obj=(x, {"y": y}), target="device", **like),
+        case("a dict that is flat", obj={"x": x, "rest": [y, mask]}, target="elsewhere", **like),
     ]
 
 
@@ -201,7 +202,10 @@ def worded(value: Any) -> str:
     if isinstance(value, dict) and value.keys() == {"tensor", "where"}:
         return f"a tensor {value['where']}"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {worded(item)}" for key, item in value.items()) + "}"
+        word = next(iter(value), "") if len(value) == 1 else ""
+        named = word in TUPLES and isinstance(value[word], dict)
+        inside = ", ".join(f"{key}={worded(item)}" for key, item in (value[word] if named else value).items())
+        return f"{word if named else 'dict'}({inside})"
     if isinstance(value, list | tuple):
         inside = ", ".join(map(worded, value))
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
@@ -813,7 +817,7 @@ def forward_and_back(call: Callable[[Any, Tensor], Any], count: int, dropout: fl
     if x.is_cuda:
         torch.cuda.manual_seed(11)
     x = x.detach().requires_grad_(x.requires_grad)
-    output, held = kept_bytes(lambda: call(blocks, x))
+    output, held = kept_bytes(lambda: call(blocks, x), but=[x, *blocks.parameters()])
     seen: Observations = {"kept": held}
     if not isinstance(output, Tensor):
         return {**seen, "returned": kind(output)}

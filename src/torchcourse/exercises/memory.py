@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -63,13 +63,15 @@ def peak_bytes(call: Callable[[], object]) -> int:
     return peak
 
 
-def kept_bytes(call: Callable[[], object]) -> tuple[object, int]:
+def kept_bytes(call: Callable[[], object], but: Iterable[Tensor] = ()) -> tuple[object, int]:
     """What `call` returns, and the bytes of the tensors it made that are still alive then, each storage counted once:
-    those of the result, and what autograd keeps for backward. On any device."""
+    those of the result, and what autograd keeps for backward. On any device. The storages of `but`, of which the call
+    may make views, do not count."""
     with _Living() as living:
         result = call()
     kept: int = living.now()
-    return result, kept
+    apart = {simulated.values(tensor).untyped_storage()._cdata for tensor in but}
+    return result, kept - sum(size for key, (_, size) in living.living.items() if key in apart)
 
 
 def warm() -> None:

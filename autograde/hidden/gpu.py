@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
-from autograde.hidden.common import LEFT, MIXED, apart, on_the_cpu, variants
+from autograde.hidden.common import LEFT, MIXED, apart, variants
 from autograde.mistakes import Mistake, slips
 from torchcourse.exercise import Case, Draw, case
 from torchcourse.exercises.gpu import entries
@@ -69,7 +69,7 @@ def _found(finds: str) -> torch.device:
     return torch.device("cuda" if finds == "cuda" and torch.cuda.is_available() else "cpu")
 
 
-CUDA_ONLY = 'In the case "{case}" the device is {chosen} where {wanted_device} is wanted: not every accelerator is CUDA.'
+CUDA_ONLY = 'In the case "{case}" the device is {chosen} where {wanted_device} is wanted: there are others than CUDA.'
 PICK = [
     *slips(
         pick, CHOOSING,
@@ -142,7 +142,7 @@ def move(
     if isinstance(obj, tuple):
         moved = [inner(value) for value in obj]
         if hasattr(obj, "_fields") and named != "lost":
-            return type(obj)(*moved) if named == "kept" else type(obj)(moved)  # type: ignore[call-arg]
+            return type(obj)(*moved) if named == "kept" else type(obj)(moved)
         return moved if tuples == "lists" else tuple(moved)
     if others == "to" and hasattr(obj, "to"):
         return obj.to(device)
@@ -754,7 +754,7 @@ def rerun(
 
 
 def in_one_segment(blocks: Iterable[nn.Module], x: Tensor) -> Any:
-    return checkpoint_sequential(list(blocks), 1, x, use_reentrant=False)
+    return checkpoint_sequential(list(blocks), 1, x, use_reentrant=False)  # type: ignore[no-untyped-call]
 
 
 def on_the_cpu_meanwhile(blocks: Iterable[nn.Module], x: Tensor) -> Any:

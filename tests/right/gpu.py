@@ -440,12 +440,12 @@ def roofline_by_times(
     flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float
 ) -> dict[str, Any]:
     computing, moving = flops / peak_flops, bytes / peak_bandwidth
-    return dict(
-        fraction=max(computing, moving) / seconds,
-        bound="memory" if computing < moving else "compute",
-        intensity=flops / bytes,
-        achieved=flops / seconds,
-    )
+    return {
+        "fraction": max(computing, moving) / seconds,
+        "bound": "memory" if computing < moving else "compute",
+        "intensity": flops / bytes,
+        "achieved": flops / seconds,
+    }
 
 
 def roofline_by_ridge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 
@@ -35,7 +36,9 @@ def best_time(run: Callable[[], object], wait: Callable[[], object], budget: flo
     return best
 
 
-def speeds(dtype: str = "float32", sizes: Sequence[int] = SIZES, device: torch.device | None = None) -> dict[int, float]:
+def speeds(
+    dtype: str = "float32", sizes: Sequence[int] = SIZES, device: torch.device | None = None
+) -> dict[int, float]:
     """Operations a second for each size, on CUDA where it is and else on the CPU. A simulated device has no speed."""
     if device is None:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -43,7 +46,7 @@ def speeds(dtype: str = "float32", sizes: Sequence[int] = SIZES, device: torch.d
     found = {}
     for size in sizes:
         a = torch.ones(size, size, dtype=DTYPES[dtype], device=device)
-        found[size] = flops(size) / best_time(lambda a=a: a @ a, wait)
+        found[size] = flops(size) / best_time(functools.partial(torch.mm, a, a), wait)
     return found
 
 

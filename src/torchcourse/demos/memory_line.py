@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +25,9 @@ class Moment:
     held: int
 
 
-def record(device: torch.device, blocks: int = 4, batch: int = 256, width: int = 64, how: str = CHOICES[0]) -> list[Moment]:
+def record(
+    device: torch.device, blocks: int = 4, batch: int = 256, width: int = 64, how: str = CHOICES[0]
+) -> list[Moment]:
     """Two training steps of a small network on an accelerator: bytes held after each part of the second, beyond what
     was held before the network was made."""
     before = devices.allocated(device)
@@ -43,12 +46,14 @@ def record(device: torch.device, blocks: int = 4, batch: int = 256, width: int =
     return moments
 
 
-def _step(model: nn.Sequential, optimizer: torch.optim.Optimizer, x: Tensor, twice: bool, note) -> None:  # type: ignore[no-untyped-def]
+def _step(
+    model: nn.Sequential, optimizer: torch.optim.Optimizer, x: Tensor, twice: bool, note: Callable[[str], None]
+) -> None:
     note("start")
     for block in model:
         x = checkpoint(block, x, use_reentrant=False) if twice else block(x)
         note("forward")
-        x.register_hook(lambda grad: note("backward"))  # runs when the gradient of this block's output is there
+        x.register_hook(lambda _: note("backward"))  # type: ignore[no-untyped-call]  # when its gradient is there
     loss = x.square().mean()
     del x
     loss.backward()  # type: ignore[no-untyped-call]
@@ -76,7 +81,8 @@ def draw(moments: list[Moment], title: str = "") -> Picture:
     page.tick_params(labelsize=8)
     page.spines[["top", "right"]].set_visible(False)
     for place, (phase, colour) in enumerate(PHASES.items()):
-        page.text(0.02 + 0.16 * place, -0.13, phase, transform=page.transAxes, fontsize=8.5, color=colour, weight="bold")
+        ink = {"color": colour, "fontsize": 8.5, "weight": "bold"}
+        page.text(0.02 + 0.16 * place, -0.13, phase, ink, transform=page.transAxes)
     words = f"{moments[0].held / 1e6:.1f} MB at the start, {top / 1e6:.1f} at the peak, in {peak.phase}"
     return style.finish(figure, f"Memory of a training step, {title}: {words}.")
 

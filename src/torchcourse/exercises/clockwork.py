@@ -104,7 +104,7 @@ def _replaced(answer: Callable[..., Any], clocks: dict[Any, Callable[[], Any]]) 
         for name, value in list(names.items())
         if id(value) in instead
     ]
-    places += [(sys.modules, module.__name__, module) for module in copies]  # type: ignore[list-item]
+    places += [(sys.modules, module.__name__, module) for module in copies]
     for names, name, value in places:
         names[name] = instead[id(value)]
     return places
@@ -123,7 +123,7 @@ def _namespaces(answer: Any) -> Iterator[dict[str, Any]]:
         answer = answer.func
     function = getattr(answer, "__func__", answer)
     if not hasattr(function, "__globals__"):
-        function = getattr(type(answer), "__call__", None)
+        function = vars(type(answer)).get("__call__")
     yield getattr(function, "__globals__", {})
     yield getattr(function, "__kwdefaults__", None) or {}
 

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchcourse import simulated
 from torchcourse.exercise import Case, Draw, Exercise, case
 from torchcourse.exercises.clockwork import World
-from torchcourse.exercises.handling import build, gradients, probing_a_module, ramp
+from torchcourse.exercises.handling import build, gradients, probing_a_module
 from torchcourse.exercises.looking import kept, kind, look, refusal, where
 from torchcourse.exercises.machines import MACHINES, pretending
 from torchcourse.exercises.memory import kept_bytes
@@ -31,8 +31,9 @@ def probe_pick(answer: Watched, machine: str, prefer: str | None, as_device: boo
     wanted = torch.device(prefer) if as_device and prefer else prefer
     with pretending(MACHINES[machine]):
         if refuses:
-            index = (prefer or "").partition(":")[2]
-            return refusal(lambda: answer(wanted), "prefer", [str(prefer), *([f"index={index}"] if index else [])])
+            spelled = (prefer or "").partition(":")[2]
+            told = [str(prefer), *([f"index={spelled}"] if spelled else [])]
+            return refusal(lambda: answer(wanted), "prefer", told)
         device = answer() if wanted is None else answer(wanted)
     if not isinstance(device, torch.device):
         return {"returned": kind(device)}
@@ -104,6 +105,8 @@ class Other:
 def assembled(spec: Any) -> Any:
     """The object that a case describes: a dict with one of our words for a key stands for what is not plain data."""
     if isinstance(spec, dict):
+        word: str
+        inside: Any
         word, inside = next(iter(spec.items()), ("", None))
         if word in TUPLES:
             return TUPLES[word](*(assembled(item) for item in inside))
@@ -174,6 +177,7 @@ def cases_move(draw: Draw) -> list[Case]:
     n, d = draw.size(2, 4), draw.size(2, 3)
     x, y, mask = draw.normal(n, d), draw.integers(0, 9, n), draw.flags(n)
     training = {"x": x, "y": y, "meta": {"mask": mask, "id": "a7", "weights": [draw.normal(2), 0.5]}}
+    words = {"text": "abc", "count": 3, "none": None, "x": x}
     return [
         case("a tensor", obj=x, target="elsewhere", **like),
         case("a tuple of two", obj=(x, y), target="elsewhere", **like),
@@ -181,7 +185,7 @@ def cases_move(draw: Draw) -> list[Case]:
         case("a list of lists", obj=[[x, y], [draw.normal(2)], []], target="elsewhere", **like),
         case("a namedtuple", obj={"Batch": [x, mask]}, target="elsewhere", **like),
         case("a namedtuple in a list", obj=[{"Sample": [y, 3, "a word"]}, (x,)], target="elsewhere", **like),
-        case("text, numbers and None", obj={"text": "abc", "count": 3, "none": None, "x": x}, target="elsewhere", **like),
+        case("text, numbers and None", obj=words, target="elsewhere", **like),
         case("a module and an object", obj=[{"a module": d}, {"an object": 1}, x], target="elsewhere", **like),
         case("from the CPU to the device", obj=(x, {"y": y}), target="device", **like),
         case("a dict that is flat", obj={"x": x, "rest": [y, mask]}, target="elsewhere", **like),
@@ -409,8 +413,8 @@ stray_tensors = Exercise(
     probe_strays,
     cases_strays,
     hints=(
-        "`named_parameters()` and `named_buffers()` walk over the whole model. A tensor that is a plain attribute is in "
-        "neither. In which dict does Python keep the attributes of an object?",
+        "`named_parameters()` and `named_buffers()` walk over the whole model. A tensor that is a plain attribute is "
+        "in neither. In which dict does Python keep the attributes of an object?",
         "`named_modules()` gives every submodule with its dotted path, the model itself with an empty one. How do path "
         "and attribute become one name, in both cases?",
         "A device may be given without its index, and a tensor always tells one: torch.device('cuda') is not equal to "
@@ -544,8 +548,8 @@ prefetch = Exercise(
     probe_prefetch,
     cases_prefetch,
     hints=(
-        "A function with `yield` stops where it yields, until the next batch is asked for. So what has to happen before "
-        "the `yield` of the present batch, and not after it?",
+        "A function with `yield` stops where it yields, until the next batch is asked for. So what has to happen "
+        "before the `yield` of the present batch, and not after it?",
         "You hold two batches at a time: the present one and the following one. Where does the first present one come "
         "from, and what becomes the present one after the `yield`?",
         "`next(iterator, None)` gives None at the end. When that happens there is nothing more to copy, but is there "
@@ -776,8 +780,8 @@ largest_batch = Exercise(
     probe_largest,
     cases_largest,
     hints=(
-        "If 64 fits, so does 63. So two numbers are enough to know where you are: the largest size that did fit and the "
-        "smallest that did not. What may both be before anything was tried?",
+        "If 64 fits, so does 63. So two numbers are enough to know where you are: the largest size that did fit and "
+        "the smallest that did not. What may both be before anything was tried?",
         "Double while it fits, halve the gap when something did not. When is the search over? What if doubling jumps "
         "over the limit, or the start itself does not fit?",
         "`torch.OutOfMemoryError` is a kind of RuntimeError. Which errors would `except RuntimeError` swallow as well, "
@@ -852,7 +856,7 @@ def derive_checkpointed(case: Case, seen: Observations) -> Observations:
 
 
 def _compared(own: Observations, plain: Observations, names: list[str]) -> str:
-    """Whether tensors are the same as without checkpointing, in words: which numbers dropout drew is nobody's choice."""
+    """Whether tensors are the same as without checkpointing, in words: what dropout drew is nobody's choice."""
     if any(not isinstance(own[name], Tensor) for name in names):
         return "missing"
     close = all(torch.allclose(own[name], plain[name], rtol=1e-4, atol=1e-6) for name in names)
@@ -945,8 +949,8 @@ roofline = Exercise(
     hints=(
         "Intensity is work for each byte that is moved. With few operations a byte, does the chip wait for its memory, "
         "or the memory for the chip?",
-        "At which intensity does memory deliver just fast enough for the peak? Two of the arguments give it. From there "
-        "up, more bandwidth would not help.",
+        "At which intensity does memory deliver just fast enough for the peak? Two of the arguments give it. From "
+        "there up, more bandwidth would not help.",
         "The roof at an intensity is the lower of two limits: what the chip can compute, and what the memory can feed. "
         "Of which of them is `fraction` a fraction?",
     ),

@@ -84,7 +84,7 @@ class _Making(TorchFunctionMode):
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
         options = dict(kwargs or {})
-        if func == Tensor.device.__get__:  # type: ignore[attr-defined]
+        if func == Tensor.device.__get__:
             return next((device for tensor, device in self.made if tensor is args[0]), func(*args))
         wanted = options.get("device")
         if wanted is None and getattr(func, "__name__", "") == "to" and len(args) > 1:

@@ -40,7 +40,8 @@ def pick(
         return _found(finds) if returns == "device" else str(_found(finds))
     if heeds == "trusts":
         return torch.device(prefer)
-    message = f"prefer is {prefer}, and that is not available" if says == "all" else "this device is not available"
+    messages = {"all": f"prefer is {prefer}, and that is not available", "value": f"{prefer} is not available here"}
+    message = messages.get(says, "this device is not available")
     try:
         device = torch.device(prefer)
     except RuntimeError:
@@ -91,7 +92,7 @@ PICK = [
     *variants("raises-runtime-error", pick, 'In the case "{case}" the call ended with {outcome}; a ValueError is '
               "wanted, as for any argument with a value that cannot be.", CHOOSING, {"says": "torch"}),
     *variants("message-without-the-name", pick, 'In the case "{case}" the message was "{message}": it should name '
-              "`prefer` and say what it was.", CHOOSING, {"says": "little"}),
+              "`prefer` and say what it was.", CHOOSING, {"says": "little"}, {"says": "value"}),
     *variants("returns-text", pick, 'In the case "{case}" the answer returned {got}: a torch.device is wanted.',
               CHOOSING, {"returns": "text"}),
 ]  # fmt: skip
@@ -206,7 +207,7 @@ def masked(
         return torch.zeros(n, n, device=mask.device).masked_fill(mask, float("-inf"))
     if kind == "batch":
         return mask.expand(b, n, n)
-    return mask.to(x.dtype) if kind == "x" else mask
+    return mask.to(x.dtype) if kind == "x" else mask.float() if kind == "ones" else mask
 
 
 MASK = [
@@ -224,7 +225,8 @@ MASK = [
               "has a row and a column for each position, and x has shape (b, t, d).", MAKING, {"size": "d"},
               {"size": "b"}),
     *variants("not-bool", masked, "The mask is {got_dtype} where {want_dtype} is wanted: True and False say what is "
-              "forbidden.", MAKING, {"kind": "float"}, {"kind": "x"}),
+              "forbidden.", MAKING, {"kind": "float"}, {"kind": "x"}, {"kind": "ones"},
+              {"kind": "ones", "where": "cpu"}),
     *variants("one-for-each-sequence", masked, "The mask has shape {got_shape}, and {want_shape} is wanted: all "
               "sequences of a batch share it.", MAKING, {"kind": "batch"}),
     one("made-on-cpu", lambda x: masked(x) & torch.ones(x.shape[1], x.shape[1], dtype=torch.bool), MIXED, MAKING),
@@ -288,6 +290,8 @@ ENCODING = [
                          "when `.to()` moves the module."),
         saved_in_state_dict=({"holder": "saved"}, "The state_dict holds {saved} numbers that can be computed again: a "
                              "buffer with persistent=False moves as well and is not saved."),
+        dtype_not_kept=({"keeps_dtype": False}, "The result is {got_dtype} where {want_dtype} is wanted: bfloat16 plus "
+                        "a float32 table is float32, so the table has to take x's dtype first."),
     ),
     *apart(slips(
         EncodingWith, MAKING,
@@ -300,8 +304,6 @@ ENCODING = [
         another_base=({"base": 1000.0}, AT + "the base is 10000."),
         starts_at_one=({"first": 1}, AT + "the first position is 0."),
         replaces_x=({"adds": False}, AT + "the table is returned in place of x, and not added to it."),
-        dtype_not_kept=({"keeps_dtype": False}, "The result is {got_dtype} where {want_dtype} is wanted: bfloat16 plus "
-                        "a float32 table is float32, so the table has to take x's dtype first."),
         changes_its_input=({"in_place": True}, 'In the case "{case}" the caller\'s x was {got} by the call, and should '
                            "be {want}: `x += table` writes into it."),
         rows_of_the_batch=({"rows": "b"}, 'In the case "{case}" what differs is the {what}: {got}, and {want} is '
@@ -367,6 +369,8 @@ STRAY = [
     ),
     *variants("misses-plain-attributes", strays, MISSED + "submodules have attributes too, not only the model itself.",
               STRAYS, {"plain": "root"}),
+    one("only-the-state-dict", strays, MISSED + "a `state_dict` holds what is saved, and that is not all there is.",
+        STRAYS, plain="none", saved_only=True),
     *apart(slips(
         strays, STRAYS,
         misses_parameters=({"parameters": False}, MISSED + "it is a parameter."),
@@ -493,12 +497,15 @@ def more_prefetch(draw: Draw) -> list[Case]:
 
 def timed(
     fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10, before: bool = True,
-    after: bool = True, warm: str = "apart", clock: str = "perf", unit: float = 1.0, result: str = "list",
+    after: bool = True, warm: str = "apart", asks: bool = True, clock: str = "perf", unit: float = 1.0,
+    result: str = "list",
 ) -> Any:  # fmt: skip
     """Time a function, with this or that done wrong."""
 
     def wait() -> None:
-        if device.type != "cpu":
+        if not asks:
+            torch.accelerator.synchronize()
+        elif device.type != "cpu":
             torch.accelerator.synchronize(device)
 
     def now() -> float:
@@ -553,6 +560,8 @@ ELAPSED = [
               {"warm": "none"}),
     *variants("returns-the-mean", timed, 'In the case "{case}" the answer returned {got}: a list with a number for '
               "each run is wanted, for a mean hides the outliers.", TIMING, {"result": "mean"}),
+    one("waits-without-accelerator", timed, "On a CPU alone the call raised {got}: there is nothing to wait for, and "
+        "so `torch.accelerator.synchronize()` refuses. Ask for the kind of device first.", TIMING, asks=False),
     one("divides-the-total", timed_together, 'In the case "{case}" a run came out as {one} seconds where {wanted_one} '
         "is right: all have the same time, their mean.", TIMING),
 ]  # fmt: skip

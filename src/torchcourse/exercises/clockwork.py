@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from torchcourse import simulated
+from torchcourse.exercises.machines import MACHINES, pretending
 
 __all__ = ["World"]
 
@@ -55,11 +56,23 @@ class World:
             if self.device.type == simulated.NAME:
                 stack.enter_context(simulated.as_accelerator())
                 stack.enter_context(simulated.events(_Listener(self)))
-            elif self.device.type != "cpu":
+            else:
+                if self.device.type == "cpu":
+                    stack.enter_context(pretending(MACHINES["a machine without a GPU"]))
                 for owner, name in _waiting():
                     stack.callback(setattr, owner, name, getattr(owner, name))
-                    setattr(owner, name, lambda *_: self.wait())
+                    setattr(owner, name, self.asked_to_wait)
             yield
+
+    def asked_to_wait(self, *_: object) -> None:
+        """What a real accelerator's functions do here: they wait, or refuse where there is only the CPU.
+
+        Raises:
+            RuntimeError: when the device is the CPU, as torch does on a machine without an accelerator.
+        """
+        if self.device.type == "cpu":
+            raise RuntimeError("there is no accelerator on this machine to synchronize")
+        self.wait()
 
     def _clocks(self) -> dict[Any, Callable[[], Any]]:
         """What each clock of the standard library says here."""

@@ -909,11 +909,14 @@ checkpointed = Exercise(
 # --- roofline ----------------------------------------------------------------------------------------------------
 
 
+ROOFLINE_KEYS = ("achieved", "intensity", "bound", "fraction")
+
+
 def probe_roofline(answer: Watched, **numbers: float) -> Observations:
     result = answer(**numbers)
     if not isinstance(result, dict):
         return {"returned": kind(result)}
-    return {"keys": sorted(map(str, result)), **{str(key): result[key] for key in sorted(result, key=str)}}
+    return {name: result.get(name, "missing") for name in ROOFLINE_KEYS}
 
 
 def cases_roofline(draw: Draw) -> list[Case]:
@@ -936,10 +939,9 @@ def cases_roofline(draw: Draw) -> list[Case]:
 
 
 def quotes_roofline(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    names = ("achieved", "intensity", "bound", "fraction")
-    fields: dict[str, object] = {name: seen[name] for name in names if name in seen}
-    fields |= {f"wanted_{name}": wanted[name] for name in names if name in wanted}
-    return fields | {"ridge": inputs["peak_flops"] / inputs["peak_bandwidth"], "keys": seen.get("keys")}
+    fields: dict[str, object] = {name: seen[name] for name in ROOFLINE_KEYS if name in seen}
+    fields |= {f"wanted_{name}": wanted[name] for name in ROOFLINE_KEYS if name in wanted}
+    return fields | {"ridge": inputs["peak_flops"] / inputs["peak_bandwidth"]}
 
 
 roofline = Exercise(

@@ -86,6 +86,15 @@ def test_a_device_works_until_somebody_waits() -> None:
         assert by_name() - start == pytest.approx(8.0)
 
 
+def test_on_the_cpu_alone_there_is_nothing_to_synchronize() -> None:
+    before = torch.accelerator.current_accelerator()
+    with World(torch.device("cpu")).instead(by_name):
+        assert not torch.accelerator.is_available()
+        with pytest.raises(RuntimeError, match="no accelerator"):
+            torch.accelerator.synchronize()
+    assert torch.accelerator.current_accelerator() == before
+
+
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_pretended_machine_answers_alike_wherever_it_is_asked(name: str) -> None:
     machine, before = MACHINES[name], torch.accelerator.current_accelerator()

@@ -25,6 +25,7 @@ LESSONS = {
     "03_modules": "modules",
     "04_data": "data",
     "05_training": "training",
+    "06_gpu": "gpu",
 }
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 

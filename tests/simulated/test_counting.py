@@ -150,6 +150,23 @@ def test_events_nest_and_end_with_their_block(device: torch.device) -> None:
     assert outer[: len(inner)] == inner
 
 
+def test_events_are_told_to_a_list_of_the_callers_own(device: torch.device) -> None:
+    class Listener(list[str]):
+        waits = 0
+
+        def append(self, event: str) -> None:
+            self.waits += event == "synchronize"
+            super().append(event)
+
+    listener = Listener()
+    with events(listener) as log:
+        torch.ones(2).to(device)
+    assert log is listener
+    assert listener.waits == 1
+    torch.ones(2).to(device)
+    assert listener.waits == 1
+
+
 def test_counters_are_a_snapshot(device: torch.device) -> None:
     before = counters()
     simulated.values(torch.ones(1, device=device))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-__all__ = ["peak_bytes"]
+from torchcourse import simulated
+
+__all__ = ["kept_bytes", "peak_bytes"]
 
 
 class _Living(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -35,14 +37,18 @@ class _Living(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
-                storage = tensor.untyped_storage()
+                storage = simulated.values(tensor).untyped_storage()
                 self.living[storage._cdata] = StorageWeakRef(storage), storage.nbytes()  # type: ignore[no-untyped-call]
                 self.bound += storage.nbytes()
         if self.bound > 1.05 * self.peak:  # only then is it worth finding out which of them are gone
-            self.living = {key: held for key, held in self.living.items() if not held[0].expired()}  # type: ignore[no-untyped-call]
-            self.bound = sum(size for _, size in self.living.values())
-            self.peak = max(self.peak, self.bound)
+            self.peak = max(self.peak, self.now())
         return result
+
+    def now(self) -> int:
+        """How many bytes live at this moment."""
+        self.living = {key: held for key, held in self.living.items() if not held[0].expired()}  # type: ignore[no-untyped-call]
+        self.bound = sum(size for _, size in self.living.values())
+        return self.bound
 
 
 def peak_bytes(call: Callable[[], object]) -> int:
@@ -55,6 +61,17 @@ def peak_bytes(call: Callable[[], object]) -> int:
     del result
     peak: int = living.peak
     return peak
+
+
+def kept_bytes(call: Callable[[], object], but: Iterable[Tensor] = ()) -> tuple[object, int]:
+    """What `call` returns, and the bytes of the tensors it made that are still alive then, each storage counted once:
+    those of the result, and what autograd keeps for backward. On any device. The storages of `but`, of which the call
+    may make views, do not count."""
+    with _Living() as living:
+        result = call()
+    kept: int = living.now()
+    apart = {simulated.values(tensor).untyped_storage()._cdata for tensor in but}
+    return result, kept - sum(size for key, (_, size) in living.living.items() if key in apart)
 
 
 def warm() -> None:

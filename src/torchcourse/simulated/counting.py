@@ -71,13 +71,14 @@ def reset_peak() -> None:
 
 
 @contextmanager
-def events() -> Iterator[list[str]]:
+def events(into: list[str] | None = None) -> Iterator[list[str]]:
     """Record what the device does inside the block, in order.
 
     Yields a list that fills up with "kernel:<operator>", "copy_to_device", "copy_to_host" and "synchronize". A
-    blocking copy is followed by "synchronize", a non-blocking one is not. The caller may append marks of its own.
+    blocking copy is followed by "synchronize", a non-blocking one is not. The caller may append marks of its own, or
+    give a list to record `into`, whose own `append` may act upon what it is told.
     """
-    log: list[str] = []
+    log: list[str] = [] if into is None else into
     RECORDERS.append(log)
     try:
         yield log

@@ -1,0 +1,1016 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 6 · GPUs
+#
+# A GPU is a second computer beside yours. It has memory of its own, takes orders, and carries them out later. Nearly
+# everything that goes wrong with it follows from one of these three: a tensor is in the wrong memory, the memory is
+# full, or a clock was read before the work was done.
+#
+# You need no GPU for this lesson. Where there is none, this course brings a *simulated accelerator*: its tensors hold
+# CPU values, refuse to mix with the CPU's as CUDA's do, and every copy, every wait and every byte on it is counted.
+# What it cannot have is speed, so where seconds matter we measure the CPU, or a GPU if yours has one, with the same
+# cells. You write eleven functions; it takes about an hour and a quarter.
+
+# %% tags=["setup"]
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from torchcourse import Unattempted, check, hint
+
+# %% tags=["demo"]
+from torchcourse.demos import devices
+
+device = devices.second()
+print(device, "is", devices.name(device))
+
+# %% [markdown]
+# ## Choosing a device
+#
+# Code that says `"cuda"` in ten places runs on one kind of machine. Choose the device once, at the top, and let
+# everything else follow. `torch.accelerator` speaks for whatever the machine has: CUDA (under this name also AMD's
+# GPUs), Apple's MPS, Intel's XPU.
+
+# %%
+print(torch.accelerator.current_accelerator(), torch.accelerator.current_accelerator(check_available=True))
+print(torch.accelerator.is_available(), torch.cuda.is_available(), torch.backends.mps.is_available())
+
+# %% [markdown]
+# The first line is a trap. Without `check_available` you are told which accelerator torch was *built* for, whether
+# the machine has one or not; with it you get None where there is none. (The simulated one never shows up here.)
+#
+# In older code you will read `"cuda" if torch.cuda.is_available() else "cpu"`. On an Apple laptop it says "cpu".
+#
+# A device object is only a name. Nobody asks the machine before a tensor is made on it:
+
+# %%
+print(torch.device("cuda:7"), torch.device("cuda:7").index, torch.device("cuda").index)
+try:
+    torch.device("gpu")
+except RuntimeError as error:
+    print(str(error)[:60], "...")
+
+# %% [markdown]
+# Each kind has a module with the same few functions, and `torch.get_device_module` finds it by name:
+
+# %%
+for kind in ("cpu", "cuda", "mps", "xpu"):
+    module = torch.get_device_module(kind)
+    print(kind, module.is_available(), module.device_count())
+
+# %% [markdown]
+# Seen: ask for what is available, not for what torch was built for; a name is no promise.
+
+# %% [markdown]
+# ### Exercise: pick_device
+#
+# Write `pick_device(prefer=None)`. Without a preference it gives the accelerator that is available, of whichever
+# kind, or else the CPU. `prefer` is a name such as `"cpu"` or `"cuda:1"`, or a `torch.device`; if it is available it
+# is the answer. A preference that is unknown or not available (the kind, or an index that is too large) raises
+# `ValueError` with a message that names `prefer` and says what it was. The check pretends to be several machines.
+#
+# ```
+# pick_device()                # device(type='mps') on an Apple laptop
+# pick_device("cuda:1")        # ValueError on a machine with one GPU
+# ```
+
+# %% exercise="pick_device" points=2
+def pick_device(prefer: str | torch.device | None = None) -> torch.device:
+    """The preferred device if it is there; without a preference the accelerator, or else the CPU."""
+    ### BEGIN SOLUTION
+    if prefer is None:
+        return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+    try:
+        device = torch.device(prefer)
+        module = torch.get_device_module(device)
+    except RuntimeError:
+        raise ValueError(f"prefer is {prefer!r}, but has to be the name of a device, such as 'cpu' or 'cuda'") from None
+    count = module.device_count() if module.is_available() else 0
+    if count <= (device.index or 0):
+        raise ValueError(f"prefer is {prefer!r}, but has to be available, and this machine has {count} of that kind")
+    return device
+    ### END SOLUTION
+
+# %% check="pick_device"
+check("pick_device")
+
+# %% [markdown]
+# ## Moving what you have
+#
+# `t.to(device)` gives a tensor on that device. If `t` is there already, it gives `t` itself, without a copy. A module
+# is different: `model.to(device)` changes the model.
+
+# %%
+t, layer = torch.zeros(2), nn.Linear(2, 1)
+print(t.to("cpu") is t, t.to("meta") is t, layer.to("cpu") is layer)
+layer.to("meta")
+print(t.device, layer.weight.device)
+
+# %% [markdown]
+# (`"meta"` is a device without numbers that every machine has. It is handy for trying out where things go.)
+#
+# A model is moved once. Batches are moved one by one, and they are seldom a single tensor: a pair, a dict with a mask
+# in it, a namedtuple. Writing `x, y = x.to(device), y.to(device)` for each is how one of them gets forgotten.
+#
+# Containers want to be rebuilt as what they were. A namedtuple is a tuple, but it is made in another way:
+
+# %%
+from collections import namedtuple
+
+Batch = namedtuple("Batch", ["x", "mask"])
+batch = Batch(torch.zeros(2), torch.ones(2))
+print(isinstance(batch, tuple), tuple(batch) == batch, hasattr(tuple(batch), "mask"), batch._fields)
+try:
+    Batch([1, 2])
+except TypeError as error:
+    print(error)
+
+# %% [markdown]
+# And the caller still holds the container that he gave you. If you assign into it, his batch has changed under his
+# hands.
+#
+# Seen: tensors come back new, modules change; a namedtuple takes its fields one by one.
+
+# %% [markdown]
+# ### Exercise: move_to
+#
+# Write `move_to(obj, device)`: the same object with every tensor in it on `device`. Look into dicts, lists, tuples
+# and namedtuples, however deep; each stays what it is. Everything else (text, numbers, None, modules, other objects)
+# passes through as it is. The input is not changed.
+#
+# ```
+# move_to({"x": torch.zeros(2), "ids": ["a7"]}, torch.device("meta"))
+# ```
+
+# %% exercise="move_to" points=2
+def move_to(obj, device: torch.device):
+    """obj with every tensor in it on `device`; dicts, lists, tuples and namedtuples keep their kind."""
+    ### BEGIN SOLUTION
+    if isinstance(obj, Tensor):
+        return obj.to(device, non_blocking=True)
+    if isinstance(obj, dict):
+        return {key: move_to(value, device) for key, value in obj.items()}
+    if isinstance(obj, list):
+        return [move_to(value, device) for value in obj]
+    if isinstance(obj, tuple):
+        moved = (move_to(value, device) for value in obj)
+        return type(obj)(*moved) if hasattr(obj, "_fields") else tuple(moved)
+    return obj
+    ### END SOLUTION
+
+# %% check="move_to"
+check("move_to")
+
+# %% [markdown]
+# ## Making things where the data is
+#
+# Most errors about devices do not come from data that was left behind. They come from a tensor that a function makes
+# for itself: a mask, a range of positions, zeros for a state. Without `device=` it is made on the CPU.
+
+# %% tags=["demo"]
+def shifted(x: Tensor) -> Tensor:
+    return x + torch.arange(x.shape[-1])
+
+
+print(shifted(torch.zeros(3)))
+try:
+    shifted(torch.zeros(3, device=device))
+except RuntimeError as error:
+    print(error)
+print(torch.zeros(3, device=device) + torch.tensor(1.0))
+
+# %% [markdown]
+# On the CPU the function works, and the tests on your laptop pass. Read the message from its end: it names the two
+# devices and the operator where they met. What is on the CPU was made there by somebody; look for a call without
+# `device=`.
+#
+# Three ways to follow the data, all of them without a word about which device it is:
+
+# %%
+x = torch.zeros(2, 3, dtype=torch.float64, device="meta")
+print(torch.arange(3, device=x.device).device, x.new_ones(3).dtype, torch.zeros_like(x).device)
+
+# %% [markdown]
+# `new_ones` and `zeros_like` take over the dtype as well. Numbers of Python (`x + 1`) need no device, and the last
+# line above shows the one exception to the rule: a CPU tensor without dimensions may be mixed in.
+#
+# A mask for attention is the classic. In a text of t positions, position i may look at itself and at what came
+# before:
+
+# %%
+scores = torch.zeros(3, 3)
+forbidden = torch.tensor([[False, True, True], [False, False, True], [False, False, False]])
+print(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
+
+# %% [markdown]
+# Mind the convention. Here, as in `nn.MultiheadAttention`, **True means forbidden**. In
+# `F.scaled_dot_product_attention` True means *may attend*, and in lessons 1 and 4 True meant *real data*. A mask the
+# wrong way round raises no error.
+
+# %% [markdown]
+# ### Exercise: causal_mask
+#
+# Write `causal_mask(x)`: for `x` of shape `(b, t, d)` a bool mask of shape `(t, t)` on x's device, True where
+# attention is forbidden: row i is the position that looks, column j the one that is looked at, and j > i is the
+# future.
+
+# %% exercise="causal_mask" points=1
+def causal_mask(x: Tensor) -> Tensor:
+    """For x of shape (b, t, d), a bool mask (t, t): True where position i may not attend to position j."""
+    ### BEGIN SOLUTION
+    t = x.shape[1]
+    return torch.ones(t, t, dtype=torch.bool, device=x.device).triu(diagonal=1)
+    ### END SOLUTION
+
+# %% check="causal_mask"
+check("causal_mask")
+
+# %% [markdown]
+# A table that a module needs in every call is made once, in `__init__`, when nobody knows yet where the module will
+# live. So it must move with the module, and that is what a buffer does (lesson 3). With `persistent=False` it is not
+# saved: right for what can be computed again, and a checkpoint made with a longer table still loads.
+#
+# Attention does not know the order of its inputs. One remedy adds to each position a pattern of its own, waves from
+# fast to slow. Columns 2i and 2i+1 share a frequency:
+#
+# `angle(p, i) = p / 10000 ** (2i / dim)`, sine in column 2i, cosine in column 2i+1
+
+# %%
+dim, position = 8, 3
+print([round(position / 10_000 ** (2 * i / dim), 4) for i in range(dim // 2)])
+
+# %% [markdown]
+# Remember promotion: bfloat16 plus a float32 table is float32. A table that follows the input's dtype keeps the
+# result as it came.
+
+# %%
+print((torch.zeros(2, dtype=torch.bfloat16) + torch.zeros(2)).dtype)
+
+# %% [markdown]
+# Seen: whatever you make follows `x.device`; whatever you keep is a buffer.
+
+# %% [markdown]
+# ### Exercise: PositionalEncoding
+#
+# Write `PositionalEncoding(dim, max_len)`, `dim` even. Its table of `max_len` rows and `dim` columns holds sines in
+# the even columns and cosines in the odd ones, as above. It is a buffer and not in the `state_dict`. `forward(x)`
+# adds the first t rows to `x` of shape `(b, t, dim)`, t at most `max_len`, and keeps x's dtype.
+
+# %% exercise="PositionalEncoding" points=2
+class PositionalEncoding(nn.Module):
+    """Adds sines and cosines of the position to x of shape (b, t, dim)."""
+
+    def __init__(self, dim: int, max_len: int) -> None:
+        ### BEGIN SOLUTION
+        super().__init__()
+        position = torch.arange(max_len, dtype=torch.float32)[:, None]
+        column = torch.arange(dim)
+        angle = position / 10_000 ** (2 * (column // 2) / dim)
+        self.table = nn.Buffer(torch.where(column % 2 == 0, angle.sin(), angle.cos()), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.table[: x.shape[1]].to(x.dtype)
+        ### END SOLUTION
+
+# %% check="PositionalEncoding"
+check("PositionalEncoding")
+
+# %% [markdown]
+# ## Finding what stayed behind
+#
+# A model of somebody else's fails with two devices in its message, and there are forty modules in it. Who stayed
+# behind? Here are three holders of tensors:
+
+# %% tags=["demo"]
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.mean = nn.Buffer(torch.zeros(3))
+        self.scale = torch.full((3,), 2.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) * self.weight * self.scale
+
+
+scaled = Scaled().to(device)
+print({name: str(getattr(scaled, name).device) for name in ("weight", "mean", "scale")})
+
+# %% [markdown]
+# `scale` is a plain attribute, and `.to()` has never heard of it. No list of the module knows it either. Python does:
+# `vars(obj)` is the dict of an object's attributes. Parameters, buffers and submodules are kept apart from it, in
+# dicts of their own.
+
+# %%
+linear = nn.Linear(2, 1)
+linear.extra = torch.zeros(2)
+print([name for name, value in vars(linear).items() if isinstance(value, Tensor)])
+print([path for path, module in nn.Sequential(nn.Sequential(linear)).named_modules()])
+
+# %% [markdown]
+# `named_modules` gives the path of each submodule, and an empty one for the model itself.
+#
+# Comparing devices has a trap of its own. A tensor always tells its index; a name need not have one:
+
+# %%
+print(torch.device("cuda") == torch.device("cuda:0"))
+
+# %% [markdown]
+# So first ask where a tensor lands that is made on `device`, or compare the kind, and the index only if there is one.
+#
+# Seen: three places to look in, for every submodule.
+
+# %% [markdown]
+# ### Exercise: stray_tensors
+#
+# Write `stray_tensors(model, device)`: the sorted dotted names of all tensors of the model that are not on `device`:
+# parameters, buffers (saved or not), and tensors that are plain attributes of the model or any submodule. `device` is
+# a `torch.device`, with or without an index. Nothing is moved.
+#
+# ```
+# stray_tensors(model, device)    # ['body.0.scale', 'head.weight']
+# ```
+
+# %% exercise="stray_tensors" points=3
+def stray_tensors(model: nn.Module, device: torch.device) -> list[str]:
+    """Sorted names of the parameters, buffers and plain tensor attributes that are not on `device`."""
+    ### BEGIN SOLUTION
+    home = torch.empty(0, device=device).device
+    strays = []
+    for path, module in model.named_modules():
+        own = {**module._parameters, **module._buffers, **vars(module)}
+        for name, value in own.items():
+            if isinstance(value, Tensor) and value.device != home:
+                strays.append(f"{path}.{name}" if path else name)
+    return sorted(strays)
+    ### END SOLUTION
+
+# %% check="stray_tensors"
+check("stray_tensors")
+
+# %% [markdown]
+# ## What a transfer costs
+#
+# Between the two memories lies a bus. Its speed, and that of the GPU's own memory, are in the data sheets: PCI-SIG
+# gives 16 GT/s a lane for PCIe 4.0 and 32 GT/s for 5.0, with 16 lanes in a slot; NVIDIA gives 3.35 TB/s for the
+# memory of the H100 SXM. Take a batch of 256 colour images of 224 by 224, in float32:
+
+# %%
+size = 256 * 3 * 224 * 224 * 4
+speeds = {"PCIe 4.0 x16": 16 * 16 / 8 * 128 / 130, "PCIe 5.0 x16": 32 * 16 / 8 * 128 / 130, "H100 memory": 3350}
+for way, gigabytes in speeds.items():
+    print(f"{way}: {gigabytes:6.1f} GB/s at most, {size / gigabytes / 1e6:6.2f} ms for {size / 1e6:.0f} MB")
+
+# %% [markdown]
+# These are upper limits from specifications, not measurements. What they say is the order: the bus is some fifty to a
+# hundred times slower than the memory behind it. Send uint8 images and convert them over there, and the batch is a
+# quarter as large. What your machine does can be measured; here is a plain copy within the CPU's memory:
+
+# %% tags=["demo"]
+source = torch.ones(8_000_000)
+target = torch.empty_like(source)
+times = []
+for _ in range(5):
+    start = time.perf_counter()
+    target.copy_(source)
+    times.append(time.perf_counter() - start)
+print(f"{4 * source.numel() / min(times) / 1e9:.1f} GB/s copied here, at best of {len(times)}")
+print(devices.recorded("transfer"))
+
+# %% [markdown]
+# Size is one half of the cost. The other half is waiting. The host gives orders and goes on; only some calls make it
+# stop until the device has caught up. The event log shows which:
+
+# %% tags=["demo"]
+with devices.events(device) as log:
+    x = torch.ones(4).to(device)
+    y = (x * 2).sum()
+    z = y.item()
+print(log)
+
+# %% [markdown]
+# The product and the sum were only ordered. Both copies made the host wait: the one over there, and the one number
+# back. Now the calls that do not look like copies:
+
+# %% tags=["demo"]
+x = torch.arange(4.0, device=device)
+suspects = {"x * 2": lambda: x * 2, "float(x[0])": lambda: float(x[0]), "if x.sum() > 0": lambda: bool(x.sum() > 0),
+            "print(x)": lambda: repr(x), "x[x > 1]": lambda: x[x > 1],
+            "torch.where(x > 1, x, 0)": lambda: torch.where(x > 1, x, 0)}
+for words, call in suspects.items():
+    with devices.events(device) as log:
+        call()
+    waits = log.count("synchronize") + any(event.endswith("nonzero") for event in log)
+    print(f"{words:25} {'waits' if waits else 'does not wait'}")
+
+# %% [markdown]
+# `x[x > 1]` waits because the host must know how many entries there are. `torch.where` has a shape that is known
+# beforehand. In a training loop, a `loss.item()` in every step makes the host wait in every step; add up the loss on
+# the device, and ask for it every so often. On CUDA, `torch.cuda.set_sync_debug_mode("warn")` reports such calls.
+#
+# Seen: the bus is slow, and a number that is read back stops the host.
+
+# %% [markdown]
+# ## Copying ahead
+#
+# If copying cannot be made cheap, it can be done meanwhile. `t.to(device, non_blocking=True)` starts a copy and
+# returns. On CUDA that holds only if `t` lies in *pinned* memory, which the operating system promises not to move, so
+# that the GPU can fetch it by itself; from ordinary memory the same call waits. `DataLoader(..., pin_memory=True)`
+# pins batches, `t.pin_memory()` a tensor.
+
+# %% tags=["demo"]
+host = torch.ones(4)
+if torch.accelerator.is_available() and device.type == "cuda":
+    host = host.pin_memory()
+with devices.events(device) as log:
+    there = host.to(device, non_blocking=True)
+    back = (there * 2).to("cpu", non_blocking=True)
+print(log, host.is_pinned())
+
+# %% [markdown]
+# No "synchronize" at all. In the second copy that is a trap: the host goes on while the numbers are still under way,
+# and `back` may be read before they arrive. From the device to the host, wait before you read:
+# `torch.accelerator.synchronize()`.
+#
+# Now the order of things in a loop. This is what `for batch in loader: batch = batch.to(device)` does:
+
+# %% tags=["demo"]
+loader = [torch.full((2,), float(n)) for n in range(3)]
+with devices.events(device) as log:
+    for n, batch in enumerate(loader):
+        x = batch.to(device, non_blocking=True)
+        log.append(f"step {n}")
+        x.sum()
+print(log)
+
+# %% [markdown]
+# Each copy is ordered only when its step is due. If the next one is ordered before the present batch is handed out,
+# it is under way while the step runs. One batch ahead is enough, and two batches in memory are all it takes.
+#
+# **Streams.** Orders to a GPU queue up in a stream, and within one stream they are done one after the other. So with
+# a single stream the host gains time, but copy and computation do not overlap on the device. For that the copy gets a
+# stream of its own (`torch.cuda.Stream`), the computation waits for it (`wait_stream`), and `record_stream` keeps the
+# memory from being used again too early. The CPU has the interface too, and nothing happens in it:
+
+# %%
+with torch.cpu.stream(torch.cpu.Stream()):
+    print(torch.ones(2).sum())
+
+# %% [markdown]
+# Seen: order the copy early; pinned memory and `non_blocking=True` go together.
+
+# %% [markdown]
+# ### Exercise: prefetch
+#
+# Write `prefetch(loader, device)`: it yields the batches of `loader` in order, each on `device`, and the copy of the
+# next batch is started before the present one is handed out. Never the whole loader at once. A batch is anything that
+# `move_to` can move; an empty loader yields nothing.
+#
+# ```
+# for batch in prefetch(loader, device):
+#     train_step(model, batch, loss_fn, optimizer)
+# ```
+
+# %% exercise="prefetch" points=3
+def prefetch(loader: Iterable, device: torch.device) -> Iterator:
+    """The loader's batches on `device`; the copy of the next one starts before the present one is handed out."""
+    ### BEGIN SOLUTION
+    batches = (move_to(batch, device) for batch in loader)
+    present = next(batches, None)
+    while present is not None:
+        following = next(batches, None)
+        yield present
+        present = following
+    ### END SOLUTION
+
+# %% check="prefetch"
+check("prefetch")
+
+# %% [markdown]
+# ## Timing what runs later
+#
+# A clock that is read when an order has been given tells how long giving it took. Look at the order of events around
+# a matrix product:
+
+# %% tags=["demo"]
+def stopwatch(wait: bool) -> list[str]:
+    a = torch.ones(64, 64, device=device)
+    with devices.events(device) as log:
+        log.append("start the clock")
+        b = a @ a
+        if wait:
+            b[0, 0].item()
+        log.append("stop the clock")
+        b.sum().item()
+    return log
+
+
+print(stopwatch(wait=False))
+print(stopwatch(wait=True))
+
+# %% [markdown]
+# In the first list the wait comes after the clock was stopped. On a GPU this gives some microseconds, however large
+# the matrices are, and it has made many a slow function look fast. Later, an innocent `.item()` pays for all of it.
+# The call that waits and does nothing else is `torch.accelerator.synchronize()`, or `synchronize` of the device's own
+# module (`torch.cuda.synchronize()`).
+#
+# It is needed at *both* ends: before the start, so that older work is not billed to your function, and before the
+# stop. On the CPU, work is done when the call returns. `torch.accelerator.synchronize()` even raises where there is
+# no accelerator:
+
+# %%
+try:
+    torch.accelerator.synchronize()
+    print("there is an accelerator")
+except RuntimeError as error:
+    print(str(error).splitlines()[0][:70])
+
+# %% [markdown]
+# **Warm up.** The first runs are slow for reasons that never come back: a library is loaded, a kernel is chosen or
+# compiled, memory is fetched from the system. **Repeat.** A single number may be an accident. Look at the median and
+# the smallest:
+
+# %% tags=["demo"]
+a, times = torch.randn(300, 300), []
+for _ in range(9):
+    start = time.perf_counter()
+    torch.linalg.eigvalsh(a + a.T)
+    times.append(1000 * (time.perf_counter() - start))
+print("milliseconds:", " ".join(f"{t:.1f}" for t in times), "| median", f"{sorted(times)[4]:.1f}")
+print(devices.recorded("timing"))
+
+# %% [markdown]
+# **Which clock?** The one on the wall is set by people and by the network, also in the middle of your measurement.
+# Python tells which clocks only go forward:
+
+# %%
+for clock in ("time", "perf_counter", "monotonic", "process_time"):
+    info = time.get_clock_info(clock)
+    print(f"{clock:13} goes only forward: {info.monotonic!s:5}  may be set: {info.adjustable}")
+
+# %% [markdown]
+# (`process_time` counts only while your own process computes. Waiting for a GPU does not count, so it is of no use
+# here.)
+#
+# Seen: synchronise, start, run, synchronise, stop; after a warm-up, and more than once.
+
+# %% [markdown]
+# ### Exercise: elapsed
+#
+# Write `elapsed(fn, device, *, warmup=3, repeats=10)`: call `fn()` `warmup` times for nothing, then `repeats` times,
+# and return a list with the seconds that each of these took, by a clock that only goes forward. The device is
+# synchronised before each start and before each stop. `device` is a `torch.device`, also of the CPU, which needs no
+# waiting for. The check brings its own clocks, and a device that is slow.
+
+# %% exercise="elapsed" points=3
+def elapsed(fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10) -> list[float]:
+    """Seconds that each of `repeats` runs of fn takes on `device`, after `warmup` runs that are not timed."""
+    ### BEGIN SOLUTION
+    def wait() -> None:
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+
+    for _ in range(warmup):
+        fn()
+    seconds = []
+    for _ in range(repeats):
+        wait()
+        start = time.perf_counter()
+        fn()
+        wait()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+    ### END SOLUTION
+
+# %% check="elapsed"
+check("elapsed")
+
+# %% [markdown]
+# ## What a training step holds in memory
+#
+# Beside the activations, a training step holds four things for each parameter. Let us weigh them. An optimizer has
+# its states only after the first step:
+
+# %%
+def nbytes(tensors) -> int:
+    return sum(t.nbytes for t in tensors if isinstance(t, Tensor) and t.ndim)
+
+
+model = nn.Linear(1000, 1000, bias=False)
+optimizer = torch.optim.AdamW(model.parameters())
+model(torch.ones(1, 1000)).sum().backward()
+optimizer.step()
+held = {"parameters": nbytes(model.parameters()), "gradients": nbytes(p.grad for p in model.parameters()),
+        "states": nbytes(t for state in optimizer.state.values() for t in state.values())}
+print({what: f"{size / 1_000_000:.0f} bytes a parameter" for what, size in held.items()})
+
+# %% [markdown]
+# AdamW keeps two numbers for each parameter, a mean of the gradient and one of its square. SGD with momentum keeps
+# one, plain SGD none. So float32 training with AdamW takes 4 + 4 + 8 = 16 bytes for each parameter.
+#
+# In the usual 16-bit recipe, parameters and gradients have 2 bytes, the states stay float32, and a float32 *master
+# copy* of the parameters takes up the small updates (lesson 7 shows why):
+
+# %%
+recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4, "16 bit, without one": 2 + 2 + 8}
+for recipe, each in recipes.items():
+    print(f"7 billion parameters, AdamW, {recipe}: {7 * each} GB")
+
+# %% [markdown]
+# 112 GB both times. So the 16-bit recipe does not save here, as is often said. It saves activations, which are half
+# as large, traffic between memory and chip, and time. Who wants to save on this list shards it over several GPUs,
+# takes an optimizer with smaller states, or trains fewer parameters.
+#
+# Activations are what `backward` will need. They grow with the batch, the rest does not:
+
+# %%
+def bytes_saved(batch: int) -> int:
+    sizes = {}
+
+    def note(t: Tensor) -> Tensor:
+        sizes[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64), nn.GELU())
+    weights = {p.untyped_storage().data_ptr() for p in net.parameters()}
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
+        out = net(torch.zeros(batch, 64))
+    return sum(size for place, size in sizes.items() if place not in weights)
+
+
+print({batch: bytes_saved(batch) for batch in (16, 32, 64)})
+
+# %% [markdown]
+# Over a whole step, memory rises through the forward pass, is highest where it turns, and falls as `backward` lets go
+# of the activations and makes gradients in exchange. Below is a real step on the second device, with what is held
+# after each block. It begins with parameters and AdamW's states. Move the sliders: depth, and batch.
+
+# %% tags=["demo"]
+from torchcourse.demos import memory_line
+
+memory_line.explore()
+
+# %% [markdown]
+# Seen: 16 bytes a parameter, and activations on top that grow with the batch.
+
+# %% [markdown]
+# ### Exercise: training_bytes
+#
+# Write `training_bytes(num_params, *, param_dtype=torch.float32, optimizer="adamw", master_weights=False)`: the
+# bytes, as an int, of parameters, gradients in the same dtype, float32 optimizer states (`"adamw"` 2 for each
+# parameter, `"momentum"` 1, `"sgd"` 0), and a float32 master copy if there is one. An unknown optimizer raises, with
+# a message that names `optimizer` and says what it was.
+#
+# ```
+# training_bytes(7_000_000_000)    # 112000000000
+# ```
+
+# %% exercise="training_bytes" points=2
+def training_bytes(
+    num_params: int, *, param_dtype: torch.dtype = torch.float32, optimizer: str = "adamw", master_weights: bool = False
+) -> int:
+    """Bytes that parameters, gradients, optimizer states and a master copy take in training."""
+    ### BEGIN SOLUTION
+    states = {"adamw": 2, "momentum": 1, "sgd": 0}
+    if optimizer not in states:
+        raise ValueError(f"optimizer is {optimizer!r}, but has to be one of {', '.join(states)}")
+    parameter_and_gradient = 2 * param_dtype.itemsize
+    return num_params * (parameter_and_gradient + 4 * states[optimizer] + 4 * master_weights)
+    ### END SOLUTION
+
+# %% check="training_bytes"
+check("training_bytes")
+
+# %% [markdown]
+# ## The caching allocator
+#
+# Asking the driver for memory is slow, and giving it back makes the host wait. So PyTorch keeps what it once got.
+# *Allocated* is what your tensors hold now, *reserved* is what PyTorch has from the driver, and *peak* the most that
+# was allocated since you last reset it:
+
+# %% tags=["demo"]
+module = torch.get_device_module(device)
+if device.type != "cpu":
+    big = torch.zeros(1_000_000, device=device)
+    with_big = module.memory_allocated()
+    del big
+    print("given back:", with_big - module.memory_allocated(), "bytes; peak:", module.max_memory_allocated())
+    module.reset_peak_memory_stats()
+
+# %% [markdown]
+# The simulated device has no cache. So here is a caching allocator in small, with 100 MiB in all. It asks for
+# segments of at least 20, cuts pieces from them, and keeps what comes back:
+
+# %% tags=["demo"]
+from torchcourse.demos.allocator import CachingAllocator
+
+cache = CachingAllocator(capacity=100)
+for tensor in "abcde":
+    cache.take(tensor, 10)
+cache.give_back("b")
+cache.give_back("d")
+cache.picture()
+
+# %% [markdown]
+# Half of what is reserved is free. `nvidia-smi` shows the reserved memory, since that is what the process has taken,
+# and on top the CUDA context, some hundred MB of code and driver state. So a number that is too high there does not
+# mean that your tensors are large.
+#
+# Now somebody wants 45 in one piece. 70 of the 100 are unused:
+
+# %% tags=["demo"]
+try:
+    cache.take("f", 45)
+except MemoryError as error:
+    print(error)
+cache.empty_cache()
+print("after empty_cache:", cache.allocated, "allocated,", cache.reserved, "reserved")
+
+# %% [markdown]
+# That is *fragmentation*: there is enough, but not in one piece, and a segment goes back to the driver only as a
+# whole. `torch.cuda.empty_cache()` does less than its name says. It gives whole free segments back, for other
+# programs. It frees nothing that a tensor holds, and before PyTorch reports that memory is out it has done the same
+# by itself. On CUDA, the setting `PYTORCH_ALLOC_CONF=expandable_segments:True` (formerly `PYTORCH_CUDA_ALLOC_CONF`)
+# helps against fragmentation.
+#
+# **Who still holds it?** A tensor is freed when the last reference goes. In a notebook there are more of them than
+# you see. The value of each cell's last line is kept in `Out`. And an exception keeps the frames it came through,
+# with all their variables:
+
+# %%
+import weakref
+
+alive = []
+
+def failing_step() -> None:
+    activations = torch.zeros(1_000_000)
+    alive.append(weakref.ref(activations))
+    raise RuntimeError("out of memory, say")
+
+
+try:
+    failing_step()
+except RuntimeError as error:
+    kept = error
+print("after the except block:", alive[0]() is not None)
+del kept
+print("after the exception is gone:", alive[0]() is not None)
+
+# %% [markdown]
+# An error that nobody caught is kept by the notebook as the *last traceback*, so a failed cell holds its activations
+# until the next error. After running out of memory, restart the kernel, or at least do not look for the cause in what
+# `memory_allocated` says now.
+#
+# Seen: reserved is not allocated, and what is referenced is not freed.
+
+# %% [markdown]
+# ## Out of memory
+#
+# What to do, from the cheap to the dear:
+#
+# - *Something else is on the GPU*: another notebook, a finished run. Look at `nvidia-smi`.
+# - *The graph is kept*: a list of losses without `.item()` or `detach()` keeps every step (lesson 5).
+# - *Evaluation without `no_grad`* keeps activations that nobody needs.
+# - *The old outputs are still there* while the next forward runs: `del` them, or keep the step in a function.
+# - *The batch is too large*: a smaller one, with accumulation (lesson 5) if the step shall stay the same.
+# - *Activations*: a 16-bit autocast (lesson 7), or checkpointing, below.
+# - *Parameters and states*: the list above; then several GPUs.
+#
+# The error has a class of its own. It is a RuntimeError, as many others are:
+
+# %%
+print(torch.OutOfMemoryError.__mro__[:3], torch.cuda.OutOfMemoryError is torch.OutOfMemoryError)
+
+# %% [markdown]
+# So `except RuntimeError` also swallows two shapes that do not fit. Catch the class itself, and try again *after* the
+# `except` block: inside of it the exception still holds the failed step's tensors.
+#
+# The most frequent use: how large may the batch be? If 64 fits, 63 does. Then two numbers say everything, the largest
+# that fitted and the smallest that did not:
+
+# %%
+def fits(size: int) -> bool:
+    return size <= 41
+
+
+low, high = 32, 64
+while high - low > 1:
+    middle = (low + high) // 2
+    low, high = (middle, high) if fits(middle) else (low, middle)
+    print(low, high)
+
+# %% [markdown]
+# Seen: halving finds one of thousands in a dozen steps.
+
+# %% [markdown]
+# ### Exercise: largest_batch
+#
+# Write `largest_batch(run, start, limit)`: the largest size from 1 up to `limit` for which `run(size)` raises no
+# `torch.OutOfMemoryError`, or 0 if there is none. `start` is a guess to begin with, from 1 to `limit`. At most `2 *
+# log2(limit) + 2` calls of `run`. Other errors pass through. Sizes are ints.
+
+# %% exercise="largest_batch" points=3
+def largest_batch(run: Callable[[int], object], start: int, limit: int) -> int:
+    """The largest size up to `limit` for which run(size) does not run out of memory; 0 if there is none."""
+    ### BEGIN SOLUTION
+    def fits(size: int) -> bool:
+        try:
+            run(size)
+        except torch.OutOfMemoryError:
+            return False
+        return True
+
+    good, bad, size = 0, limit + 1, min(start, limit)
+    while bad - good > 1:
+        if fits(size):
+            good = size
+        else:
+            bad = size
+        size = min(2 * good, limit) if bad > limit else (good + bad) // 2
+    return good
+    ### END SOLUTION
+
+# %% check="largest_batch"
+check("largest_batch")
+
+# %% [markdown]
+# ## Checkpointing: compute it twice
+#
+# Activations wait from the forward pass until `backward` gets to them. One can also throw them away, keep the input
+# of each block alone, and compute the block again when `backward` needs it. That is *gradient checkpointing*: about a
+# third more computing, for activations of one block at a time in place of all. (It has nothing to do with saving a
+# model to disk.)
+
+# %%
+calls = []
+block = nn.Sequential(nn.Linear(4, 64), nn.GELU(), nn.Linear(64, 4))
+block.register_forward_pre_hook(lambda *_: calls.append("block runs"))
+out = checkpoint(block, torch.ones(8, 4), use_reentrant=False)
+print(calls)
+out.sum().backward()
+print(calls)
+
+# %% [markdown]
+# What autograd saves can be listed, as in lesson 2:
+
+# %%
+def saved_shapes(run) -> list[tuple[int, ...]]:
+    shapes = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: shapes.append(tuple(t.shape)) or t, lambda t: t):
+        run()
+    return shapes
+
+
+x = torch.ones(8, 4)
+print(saved_shapes(lambda: block(x)))
+print(saved_shapes(lambda: checkpoint(block, x, use_reentrant=False)))
+
+# %% [markdown]
+# `use_reentrant=False` is the current kind, and you should always say so; without it, torch warns and takes the old
+# one. The old kind has a trap that costs whole evenings. Where the input needs no gradient, as the first one of a
+# model, there is none at all:
+
+# %%
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    old = checkpoint(block, x, use_reentrant=True)
+print(old.requires_grad, checkpoint(block, x, use_reentrant=False).requires_grad)
+
+# %% [markdown]
+# Dropout has to drop the same entries in the second run, or the gradient belongs to another function. `checkpoint`
+# puts the random state back for that, unless `preserve_rng_state=False`. Other chance, or a state that a block
+# changes with each call, is your own business: the running statistics of a batch norm are updated twice.
+#
+# In the timeline above, choose "checkpoint blocks". The hill is gone. (What one block holds for a moment while it is
+# computed again lies between two bars.)
+#
+# Seen: only inputs are kept, each block runs twice, the gradients are the same.
+
+# %% [markdown]
+# ### Exercise: checkpointed
+#
+# Write `checkpointed(blocks, x)`: what the modules in `blocks` make of `x`, one after the other. Output and all
+# gradients are the same as without checkpointing, also with dropout in the blocks and where `x` needs no gradient;
+# but less is kept for backward.
+
+# %% exercise="checkpointed" points=2
+def checkpointed(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
+    """What the blocks make of x in turn; for backward each keeps its input alone."""
+    ### BEGIN SOLUTION
+    for block in blocks:
+        x = checkpoint(block, x, use_reentrant=False)
+    return x
+    ### END SOLUTION
+
+# %% check="checkpointed"
+check("checkpointed")
+
+# %% [markdown]
+# ## The roofline
+#
+# How fast could an operation be? A chip has two limits: how many operations it computes in a second, and how many
+# bytes its memory delivers. What counts is the *intensity*, operations for each byte that is moved:
+
+# %%
+n = 4096
+sizes = {"a + b": (n * n, 3 * n * n * 2), "a @ b": (2 * n**3, 3 * n * n * 2),
+         "a @ vector": (2 * n * n, (n * n + 2 * n) * 2)}
+for words, (flops, moved) in sizes.items():
+    print(f"{words:11} {flops / moved:8.2f} operations a byte, in a 16-bit dtype")
+
+# %% [markdown]
+# A chip's *ridge* is the intensity at which both limits are reached at once. NVIDIA's data sheets give, for bfloat16
+# without sparsity, 312 TFLOPS and 2.039 TB/s for the A100 80GB SXM, and 989 TFLOPS and 3.35 TB/s for the H100 SXM:
+
+# %%
+for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35e12)):
+    ridge, addition = flops / bandwidth, bandwidth / 6 / flops
+    print(f"{chip}: ridge at {ridge:.0f} operations a byte; an addition reaches {addition:.2%} of the peak")
+
+# %% [markdown]
+# Below the ridge, memory is the bound, and no faster arithmetic helps. An addition at a tiny share of the peak may be
+# as fast as it can be. So a fair judgement compares with the *roof* at the operation's own intensity: the lower of
+# the peak and of `intensity * bandwidth`. This is also why fusing pointwise operations pays (lesson 8), and why a
+# language model that writes one token at a time for one reader, all matrix times vector, is bound by memory.
+#
+# Small matrices do not reach the peak either. Here is what your machine does:
+
+# %% tags=["demo"]
+from torchcourse.demos import matmul
+
+matmul.explore()
+print(devices.recorded("matmul"))
+
+# %% [markdown]
+# **Channels last.** How images lie in memory matters too. With `channels_last` the shape stays `(N, C, H, W)` and the
+# values stay; the channels of a pixel lie side by side, as the fast convolution kernels for 16-bit dtypes want them:
+
+# %%
+images = torch.randn(2, 3, 4, 4)
+last = images.to(memory_format=torch.channels_last)
+print(images.stride(), last.stride(), torch.equal(images, last))
+conv = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+print(conv(last).is_contiguous(memory_format=torch.channels_last), conv(last).shape)
+
+# %% [markdown]
+# Say it once for the model and once for the input; the layers in between keep it up. `view` may then refuse where it
+# worked before, and `reshape` copies. Whether it pays is a matter of measuring, with `elapsed`.
+#
+# Seen: first the intensity, then the verdict.
+
+# %% [markdown]
+# ### Exercise: roofline
+#
+# Write `roofline(flops, bytes, seconds, peak_flops, peak_bandwidth)`: a dict with `achieved` (operations a second),
+# `intensity` (operations a byte), `bound` (`"compute"` from the ridge up, else `"memory"`) and `fraction`, the share
+# that `achieved` has of the attainable roof.
+#
+# ```
+# roofline(1e9, 1e9, 0.002, 1e13, 1e12)    # bound 'memory', fraction 0.5
+# ```
+
+# %% exercise="roofline" points=2
+def roofline(flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float) -> dict[str, object]:
+    """How fast an operation ran, what bounds it, and its share of what can be attained."""
+    ### BEGIN SOLUTION
+    achieved, intensity = flops / seconds, flops / bytes
+    attainable = min(peak_flops, intensity * peak_bandwidth)
+    bound = "compute" if intensity >= peak_flops / peak_bandwidth else "memory"
+    return {"achieved": achieved, "intensity": intensity, "bound": bound, "fraction": achieved / attainable}
+    ### END SOLUTION
+
+# %% check="roofline"
+check("roofline")
+
+# %% [markdown]
+# ## Other accelerators
+#
+# Apple's MPS is a device as any other, with differences that bite: it has no float64, so
+# `torch.tensor(numpy_array).to("mps")` fails for NumPy's default floats; CPU and GPU share their memory, so copies
+# are cheap and pinning has no point; an operator that is missing raises, unless `PYTORCH_ENABLE_MPS_FALLBACK=1` sends
+# it to the CPU. Memory is asked for with `torch.mps.current_allocated_memory()`. Code that says float32 where it
+# makes tensors, and asks `torch.accelerator`, runs on both:
+
+# %%
+import numpy as np
+
+table = np.linspace(0, 1, 4)
+print(torch.from_numpy(table).dtype, torch.from_numpy(table).to(torch.float32).dtype)
+
+# %% [markdown]
+# AMD's GPUs call themselves "cuda" in PyTorch. Intel's are "xpu". The functions of this lesson do not care.
+#
+# What you built: a way to choose a device, to bring things there and to find what did not come along; honest seconds
+# and honest bytes; the batch that fits, and two ways to judge what you got. Lesson 7 halves the bytes of a number.

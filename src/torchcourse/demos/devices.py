@@ -1,0 +1,94 @@
+"""What lesson 06 looks at: a second device, what happens on it in which order, and what it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torchcourse import simulated
+
+__all__ = ["allocated", "events", "name", "recorded", "second"]
+
+FIGURES = Path(__file__).parents[1] / "data" / "gpu_figures.json"
+"""What `benchmarks/gpu_figures.py` wrote on a machine with a GPU; not there as long as nobody has run it."""
+
+
+def second() -> torch.device:
+    """The device beside the CPU: CUDA where it is, else the simulated accelerator, else the CPU itself."""
+    if simulated.is_registered():
+        return simulated.register()
+    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def name(device: torch.device) -> str:
+    """What to call a device in a sentence."""
+    if device.type == "cpu":
+        return "the CPU"
+    return str(torch.get_device_module(device).get_device_name(device))
+
+
+def allocated(device: torch.device) -> int:
+    """The bytes that tensors on an accelerator hold now."""
+    return int(torch.get_device_module(device).memory_allocated(device))
+
+
+def events(device: torch.device) -> AbstractContextManager[list[str]]:
+    """A block that records what happens on `device`, in order: "kernel:<operator>", "copy_to_device", "copy_to_host",
+    and "synchronize" where the host waits. Yields the list, to which marks of one's own may be added."""
+    return simulated.events() if device.type == simulated.NAME else _seen(device)
+
+
+@contextlib.contextmanager
+def _seen(device: torch.device) -> Iterator[list[str]]:
+    watch = _Operators(device)
+    with watch:
+        yield watch.log
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The same list for a device that does not count for itself. Explicit synchronisations are not seen."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kind, self.log = device.type, list[str]()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = kwargs or {}
+        result = func(*args, **options)
+        operator = func.overloadpacket.__name__
+        if operator == "_local_scalar_dense":
+            self._copied("copy_to_host", waits=True)
+        elif operator in ("_to_copy", "copy_"):
+            target, source = (result, args[0]) if operator == "_to_copy" else args[:2]
+            waits = not (options.get("non_blocking") or (operator == "copy_" and len(args) > 2 and args[2]))
+            if target.device.type == self.kind != source.device.type:
+                self._copied("copy_to_device", waits)
+            elif source.device.type == self.kind != target.device.type:
+                self._copied("copy_to_host", waits)
+        elif isinstance(result, torch.Tensor) and result.device.type == self.kind and not func.is_view:
+            self.log.append(f"kernel:{operator}")
+        return result
+
+    def _copied(self, event: str, waits: bool) -> None:
+        self.log += [event, "synchronize"] if waits else [event]
+
+
+def recorded(topic: str, path: Path = FIGURES) -> str:
+    """What was recorded on a GPU under `topic`, with machine, date and command; or that nothing was."""
+    if not path.exists():
+        return "No GPU figures have been recorded for this course yet. benchmarks/gpu_figures.py records them."
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    figures = kept["figures"].get(topic, {})
+    lines = [f"recorded on {kept['machine']}, {kept['date']}, by: {kept['command']}"]
+    return "\n".join(lines + [f"  {what}: {figure}" for what, figure in figures.items()])

@@ -1,0 +1,85 @@
+"""Matrix multiplication: how many operations a second this machine reaches, against the size."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from torchcourse.demos import style
+from torchcourse.demos.live import Live
+from torchcourse.demos.style import Picture
+
+SIZES = (16, 32, 64, 128, 256, 512)
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+
+
+def flops(size: int) -> int:
+    """Operations of a product of two square matrices: a multiplication and an addition for each of size**3 terms."""
+    return 2 * size**3
+
+
+def best_time(run: Callable[[], object], wait: Callable[[], object], budget: float = 0.03, most: int = 50) -> float:
+    """The shortest of several runs, in seconds, within about `budget` seconds; the first is not counted."""
+    run()
+    wait()
+    best, end = float("inf"), time.perf_counter() + budget
+    for _ in range(most):
+        start = time.perf_counter()
+        run()
+        wait()
+        best = min(best, time.perf_counter() - start)
+        if time.perf_counter() > end:
+            break
+    return best
+
+
+def speeds(
+    dtype: str = "float32", sizes: Sequence[int] = SIZES, device: torch.device | None = None
+) -> dict[int, float]:
+    """Operations a second for each size, on CUDA where it is and else on the CPU. A simulated device has no speed."""
+    if device is None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    found = {}
+    for size in sizes:
+        a = torch.ones(size, size, dtype=DTYPES[dtype], device=device)
+        found[size] = flops(size) / best_time(functools.partial(torch.mm, a, a), wait)
+    return found
+
+
+def draw(found: dict[int, float], title: str = "") -> Picture:
+    """Speed over size, both on logarithmic axes."""
+    figure, page = style.canvas(6.0, 2.6)
+    page.set_axis_on()
+    page.set_position((0.13, 0.2, 0.83, 0.66))
+    page.set_xscale("log", base=2)
+    page.set_yscale("log")
+    page.autoscale()
+    page.plot(list(found), [speed / 1e9 for speed in found.values()], "o-", color=style.BLUE)
+    page.set_title(title, fontsize=9, loc="left")
+    page.set_xlabel("rows and columns", fontsize=8)
+    page.set_ylabel("10⁹ operations a second", fontsize=8)
+    page.set_xticks(list(found), [str(size) for size in found])
+    page.tick_params(labelsize=8)
+    page.spines[["top", "right"]].set_visible(False)
+    small, large = found[min(found)], max(found.values())
+    words = f"{small / 1e9:.2g} billion operations a second at size {min(found)}, {large / 1e9:.2g} at best"
+    return style.finish(figure, f"Speed of matrix multiplication, {title}: {words}.")
+
+
+def _from_controls(dtype: str) -> Picture:
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    return draw(speeds(dtype), f"{dtype} on {where}")
+
+
+def explorer() -> Live:
+    """The measurement with its menu, not yet on show."""
+    return Live(_from_controls, dtype=list(DTYPES))
+
+
+def explore() -> None:
+    """Measure matrix multiplication here, in the dtype that is chosen."""
+    explorer().show()

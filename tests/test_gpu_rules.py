@@ -1,0 +1,126 @@
+"""What the probes of lesson 06 rely on: made-up clocks, pretended machines, bytes that are kept."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+import timeit
+from time import perf_counter
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from torchcourse import simulated
+from torchcourse.exercises.clockwork import World
+from torchcourse.exercises.machines import MACHINES, pretending
+from torchcourse.exercises.memory import kept_bytes
+
+
+def by_module() -> float:
+    return time.perf_counter()
+
+
+def by_name() -> float:
+    return perf_counter()
+
+
+def by_import() -> float:
+    from time import monotonic_ns
+
+    return monotonic_ns() / 1e9
+
+
+def by_timeit() -> float:
+    return timeit.default_timer()
+
+
+def by_default(*, clock=perf_counter) -> float:  # type: ignore[no-untyped-def]
+    return float(clock())
+
+
+@pytest.mark.parametrize("read", [by_module, by_name, by_import, by_timeit, by_default, functools.partial(by_name)])
+def test_clocks_are_replaced_however_they_are_spelled(read) -> None:  # type: ignore[no-untyped-def]
+    world = World(torch.device("cpu"))
+    with world.instead(read):
+        start = read()
+        world.order(5.0, host=1.0)
+        assert read() - start == pytest.approx(6.0)
+    assert abs(read() - time.perf_counter()) < 60
+
+
+def test_whoever_is_not_the_answer_goes_on_living_in_real_time() -> None:
+    real, read = time, time.monotonic
+    with World(torch.device("cpu")).instead(by_module):
+        assert time is not real
+        assert logging.time is real  # type: ignore[attr-defined]
+        assert vars(real)["monotonic"] is read
+    assert time is real
+
+
+def test_the_clock_on_the_wall_goes_back() -> None:
+    world = World(torch.device("cpu"))
+
+    def read() -> float:
+        return time.time()
+
+    with world.instead(read):
+        assert read() > read()
+
+
+def test_a_device_works_until_somebody_waits() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this process uses CUDA")
+    device = simulated.register()
+    world = World(device)
+    with world.instead(by_name):
+        start = by_name()
+        world.order(5.0, host=1.0)
+        assert by_name() - start == pytest.approx(1.0)
+        torch.accelerator.synchronize()
+        assert by_name() - start == pytest.approx(6.0)
+        world.order(2.0, host=0.0)
+        torch.get_device_module(device).synchronize()
+        assert by_name() - start == pytest.approx(8.0)
+
+
+def test_on_the_cpu_alone_there_is_nothing_to_synchronize() -> None:
+    before = torch.accelerator.current_accelerator()
+    with World(torch.device("cpu")).instead(by_name):
+        assert not torch.accelerator.is_available()
+        with pytest.raises(RuntimeError, match="no accelerator"):
+            torch.accelerator.synchronize()
+    assert torch.accelerator.current_accelerator() == before
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_pretended_machine_answers_alike_wherever_it_is_asked(name: str) -> None:
+    machine, before = MACHINES[name], torch.accelerator.current_accelerator()
+    with pretending(machine):
+        assert torch.accelerator.is_available() == (machine.count > 0)
+        assert torch.cuda.is_available() == (machine.kind == "cuda")
+        assert torch.backends.mps.is_available() == torch.mps.is_available() == (machine.kind == "mps")
+        if machine.count:
+            found = torch.accelerator.current_accelerator(check_available=True)
+            assert found is not None
+            assert torch.empty(0, device=f"{found.type}:0").device == torch.device(found.type, 0)
+            assert torch.zeros(2).to(found).device.type == found.type
+            assert torch.get_device_module(found).device_count() == machine.count
+        with pytest.raises(RuntimeError, match="no such device"):
+            torch.empty(0, device="cuda:5")
+    assert torch.accelerator.current_accelerator() == before
+
+
+def test_kept_bytes_are_those_of_the_result_and_of_what_backward_needs() -> None:
+    x = torch.ones(100, requires_grad=True)
+    result, held = kept_bytes(lambda: x.exp().exp().sum(), but=[x])
+    assert held == 2 * 400 + 4
+    del result
+    assert kept_bytes(lambda: x.view(10, 10).sum(), but=[x])[1] == 4
+    block = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 4))
+    batch = torch.ones(8, 4)
+    plain = kept_bytes(lambda: block(batch), but=[batch, *block.parameters()])[1]
+    twice = kept_bytes(lambda: checkpoint(block, batch, use_reentrant=False), but=[batch, *block.parameters()])[1]
+    assert (plain, twice) == (8 * 64 * 4 + 8 * 4 * 4, 8 * 4 * 4)

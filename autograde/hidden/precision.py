@@ -421,12 +421,12 @@ REPORT = [
     *slips(
         report, CASTS,
         leaves_hooks=({"remove": "never"}, "Of the hooks on the model, {got}; wanted: {want}. They would run in every "
-                      "later call. `register_forward_hook` returns a handle, and `handle.remove()` takes the hook off."),
+                      "later call. `register_forward_hook` returns a handle, and `handle.remove()` takes it off."),
         not_under_autocast=({"cast": "none"}, LAYER + "the model ran without autocast, or with one for another kind "
                             "of device."),
     ),
-    one("leaves-hooks", report, "Of the hooks on the model, {got}; wanted: {want}. The model raised, and the lines that "
-        "remove the hooks were never reached: put them under `finally`.", CASTS, remove="at the end"),
+    one("leaves-hooks", report, "Of the hooks on the model, {got}; wanted: {want}. The model raised, and the lines "
+        "that remove the hooks were never reached: put them under `finally`.", CASTS, remove="at the end"),
     one("removes-foreign-hooks", report, "Of the hooks on the model, {got}; wanted: {want}. A hook was there before "
         "the call, and it is not yours to remove: use the handles of your own.", CASTS, remove="everything"),
     one("includes-containers", report, LAYER + "it is no leaf: it only holds other modules.", CASTS, which="all"),
@@ -495,7 +495,7 @@ AUTOCAST_DTYPE = [
         float16_on_cpu=({"cpu": HALF}, CHIP + "a CPU computes in float16 as it must, but slowly, and it would need "
                         "loss scaling."),
         trusts_emulation=({"gpu": "emulation"}, CHIP + "this chip has no bfloat16 of its own. `is_bf16_supported()` "
-                          "says True all the same, for it counts an emulation, which is slower than float32; "
+                          "says True all the same, for it counts an emulation, which gains no speed; "
                           "`including_emulation=False` leaves that out."),
     ),
     one("asks-the-current-device", choose, CHIP + "that is right for the current device, and another one was asked "
@@ -714,8 +714,8 @@ LOSS_SCALER = [
            "a NaN is no finite number either, and `isinf` does not see it.", finds="inf only"),
     scaler("misses-inf", "In the pattern \"{pattern}\" the optimizer made {steps} steps where {right_steps} are right: "
            "`isnan` does not see inf; `isfinite` sees both.", finds="nan only"),
-    scaler("never-looks", "In the pattern \"{pattern}\" the optimizer made {steps} steps where {right_steps} are right: "
-           "nobody asked whether the gradients are finite.", finds="never"),
+    scaler("never-looks", "In the pattern \"{pattern}\" the optimizer made {steps} steps where {right_steps} are "
+           "right: nobody asked whether the gradients are finite.", finds="never"),
     scaler("forgets-an-earlier-overflow", SCALES + "two optimizers stepped before the update, and only the last of "
            "them was remembered.", memory="last"),
     scaler("never-forgets-an-overflow", SCALES + "`update` has to forget the overflow, or every later update looks "
@@ -928,8 +928,8 @@ MASTER = [
         MASTERS),
     one("one-lr-for-all", sgd(groups=False), STALLS + "the learning rate came from the constructor. Each group has its "
         "own in `group[\"lr\"]`, and a schedule changes it there.", MASTERS),
-    one("fails-on-none", sgd(skips_none=False), "In the case \"{case}\" the call raised {got}: a parameter that took no "
-        "part has no gradient, and is left alone.", MASTERS),
+    one("fails-on-none", sgd(skips_none=False), "In the case \"{case}\" the call raised {got}: a parameter that took "
+        "no part has no gradient, and is left alone.", MASTERS),
 ]  # fmt: skip
 
 

@@ -334,7 +334,7 @@ class MasterFromTheStart(torch.optim.Optimizer):
     """Makes its copies when it is made, and updates them with one fused call."""
 
     def __init__(self, params: Any, lr: float) -> None:
-        super().__init__(params, dict(lr=lr))
+        super().__init__(params, {"lr": lr})
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["copy"] = p.detach().clone().float()

@@ -72,8 +72,8 @@ float_fields = Exercise(
     hints=(
         "A tensor of the wanted dtype holds the rounded number already. Which method reads the same bits as an "
         "integer, without converting the number?",
-        "How many bits do exponent and mantissa take in each of the three formats? `torch.finfo(dtype).bits` and `.eps` "
-        "say all that you need: eps is two to the minus mantissa bits.",
+        "How many bits do exponent and mantissa take in each of the three formats? `torch.finfo(dtype).bits` and "
+        "`.eps` say all that you need: eps is two to the minus mantissa bits.",
         "A signed integer shifted right fills up with ones where it is negative. What do you keep with `&` before you "
         "shift, so that only the bits of the format are left?",
     ),
@@ -126,8 +126,8 @@ lost_updates = Exercise(
     hints=(
         "The weight lives in `dtype`, and so does the update when it arrives. What is compared with what, once both "
         "have been cast and added?",
-        "An update can be lost in two ways: it becomes zero when it is cast, or it is too small beside the weight. Does "
-        "your comparison see both?",
+        "An update can be lost in two ways: it becomes zero when it is cast, or it is too small beside the weight. "
+        "Does your comparison see both?",
         "Where nothing was to be added, nothing can be lost. In which dtype must you ask whether an update is zero?",
     ),
     quotes=quotes_at,
@@ -226,8 +226,8 @@ best_loss_scale = Exercise(
     probe_number,
     cases_scale,
     hints=(
-        "Only one gradient decides how far all of them may be scaled. Which one, whatever its sign, and in which of the "
-        "tensors?",
+        "Only one gradient decides how far all of them may be scaled. Which one, whatever its sign, and in which of "
+        "the tensors?",
         "How often can you double that number before it becomes inf in `dtype`? A logarithm to the base two says it at "
         "once, a loop with `torch.isfinite` says it surely.",
         "What should happen where the largest gradient is already above the range: can a power of two be smaller than "
@@ -311,12 +311,12 @@ autocast_dtype = Exercise(
     probe_autocast_dtype,
     cases_autocast_dtype,
     hints=(
-        "Start with what kind of device it is. On which kind does the answer depend on the very chip, and on which is it "
-        "always the same?",
+        "Start with what kind of device it is. On which kind does the answer depend on the very chip, and on which is "
+        "it always the same?",
         "From which compute capability on do NVIDIA's chips compute in bfloat16 themselves? "
         "`torch.cuda.get_device_capability(device)` gives it as (major, minor).",
-        "`torch.cuda.is_bf16_supported()` also counts emulation, and asks the current device. Which argument leaves the "
-        "emulation out, and is the current device the one you were given?",
+        "`torch.cuda.is_bf16_supported()` also counts emulation, and asks the current device. Which argument leaves "
+        "the emulation out, and is the current device the one you were given?",
     ),
     any_device=False,
     quotes=quotes_chip,
@@ -392,8 +392,8 @@ autocast_report = Exercise(
     probe_report,
     cases_report,
     hints=(
-        "A forward hook sees the output of the layer it sits on. Which modules of `named_modules()` are leaves: what do "
-        "they not have?",
+        "A forward hook sees the output of the layer it sits on. Which modules of `named_modules()` are leaves: what "
+        "do they not have?",
         "On which device does autocast have to be switched on? `x` knows. And who told it the dtype?",
         "Every `register_forward_hook` returns a handle. Where do you remove them, so that they are gone also when the "
         "model raises, and no hook of somebody else is?",
@@ -434,7 +434,7 @@ safe_mean = Exercise(
     probe_mean,
     cases_mean,
     hints=(
-        "The mean always fits: it lies between the smallest and the largest number. What on the way to it does not fit?",
+        "The mean always fits: it lies between the smallest and the largest number. What on the way does not fit?",
         "In which dtype can the sum of a million float16 numbers be held? Most reductions of torch take a `dtype` in "
         "which they shall work.",
         "Dividing before adding avoids the large sum. What becomes of a number like 1e-4 when it is divided by some "
@@ -622,10 +622,10 @@ amp_step = Exercise(
     probe_amp,
     cases_amp,
     hints=(
-        "Write the training step of lesson 5 first. Which of its lines go inside `torch.autocast`, and with which device "
-        "type and dtype?",
-        "Three lines change: what `backward` is called on, who calls the optimizer's step, and one that comes after it. "
-        "Which number do you return, the scaled one or the loss itself?",
+        "Write the training step of lesson 5 first. Which of its lines go inside `torch.autocast`, and with which "
+        "device type and dtype?",
+        "Three lines change: what `backward` is called on, who calls the optimizer's step, and one that comes after "
+        "it. Which number do you return, the scaled one or the loss itself?",
         "`max_norm` is meant for gradients as they are. What are they multiplied by right after `backward`, and which "
         "method of the scaler takes it away for one optimizer?",
     ),
@@ -708,10 +708,10 @@ master_sgd = Exercise(
     hints=(
         "Which copy of the weights is the real one: the one that the model computes with, or the one that the updates "
         "are added to? Which direction does the copying go after each step?",
-        "`self.state[p]` is an empty dict when a parameter comes for the first time. What do you put there then, and in "
-        "which dtype?",
-        "Two loops: over `self.param_groups`, and over the parameters of each. Where do you take the learning rate from, "
-        "if it is to follow a schedule?",
+        "`self.state[p]` is an empty dict when a parameter comes for the first time. What do you put there then, and "
+        "in which dtype?",
+        "Two loops: over `self.param_groups`, and over the parameters of each. Where do you take the learning rate "
+        "from, if it is to follow a schedule?",
     ),
     quotes=quotes_master,
 )

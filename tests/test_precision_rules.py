@@ -65,13 +65,16 @@ def test_the_reference_is_torchs_grad_scaler_on_drawn_patterns(seed: int) -> Non
     }  # fmt: skip
     inputs = {
         "options": options, "pattern": [",".join(each) for each in zip(*patterns, strict=True)],
-        "gradients": [draw.normal(3) for _ in range(learners)],
+        "gradients": [draw.normal(3) for _ in range(learners)], "idle": draw.pick([True, False]),
     }  # fmt: skip
     assert _same(inputs, Tolerance(1e-5, 1e-6)) == []
 
 
 def test_the_reference_stops_growing_where_torchs_does() -> None:
-    inputs = {"options": {"scale": 2.0**125, "interval": 1}, "pattern": ["fine"] * 5, "gradients": [torch.ones(1)]}
+    inputs = {
+        "options": {"scale": 2.0**125, "interval": 1}, "pattern": ["fine"] * 5, "gradients": [torch.ones(1)],
+        "idle": False,
+    }  # fmt: skip
     assert _same(inputs, Tolerance(1e-6, 1e-6)) == []
 
 

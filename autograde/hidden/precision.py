@@ -57,7 +57,7 @@ def fields(
     rounded = torch.tensor(x, dtype=torch.float64).to(dtype)
     if cut and rounded.double().abs() > abs(x):
         rounded = torch.nextafter(rounded.float(), torch.zeros(())) if dtype == SINGLE else stepped_down(rounded)
-    raw = rounded.view(torch.int32 if total == 32 else torch.int16).item()
+    raw = int(rounded.view(torch.int32 if total == 32 else torch.int16).item())
     bits = raw if signed else raw & (2**total - 1)
     sign, exponent, mantissa = bits >> (total - 1), (bits >> m) & (2**e - 1), bits & (2**m - 1)
     if not zero_sign and x == 0:
@@ -82,7 +82,7 @@ def fields_of_cut_float32(x: float, dtype: torch.dtype) -> tuple[int, int, int]:
     """Right but in bfloat16, which is taken for the upper half of float32's bits."""
     if dtype != BRAIN:
         return fields(x, dtype)  # type: ignore[no-any-return]
-    bits = (torch.tensor(x, dtype=SINGLE).view(torch.int32).item() & 0xFFFFFFFF) >> 16
+    bits = (int(torch.tensor(x, dtype=SINGLE).view(torch.int32).item()) & 0xFFFFFFFF) >> 16
     return bits >> 15, (bits >> 7) & 255, bits & 127
 
 
@@ -266,6 +266,8 @@ UNDERFLOW = [
         how="first"),
     one("nan-on-all-zero", underflow, "In the case \"{case}\" the result is {got} where {want} is wanted: there is no "
         "gradient to divide by.", GONE, empty=math.nan),
+    one("returns-int", underflow, "In the case \"{case}\" what came back is {got} where {want} is wanted as a float.",
+        GONE, empty=0),
     one("one-on-all-zero", underflow, "In the case \"{case}\" the result is {got} where {want} is wanted: nothing that "
         "was there is lost.", GONE, empty=1.0),
     one("count-not-share", underflow, SHARE + "that is a count, not a share.", GONE, gives="count"),
@@ -295,7 +297,7 @@ SUMS = "Sums that do not fit"
 
 def mean(x: Tensor, *, way: str = "wide", back: bool = True) -> Any:
     n = x.numel()
-    made = {
+    ways: dict[str, Callable[[], Any]] = {
         "wide": lambda: x.double().sum() / n,
         "half": lambda: x.sum() / n,
         "divided first": lambda: (x / n).sum(),
@@ -306,7 +308,8 @@ def mean(x: Tensor, *, way: str = "wide", back: bool = True) -> Any:
         "median": lambda: x.float().median(),
         "number": lambda: x.double().mean().item(),
         "cast too early": lambda: x.float().sum().to(x.dtype) / n,
-    }[way]()
+    }
+    made = ways[way]()
     return made.to(x.dtype) if back and isinstance(made, Tensor) else made
 
 
@@ -370,7 +373,7 @@ CASTS = "What autocast casts, and what it keeps"
 
 def report(
     model: nn.Module, x: Tensor, dtype: torch.dtype, *, cast: str = "as asked", remove: str = "finally",
-    which: str = "leaves", what: str = "output", says: str = "dtype",
+    which: str = "leaves", what: str = "output", says: str = "dtype", swallows: bool = False,
 ) -> Any:  # fmt: skip
     found: dict[str, Any] = {}
     handles = []
@@ -393,11 +396,16 @@ def report(
         "none": contextlib.nullcontext,
         "default": lambda: torch.autocast(x.device.type, dtype=HALF if dtype == BRAIN else BRAIN),
         "cpu": lambda: torch.autocast("cpu", dtype=dtype),
+        "as it comes": lambda: torch.autocast(x.device.type),
     }
     try:
         with torch.no_grad(), casts[cast]():
-            model.to(dtype)(x.to(dtype)) if cast == "none" and what == "cast by hand" else model(x)
+            model(x)
     except RuntimeError:
+        if swallows:
+            for handle in handles:
+                handle.remove()
+            return found
         if remove == "at the end":
             raise
         for handle in handles if remove == "finally" else []:
@@ -440,6 +448,10 @@ REPORT = [
     one("casts-the-model", report_of_a_model_cast, LAYER + "the model itself was cast, weights and all, which is not "
         "what autocast does: it decides for each operation.", CASTS),
     one("dtype-ignored", report, LAYER + "autocast was asked for another dtype than {dtype}.", CASTS, cast="default"),
+    one("dtype-ignored", report, LAYER + "autocast was left to choose a dtype of its own, and {dtype} was asked for.",
+        CASTS, cast="as it comes"),
+    one("swallows-the-error", report, "In the case \"{case}\", `{what}` came out as {got} where {want} is wanted: what "
+        "the model raises is for the caller to see.", CASTS, swallows=True),
     one("text-not-dtype", report, LAYER + "a text, where a torch.dtype is wanted.", CASTS, says="text"),
     one("autocast-of-another-device", report, "On the second device, `{layer}` is reported as {layer_got} where "
         "{layer_want} is right: autocast was switched on for the CPU, and every device has its own.", CASTS,
@@ -494,9 +506,9 @@ AUTOCAST_DTYPE = [
         choose, WHICH,
         float16_on_cpu=({"cpu": HALF}, CHIP + "a CPU computes in float16 as it must, but slowly, and it would need "
                         "loss scaling."),
-        trusts_emulation=({"gpu": "emulation"}, CHIP + "this chip has no bfloat16 of its own. `is_bf16_supported()` "
-                          "says True all the same, for it counts an emulation, which gains no speed; "
-                          "`including_emulation=False` leaves that out."),
+        trusts_emulation=({"gpu": "emulation"}, CHIP + "this chip has no bfloat16 of its own, it only emulates it, "
+                          "and that gains no speed. `torch.cuda.is_bf16_supported()` says True all the same, unless "
+                          "you ask with `including_emulation=False`."),
     ),
     one("asks-the-current-device", choose, CHIP + "that is right for the current device, and another one was asked "
         "about.", WHICH, gpu="current"),
@@ -548,7 +560,8 @@ def best_scale(
              "less": math.floor(exact) - 1, "more": math.floor(exact) + 1}[power]  # fmt: skip
     scale = min(2.0**whole, cap)
     scale = scale if less else max(scale, 1.0)
-    return {"float": scale, "first": scale, "tensor": torch.tensor(scale), "exponent": float(whole)}[gives]
+    return {"float": scale, "first": scale, "tensor": torch.tensor(scale), "exponent": float(whole),
+            "int": int(scale) if scale >= 1 else scale}[gives]
 
 
 TOO_LARGE = PRODUCT + (
@@ -594,6 +607,8 @@ SCALE = [
         SCALING, gives="exponent"),
     one("returns-tensor", best_scale, "What came back is {got} where {want} is wanted, a Python float.", SCALING,
         gives="tensor"),
+    one("returns-int", best_scale, "What came back is {got} where {want} is wanted as a float: `2**power` is an int "
+        "where the power is not negative, `2.0**power` never is.", SCALING, gives="int"),
 ]  # fmt: skip
 
 
@@ -619,7 +634,7 @@ DYNAMIC = "A scale that finds itself"
 
 def scaler_with(
     *, skip: str = "step", grow: str = "interval", back: str = "backoff", unscale: str = "before", reset: str = "both",
-    finds: str = "all", tells: str = "bool", memory: str = "or", off: int = 0,
+    finds: str = "all", tells: str = "bool", memory: str = "or", off: int = 0, none: bool = True,
 ) -> type:  # fmt: skip
     """A scaler with options of the above; as a class, since that is what answers are."""
 
@@ -645,7 +660,7 @@ def scaler_with(
             return all(bool(g.isfinite().all()) for g in grads)
 
         def step(self, optimizer: torch.optim.Optimizer) -> Any:
-            grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+            grads = [p.grad for g in optimizer.param_groups for p in g["params"] if not none or p.grad is not None]
             if unscale == "before":
                 for g in grads:
                     g.div_(self.now)
@@ -724,6 +739,8 @@ LOSS_SCALER = [
            tells="skipped"),
     scaler("says-nothing", "`{what}` came out as {got} where {want} is wanted: True for a step, False for one that was "
            "left out.", tells="nothing"),
+    scaler("fails-on-none", "In the case \"{case}\" the call raised {got}: a parameter that took no part has no "
+           "gradient, and is passed over.", none=False),
     scaler("backs-off-by-growth", SCALES + "after an overflow it is multiplied by `backoff`.", back="growth"),
 ]  # fmt: skip
 
@@ -732,14 +749,15 @@ def more_scaler(draw: Draw) -> list[Case]:
     def replay(length: int, share: float, learners: int = 1, **options: float) -> dict[str, Any]:
         patterns = [_drawn_pattern(draw, length, share) for _ in range(learners)]
         pattern = [",".join(each) for each in zip(*patterns, strict=True)]
-        return {"options": options, "pattern": pattern, "gradients": [draw.normal(2) for _ in range(learners)]}
+        return {"options": options, "pattern": pattern, "gradients": [draw.normal(2) for _ in range(learners)],
+                "idle": learners == 2}  # fmt: skip
 
     return [
-        case("drawn, few overflows", **replay(24, 0.1, scale=2.0**10, interval=3)),
-        case("drawn, many overflows", **replay(16, 0.6, interval=1)),
-        case("drawn, two optimizers", **replay(8, 0.2, 2, scale=2.0**8, interval=2)),
-        case("drawn, three optimizers", **replay(5, 0.15, 3, scale=2.0**8, interval=2, growth=4.0)),
-        case("drawn, other factors", **replay(12, 0.3, scale=3.0, growth=1.5, backoff=0.1, interval=2)),
+        case("drawn, few overflows", **replay(12, 0.15, scale=2.0**10, interval=3)),
+        case("drawn, many overflows", **replay(8, 0.6, interval=1)),
+        case("drawn, two optimizers", **replay(4, 0.25, 2, scale=2.0**8, interval=2)),
+        case("drawn, three optimizers", **replay(3, 0.2, 3, scale=2.0**8, interval=2, growth=4.0)),
+        case("drawn, other factors", **replay(7, 0.3, scale=3.0, growth=1.5, backoff=0.1, interval=2)),
     ]
 
 
@@ -758,7 +776,8 @@ def amp(
         optimizer.zero_grad()
     asked = torch.autocast(device.type, dtype=dtype)
     other = torch.autocast(device.type, dtype=BRAIN if dtype == HALF else HALF)
-    on: Any = {"none": contextlib.nullcontext(), "other": other}.get(cast, asked)
+    on: Any = {"none": contextlib.nullcontext(), "other": other, "as it comes": torch.autocast(device.type),
+               "bfloat16": torch.autocast(device.type, dtype=BRAIN)}.get(cast, asked)  # fmt: skip
     with on:
         out = model(x)
     with contextlib.nullcontext() if cast == "forward" else on:
@@ -803,6 +822,8 @@ AMP = [
     one("loss-outside-autocast", amp, CAST + "the loss belongs inside as well. Autocast takes care that it is computed "
         "in float32; outside, half-precision logits go into it as they are.", PROTOCOL, cast="forward"),
     one("dtype-ignored", amp, CAST + "the dtype is the caller's choice.", PROTOCOL, cast="other"),
+    one("dtype-ignored", amp, CAST + "the dtype is the caller's choice.", PROTOCOL, cast="as it comes"),
+    one("dtype-ignored", amp, CAST + "the dtype is the caller's choice.", PROTOCOL, cast="bfloat16"),
     one("no-scaler-update", amp, ORDER + "without `update` the scale neither grows nor backs off, and the next call of "
         "`step` is refused.", PROTOCOL, update="never"),
     one("updates-before-step", amp, ORDER + "`update` closes the round, and changes the scale; it comes last.",
@@ -828,11 +849,12 @@ AMP = [
 
 def more_amp(draw: Draw) -> list[Case]:
     near = {"rtol": 2e-2, "atol": 5e-3}
-    again = cases_amp(draw)
+    again = {c.name: c.inputs for c in cases_amp(draw)}
+    two = again["two steps in bfloat16"]
     return [
-        case("clipped, with gradients left over", **near, **{**again[4].inputs, "stale": 64.0}),
-        case("float16, three steps", **near, **{**again[1].inputs, "dtype": HALF}),
-        case("a scale of one", **near, **{**again[0].inputs, "scale": 1.0}),
+        case("clipped, with gradients left over", **near, **{**again["gradients that are clipped"], "stale": 64.0}),
+        case("float16, two steps", **near, **{**two, "dtype": HALF}),
+        case("gradients small enough, a scale of one", **near, **{**two, "scale": 1.0, "max_norm": 900.0}),
     ]
 
 
@@ -939,9 +961,9 @@ def more_master(draw: Draw) -> list[Case]:
     mixed = {**slow.inputs, "values": [v.float() for v in slow.inputs["values"]],
              "gradients": [g.float() for g in slow.inputs["gradients"]]}  # fmt: skip
     return [
-        case("two groups, lowered on the way", rtol=8e-3, atol=1e-3, **{**grouped.inputs, "slower_at": 10}),
+        case("two groups, lowered on the way", rtol=8e-3, atol=1e-3, **{**grouped.inputs, "slower_at": 5}),
         case("float32 as it is", rtol=1e-4, atol=1e-5, **mixed),
-        case("more steps", rtol=8e-3, atol=1e-3, **{**again["bfloat16, many small steps"].inputs, "steps": 150}),
+        case("more steps", rtol=8e-3, atol=1e-3, **{**again["bfloat16, many small steps"].inputs, "steps": 45}),
     ]
 
 

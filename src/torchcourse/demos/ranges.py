@@ -14,7 +14,7 @@ from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
 DEPTH, UNITS, ROWS = 8, 48, 64
-LOWEST, HIGHEST = -48, 24  # the powers of two that the picture spans
+LOWEST, HIGHEST = -48, 32  # the powers of two that the picture spans
 WIDTH, HEIGHT, LEFT, BASE, TALL = 6.6, 2.75, 0.3, 0.65, 1.25  # inches
 COLOURS = {
     "vanish": style.VERMILION, "subnormal": style.ORANGE, "normal": style.BLUE, "overflow": style.PURPLE,
@@ -58,7 +58,7 @@ def gradients() -> Tensor:
     ]
     for weight in weights:
         x = torch.tanh(x @ weight)
-    (x - 0.01 * torch.randn(ROWS, UNITS, generator=generator)).square().mean().backward()
+    (x - 0.01 * torch.randn(ROWS, UNITS, generator=generator)).square().mean().backward()  # type: ignore[no-untyped-call]
     return torch.cat([w.grad.flatten() for w in weights if w.grad is not None])
 
 
@@ -118,7 +118,7 @@ def draw(format: str, scale: int) -> Picture:
 
 def explorer() -> Live:
     """The histogram with a format to choose and a scale to move."""
-    return Live(draw, format=tuple(DTYPES), scale=range(0, 33))
+    return Live(draw, format=tuple(DTYPES), scale=range(0, 49))
 
 
 def explore() -> None:

@@ -56,7 +56,7 @@ class Halved:
         self.model = _Model(weights, lambda: self._ran("model")).to(device)
         self._last: list[Tensor | None] = []
         for parameter in self.model.parameters():
-            parameter.register_post_accumulate_grad_hook(lambda _p: self.noted())
+            parameter.register_post_accumulate_grad_hook(lambda _p: self.noted())  # type: ignore[no-untyped-call]
 
     def _ran(self, what: str) -> None:
         self.under[what] = autocast_now(self.device)

@@ -343,7 +343,8 @@ def probe_report(
     built = report_model(model, width).to(x.device).eval()
     if hooked:
         next(m for m in built.modules() if not any(m.children())).register_forward_hook(lambda *_: None)
-    before = _hooks(built)
+    before, everywhere = _hooks(built), nn.modules.module._global_forward_hooks
+    known = set(everywhere)
     seen: dict[str, Any] = {}
     try:
         report = answer(built, x, dtype)
@@ -355,7 +356,8 @@ def probe_report(
         seen = {"report": "the model's own error came through"}
     seen["hooks afterwards"] = _hooks_afterwards(before, _hooks(built))
     seen["autocast afterwards"] = "on" if torch.is_autocast_enabled(x.device.type) else "off"
-    nn.modules.module._global_forward_hooks.clear()
+    for left in set(everywhere) - known:
+        del everywhere[left]
     torch.set_autocast_enabled(x.device.type, False)
     return seen
 
@@ -449,13 +451,14 @@ SPOILT = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 class _Learner:
-    """Parameters with an optimizer that notes when it ran, and on which gradients. One parameter never has any."""
+    """A parameter with an optimizer that notes when it ran, and on which gradients. Where `idle`, the optimizer has a
+    second parameter, which never gets a gradient."""
 
-    def __init__(self, gradient: Tensor) -> None:
+    def __init__(self, gradient: Tensor, idle: bool) -> None:
         self.gradient = gradient
         self.weight = nn.Parameter(torch.ones_like(gradient))
-        idle = nn.Parameter(torch.ones_like(gradient))
-        self.optimizer = torch.optim.SGD([self.weight, idle], lr=0.1, momentum=0.5)
+        others = [nn.Parameter(torch.ones_like(gradient))] if idle else []
+        self.optimizer = torch.optim.SGD([*others, self.weight], lr=0.1, momentum=0.5)
         self.seen: list[Tensor] = []
         self.optimizer.register_step_pre_hook(self._note)
 
@@ -472,10 +475,10 @@ class _Learner:
 
 
 def probe_scaler(
-    answer: Watched, options: dict[str, float], pattern: list[str], gradients: list[Tensor]
+    answer: Watched, options: dict[str, float], pattern: list[str], gradients: list[Tensor], idle: bool
 ) -> dict[str, Any]:
     """Replays a pattern: for each update, and each optimizer, "fine" or what its gradient holds."""
-    learners, scaler = [_Learner(g) for g in gradients], answer(**options)
+    learners, scaler = [_Learner(g, idle) for g in gradients], answer(**options)
     one = torch.ones((), device=gradients[0].device)
     scales, stepped, ran = list[Any](), list[Any](), list[bool]()
     for number_, round_ in enumerate(pattern):  # one round is enough to see what an answer is made of
@@ -510,21 +513,22 @@ def _drawn_pattern(draw: Draw, length: int, share: float) -> list[str]:
 
 
 def cases_scaler(draw: Draw) -> list[Case]:
-    def replay(pattern: list[str], learners: int = 1, **options: float) -> dict[str, Any]:
-        return {"options": options, "pattern": pattern, "gradients": [draw.normal(3) for _ in range(learners)]}
+    def replay(pattern: list[str], learners: int = 1, idle: bool = False, **options: float) -> dict[str, Any]:
+        gradients = [draw.normal(3) for _ in range(learners)]
+        return {"options": options, "pattern": pattern, "gradients": gradients, "idle": idle}
 
     fine, bad = "fine", draw.pick(["inf", "-inf"])
     return [
-        case("all fine, as it comes", **replay([fine] * 3)),
         case("one overflow, as it comes", **replay([fine, bad, fine])),
-        case("growing every second update", **replay([fine] * 7, scale=8.0, interval=2)),
+        case("growing every second update", **replay([fine] * 5, scale=8.0, interval=2)),
         case("a NaN", **replay([fine, "nan", fine, fine], scale=256.0, interval=3)),
         case("an overflow between", **replay([fine, fine, bad, fine, fine, fine, fine], scale=64.0, interval=3)),
-        case("a row of overflows", **replay([bad, "nan", bad, fine, fine], scale=2.0**12, interval=2)),
+        case("a row of overflows", **replay([bad, "nan", fine, fine], scale=2.0**12, interval=2)),
         case("other factors", **replay([fine, fine, bad, fine], scale=100.0, growth=3.0, backoff=0.25, interval=1)),
         case("two optimizers, the first overflows", **replay(["inf,fine", "fine,fine"], 2, scale=32.0, interval=2)),
         case("two optimizers, the second overflows", **replay(["fine,fine", "fine,inf", "fine,fine"], 2, scale=32.0)),
-        case("a drawn pattern", **replay(_drawn_pattern(draw, 12, 0.3), scale=1024.0, interval=2)),
+        case("a parameter without gradient", **replay([fine, "nan", fine], idle=True)),
+        case("a drawn pattern", **replay(_drawn_pattern(draw, 8, 0.3), scale=1024.0, interval=2)),
     ]
 
 
@@ -605,12 +609,10 @@ def cases_amp(draw: Draw) -> list[Case]:
     n, near = draw.size(4, 6), {"rtol": 2e-2, "atol": 5e-3}
     overflow = {"scale": 2.0**40, "backoff_factor": 2.0**-32}
     return [
-        case("one step in bfloat16", **near, **task([n], "mean squared error", growth_interval=1)),
-        case("three steps", **near, **task([n, n, n], "mean squared error", growth_interval=2)),
         case("one step in float16", **near, **task([n], "cross entropy", HALF, growth_interval=1)),
+        case("two steps in bfloat16", **near, **task([n, n], "mean squared error", growth_interval=2)),
         case("gradients left over from before", **near, **task([n], "cross entropy", stale=512.0, growth_interval=1)),
         case("gradients that are clipped", **near, **task([n, n], "mean squared error", max_norm=0.5)),
-        case("gradients small enough", **near, **task([n], "cross entropy", max_norm=100.0)),
         case("an overflow, then a step", **near, **task([n, n], "mean squared error", HALF, **overflow)),
         case("an overflow while clipping", **near,
              **task([n, n], "mean squared error", HALF, max_norm=0.5, **overflow)),
@@ -681,16 +683,16 @@ def cases_master(draw: Draw) -> list[Case]:
         return {"values": values, "gradients": gradients, "lrs": [lr], "steps": steps, "slower_at": -1, **more}
 
     close = {"rtol": 8e-3, "atol": 1e-3}
-    idle = task(BRAIN, 1e-3, 25)
+    idle = task(BRAIN, 3e-3, 10)
     idle["values"].append(torch.ones(2, dtype=BRAIN))
     idle["gradients"].append(None)
     return [
-        case("bfloat16, many small steps", **close, **task(BRAIN, 1e-3, 60)),
-        case("float16, many small steps", rtol=1e-3, atol=1e-4, **task(HALF, 1e-4, 60)),
-        case("uphill", **close, **task(BRAIN, 1e-3, 60, size=-1.0)),
+        case("bfloat16, many small steps", **close, **task(BRAIN, 3e-3, 20)),
+        case("float16, many small steps", rtol=1e-3, atol=1e-4, **task(HALF, 4e-4, 20)),
+        case("uphill", **close, **task(BRAIN, 3e-3, 20, size=-1.0)),
         case("a parameter without gradient", **close, **idle),
-        case("two groups", **close, **task(BRAIN, 0.0, 40, lrs=[2e-3, 1e-3])),
-        case("lr lowered on the way", **close, **task(BRAIN, 2e-3, 50, slower_at=25)),
+        case("two groups", **close, **task(BRAIN, 0.0, 15, lrs=[3e-3, 6e-3])),
+        case("lr lowered on the way", **close, **task(BRAIN, 3e-3, 20, slower_at=10)),
         case("a single large step", **close, **task(BRAIN, 0.5, 1)),
     ]
 

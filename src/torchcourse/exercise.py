@@ -26,6 +26,7 @@ LESSONS = {
     "04_data": "data",
     "05_training": "training",
     "06_gpu": "gpu",
+    "07_mixed_precision": "precision",
 }
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 

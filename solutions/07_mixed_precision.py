@@ -1,0 +1,954 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 7 · Mixed precision
+#
+# A float32 number takes four bytes. In two bytes, twice as many fit into memory, twice as many come through the bus in a
+# second, and chips made for it multiply them several times faster. Two bytes also hold fewer numbers: some that a
+# training needs are not among them. Mixed precision is the craft of using 16 bits where they do no harm and 32 where they
+# are needed.
+#
+# What goes wrong here raises no error. A gradient becomes zero, an update changes nothing, a sum becomes `inf`, and the
+# loss curve goes flat or turns to `nan`. So we begin with the bits, see what they cannot hold, and build the remedies from
+# there: autocast, loss scaling, master weights. Everything in this lesson runs on the CPU, whose float16 and bfloat16
+# numbers are real. There are ten exercises; it takes about an hour.
+
+# %% tags=["setup"]
+import math
+import time
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from torchcourse import Unattempted, check, hint
+
+# %% [markdown]
+# ## The bits of a number
+#
+# A float is a power of two times a number between 1 and 2. Its bits are three fields: the **sign**, the **exponent** (which
+# power of two) and the **mantissa** (where between 1 and 2). What the formats divide differently is the 15 or 31 bits after
+# the sign:
+#
+# | | sign | exponent | mantissa |
+# |---|---|---|---|
+# | `float32` | 1 | 8 | 23 |
+# | `float16` | 1 | 5 | 10 |
+# | `bfloat16` | 1 | 8 | 7 |
+#
+# More exponent bits mean more **range**, more mantissa bits mean more **precision**. `torch.finfo` has the consequences:
+
+# %%
+for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    info = torch.finfo(dtype)
+    print(f"{str(dtype):15} max {info.max:9.3g}   smallest normal {info.smallest_normal:9.3g}   step above 1 {info.eps:.3g}")
+
+# %% [markdown]
+# bfloat16 is float32 with the last 16 bits left out: the same range, and only two to three decimal digits. float16 has one
+# digit more, and ends at 65504 above and at about 6e-8 below.
+
+# %%
+numbers = torch.tensor([0.1, 3.14159, 2049.0, 70000.0, 1e-8])
+print("float16 ", numbers.to(torch.float16).tolist())
+print("bfloat16", numbers.to(torch.bfloat16).tolist())
+
+# %% [markdown]
+# `t.to(dtype)` converts a number to the nearest one that the new format has; where two are equally near, to the one whose last
+# bit is 0. `t.view(integer dtype)` converts nothing: it reads the same bits as an integer. So a conversion can be watched bit
+# by bit:
+
+# %%
+for dtype, whole in ((torch.float16, torch.int16), (torch.bfloat16, torch.int16), (torch.float32, torch.int32)):
+    bits = torch.tensor(0.15625, dtype=dtype).view(whole).item()
+    print(f"{str(dtype):15} {bits:0{torch.finfo(dtype).bits}b}")
+
+# %% [markdown]
+# The exponent is stored with a *bias*, so that it is never negative: 15 is added in float16, 127 in the two others. `0.15625`
+# is `1.25 · 2**-3`; float16 stores 12 (`01100`), bfloat16 stores 124. The 1 before the point is not stored, for it is always
+# there. With two exceptions: a stored exponent of all zeros means that there is no leading 1 (zero, and the *subnormal*
+# numbers, which fill the gap above it), and one of all ones means `inf` or `nan`.
+#
+# Integers have a sign too. A float whose sign bit is set is a negative `int16`, and shifting that to the right fills it up
+# with ones:
+
+# %%
+bits = torch.tensor(-1.0, dtype=torch.float16).view(torch.int16).item()
+print(bits, bits >> 15, (bits & 0xFFFF) >> 15)
+
+# %% tags=["demo"]
+from torchcourse.demos import bits as bit_explorer
+
+bit_explorer.explore()
+
+# %% [markdown]
+# Type a number above and choose a format. Worth a look: `65504`, `65519` and `65520` in float16; `6e-8` and `2e-8`; `257` in
+# bfloat16; `-0.0`.
+#
+# **float8** goes on along the same road, with one byte: `e4m3` has 4 bits of exponent and 3 of mantissa and ends at 448, `e5m2`
+# has 5 and 2. With so few numbers every tensor needs a scale of its own, which the libraries that train in float8 keep.
+
+# %%
+for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+    info = torch.finfo(dtype)
+    print(dtype, info.max, info.eps, torch.tensor([0.1, 3.14159, 17.0]).to(dtype).float().tolist())
+
+# %% [markdown]
+# Seen: float16 has the digits, bfloat16 has the range.
+
+# %% [markdown]
+# ### Exercise: float_fields
+#
+# Write `float_fields(x, dtype)`: round the Python float `x` to `dtype` (float16, bfloat16 or float32) and return its fields
+# `(sign, exponent, mantissa)` as integers, just as they are stored.
+#
+# ```
+# float_fields(1.0, torch.float16)         # (0, 15, 0)
+# float_fields(-0.15625, torch.bfloat16)   # (1, 124, 32)
+# ```
+
+# %% exercise="float_fields" points=2
+def float_fields(x: float, dtype: torch.dtype) -> tuple[int, int, int]:
+    """Sign, stored exponent and mantissa of x rounded to dtype, as integers."""
+    ### BEGIN SOLUTION
+    total = torch.finfo(dtype).bits
+    width = {torch.float16: 10, torch.bfloat16: 7, torch.float32: 23}[dtype]
+    whole = torch.int32 if total == 32 else torch.int16
+    bits = torch.tensor(x, dtype=dtype).view(whole).item() & (2**total - 1)
+    exponent = (bits >> width) & (2 ** (total - 1 - width) - 1)
+    return bits >> (total - 1), exponent, bits & (2**width - 1)
+    ### END SOLUTION
+
+# %% check="float_fields"
+check("float_fields")
+
+# %% [markdown]
+# ## Updates that vanish
+#
+# Between 1 and 2 the bfloat16 numbers are 1/128 apart. Add less than half of that to a weight of 1, and the sum is rounded
+# back to 1. Nothing happens, however often you do it:
+
+# %%
+for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    w = torch.tensor(1.0, dtype=dtype)
+    for _ in range(1000):
+        w = w + torch.tensor(0.001, dtype=dtype)
+    print(f"{str(dtype):15} 1 + 1000 times 0.001 = {w.item():.4f}")
+
+# %% [markdown]
+# float16 has lost a few percent to rounding; bfloat16 has not moved at all. A learning rate of 1e-3 does such updates in every
+# step. The step between neighbours grows with the weight: it doubles with each power of two.
+
+# %%
+for value in (0.25, 1.0, 4.0, 100.0):
+    w = torch.tensor(value, dtype=torch.bfloat16)
+    above = (w.view(torch.int16) + 1).view(torch.bfloat16)
+    print(f"{value:6g}: next is {above.item():g}, so updates up to {(above.float() - w.float()).item() / 2:g} are lost")
+
+# %% [markdown]
+# (Adding 1 to the bits gives the next number: that is how the fields are arranged.)
+#
+# There is a second way to lose an update: it is so small that it becomes zero when it is cast, before anybody adds it. Then
+# even a weight of zero does not take it:
+
+# %%
+w, update = torch.tensor(0.0, dtype=torch.float16), torch.tensor(1e-8)
+print(update != 0, update.to(torch.float16) != 0, w + update.to(torch.float16))
+
+# %% [markdown]
+# Seen: an update has to be compared with the weight it is added to; what is less than half a step is gone.
+
+# %% [markdown]
+# ### Exercise: lost_updates
+#
+# Write `lost_updates(w, update, dtype)`: both are cast to `dtype` and added there. Return a bool tensor of the same shape that
+# is True where an update changes nothing although, before casting, it is not zero.
+#
+# ```
+# lost_updates(torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0.001, 0.1, 0.0]), torch.bfloat16)   # [True, False, False]
+# ```
+
+# %% exercise="lost_updates" points=2
+def lost_updates(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
+    """Where adding an update that is not zero changes nothing in dtype."""
+    ### BEGIN SOLUTION
+    weight = w.to(dtype)
+    return (update != 0) & (weight + update.to(dtype) == weight)
+    ### END SOLUTION
+
+# %% check="lost_updates"
+check("lost_updates")
+
+# %% [markdown]
+# ## Gradients that vanish
+#
+# float16 ends at the small side too. Below 6e-5 come the subnormal numbers, with fewer and fewer digits, and below about 3e-8
+# everything is rounded to zero. That is called *underflow*. Gradients are small: the loss is a mean over a batch, and each
+# layer multiplies by numbers below one.
+
+# %%
+small = torch.tensor([1e-3, 1e-5, 1e-7, 4e-8, 2e-8])
+print(small.to(torch.float16).tolist())
+print(small.to(torch.bfloat16).tolist())
+
+# %% [markdown]
+# Look at it happen in a backward. The function is the same in both lines, and so is its derivative:
+
+# %%
+for dtype in (torch.float32, torch.float16):
+    x = torch.full((4,), 0.5, dtype=dtype, requires_grad=True)
+    (x * 1e-4 * 1e-4).sum().backward()
+    print(dtype, x.grad)
+
+# %% [markdown]
+# A gradient of zero is no error. The optimizer sees a parameter that need not change.
+#
+# The picture shows the gradients of a network of eight layers, sorted by size, and what float16 can hold of them. Move the
+# slider: it multiplies the loss, and so every gradient, by a power of two. Keep that in mind; we come back to it.
+
+# %% tags=["demo"]
+from torchcourse.demos import ranges
+
+ranges.explore()
+
+# %% [markdown]
+# bfloat16 has no such trouble. Its smallest numbers are those of float32.
+#
+# Seen: what vanishes is what the *cast* makes zero. The smallest normal number is no such border, for subnormal ones follow.
+
+# %% [markdown]
+# ### Exercise: underflow_fraction
+#
+# Write `underflow_fraction(grads, dtype)`: of all gradients that are not zero, the share that becomes zero in `dtype`, as a Python
+# float. `grads` is a tensor or a list of tensors. If all are zero, the share is 0.0.
+#
+# ```
+# underflow_fraction(torch.tensor([1e-9, 1e-3, 0.0]), torch.float16)   # 0.5
+# ```
+
+# %% exercise="underflow_fraction" points=2
+def underflow_fraction(grads: Tensor | list[Tensor], dtype: torch.dtype) -> float:
+    """The share of the non-zero gradients that become zero in dtype."""
+    ### BEGIN SOLUTION
+    tensors = [grads] if isinstance(grads, Tensor) else grads
+    some = sum((g != 0).sum().item() for g in tensors)
+    gone = sum(((g != 0) & (g.to(dtype) == 0)).sum().item() for g in tensors)
+    return gone / some if some else 0.0
+    ### END SOLUTION
+
+# %% check="underflow_fraction"
+check("underflow_fraction")
+
+# %% [markdown]
+# ## Sums that do not fit
+#
+# A float16 sum overflows soon: two hundred numbers around 400 are too much. And where nothing overflows, digits are lost: in
+# bfloat16, 256 + 1 is 256.
+
+# %%
+x = torch.full((200,), 400.0, dtype=torch.float16)
+print(x.sum(), x.sum() / len(x), x.float().sum() / len(x))
+print(torch.tensor(256.0, dtype=torch.bfloat16) + 1)
+
+# %% [markdown]
+# Good kernels do the work in float32 and round once at the end. The result of `sum` has to be a float16 again, though, and for
+# that it is too large. `mean` never hands the sum out, so it is safe where the kernel divides before it rounds, as torch's do:
+
+# %%
+print(x.mean(), x.sum(dtype=torch.float32))
+
+# %% [markdown]
+# You meet the problem again wherever you write a reduction yourself: a norm (squares overflow at 256 already), a variance, a
+# softmax, a loss over many elements. The remedy has three words: *reduce in float32*. Most reductions take a `dtype` for it.
+# Dividing before adding is no remedy, for it drives small numbers into the subnormal ones:
+
+# %%
+tiny = torch.full((4096,), 1e-4, dtype=torch.float16)
+print((tiny / len(tiny)).sum(), tiny.mean())
+
+# %% [markdown]
+# Seen: inputs and result may be in 16 bits; what is gathered on the way may not.
+
+# %% [markdown]
+# ### Exercise: safe_mean
+#
+# Write `safe_mean(x)`: the mean of all elements of a half-precision tensor, as a tensor without dimensions in x's dtype, right
+# even where the sum overflows that dtype.
+
+# %% exercise="safe_mean" points=1
+def safe_mean(x: Tensor) -> Tensor:
+    """The mean of a half-precision tensor, in its dtype."""
+    ### BEGIN SOLUTION
+    return x.double().mean().to(x.dtype)
+    ### END SOLUTION
+
+# %% check="safe_mean"
+check("safe_mean")
+
+# %% [markdown]
+# ## What autocast casts, and what it keeps
+#
+# One could cast the whole model: `model.half()`. Then every weight, every sum and every update has the troubles above, and the
+# inputs have to follow:
+
+# %%
+try:
+    nn.Linear(4, 2).half()(torch.randn(3, 4))
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# `torch.autocast` goes another way. Inside of its block each *operation* decides: matrix products and convolutions cast their
+# inputs down, since there the time is spent and the kernels add up in float32; some others cast theirs up, since they need
+# range or digits; all the rest take what they get. The weights stay float32. What is cast is a copy.
+
+# %%
+layer, x = nn.Linear(4, 2), torch.randn(3, 4)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    y = layer(x)
+    loss = F.mse_loss(y, torch.zeros(3, 2))
+    print("product", y.dtype, "  sum with float32", (y + torch.ones(2)).dtype, "  loss", loss.dtype)
+loss.backward()
+print("weight", layer.weight.dtype, "  gradient", layer.weight.grad.dtype)
+
+# %% [markdown]
+# So parameters and their gradients are float32, and the optimizer notices nothing. Three rules follow:
+#
+# - Forward and loss go inside. `backward` goes outside: it runs each operation in the dtype that its forward had.
+# - Do not call `.half()` or `.bfloat16()` on a model under autocast; it would only take away the float32 weights.
+# - What leaves the block may be in 16 bits. Say `.float()` before you hand it to NumPy or do statistics with it.
+#
+# Integers and float64 are never touched. A part that needs full precision switches autocast off, and casts its input:
+
+# %%
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    y = layer(x)
+    with torch.autocast("cpu", enabled=False):
+        print((y @ y.T).dtype, (y.float() @ y.float().T).dtype)
+
+# %% [markdown]
+# Which operation is on which list depends on the device. Here are this machine's lists for a few of them; without a GPU the
+# second column is the simulated device, which follows CUDA's lists.
+
+# %% tags=["demo"]
+from torchcourse.lanes import accelerator_lane
+
+operations = {
+    "linear": lambda x: F.linear(x, x), "conv1d": lambda x: F.conv1d(x[None], x[:, :, None]), "relu": lambda x: x.half().relu(),
+    "softmax": lambda x: x.half().softmax(-1), "layer_norm": lambda x: F.layer_norm(x.half(), (4,)), "exp": lambda x: x.half().exp(),
+    "sum": lambda x: x.half().sum(), "mse_loss": lambda x: F.mse_loss(x.half(), x.half()),
+    "cross_entropy": lambda x: F.cross_entropy(x.half(), torch.zeros(4, dtype=torch.int64, device=x.device)),
+}  # fmt: skip
+devices = [torch.device("cpu"), accelerator_lane().device]
+print(f"{'':14}", *(f"{device.type:10}" for device in devices))
+for name, operation in operations.items():
+    found = []
+    for device in devices:
+        with torch.autocast(device.type, dtype=torch.float16):
+            found.append(str(operation(torch.ones(4, 4, device=device)).dtype).removeprefix("torch."))
+    print(f"{name:14}", *(f"{dtype:10}" for dtype in found))
+
+# %% [markdown]
+# A softmax or layer norm in the middle of a network is float32 on one device and float16 on another. Whether that matters for
+# your model you can see with hooks (lesson 3), which is the next exercise.
+#
+# Seen: autocast is a decision per operation and device. The weights are never cast for good.
+
+# %% [markdown]
+# ### Exercise: autocast_report
+#
+# Write `autocast_report(model, x, dtype)`: run `model(x)` once under autocast with `dtype`, on x's device, and return a dict from
+# the dotted name of each leaf module (one without submodules, named as in `named_modules()`) to the dtype of its output. No
+# hook of yours may be left afterwards, whatever happens, and those of others stay.
+#
+# ```
+# autocast_report(nn.Sequential(nn.Linear(4, 2), nn.ReLU()), torch.randn(3, 4), torch.bfloat16)
+# # {'0': torch.bfloat16, '1': torch.bfloat16}
+# ```
+
+# %% exercise="autocast_report" points=2
+def autocast_report(model: nn.Module, x: Tensor, dtype: torch.dtype) -> dict[str, torch.dtype]:
+    """The output dtype of each leaf module under autocast."""
+    ### BEGIN SOLUTION
+    report, handles = {}, []
+    try:
+        for name, module in model.named_modules():
+            if not any(module.children()):
+                note = lambda module, inputs, output, name=name: report.update({name: output.dtype})
+                handles.append(module.register_forward_hook(note))
+        with torch.no_grad(), torch.autocast(x.device.type, dtype=dtype):
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return report
+    ### END SOLUTION
+
+# %% check="autocast_report"
+check("autocast_report")
+
+# %% [markdown]
+# ## Which dtype on which device
+#
+# Why is half precision faster at all? Half the bytes have to be moved, which is all that counts for additions and activations.
+# And for matrix products GPUs have units of their own, *tensor cores*, that multiply small blocks of 16-bit numbers and add
+# them up in float32. They work at full speed where the sizes are multiples of 8 (for 16-bit formats); a vocabulary of
+# 50257 is often padded for that reason:
+
+# %%
+print(math.ceil(50257 / 8) * 8, math.ceil(50257 / 64) * 64)
+
+# %% [markdown]
+# float32 products can use tensor cores too, in a format called **TF32**: the range of float32, with the 10 mantissa bits of
+# float16. It is a setting, `torch.set_float32_matmul_precision("high")`, and no dtype: tensors stay float32, and only the
+# products round their inputs. What that costs in digits can be imitated by rounding the bits away:
+
+# %%
+print("this machine's setting:", torch.get_float32_matmul_precision())
+a = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+rounded = ((a.view(torch.int32) + 2**12) & ~(2**13 - 1)).view(torch.float32)
+for name, b in {"TF32": rounded, "bfloat16": a.bfloat16().float(), "float16": a.half().float()}.items():
+    print(f"{name:9} largest error in a product: {((b @ b) - (a @ a)).abs().max().item():.4f}")
+
+# %% [markdown]
+# Which 16-bit format, then?
+#
+# - NVIDIA GPUs compute in bfloat16 themselves from compute capability 8.0 on (Ampere, 2020). Older ones with tensor cores have
+#   float16 only. They can *emulate* bfloat16: it runs, without the tensor cores. `torch.cuda.is_bf16_supported()` says True
+#   there as well; `is_bf16_supported(including_emulation=False)` tells the truth, for the *current* device. For a certain device ask
+#   `torch.cuda.get_device_capability(device)`.
+# - On the CPU use bfloat16. Newer chips have instructions for it. float16 is legal, and on most chips very slow.
+
+# %%
+def milliseconds(call, repeats=3):
+    call()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return 1000 * min(times)
+
+
+for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    a = torch.randn(256, 256).to(dtype)
+    print(f"{str(dtype):15} a product of 256 by 256: {milliseconds(lambda: a @ a):7.2f} ms here")
+
+# %% [markdown]
+# Autocast has a default for each device, and for CUDA it is float16 whatever the chip. So one says the dtype:
+
+# %%
+print(torch.get_autocast_dtype("cpu"), torch.get_autocast_dtype("cuda"))
+
+# %% [markdown]
+# Seen: bfloat16 where the hardware has it, float16 on older GPUs, and never trust a question that counts emulation.
+
+# %% [markdown]
+# ### Exercise: autocast_dtype
+#
+# Write `autocast_dtype(device)`: the dtype to use under autocast on a `torch.device`. On the CPU it is bfloat16; on a CUDA device
+# bfloat16 where that very chip computes in it natively, else float16. What you return for other devices is up to you. (There
+# need be no GPU here: the check puts some in place.)
+
+# %% exercise="autocast_dtype" points=1
+def autocast_dtype(device: torch.device) -> torch.dtype:
+    """The 16-bit dtype that makes sense on a device."""
+    ### BEGIN SOLUTION
+    device = torch.device(device)
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
+        return torch.float16
+    return torch.bfloat16
+    ### END SOLUTION
+
+# %% check="autocast_dtype"
+check("autocast_dtype")
+
+# %% [markdown]
+# ## Loss scaling from first principles
+#
+# float16 cannot hold a gradient of 1e-8. It can hold one of 1e-5. Derivatives are linear: if the loss is multiplied by 1024, so
+# is every gradient behind it, and the small ones come into the range. Afterwards they are divided by 1024 in float32, where
+# there is room for them.
+
+# %%
+def gradient(scale):
+    x = torch.full((4,), 0.5, dtype=torch.float16, requires_grad=True)
+    loss = (x * 1e-4 * 1e-4).sum().float()
+    (loss * scale).backward()
+    return x.grad.float() / scale
+
+
+print(gradient(1.0))
+print(gradient(1024.0))
+
+# %% [markdown]
+# The second line is the derivative, 1e-8, but for rounding. Why 1024 and not 1000? A power of two changes the exponent and
+# leaves the mantissa alone, so multiplying and dividing again loses nothing:
+
+# %%
+x = torch.rand(10_000, generator=torch.Generator().manual_seed(0)).half()
+print([(x * scale / scale == x).float().mean().item() for scale in (1000, 1024)])
+
+# %% [markdown]
+# How large may the scale be? As large as the largest gradient lets it. One more doubling and that gradient is `inf`; dividing
+# does not bring it back:
+
+# %%
+largest = torch.tensor(40.0)
+for scale in (2.0**10, 2.0**11):
+    print(scale, (largest * scale).half(), (largest * scale).half().float() / scale)
+
+# %% [markdown]
+# (To be exact, float16 rounds what is below 65520 down to 65504. From there on it is `inf`.)
+#
+# And bfloat16? Its range is that of float32. What would underflow there underflows in float32 as well, so it needs **no scaler**.
+# A step with a disabled scaler, `GradScaler(enabled=False)`, lets one loop serve both.
+#
+# Seen: scaling shifts all gradients along the axis of powers of two. It helps where they are too small together; it cannot make
+# the range wider.
+
+# %% [markdown]
+# ### Exercise: best_loss_scale
+#
+# Write `best_loss_scale(grads, dtype=torch.float16)`: the largest power of two by which all gradients (a tensor or a list of
+# tensors) can be multiplied without any of them becoming inf in `dtype`, as a Python float. If all are zero, it is 1.0.
+#
+# ```
+# best_loss_scale(torch.tensor([40.0, -1e-6]))    # 1024.0
+# ```
+
+# %% exercise="best_loss_scale" points=2
+def best_loss_scale(grads: Tensor | list[Tensor], dtype: torch.dtype = torch.float16) -> float:
+    """The largest power of two at which no gradient becomes inf in dtype."""
+    ### BEGIN SOLUTION
+    tensors = [grads] if isinstance(grads, Tensor) else grads
+    largest = max((g.abs().max().item() for g in tensors), default=0.0)
+    if largest == 0:
+        return 1.0
+
+    def fits(power: int) -> bool:
+        return torch.tensor(largest * 2.0**power, dtype=torch.float64).to(dtype).isfinite().item()
+
+    power = math.floor(math.log2(torch.finfo(dtype).max) - math.log2(largest))
+    while fits(power + 1):
+        power += 1
+    while not fits(power):
+        power -= 1
+    return 2.0**power
+    ### END SOLUTION
+
+# %% check="best_loss_scale"
+check("best_loss_scale")
+
+# %% [markdown]
+# ## A scale that finds itself
+#
+# The best scale changes while the model learns, and nobody wants to look for it in every step. `torch.amp.GradScaler` does it
+# by trial. It starts high. When a gradient is inf or NaN, it leaves the optimizer step out and lowers the scale. After a number
+# of steps in a row without such an overflow it raises the scale again, until it is too high once more. That happens every few
+# thousand steps, and costs one step each time.
+#
+# Watch it with an interval of two instead of 2000. We play the overflow ourselves:
+
+# %%
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
+p = nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([p], lr=0.1)
+for overflow in (False, False, False, True, False, False):
+    optimizer.zero_grad()
+    scaler.scale(2 * p).backward()
+    if overflow:
+        p.grad.fill_(math.inf)
+    before = p.item()
+    scaler.step(optimizer)
+    scaler.update()
+    print("overflow" if overflow else "fine    ", f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}")
+
+# %% [markdown]
+# Three methods share the work. `scale(loss)` multiplies. `step(optimizer)` divides the gradients by the scale, looks whether they
+# are all finite, and steps only then: a skipped step is no step at all, not one with zeros, which would still move weights that
+# have momentum or weight decay. `update()` changes the scale, once for all optimizers that stepped in this round. If any of them
+# met an overflow, the scale goes down.
+#
+# Note in the list above that the overflow in the fourth round also began the count anew.
+#
+# Seen: the scale is found by overflowing now and then. A few skipped steps at the start of a training are normal.
+
+# %% [markdown]
+# ### Exercise: LossScaler
+#
+# Write `class LossScaler` with `__init__(self, scale=2.0**16, growth=2.0, backoff=0.5, interval=2000)` and three methods:
+# `scale(loss)` returns the loss times the scale; `step(optimizer)` unscales the gradients, steps unless one of them is inf or
+# NaN, and returns True if it stepped; `update()` multiplies the scale by `backoff` after an overflow, and by `growth` after
+# `interval` updates in a row without one. It gives the same sequence of scales and skips as `torch.amp.GradScaler`, also with
+# several optimizers before one update. Rule: no GradScaler.
+
+# %% exercise="LossScaler" points=3
+class LossScaler:
+    """Dynamic loss scaling."""
+
+    def __init__(
+        self, scale: float = 2.0**16, growth: float = 2.0, backoff: float = 0.5, interval: int = 2000
+    ) -> None:
+        ### BEGIN SOLUTION
+        self.now, self.growth, self.backoff, self.interval = scale, growth, backoff, interval
+        self.fine_in_a_row = 0
+        self.overflowed = False
+
+    def scale(self, loss: Tensor) -> Tensor:
+        return loss * self.now
+
+    def step(self, optimizer: torch.optim.Optimizer) -> bool:
+        grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        for grad in grads:
+            grad.mul_(1 / self.now)
+        finite = all(grad.isfinite().all().item() for grad in grads)
+        if finite:
+            optimizer.step()
+        self.overflowed = self.overflowed or not finite
+        return finite
+
+    def update(self) -> None:
+        self.fine_in_a_row = 0 if self.overflowed else self.fine_in_a_row + 1
+        if self.overflowed:
+            self.now *= self.backoff
+        elif self.fine_in_a_row == self.interval:
+            self.fine_in_a_row = 0
+            if self.now * self.growth <= torch.finfo(torch.float32).max:  # as GradScaler, whose scale is a float32
+                self.now *= self.growth
+        self.overflowed = False
+        ### END SOLUTION
+
+# %% check="LossScaler"
+check("LossScaler")
+
+# %% [markdown]
+# ## The protocol, in order
+#
+# A training step with autocast and a scaler is the step of lesson 5 with four changes. The order matters at each place:
+
+# %%
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+x, y = torch.randn(8, 4), torch.randn(8, 1)
+
+optimizer.zero_grad()                                      # 1
+with torch.autocast("cpu", dtype=torch.float16):           # 2
+    loss = F.mse_loss(model(x), y)
+scaler.scale(loss).backward()                              # 3
+scaler.unscale_(optimizer)                                 # 4
+norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)                                     # 5
+scaler.update()                                            # 6
+print(loss.item(), norm.item())
+
+# %% [markdown]
+# 1. Clear the old gradients, as always.
+# 2. Forward and loss under autocast.
+# 3. `backward` on the *scaled* loss, outside of autocast. Log the loss itself.
+# 4. Only if you look at gradients before the step, to clip or to log them: `unscale_` first. It may be called once a step for
+#    each optimizer.
+# 5. `scaler.step` instead of `optimizer.step`. It unscales if you did not, and skips the step on overflow.
+# 6. `update` once, at the end.
+#
+# `torch.amp.GradScaler()` without a device means CUDA; say the device. What happens without number 4? The gradients still carry
+# the scale. Nearly all of them are longer than the limit, they are all cut down to it, and then the scale divides them once more:
+
+# %%
+def length_after_clipping(unscale_first):
+    optimizer.zero_grad()
+    scaler.scale(F.mse_loss(model(x), y)).backward()
+    if unscale_first:
+        scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    if not unscale_first:
+        scaler.unscale_(optimizer)
+    scaler.update()
+    return nn.utils.get_total_norm([p.grad for p in model.parameters()]).item()
+
+
+print(length_after_clipping(True), length_after_clipping(False))
+
+# %% [markdown]
+# The second training hardly moves, and nothing says so.
+#
+# And an overflow? With a scale that is far too high the gradients are inf. The weights stay as they were, the scale goes down:
+
+# %%
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+before = model[0].weight.detach().clone()
+for _ in range(2):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = F.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+print(torch.equal(before, model[0].weight), math.log2(scaler.get_scale()))
+
+# %% [markdown]
+# Two steps were skipped. If that never ends, the loss itself is inf or NaN, and no scale will help: look there. A scheduler that
+# counts steps should count those that were made; a scale that went down during `update` tells of a skip.
+#
+# With accumulation (lesson 5), each micro-batch's loss is scaled; `unscale_`, `step` and `update` come once, at the end, so that all
+# of them carry the same scale.
+#
+# Seen: scale, backward, unscale, clip, step, update. Nothing that reads a gradient stands before the unscaling.
+
+# %% [markdown]
+# ### Exercise: amp_step
+#
+# Write `amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None)`: one step on `batch`, a pair `(x, y)`
+# that is on `device` already. Forward and loss run under autocast with `dtype`; `scaler` is a GradScaler. With `max_norm`, the
+# gradients' norm is clipped to it. Gradients left over from before never count. Return the loss (not the scaled one) as a Python float.
+
+# %% exercise="amp_step" points=3
+def amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None) -> float:
+    """One training step in mixed precision; the loss as a Python float."""
+    ### BEGIN SOLUTION
+    x, y = batch
+    optimizer.zero_grad()
+    with torch.autocast(torch.device(device).type, dtype=dtype):
+        loss = loss_fn(model(x), y)
+    scaler.scale(loss).backward()
+    if max_norm is not None:
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.item()
+    ### END SOLUTION
+
+# %% check="amp_step"
+check("amp_step")
+
+# %% [markdown]
+# ## torch.cuda.amp, which you will still meet
+#
+# Until 2024 the same tools were imported from `torch.cuda.amp`, and worked for CUDA alone. They are deprecated. Old code says so
+# when it runs:
+
+# %%
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    torch.cuda.amp.GradScaler(enabled=False)
+    torch.cuda.amp.autocast(enabled=False)
+for warning in caught:
+    print(f"{warning.category.__name__}: {warning.message}")
+
+# %% [markdown]
+# | older | now |
+# |---|---|
+# | `torch.cuda.amp.autocast()` | `torch.autocast("cuda", dtype=...)`, also written `torch.amp.autocast` |
+# | `torch.cuda.amp.GradScaler()` | `torch.amp.GradScaler("cuda")` |
+# | `torch.cpu.amp.autocast()` | `torch.autocast("cpu", dtype=torch.bfloat16)` |
+# | `apex.amp.initialize(model, optimizer, "O1")` | autocast, GradScaler |
+#
+# The protocol has not changed; only the device became an argument.
+
+# %% [markdown]
+# ## Master weights
+#
+# Under autocast the parameters are float32, and the 16-bit weights are copies that live for one operation. So the optimizer adds
+# small updates to float32 numbers. That is the whole secret of a **master copy**: with autocast, the parameters *are* it.
+#
+# It is another matter when the parameters themselves are bfloat16, to save memory or because a checkpoint came so. Then plain SGD
+# meets the updates that vanish:
+
+# %%
+start = torch.linspace(0.5, 2.0, 4)
+for dtype in (torch.float32, torch.bfloat16):
+    w = nn.Parameter(start.to(dtype, copy=True))
+    optimizer = torch.optim.SGD([w], lr=1e-3)
+    for _ in range(200):
+        w.grad = torch.ones_like(w)
+        optimizer.step()
+    print(f"{str(dtype):15}", w.detach().float().tolist())
+
+# %% [markdown]
+# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, for each of its steps was rounded up.
+# The remedy: the optimizer keeps each weight in float32 too, adds the updates there, and copies the rounded result into the
+# parameter. Then small updates gather until they are worth a step.
+#
+# Where does an optimizer keep such things? In `self.state[p]`, a dict for each parameter; `state_dict()` saves what is in there,
+# and only that. A small optimizer that remembers each parameter's largest gradient shows the parts:
+
+# %%
+class LargestSeen(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    seen = self.state[p].setdefault("largest", torch.zeros(p.shape, device=p.device))
+                    torch.maximum(seen, p.grad.abs().float(), out=seen)
+
+
+w = nn.Parameter(torch.zeros(2, dtype=torch.bfloat16))
+optimizer = LargestSeen([w], lr=0.1)
+w.grad = torch.tensor([0.5, -3.001], dtype=torch.bfloat16)
+optimizer.step()
+print(optimizer.state_dict())
+
+# %% [markdown]
+# One trap lies in resuming. `load_state_dict` of the base class casts floating-point states to the dtype of their parameter. A
+# float32 state of a bfloat16 parameter comes back rounded:
+
+# %%
+optimizer.state[w]["largest"] += 0.0001
+other = LargestSeen([w], lr=0.1)
+other.load_state_dict(optimizer.state_dict())
+print(optimizer.state[w]["largest"], other.state[w]["largest"].dtype)
+
+# %% [markdown]
+# An optimizer with master weights therefore puts them back itself: it overrides `load_state_dict`, calls the base class, and then
+# takes its float32 tensors from the dict that was loaded.
+#
+# And the memory? Count the bytes for each parameter with Adam, whose two averages are float32 in either recipe:
+
+# %%
+recipes = {
+    "float32": dict(parameter=4, gradient=4, adam=8),
+    "autocast": dict(parameter=4, gradient=4, adam=8),
+    "bfloat16 with a master copy": dict(parameter=2, gradient=2, adam=8, master=4),
+    "bfloat16 alone, states too": dict(parameter=2, gradient=2, adam=4),
+}
+for name, parts in recipes.items():
+    print(f"{sum(parts.values()):3} bytes   {name}: {parts}")
+
+# %% [markdown]
+# The first three are equal. Mixed precision saves nothing on the parameters' side; what it halves are the *activations* that wait
+# for the backward. The last recipe saves, and loses the small updates.
+#
+# Seen: somewhere there has to be a float32 copy of what small updates are added to. Under autocast it is there already.
+
+# %% [markdown]
+# ### Exercise: MasterSGD
+#
+# Write `class MasterSGD(torch.optim.Optimizer)` with `__init__(self, params, lr)` and `step()`: SGD for low-precision parameters.
+# For each parameter `self.state[p]` holds a float32 copy. A step subtracts lr times the gradient from the copy, and writes the
+# copy, rounded, into the parameter, which keeps its dtype. Parameter groups and changes of `group["lr"]` count; a parameter without
+# gradient is left alone.
+
+# %% exercise="MasterSGD" points=3
+class MasterSGD(torch.optim.Optimizer):
+    """SGD that adds its updates to float32 copies of low-precision parameters."""
+
+    def __init__(self, params, lr: float) -> None:
+        ### BEGIN SOLUTION
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    master = self._master(p)
+                    master.sub_(p.grad.float(), alpha=group["lr"])
+                    p.copy_(master)
+        return loss
+
+    def _master(self, p: Tensor) -> Tensor:
+        if "master" not in self.state[p]:
+            self.state[p]["master"] = p.detach().to(torch.float32, copy=True)
+        return self.state[p]["master"]
+
+    def load_state_dict(self, state_dict) -> None:
+        super().load_state_dict(state_dict)  # casts every float state to the dtype of its parameter
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        for number, saved in state_dict["state"].items():
+            p = parameters[number]
+            self.state[p]["master"] = saved["master"].detach().to(p.device, torch.float32, copy=True)
+        ### END SOLUTION
+
+# %% check="MasterSGD"
+check("MasterSGD")
+
+# %% [markdown]
+# ## When it pays, and when it does not
+#
+# What is saved in memory can be counted: the tensors that autograd keeps for the backward. Here for a network of four wide layers,
+# the parameters left out:
+
+# %%
+def kept_bytes(model, x, dtype):
+    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept = {}
+
+    def note(t):
+        storage = t.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes(), t  # held on to, or its place would be used again
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
+            model(x).float().mean()
+    return sum(size for size, _ in kept.values())
+
+
+def wide(width):
+    return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(width, width), nn.GELU())))
+
+
+for rows in (32, 4096):
+    sizes = [kept_bytes(wide(64), torch.randn(rows, 64), dtype) for dtype in (torch.float32, torch.bfloat16)]
+    print(f"batch of {rows}: {sizes[0]} bytes in float32, {sizes[1]} under autocast, {sizes[1] / sizes[0]:.2f} of it")
+
+# %% [markdown]
+# With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are kept for the backward as
+# well, eat it up.
+#
+# Speed is to be measured, never assumed. Each cast is an operation of its own, and a small model consists of little else:
+
+# %%
+for width, rows in ((16, 16), (512, 256)):
+    model, x = wide(width), torch.randn(rows, width)
+
+    def run(enabled):
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            model(x)
+
+    print(f"width {width}: float32 {milliseconds(lambda: run(False)):.2f} ms, autocast {milliseconds(lambda: run(True)):.2f} ms here")
+
+# %% [markdown]
+# The small network loses by it. Whether the large one gains depends on your CPU: with instructions for bfloat16 it does, without
+# them it may well lose. On GPUs it is the same story: large products on tensor cores gain, while small layers, and models that
+# wait for their data (lesson 4), do not. So:
+#
+# - Measure a whole training step, on the machine that will do it, after a warm-up (lesson 6).
+# - Compare the loss curves of both for some hundred steps before the long run.
+# - Where the loss goes to NaN only in float16, look for a sum, an exponential or a norm that left the range.
+
+# %% [markdown]
+# ## What you have seen
+#
+# | idea | remember |
+# |---|---|
+# | float16, bfloat16 | digits against range: 10 and 5 bits, 7 and 8 bits |
+# | updates | less than half a step beside the weight is lost |
+# | gradients | below 3e-8 they are zero in float16; bfloat16 has float32's range |
+# | reductions | in float32, the result in 16 bits |
+# | autocast | per operation and device; weights stay float32; backward outside |
+# | dtype | bfloat16 where it is native, float16 on older GPUs, bfloat16 on CPUs |
+# | loss scale | a power of two; found by overflowing now and then; only for float16 |
+# | the protocol | scale, backward, unscale, clip, step, update |
+# | master weights | float32 copies in `self.state[p]`; under autocast the parameters themselves |
+# | gain | activations halve; speed only where it was measured |
+#
+# Next comes **lesson 8, compile**: how the same model runs faster without a change to its numbers.

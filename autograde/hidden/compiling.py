@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
@@ -24,8 +24,10 @@ GUARDS, MEASURING = "Guards, recompiles and dynamic shapes", "What it costs, and
 FAILS, OWN, NUMBERS = "When the compiler fails", "Operators of your own", "The same numbers"
 
 VALUE = "In the case \"{case}\", {what} came out as {got} where {want} is wanted: "
-CHANGED = "In the case \"{case}\" the caller's own tensor was {got} by the call, and should be {want}: something was " \
-    "written into it."  # fmt: skip
+CHANGED = (
+    "In the case \"{case}\" the caller's own tensor was {got} by the call, and should be {want}: something was written "
+    "into it."
+)
 
 
 def one(name: str, program: Callable[..., Any], sentence: str, read: str, **options: Any) -> Mistake:
@@ -52,8 +54,8 @@ SHARED = Tally()
 
 
 def count(
-    fn: Any, *args: Any, less: int = 0, reset: bool = True, shared: bool = False, zero: bool = True, what: str = "graphs",
-    call: bool = True, whole: bool = False,
+    fn: Any, *args: Any, less: int = 0, reset: bool = True, shared: bool = False, zero: bool = True,
+    what: str = "graphs", call: bool = True, whole: bool = False,
 ) -> Any:  # fmt: skip
     if reset:
         torch.compiler.reset()
@@ -133,8 +135,10 @@ def signed_made_of_python(x: Tensor) -> Tensor:
     return x * factor.to(x.dtype)[place] - shift[place]
 
 
-BRANCH = "Captured in one graph: {why}. A Python `if` asks for the value of a tensor, and there the graph has to end; " \
-    "values and all, it has to be chosen by an operation."  # fmt: skip
+BRANCH = (
+    "Captured in one graph: {why}. A Python `if` asks for the value of a tensor, and there the graph has to end; the "
+    "choice has to be made by an operation."
+)
 SUM = "In the case \"{case}\" the sum is {total}, and {what} came out as {got} where {want} is wanted: "
 SIGNED = [
     one("python-branch", signed, BRANCH, MENDING, how="branch"),
@@ -201,7 +205,8 @@ def clip_values(x: Tensor, max_norm: float) -> Tensor:
 
 LENGTH = "In the case \"{case}\" x has the norm {norm}, and {what} came out as {got} where {want} is wanted: "
 WAITS = (
-    "In the case \"{case}\" the call waits for {operator}: the norm, or the factor, became a Python number. Dynamo takes "
+    "In the case \"{case}\" the call waits for {operator}: the norm, or the factor, became a Python number. Dynamo "
+    "takes "
     "that into its graph by now, so neither a break nor `fullgraph=True` shows it; but the host stands still until the "
     "device is done, and the gradient takes the factor for a constant."
 )
@@ -217,7 +222,8 @@ CLIP = [
     one("item-call", clip_item, WAITS, MENDING),
     one("python-branch", clip, STOPS, MENDING, where="branch"),
     one("python-branch", clip, STOPS, MENDING, where="branch on item"),
-    one("detached", clip, LENGTH + "the norm was cut out of the graph, so the gradient takes the factor for a constant.",
+    one("detached", clip, LENGTH + "the norm was cut out of the graph, so the gradient takes the factor for a "
+        "constant.",
         MENDING, where="detached"),
     one("norm-per-row", clip, LENGTH + "each row was scaled by a norm of its own; there is one for the whole tensor.",
         MENDING, norm="rows"),
@@ -286,7 +292,8 @@ class OfTheClass:
 
 OPS = "In the case \"{case}\" there are {graphs} graphs and {ops} ops, where {want_graphs} and {want_ops} are wanted: "
 BACKENDS = [
-    one("counts-placeholders", Backend, OPS + "nodes that bring inputs in or hand the result out compute nothing.", GRAPH,
+    one("counts-placeholders", Backend, OPS + "nodes that bring inputs in or hand the result out compute "
+        "nothing.", GRAPH,
         kinds="all"),
     one("counts-placeholders", Backend, OPS + "a placeholder is an input of the graph, and computes nothing.", GRAPH,
         kinds="inputs"),
@@ -298,7 +305,8 @@ BACKENDS = [
     one("last-graph-only", Backend, OPS + "the second graph replaced the count of the first, where both add up.", GRAPH,
         adds=False),
     one("counts-each-kind-once", Backend, OPS + "an operation that comes twice counts twice.", GRAPH, distinct=True),
-    one("returns-nothing", Backend, "In the case \"{case}\" the call raised {got}: a backend has to return something that "
+    one("returns-nothing", Backend, "In the case \"{case}\" the call raised {got}: a backend has to return "
+        "something that "
         "can be called in place of the code, and the least is `graph.forward`.", GRAPH, returns="nothing"),
 ]  # fmt: skip
 
@@ -338,16 +346,19 @@ def dynamic(fn: Any, backend: Any, *, shapes: bool | None = True, how: str = "co
 
 
 PER_SHAPE = (
-    "In the case \"{case}\", {distinct} batch sizes made {count} compilations, where one or two are wanted: every size was "
+    "In the case \"{case}\", {distinct} batch sizes made {count} compilations, where one or two are wanted: every "
+    "size was "
     "built into its graph as a constant."
 )
 PLAIN = (
-    "In the case \"{case}\", {plain} of {calls} calls ran as plain Python and {ran} ran compiled; wanted are none and all."
+    "In the case \"{case}\", {plain} of {calls} calls ran as plain Python and {ran} ran compiled; wanted are none "
+    "and all."
 )
 DYNAMIC = [
     one("recompiles-per-shape", dynamic, PER_SHAPE + " After eight versions Dynamo gives up on a function.", GUARDS,
         shapes=False),
-    one("recompiles-per-shape", dynamic, "In the case \"{case}\", {calls} calls made {count} compilations, where one or "
+    one("recompiles-per-shape", dynamic, "In the case \"{case}\", {calls} calls made {count} compilations, where "
+        "one or "
         "two are wanted: what was compiled is thrown away with each call.", GUARDS, how="anew"),
     one("falls-back-to-eager", dynamic, PLAIN + " Nothing was ever compiled.", GUARDS, how="eager"),
     one("falls-back-to-eager", dynamic, PLAIN + " Only the first size ran compiled.", GUARDS, how="first"),
@@ -412,7 +423,8 @@ def _spread(times: list[float], how: str) -> float:
 
 TIMES = "In the case \"{case}\", the {what} came out as {got} where {want} is wanted: "
 UNFINISHED = TIMES + (
-    "the device takes work into a queue and lets the host go on. Wait for it before a stopwatch starts and again before "
+    "the device takes work into a queue and lets the host go on. Wait for it before a stopwatch starts and again "
+    "before "
     "it stops."
 )
 TIMED = [
@@ -423,17 +435,21 @@ TIMED = [
         not_interleaved=({"turns": False}, "In the case \"{case}\", the variants ran {turns}, and should take turns: "
                          "whatever changes on the machine meanwhile would fall to one of them alone."),
         mean_not_median=({"middle": "mean"}, TIMES + "that is the mean, which a single late run pulls up."),
-        spread_is_standard_deviation=({"spread": "std"}, TIMES + "that is the standard deviation; the interquartile range "
+        spread_is_standard_deviation=({"spread": "std"}, TIMES + "that is the standard deviation; the interquartile "
+            "range "
                                       "is the distance of the quartiles, which outliers do not move."),
     ),
     one("no-synchronize", measure, UNFINISHED + " It was done once, before the first run, and that is not enough.",
         MEASURING, sync="once"),
     one("no-synchronize", measure, UNFINISHED + " It was done before the start only.", MEASURING, sync="start"),
-    one("no-synchronize", measure, UNFINISHED + " It was done before the stop only, so the warm-up was still running when "
+    one("no-synchronize", measure, UNFINISHED + " It was done before the stop only, so the warm-up was still "
+        "running when "
         "the first run began.", MEASURING, sync="stop"),
-    one("spread-is-whole-range", measure, TIMES + "that is the distance from the fastest to the slowest run.", MEASURING,
+    one("spread-is-whole-range", measure, TIMES + "that is the distance from the fastest to the slowest "
+        "run.", MEASURING,
         spread="range"),
-    one("spread-is-upper-quartile", measure, TIMES + "that is the upper quartile; the lower one is to be taken from it.",
+    one("spread-is-upper-quartile", measure, TIMES + "that is the upper quartile; the lower one is to be taken from "
+        "it.",
         MEASURING, spread="upper quartile"),
     one("least-not-median", measure, TIMES + "that is the fastest run of {number}.", MEASURING, middle="least"),
     one("not-in-seconds", measure, TIMES + "seconds are asked for, and these are milliseconds.", MEASURING, unit=1e3),
@@ -462,7 +478,8 @@ def ops(fn: Any, *args: Any, kinds: str = "operators", text: str = "target", dis
         nodes = [n for n in nodes if n.op != "output"]
     texts = {
         "target": lambda n: str(n.target), "name": lambda n: n.name,
-        "short": lambda n: getattr(n.target, "__name__", str(n.target)), "packet": lambda n: str(n.target.overloadpacket),
+        "short": lambda n: getattr(n.target, "__name__", str(n.target)),
+        "packet": lambda n: str(n.target.overloadpacket),
         "schema": lambda n: n.target.name(), "first": lambda n: n.target.__name__.split(".")[0],
     }  # fmt: skip
     found = [texts[text](n) for n in nodes]
@@ -493,7 +510,8 @@ OPERATORS = [
         text="packet"),
     one("schema-names", ops, LISTED + "that is the name in its schema; the graph writes it with dots, overload "
         "included.", UNDER, text="schema"),
-    one("counts-placeholders", ops, LISTED + "{extra} brings something in or hands it out, and computes nothing.", UNDER,
+    one("counts-placeholders", ops, LISTED + "{extra} brings something in or hands it out, and computes "
+        "nothing.", UNDER,
         kinds="all"),
     one("counts-placeholders", ops, LISTED + "{extra} is an input, and computes nothing.", UNDER, kinds="no output"),
     one("counts-getitem", ops, LISTED + "{extra} takes one of several results, and is no operator of ATen.", UNDER,
@@ -557,9 +575,11 @@ def or_eager_suppressing(model: Any, example: Any) -> Any:
 
 OUTCOME = "In the case \"{case}\" what comes back runs {runs} and gives {gives}, with the reason {reason}: "
 FALLBACK = [
-    one("hides-real-errors", or_eager, OUTCOME + "the model itself raises an error with this example, and whoever calls "
+    one("hides-real-errors", or_eager, OUTCOME + "the model itself raises an error with this example, and whoever "
+        "calls "
         "should hear of it.", FAILS, tries="compiled"),
-    one("never-tries", or_eager, OUTCOME + "`torch.compile` returns before anything is compiled, so nothing had a chance "
+    one("never-tries", or_eager, OUTCOME + "`torch.compile` returns before anything is compiled, so nothing had a "
+        "chance "
         "to fail.", FAILS, tries="nothing"),
     one("never-tries", or_eager, OUTCOME + "only the eager model was called with the example, so the compiler had no "
         "chance to fail.", FAILS, tries="eager first"),
@@ -567,7 +587,8 @@ FALLBACK = [
         "around it catches nothing.", FAILS),
     one("returns-what-failed", or_eager, OUTCOME + "after a failure of the compiler it is the eager model that works.",
         FAILS, on_failure="compiled"),
-    one("lets-compiler-errors-out", or_eager, "In the case \"{case}\" the call raised {raised}: where the compiler fails, "
+    one("lets-compiler-errors-out", or_eager, "In the case \"{case}\" the call raised {raised}: where the compiler "
+        "fails, "
         "the eager model is still there to run.", FAILS, on_failure="raises"),
     one("gives-no-reason", or_eager, OUTCOME + "somebody will want to know why it is slow.", FAILS, says="nothing"),
     one("gives-no-reason", or_eager, OUTCOME + "somebody will want to know what went wrong.", FAILS, says="little"),
@@ -671,25 +692,34 @@ SWIGLU = [
         "result's shape and dtype without its numbers.", OWN),
     one("missing-fake", as_operator(2, fake=None, backward=None), OPCHECK + "Neither a fake nor a backward is "
         "registered.", OWN),
-    one("missing-autograd", as_operator(3, backward=None), "A gradient cannot be taken: {gradients}. Autograd cannot look "
+    one("missing-autograd", as_operator(3, backward=None), "A gradient cannot be taken: {gradients}. Autograd "
+        "cannot look "
         "into an operator of your own.", OWN),
-    one("never-registered", gated, "What runs is {name}: the function is a plain one, and the compiler looks into it as "
+    one("never-registered", gated, "What runs is {name}: the function is a plain one, and the compiler looks into "
+        "it as "
         "into any other.", OWN),
-    one("fake-of-wrong-shape", as_operator(4, fake=flat_fake), OPCHECK + "The fake result has another shape than the real "
+    one("fake-of-wrong-shape", as_operator(4, fake=flat_fake), OPCHECK + "The fake result has another shape than "
+        "the real "
         "one.", OWN),
-    one("fake-of-wrong-dtype", as_operator(5, fake=half_fake), OPCHECK + "The fake result has another dtype than the real "
+    one("fake-of-wrong-dtype", as_operator(5, fake=half_fake), OPCHECK + "The fake result has another dtype than "
+        "the real "
         "one.", OWN),
-    one("derivative-cut-short", as_operator(6, backward=back_short), VALUE + "g·sigmoid(g) is a product, so its derivative "
+    one("derivative-cut-short", as_operator(6, backward=back_short), VALUE + "g·sigmoid(g) is a product, so its "
+        "derivative "
         "has two terms.", OWN),
-    one("gradients-swapped", as_operator(7, backward=back_swapped), VALUE + "gradients are returned in the order of the "
+    one("gradients-swapped", as_operator(7, backward=back_swapped), VALUE + "gradients are returned in the order of "
+        "the "
         "inputs.", OWN),
-    one("ignores-grad-output", as_operator(8, backward=back_without_grad), VALUE + "the gradient that arrives has to be "
+    one("ignores-grad-output", as_operator(8, backward=back_without_grad), VALUE + "the gradient that arrives has "
+        "to be "
         "passed on as a factor.", OWN),
     one("gradient-of-x-only", as_operator(9, backward=back_for_x_only), VALUE + "the gate is an input as well.", OWN),
     one("gate-is-x", as_operator(10, gates_x), VALUE + "the gate goes through silu, and x does not.", OWN),
-    one("sigmoid-not-silu", as_operator(11, sigmoid_gated), VALUE + "silu(g) is g·sigmoid(g), and the factor g is missing.",
+    one("sigmoid-not-silu", as_operator(11, sigmoid_gated), VALUE + "silu(g) is g·sigmoid(g), and the factor g is "
+        "missing.",
         OWN),
-    one("made-on-cpu", with_leak, "On the CPU all is right, on the second device the call raised {got}: a tensor was made "
+    one("made-on-cpu", with_leak, "On the CPU all is right, on the second device the call raised {got}: a tensor "
+        "was made "
         "without saying where.", OWN),
 ]  # fmt: skip
 
@@ -747,17 +777,20 @@ def _gap(a: Tensor, b: Tensor, largest: str, sign: bool) -> float:
 
 BOTH = "In the case \"{case}\" the answer is output {output}, grad {grad} and ok {ok}, with atol = {margin}: "
 LEFT = (
-    "In the case \"{case}\", `.grad` has changed of {changed}: `backward()` writes there, on top of what a training had "
+    "In the case \"{case}\", `.grad` has changed of {changed}: `backward()` writes there, on top of what a training "
+    "had "
     "left."
 )
 NUMERICS = [
     *slips(
         compare, NUMBERS,
-        forgets_gradients=({"gradients": "none"}, BOTH + "outputs alone were compared, and training follows gradients."),
+        forgets_gradients=({"gradients": "none"}, BOTH + "outputs alone were compared, and training follows "
+            "gradients."),
         mean_not_largest=({"largest": "mean"}, BOTH + "a mean hides the one place that is wrong."),
         signed_difference=({"sign": False}, BOTH + "without an absolute value, what is too low does not count."),
     ),
-    one("forgets-parameters", compare, BOTH + "the gradient of x was compared, and not those of the parameters.", NUMBERS,
+    one("forgets-parameters", compare, BOTH + "the gradient of x was compared, and not those of the "
+        "parameters.", NUMBERS,
         gradients="x"),
     one("forgets-x", compare, BOTH + "the gradients of the parameters were compared, and not that of x.", NUMBERS,
         gradients="parameters"),
@@ -765,9 +798,11 @@ NUMERICS = [
     one("pollutes-grad", compare, LEFT, NUMBERS, leaves="left"),
     one("pollutes-grad", compare, LEFT + " And `zero_grad()` forgets it.", NUMBERS, leaves="cleared"),
     one("ok-ignores-gradients", compare, BOTH + "`ok` has to look at both differences.", NUMBERS, judged="output"),
-    one("nan-counts-as-equal", compare, BOTH + "every comparison with NaN is false, so ask whether the difference is within "
+    one("nan-counts-as-equal", compare, BOTH + "every comparison with NaN is false, so ask whether the difference "
+        "is within "
         "atol, not whether it is above.", NUMBERS, judged="not above"),
-    one("fails-on-unused", compare, "In the case \"{case}\" the call raised {got}: `autograd.grad` has to be told that a "
+    one("fails-on-unused", compare, "In the case \"{case}\" the call raised {got}: `autograd.grad` has to be told "
+        "that a "
         "parameter may take no part.", NUMBERS, unused=False),
 ]  # fmt: skip
 
@@ -784,7 +819,8 @@ def more_numerics(draw: Draw) -> list[Case]:
     return [
         one_more("the gradient of the bias is off", off="b1"),
         one_more("all frozen but one", frozen=["b1", "w2"], off="w1"),
-        one_more("both are off, with gradients from before", shift=0.25, off="w2", grads={"w1": 1.0, "b1": 2.0, "w2": 3.0}),
+        one_more("both are off, with gradients from before", shift=0.25, off="w2",
+                 grads={"w1": 1.0, "b1": 2.0, "w2": 3.0}),
         one_more("one output is infinite", shift=math.inf),
     ]
 

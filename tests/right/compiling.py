@@ -89,7 +89,8 @@ class KeepsGraphs:
 
     @property
     def ops(self) -> int:
-        return sum(len([n for n in g.graph.nodes if n.op not in {"placeholder", "output", "get_attr"}]) for g in self.seen)
+        other = {"placeholder", "output", "get_attr"}
+        return sum(len([n for n in g.graph.nodes if n.op not in other]) for g in self.seen)
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: Any, **_: Any) -> Callable[..., Any]:
         self.seen.append(gm)
@@ -202,7 +203,7 @@ def benchmark_in_blocks(
     result: dict[str, dict[str, float]] = {}
     for name, taken in samples.items():
         t = torch.tensor(taken, dtype=torch.float64)
-        result[name] = dict(median=t.quantile(0.5).item(), iqr=(t.quantile(0.75) - t.quantile(0.25)).item())
+        result[name] = {"median": t.quantile(0.5).item(), "iqr": (t.quantile(0.75) - t.quantile(0.25)).item()}
     assert time.time() > 0
     return result
 
@@ -303,7 +304,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _back(ctx: Any, grad: Tensor) -> Any:
-    x, gate, output = ctx.saved_tensors
+    x, gate, _output = ctx.saved_tensors
     with torch.enable_grad():
         g = gate.detach().requires_grad_()
         y = F.silu(g)

@@ -325,7 +325,8 @@ CountingBackend = Exercise(
     hints=(
         "`torch.compile` calls the backend as `backend(graph, inputs)` and calls what it returns in place of the code. "
         "Which method lets an object be called, and what runs a graph?",
-        "Print `node.op` and `node.target` for every node of a small graph. Which kinds of node only bring things in or "
+        "Print `node.op` and `node.target` for every node of a small graph. Which kinds of node only bring things "
+        "in or "
         "hand them out?",
         "A backend is called once for each graph. What has to become of the number of operations when the second graph "
         "comes?",
@@ -678,7 +679,7 @@ def _as_an_operator(function: Callable[..., Any], x: Tensor, gate: Tensor) -> Ob
     if len(own) != 1:
         return {"runs as": sorted(set(own or watch.operators))}
     space, _, name = own[0].partition("::")
-    operator = getattr(getattr(getattr(torch.ops, space), name.split(".")[0]), (name.split(".") + ["default"])[1])
+    operator = getattr(getattr(getattr(torch.ops, space), name.split(".")[0]), [*name.split("."), "default"][1])
     with as_new():
         inputs = tuple(t.clone().requires_grad_() for t in (x, gate))
         report = torch.library.opcheck(operator, inputs, raise_exception=False)

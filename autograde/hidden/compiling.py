@@ -82,8 +82,6 @@ COUNTS = [
         "call compiles nothing.", BREAKS),
     one("stale-cache", count, LATER + "without a reset Dynamo keeps every version it compiled, and after eight of them "
         "it runs plain Python.", BREAKS, reset=False),
-    one("counter-kept", count, LATER + "the counter was not set back to zero, so each answer adds to the one before.",
-        BREAKS, shared=True, zero=False),
     one("counts-operations", count, FIRST + "that is the number of operations in the graphs.", BREAKS, what="nodes"),
     one("never-called", count, FIRST + "`torch.compile` alone compiles nothing; the first call does.", BREAKS,
         call=False),
@@ -126,13 +124,6 @@ def signed_by_comparison(x: Tensor) -> Tensor:
     result[x > 0] *= 2
     result[x <= 0] -= 1
     return result
-
-
-def signed_made_of_python(x: Tensor) -> Tensor:
-    factor = torch.tensor([2.0, 1.0], dtype=x.dtype)
-    shift = torch.tensor([0.0, 1.0], dtype=x.dtype)
-    place = (x.sum() <= 0).long()
-    return x * factor.to(x.dtype)[place] - shift[place]
 
 
 BRANCH = (
@@ -194,11 +185,6 @@ def clip(
     return x * factor
 
 
-def clip_item(x: Tensor, max_norm: float) -> Tensor:
-    norm = torch.linalg.vector_norm(x).item()
-    return x * torch.clamp(torch.tensor(max_norm / max(norm, 1e-12), device=x.device, dtype=x.dtype), max=1.0)
-
-
 def clip_values(x: Tensor, max_norm: float) -> Tensor:
     return x.clamp(-max_norm, max_norm)
 
@@ -219,7 +205,6 @@ CLIP = [
                    "stays as it is."),
         nan_on_zero=({"safe": False}, LENGTH + "x was divided by its norm, and zero by zero is not a number."),
     ),
-    one("item-call", clip_item, WAITS, MENDING),
     one("python-branch", clip, STOPS, MENDING, where="branch"),
     one("python-branch", clip, STOPS, MENDING, where="branch on item"),
     one("detached", clip, LENGTH + "the norm was cut out of the graph, so the gradient takes the factor for a "
@@ -278,18 +263,6 @@ class Backend:
         return run
 
 
-class OfTheClass:
-    """Its counters belong to the class, and so to all backends."""
-
-    graphs = 0
-    ops = 0
-
-    def __call__(self, graph: Any, inputs: Any) -> Any:
-        OfTheClass.graphs += 1
-        OfTheClass.ops += sum(n.op.startswith("call") for n in graph.graph.nodes)
-        return graph.forward
-
-
 OPS = "In the case \"{case}\" there are {graphs} graphs and {ops} ops, where {want_graphs} and {want_ops} are wanted: "
 BACKENDS = [
     one("counts-placeholders", Backend, OPS + "nodes that bring inputs in or hand the result out compute "
@@ -318,7 +291,6 @@ def more_backend(draw: Draw) -> list[Case]:
         case("a branch on values, both ways", function="branch on values",
              calls=[[draw.uniform(0.1, 1, n)], [draw.uniform(-1, -0.1, n)]]),
         case("a choice", function="chosen", calls=[[draw.normal(n)]]),
-        case("not called", function="chosen", calls=[]),
     ]  # fmt: skip
 
 
@@ -457,7 +429,7 @@ TIMED = [
 
 
 def more_benchmark(draw: Draw) -> list[Case]:
-    near: dict[str, Any] = {"rtol": 0.02, "atol": 0.0, "x": torch.ones(1)}
+    near: dict[str, Any] = {"rtol": 0.02, "atol": 1e-5, "x": torch.ones(1)}
     bases = {name: draw.size(1, 90) / 1000 for name in "abcd"}
     return [
         case("four variants, fifty repeats", bases=bases, pattern=SPREAD, repeats=50, **near),

@@ -17,7 +17,8 @@ __all__ = ["Counted", "as_new", "captured_whole", "waits", "written"]
 
 SETTINGS: dict[str, Any] = {
     "suppress_errors": False, "recompile_limit": 8, "accumulated_recompile_limit": 256,
-    "force_parameter_static_shapes": True, "automatic_dynamic_shapes": True, "assume_static_by_default": True, "disable": False,
+    "force_parameter_static_shapes": True, "automatic_dynamic_shapes": True, "assume_static_by_default": True,
+    "disable": False,
 }  # fmt: skip
 """Dynamo's settings that decide what a probe sees, as they come; an answer or a notebook may have changed them."""
 

@@ -33,23 +33,24 @@ from torchcourse import Unattempted, check, hint
 # %% [markdown]
 # A first look. `chain` is a row of operations on every element; compiled, it becomes one loop over the elements. That
 # needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds graphs:
-# everything but the speed can be seen with it. The next cell tries which it is; the first compilation of all takes some seconds.
+# everything but the speed can be seen with it. The second cell below tries which it is; the first compilation of all takes some seconds.
 
 # %%
 from torchcourse.demos import calls
 
-BACKEND, reason = calls.usable_backend()
-print(BACKEND, reason)
 
-# %%
 def chain(x: Tensor) -> Tensor:
     for _ in range(5):
         x = torch.sin(x) * 0.5 + torch.tanh(x) * 0.5
     return x
 
+# %% tags=["demo"]
+x = torch.randn(4000, generator=torch.Generator().manual_seed(0))
+BACKEND, reason = calls.usable_backend(chain, x)
+print(BACKEND, reason)
 
+# %% tags=["demo"]
 compiled_chain = torch.compile(chain, backend=BACKEND)
-x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
 print(torch.allclose(compiled_chain(x), chain(x), atol=1e-6))
 
 # %% [markdown]
@@ -83,7 +84,7 @@ def scaled(x: Tensor, times: int) -> Tensor:
         x = x.abs() + 1
     return x
 
-
+# %% tags=["demo"]
 print(torch.compile(scaled, backend=printing)(torch.tensor([-1.0, 2.0]), 2))
 
 # %% [markdown]
@@ -97,7 +98,7 @@ print(torch.compile(scaled, backend=printing)(torch.tensor([-1.0, 2.0]), 2))
 def step(x: Tensor) -> Tensor:
     return x.abs() + 1
 
-
+# %% tags=["demo"]
 quiet = torch.compile(step, backend=printing)
 print("nothing yet")
 quiet(torch.tensor([-1.0, 2.0]))
@@ -107,7 +108,7 @@ print("again:", quiet(torch.tensor([3.0, 4.0])))
 # The parameters of a model are inputs as well. `torch.compile(model)` returns a model around the model, and its
 # `state_dict` has the prefix `_orig_mod.`; `model.compile()` compiles in place, and leaves the names alone.
 
-# %%
+# %% tags=["demo"]
 linear = nn.Linear(2, 1)
 print(list(torch.compile(linear, backend="eager").state_dict()))
 linear.compile(backend="eager")
@@ -178,6 +179,7 @@ print([(node.op, str(node.target)) for node in graph.nodes])
 # %%
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+# %% tags=["demo"]
 with FakeTensorMode():
     huge = torch.empty(10**6, 10**6)
     print(huge.shape, (huge @ huge).mean(0).shape, (huge > 0).dtype)
@@ -199,7 +201,7 @@ def telling(which: str) -> Callable[..., Any]:
 
     return compiler
 
-
+# %% tags=["demo"]
 both = aot_autograd(fw_compiler=telling("forward: "), bw_compiler=telling("backward:"))
 x = torch.ones(2, requires_grad=True)
 torch.compile(lambda x: (x.sin() * 2).sum(), backend=both)(x).backward()
@@ -240,7 +242,7 @@ def talkative(x: Tensor) -> Tensor:
     print("a break")
     return x + 1
 
-
+# %% tags=["demo"]
 print(torch.compile(talkative, backend=printing)(torch.ones(2)))
 
 # %% [markdown]
@@ -256,7 +258,7 @@ def depends(x: Tensor) -> Tensor:
         return y + 1
     return y - 1
 
-
+# %% tags=["demo"]
 found = torch._dynamo.explain(depends)(torch.ones(2))
 print(found.graph_count, "graphs,", found.graph_break_count, "break")
 print(found.break_reasons[0].reason.splitlines()[0])
@@ -269,7 +271,7 @@ print(found.break_reasons[0].user_stack[0].line)
 # And one thing about experiments: Dynamo remembers what it compiled for each piece of code, in the whole process. A
 # measurement or a count that should start afresh says `torch.compiler.reset()` first.
 
-# %%
+# %% tags=["demo"]
 for line in ("once", "once more", "after a reset"):
     if line == "after a reset":
         torch.compiler.reset()
@@ -314,7 +316,7 @@ check("count_graphs")
 #
 # First make it an error, so that no break comes back unseen: `fullgraph=True`.
 
-# %%
+# %% tags=["demo"]
 try:
     torch.compile(depends, backend="eager", fullgraph=True)(torch.ones(2))
 except torch._dynamo.exc.Unsupported as error:
@@ -372,7 +374,7 @@ def by_item(x: Tensor) -> Tensor:
 def by_tensor(x: Tensor) -> Tensor:
     return x / torch.linalg.vector_norm(x)
 
-
+# %% tags=["demo"]
 for f in (by_item, by_tensor):
     torch.compiler.reset()
     torch.compile(f, backend="eager", fullgraph=True)(torch.tensor([3.0, 4.0]))
@@ -425,7 +427,7 @@ check("clip_by_norm")
 def power(x: Tensor, n: int) -> Tensor:
     return x**n
 
-
+# %% tags=["demo"]
 torch.compiler.reset()
 compiled = torch.compile(power, backend="eager", dynamic=False)
 compiled(torch.ones(3), 2)
@@ -449,7 +451,7 @@ def sizes_seen(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., 
     print("compiles for", [tuple(i.shape) for i in inputs if isinstance(i, Tensor)])
     return graph.forward
 
-
+# %% tags=["demo"]
 for dynamic in (None, False, True):
     torch.compiler.reset()
     compiled = torch.compile(chain, backend=sizes_seen, dynamic=dynamic)
@@ -472,7 +474,7 @@ for dynamic in (None, False, True):
 def halves(x: Tensor) -> Tensor:
     return x * 2 if x.shape[0] > 4 else x + 1
 
-
+# %% tags=["demo"]
 torch.compiler.reset()
 compiled = torch.compile(halves, backend=sizes_seen, dynamic=True)
 for size in (3, 2, 4, 5, 7, 1):
@@ -531,7 +533,7 @@ calls.explore()
 # Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: its code is compiled once
 # for all of them. The modes are bundles of options:
 
-# %%
+# %% tags=["demo"]
 for mode, options in torch._inductor.list_mode_options().items():
     print(mode, options)
 
@@ -558,7 +560,7 @@ print(f"half of them lie between {low:.1f} and {high:.1f}: an interquartile rang
 
 # %% tags=["demo"]
 variants = {"eager": chain, "compiled": torch.compile(chain, backend=BACKEND)}
-x = torch.randn(20_000)
+x = torch.randn(4000)
 times: dict[str, list[float]] = {name: [] for name in variants}
 for turn in range(12):
     for name, fn in variants.items():
@@ -615,7 +617,7 @@ check("benchmark")
 def broken(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
     raise RuntimeError("no C++ compiler on this machine")
 
-
+# %% tags=["demo"]
 torch.compiler.reset()
 compiled = torch.compile(centred, backend=broken)
 print("torch.compile returned, and nothing was tried")
@@ -638,17 +640,18 @@ except torch._dynamo.exc.BackendCompilerFailed as error:
 # | `backend="aot_eager"` | and AOTAutograd: operators, backward |
 # | `backend="inductor"` | and generated code |
 
-# %%
+# %% tags=["demo"]
+x = torch.randn(4000, generator=torch.Generator().manual_seed(0))
 for backend in ("eager", "aot_eager", BACKEND):
     torch.compiler.reset()
-    difference = torch.compile(chain, backend=backend)(torch.ones(3)) - chain(torch.ones(3))
+    difference = torch.compile(chain, backend=backend)(x) - chain(x)
     print(f"{backend:10} differs by {difference.abs().max().item():.0e}")
 
 # %% [markdown]
 # `TORCH_LOGS="output_code"` prints the code that inductor writes; `TORCH_LOGS="help"` lists what else there is to print. And
 # `torch.compiler.set_stance("force_eager")` turns all compiled functions off for a while, without touching the code:
 
-# %%
+# %% tags=["demo"]
 torch.compiler.reset()
 compiled = torch.compile(centred, backend=broken)
 with torch.compiler.set_stance("force_eager"):
@@ -701,7 +704,7 @@ print([str(n.target) for n in make_fx(lambda x: cumulated(x) * 2)(torch.ones(3))
 def uses_it(x: Tensor) -> Tensor:
     return cumulated(x) * 2
 
-
+# %% tags=["demo"]
 try:
     torch.compile(uses_it, backend="eager", fullgraph=True)(torch.ones(3))
 except Exception as error:
@@ -715,7 +718,7 @@ except Exception as error:
 def _(x: Tensor) -> Tensor:
     return torch.empty_like(x)
 
-
+# %% tags=["demo"]
 torch.compiler.reset()
 print(torch.compile(uses_it, backend="eager", fullgraph=True)(torch.ones(3)))
 
@@ -741,7 +744,7 @@ print(x.grad)
 # `torch.library.opcheck` tries all this: that the schema tells the truth, that the fake result looks like the real one, that gradients
 # agree with and without AOTAutograd. It does not check whether the gradient is *right*; that is what `gradcheck` is for.
 
-# %%
+# %% tags=["demo"]
 print(torch.library.opcheck(cumulated, (torch.ones(3, requires_grad=True),)))
 
 # %% [markdown]

@@ -49,7 +49,7 @@ def test_without_a_compiler_graphs_are_still_built(monkeypatch: pytest.MonkeyPat
         raise RuntimeError("no C++ compiler\nand more")
 
     monkeypatch.setattr(torch._TorchCompileInductorWrapper, "__call__", fails)
-    backend, reason = calls.usable_backend()
+    backend, reason = calls.usable_backend(lambda x: x.sin(), torch.zeros(2))
     assert backend == "aot_eager"
     assert "BackendCompilerFailed" in reason
     assert torch.compile(lambda x: x.sin(), backend=backend)(torch.zeros(2)).tolist() == [0.0, 0.0]

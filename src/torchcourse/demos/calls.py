@@ -31,14 +31,14 @@ def silent() -> Iterator[None]:
         logging.disable(before)
 
 
-def usable_backend() -> tuple[str, str]:
-    """The best backend that works on this machine, and why it is not inductor ("" where it is).
+def usable_backend(fn: Callable[..., Any], *example: Any) -> tuple[str, str]:
+    """The best backend that can compile `fn` on this machine, and why it is not inductor ("" where it is).
 
-    Tried on one small function: inductor needs a C++ compiler here, or a GPU that it has code for.
+    Inductor needs a C++ compiler for the CPU, or a GPU that it has code for.
     """
     with silent():
         try:
-            torch.compile(lambda x: torch.sin(x) * 2, backend="inductor")(torch.ones(4))
+            torch.compile(fn, backend="inductor")(*example)
         except Exception as error:
             return "aot_eager", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
         finally:

@@ -27,13 +27,13 @@ WAITING = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "at
 
 
 @contextlib.contextmanager
-def as_new() -> Iterator[None]:
-    """A block in which Dynamo knows nothing from before, has its ordinary settings and writes no warnings; it forgets
-    again what it learned in it. Importing it takes more than a second, so it is imported here."""
+def as_new(**settings: Any) -> Iterator[None]:
+    """A block in which Dynamo knows nothing from before, has its ordinary settings but for these and writes no
+    warnings; it forgets again what it learned in it. Importing it takes more than a second, so it is imported here."""
     import torch._dynamo
 
     silent = logging.root.manager.disable
-    known = {name: value for name, value in SETTINGS.items() if hasattr(torch._dynamo.config, name)}
+    known = {name: value for name, value in (SETTINGS | settings).items() if hasattr(torch._dynamo.config, name)}
     logging.disable(logging.ERROR)
     torch.compiler.reset()
     try:

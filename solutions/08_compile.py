@@ -207,7 +207,7 @@ x = torch.ones(2, requires_grad=True)
 torch.compile(lambda x: (x.sin() * 2).sum(), backend=both)(x).backward()
 
 # %% [markdown]
-# Seen: below Python there is a short list of operators, and the compiler works on them without any numbers.
+# Seen: below Python there is a list of operators, and the compiler works on them without any numbers.
 
 # %% [markdown]
 # ### Exercise: graph_ops
@@ -272,6 +272,7 @@ print(found.break_reasons[0].user_stack[0].line)
 # measurement or a count that should start afresh says `torch.compiler.reset()` first.
 
 # %% tags=["demo"]
+torch.compiler.reset()
 for line in ("once", "once more", "after a reset"):
     if line == "after a reset":
         torch.compiler.reset()

@@ -249,7 +249,7 @@ print(torch.compile(talkative, backend=printing)(torch.ones(2)))
 # Two graphs: one up to the print, one after it. Between them the tensors go through Python, and nothing can be merged across. So
 # one break more is one graph more, except where there is nothing to compute on one side of it.
 #
-# `torch._dynamo.explain` finds breaks and says why they are there:
+# `torch._dynamo.explain` finds breaks and says where they are:
 
 # %%
 def depends(x: Tensor) -> Tensor:
@@ -261,8 +261,7 @@ def depends(x: Tensor) -> Tensor:
 # %% tags=["demo"]
 found = torch._dynamo.explain(depends)(torch.ones(2))
 print(found.graph_count, "graphs,", found.graph_break_count, "break")
-print(found.break_reasons[0].reason.splitlines()[0])
-print(found.break_reasons[0].user_stack[0].line)
+print("the graph ends at:", found.break_reasons[0].user_stack[0].line)
 
 # %% [markdown]
 # The `if` asks whether a number is positive, while the graph is being recorded with fake tensors that have no numbers. That is
@@ -378,8 +377,8 @@ def by_tensor(x: Tensor) -> Tensor:
 # %% tags=["demo"]
 for f in (by_item, by_tensor):
     torch.compiler.reset()
-    torch.compile(f, backend="eager", fullgraph=True)(torch.tensor([3.0, 4.0]))
-    print(f.__name__, [str(n.target) for n in make_fx(f, tracing_mode="real")(torch.tensor([3.0, 4.0])).graph.nodes][1:-1])
+    backend = aot_autograd(fw_compiler=telling(f.__name__))
+    torch.compile(f, backend=backend, fullgraph=True)(torch.tensor([3.0, 4.0]))
 
 # %% [markdown]
 # `aten._local_scalar_dense` hands the number to Python: on a GPU the host waits there until the queue is empty. And there is a
@@ -437,7 +436,7 @@ for args in ((torch.ones(4), 2), (torch.ones(3, dtype=torch.float64), 2), (torch
         with torch._dynamo.config.patch(error_on_recompile=True):
             compiled(*args)
     except torch._dynamo.exc.RecompileError as error:
-        print([line.strip() for line in str(error).splitlines() if "/0:" in line][0])
+        print([line.split("#")[0].strip() for line in str(error).splitlines() if "/0:" in line][0])
 
 # %% [markdown]
 # In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives up and runs
@@ -445,7 +444,7 @@ for args in ((torch.ones(4), 2), (torch.ones(3, dtype=torch.float64), 2), (torch
 # a learning rate or a counter, as an attribute or argument. As a tensor it costs no guard on its value.
 #
 # Shapes change most of all: the last batch is smaller, sequences differ. So Dynamo does not insist. It builds the first shape in;
-# if another one comes, it compiles once more, with a symbol in place of the size that changed. Here is what the backend gets:
+# if another one comes, it compiles once more, with a symbol in place of the size that changed. Here is when the backend is called:
 
 # %%
 def sizes_seen(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:

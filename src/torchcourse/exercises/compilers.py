@@ -77,7 +77,8 @@ def captured_whole(function: Callable[..., Any], *calls: tuple[Any, ...]) -> Obs
         except Exception as error:
             first = str(error).strip().split("\n")[0][:200]
             return {"in one graph": Raised(type(error).__name__, first, "not captured")}
-    return {"in one graph": len(backend.graphs), "results of the graph": results}
+    names = ("first result of the graph", "second result of the graph")
+    return {"in one graph": len(backend.graphs), **dict(zip(names, results, strict=False))}
 
 
 def waits(call: Callable[[], Any]) -> tuple[Any, list[str]]:

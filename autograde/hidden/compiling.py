@@ -545,7 +545,7 @@ def or_eager_suppressing(model: Any, example: Any) -> Any:
     return compiled, None
 
 
-OUTCOME = "In the case \"{case}\" what comes back runs {runs} and gives {gives}, with the reason {reason}: "
+OUTCOME = "In the case \"{case}\" what comes back runs {runs} and gives {gives}, and the reason {reason}: "
 FALLBACK = [
     one("hides-real-errors", or_eager, OUTCOME + "the model itself raises an error with this example, and whoever "
         "calls "

@@ -580,16 +580,17 @@ def probe_compile_or_eager(answer: Watched, weight: Tensor, x: Tensor, refuses: 
         before = counted.runs
         try:
             outcome: Any = found[0](2 * x)
+            ran = "compiled" if counted.runs > before else "as plain Python"
         except Exception as error:
-            outcome = Raised(type(error).__name__, str(error).strip().split("\n")[0][:200])
-        ran = "compiled" if counted.runs > before else "as plain Python"
+            outcome = Raised(type(error).__name__, " ".join(str(error).strip().split("\n")[:2])[:200])
+            ran = "into an error"
     return {"its first result runs": ran, "and returns": outcome, "reason": _reason(found[1])}
 
 
 def _came_through(error: Exception) -> Raised:
     first = str(error).strip().split("\n")[0][:200]
     if BROKEN in str(error):
-        return Raised("RuntimeError", first, "the compiler's error")
+        return Raised("RuntimeError", BROKEN, "the compiler's error")
     if isinstance(error, ValueError) or type(error).__name__ == "ValueError":
         return Raised("ValueError", first, "the model's error")
     sizes = isinstance(error, RuntimeError) and any(w in str(error) for w in ("shape", "size", "dim"))
@@ -599,7 +600,7 @@ def _came_through(error: Exception) -> Raised:
 def _reason(reason: object) -> str:
     """Whether a reason is given, and whether it says anything of what went wrong."""
     if reason is None:
-        return "None"
+        return "is None"
     said = f"{type(reason).__name__} {reason}"
     tells = any(words in said for words in (BROKEN, "RuntimeError", "BackendCompilerFailed"))
     return "says what went wrong" if tells else "does not say what went wrong"

@@ -537,14 +537,6 @@ def or_eager_wrapped(model: Any, example: Any) -> Any:
     return compiled, None
 
 
-def or_eager_suppressing(model: Any, example: Any) -> Any:
-    model(example)
-    torch._dynamo.config.suppress_errors = True
-    compiled = torch.compile(model)
-    compiled(example)
-    return compiled, None
-
-
 OUTCOME = "In the case \"{case}\" what comes back runs {runs} and gives {gives}, and the reason {reason}: "
 FALLBACK = [
     one("hides-real-errors", or_eager, OUTCOME + "the model itself raises an error with this example, and whoever "
@@ -566,8 +558,6 @@ FALLBACK = [
     one("gives-no-reason", or_eager, OUTCOME + "somebody will want to know what went wrong.", FAILS, says="little"),
     one("demands-one-graph", or_eager, OUTCOME + "a graph break is no failure; only `fullgraph=True` makes one of it.",
         FAILS, whole=True),
-    one("suppresses-errors", or_eager_suppressing, OUTCOME + "with `suppress_errors` Dynamo falls back in silence, and "
-        "nobody learns of it.", FAILS),
     one("always-eager", or_eager, OUTCOME + "where the compiler works, the compiled model is wanted.", FAILS,
         gives="eager"),
 ]  # fmt: skip

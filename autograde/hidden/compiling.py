@@ -273,14 +273,14 @@ BACKENDS = [
     one("never-counts", Backend, OPS + "the graphs go through, and nothing is counted.", GRAPH, counts="nothing"),
     one("counts-runs", Backend, OPS + "the counters moved whenever a graph ran, and a backend counts what it was given "
         "to compile.", GRAPH, counts="runs"),
-    one("functions-only", Backend, OPS + "`x.abs()` is a node of kind call_method, and computes as well as a function.",
-        GRAPH, kinds="call_function"),
+    one("functions-only", Backend, OPS + "a method such as `x.relu()` is a node of kind call_method, and computes "
+        "as well as a function does.", GRAPH, kinds="call_function"),
     one("last-graph-only", Backend, OPS + "the second graph replaced the count of the first, where both add up.", GRAPH,
         adds=False),
     one("counts-each-kind-once", Backend, OPS + "an operation that comes twice counts twice.", GRAPH, distinct=True),
-    one("returns-nothing", Backend, "In the case \"{case}\" the call raised {got}: a backend has to return "
-        "something that "
-        "can be called in place of the code, and the least is `graph.forward`.", GRAPH, returns="nothing"),
+    one("returns-nothing", Backend, "In the case \"{case}\" the call ended in an error of Dynamo: a backend has to "
+        "return something that can be called in place of the code, and the least is `graph.forward`.", GRAPH,
+        returns="nothing"),
 ]  # fmt: skip
 
 

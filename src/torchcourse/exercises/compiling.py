@@ -664,7 +664,7 @@ def _both_gradients(result: Tensor, x: Tensor, gate: Tensor) -> Observations:
     except RuntimeError as error:
         if "no autograd formula" not in str(error):
             raise
-        return {"gradients": Raised("RuntimeError", str(error).split("\n")[0][:200], "no formula for backward")}
+        return {"gradients": Raised("RuntimeError", _plain_name(error), "no formula for backward")}
     names = ("gradient of x", "gradient of gate")
     return {name: "none" if g is None else g for name, g in zip(names, found, strict=True)}
 
@@ -689,8 +689,14 @@ def _as_an_operator(function: Callable[..., Any], x: Tensor, gate: Tensor) -> Ob
     }
 
 
+def _plain_name(said: object) -> str:
+    """What was said, in one line, the operator called by the one name whatever its namespace is."""
+    line = re.sub(r"torchcourse\w*(::|\.)", r"torchcourse\1", " ".join(str(said).split()))
+    return line[:200].rstrip(".")
+
+
 def _fault(said: object) -> Raised:
-    return remark("fails", re.sub(r"torchcourse\w*(::|\.)", r"torchcourse\1", " ".join(str(said).split()))[:200])
+    return remark("has no fake" if "no fake impl" in str(said) else "fails", _plain_name(said))
 
 
 def cases_swiglu(draw: Draw) -> list[Case]:

@@ -18,6 +18,7 @@ from autograde.mistakes import Mistake, slips
 from torchcourse.exercise import Case, Draw, case
 from torchcourse.exercises.compiling import SPREAD
 
+RESET: Any = torch.compiler.reset
 GRAPH, UNDER = "From Python to a graph", "Operators under the hood"
 BREAKS, MENDING = "Graph breaks", "Mending a break"
 GUARDS, MEASURING = "Guards, recompiles and dynamic shapes", "What it costs, and measuring it"
@@ -58,7 +59,7 @@ def count(
     what: str = "graphs", call: bool = True, whole: bool = False,
 ) -> Any:  # fmt: skip
     if reset:
-        torch.compiler.reset()
+        RESET()
     tally = SHARED if shared else Tally()
     if zero:
         tally.graphs = tally.nodes = 0
@@ -164,7 +165,7 @@ def more_signed(draw: Draw) -> list[Case]:
 
 def clip(
     x: Tensor, max_norm: float, *, where: str = "tensor", up: bool = False, safe: bool = True, norm: str = "whole",
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     length = {
         "whole": lambda: torch.linalg.vector_norm(x), "rows": lambda: torch.linalg.vector_norm(x, dim=-1, keepdim=True),
         "square": lambda: (x * x).sum(), "largest": lambda: x.abs().max(), "sizes": lambda: x.abs().sum(),
@@ -304,7 +305,7 @@ def dynamic(fn: Any, backend: Any, *, shapes: bool | None = True, how: str = "co
         return torch.compile(fn, backend="eager", dynamic=shapes)
 
     def anew(*args: Any) -> Any:
-        torch.compiler.reset()
+        RESET()
         return torch.compile(fn, backend=backend, dynamic=shapes)(*args)
 
     def first_size_only(*args: Any) -> Any:
@@ -381,7 +382,7 @@ def measure(
 
 
 def _middle(times: list[float], how: str) -> float:
-    return {"median": statistics.median, "mean": statistics.fmean, "least": min}[how](times)
+    return {"median": statistics.median(times), "mean": statistics.fmean(times), "least": min(times)}[how]
 
 
 def _spread(times: list[float], how: str) -> float:
@@ -466,7 +467,7 @@ def ops_of_dynamo(fn: Any, *args: Any) -> list[str]:
         found.extend(str(getattr(n.target, "__name__", n.target)) for n in nodes)
         return graph.forward
 
-    torch.compiler.reset()
+    RESET()
     torch.compile(fn, backend=backend)(*args)
     return found
 
@@ -631,9 +632,7 @@ def back_for_x_only(ctx: Any, grad: Tensor) -> Any:
     return back(ctx, grad)[0], None
 
 
-def as_operator(
-    number: int, forward: Any = gated, fake: Any = like_x, backward: Any = back
-) -> torch.library.CustomOpDef:
+def as_operator(number: int, forward: Any = gated, fake: Any = like_x, backward: Any = back) -> Any:
     """An operator made of these parts. Each needs a name of its own; the probe takes them for one."""
     made = torch.library.custom_op(f"torchcourse_{number}::swiglu", forward, mutates_args=())
     if fake is not None:
@@ -643,7 +642,7 @@ def as_operator(
     return made
 
 
-def with_leak(x: Tensor, gate: Tensor) -> Tensor:
+def with_leak(x: Tensor, gate: Tensor) -> Any:
     return FULL(x, gate) + torch.zeros(x.shape, dtype=x.dtype)
 
 

@@ -428,7 +428,7 @@ def probe_benchmark(
         return {"returned": kind(found)}
     seen: Observations = {"names": sorted(map(str, found))}
     for name in bases:
-        held = found.get(name)
+        held: Any = found.get(name)
         good = isinstance(held, dict) and set(MEASURES) <= held.keys()
         for measure in MEASURES:
             seen[f"{measure} of {name}"] = number(held[measure]) if good else f"missing: {kind(held)}"
@@ -512,7 +512,7 @@ def cases_graph_ops(draw: Draw) -> list[Case]:
 def quotes_graph_ops(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     found, meant = seen.get("operators", []), wanted["operators"]
     extra = [name for name in found if name not in meant]
-    fields = {"listed": ", ".join(found), "meant": ", ".join(meant)}
+    fields: dict[str, object] = {"listed": ", ".join(found), "meant": ", ".join(meant)}
     return {**fields, "extra": extra[0]} if extra else fields
 
 

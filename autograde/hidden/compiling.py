@@ -18,7 +18,6 @@ from autograde.mistakes import Mistake, slips
 from torchcourse.exercise import Case, Draw, case
 from torchcourse.exercises.compiling import SPREAD
 
-RESET: Any = torch.compiler.reset
 GRAPH, UNDER = "From Python to a graph", "Operators under the hood"
 BREAKS, MENDING = "Graph breaks", "Mending a break"
 GUARDS, MEASURING = "Guards, recompiles and dynamic shapes", "What it costs, and measuring it"
@@ -29,6 +28,9 @@ CHANGED = (
     "In the case \"{case}\" the caller's own tensor was {got} by the call, and should be {want}: something was written "
     "into it."
 )
+
+
+COMPILE: Any = torch.compile
 
 
 def one(name: str, program: Callable[..., Any], sentence: str, read: str, **options: Any) -> Mistake:
@@ -59,11 +61,11 @@ def count(
     what: str = "graphs", call: bool = True, whole: bool = False,
 ) -> Any:  # fmt: skip
     if reset:
-        RESET()
+        torch.compiler.reset()
     tally = SHARED if shared else Tally()
     if zero:
         tally.graphs = tally.nodes = 0
-    compiled = torch.compile(fn, backend=tally, fullgraph=whole)
+    compiled = COMPILE(fn, backend=tally, fullgraph=whole)
     if call:
         compiled(*args)
     return [tally.graphs] if what == "list" else (tally.nodes if what == "nodes" else tally.graphs) - less
@@ -166,10 +168,11 @@ def more_signed(draw: Draw) -> list[Case]:
 def clip(
     x: Tensor, max_norm: float, *, where: str = "tensor", up: bool = False, safe: bool = True, norm: str = "whole",
 ) -> Any:  # fmt: skip
-    length = {
+    lengths: dict[str, Callable[[], Any]] = {
         "whole": lambda: torch.linalg.vector_norm(x), "rows": lambda: torch.linalg.vector_norm(x, dim=-1, keepdim=True),
         "square": lambda: (x * x).sum(), "largest": lambda: x.abs().max(), "sizes": lambda: x.abs().sum(),
-    }[norm]()  # fmt: skip
+    }  # fmt: skip
+    length = lengths[norm]()
     if where == "branch":
         return x * (max_norm / length) if length > max_norm else x * 1
     if where == "branch on item":
@@ -302,11 +305,11 @@ def dynamic(fn: Any, backend: Any, *, shapes: bool | None = True, how: str = "co
     if how == "eager":
         return fn
     if how == "own backend":
-        return torch.compile(fn, backend="eager", dynamic=shapes)
+        return COMPILE(fn, backend="eager", dynamic=shapes)
 
     def anew(*args: Any) -> Any:
-        RESET()
-        return torch.compile(fn, backend=backend, dynamic=shapes)(*args)
+        torch.compiler.reset()
+        return COMPILE(fn, backend=backend, dynamic=shapes)(*args)
 
     def first_size_only(*args: Any) -> Any:
         size = args[0].shape[0]
@@ -314,7 +317,7 @@ def dynamic(fn: Any, backend: Any, *, shapes: bool | None = True, how: str = "co
         return compiled(*args) if len(sizes) == 1 else fn(*args)
 
     sizes: set[int] = set()
-    compiled = torch.compile(fn, backend=backend, dynamic=shapes)
+    compiled = COMPILE(fn, backend=backend, dynamic=shapes)
     return {"compile": compiled, "anew": anew, "first": first_size_only}[how]
 
 
@@ -449,7 +452,7 @@ def ops(fn: Any, *args: Any, kinds: str = "operators", text: str = "target", dis
         nodes = [n for n in nodes if n.op == "call_function"]
     elif kinds == "no output":
         nodes = [n for n in nodes if n.op != "output"]
-    texts = {
+    texts: dict[str, Callable[[Any], Any]] = {
         "target": lambda n: str(n.target), "name": lambda n: n.name,
         "short": lambda n: getattr(n.target, "__name__", str(n.target)),
         "packet": lambda n: str(n.target.overloadpacket),
@@ -467,8 +470,8 @@ def ops_of_dynamo(fn: Any, *args: Any) -> list[str]:
         found.extend(str(getattr(n.target, "__name__", n.target)) for n in nodes)
         return graph.forward
 
-    RESET()
-    torch.compile(fn, backend=backend)(*args)
+    torch.compiler.reset()
+    COMPILE(fn, backend=backend)(*args)
     return found
 
 
@@ -512,7 +515,7 @@ def or_eager(
     model: Any, example: Any, *, tries: str = "both", on_failure: str = "eager", says: str = "why", whole: bool = False,
     gives: str = "compiled",
 ) -> Any:  # fmt: skip
-    compiled = torch.compile(model, fullgraph=whole)
+    compiled = COMPILE(model, fullgraph=whole)
     if tries == "nothing":
         return compiled, None
     if tries == "eager first":
@@ -532,7 +535,7 @@ def or_eager(
 
 def or_eager_wrapped(model: Any, example: Any) -> Any:
     try:
-        compiled = torch.compile(model)
+        compiled = COMPILE(model)
     except Exception as error:
         return model, f"{type(error).__name__}: {error}"
     return compiled, None

@@ -381,7 +381,8 @@ for f in (by_item, by_tensor):
     torch.compile(f, backend=backend, fullgraph=True)(torch.tensor([3.0, 4.0]))
 
 # %% [markdown]
-# `aten._local_scalar_dense` hands the number to Python: on a GPU the host waits there until the queue is empty. And there is a
+# One graph each, and no complaint; the first only converts a number on its way. But run eagerly, `.item()` is the operator
+# `aten._local_scalar_dense`, which hands the number to Python: on a GPU the host waits there until the queue is empty. And there is a
 # second price. A Python number has no history, so the gradient takes the norm for a constant:
 
 # %%

@@ -27,6 +27,7 @@ LESSONS = {
     "05_training": "training",
     "06_gpu": "gpu",
     "07_mixed_precision": "precision",
+    "08_compile": "compiling",
 }
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 

@@ -10,6 +10,7 @@ from torch.utils import backend_registration
 from torchcourse.simulated import (
     accelerator,
     autocast,
+    branching,
     conversion,
     dispatch,
     engine,
@@ -86,6 +87,7 @@ def _install() -> None:
     storage.install()
     conversion.install()
     engine.install()
+    branching.install()
     _take_foreach()
 
 

@@ -1,0 +1,883 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 8 · Compile
+#
+# Python runs a model one operation at a time: look up the function, check its arguments, start a kernel, wait for nothing,
+# go on. For large matrices that is cheap. For a chain of small operations it is most of the time, and each of them reads
+# its input from memory and writes its result back, although the next one needs it at once.
+#
+# `torch.compile` takes a function, records what it does with tensors, and replaces it by code that does the same in fewer
+# and larger steps. It is one line. What takes an hour to learn is what it can see and what it cannot, when it starts all
+# over again, and whether it was worth it. There are ten exercises.
+
+# %% tags=["setup"]
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
+
+from torchcourse import Unattempted, check, hint
+
+# %% [markdown]
+# A first look. `chain` is a row of operations on every element; compiled, it becomes one loop over the elements. That
+# needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds graphs:
+# everything but the speed can be seen with it. The second cell below tries which it is; the first compilation of all takes some seconds.
+
+# %%
+from torchcourse.demos import calls
+
+
+def chain(x: Tensor) -> Tensor:
+    for _ in range(5):
+        x = torch.sin(x) * 0.5 + torch.tanh(x) * 0.5
+    return x
+
+# %% tags=["demo"]
+x = torch.randn(4000, generator=torch.Generator().manual_seed(0))
+BACKEND, reason = calls.usable_backend(chain, x)
+print(BACKEND, reason)
+
+# %% tags=["demo"]
+compiled_chain = torch.compile(chain, backend=BACKEND)
+print(torch.allclose(compiled_chain(x), chain(x), atol=1e-6))
+
+# %% [markdown]
+# The older ways to a graph were `torch.jit.trace` and `torch.jit.script`. The one followed an example and missed the
+# branches that it did not take, the other understood a part of Python only. Both still run, with a warning that they go;
+# `torch.compile` is what replaced them for speed, and `torch.export` (lesson 9) for leaving Python.
+
+# %% [markdown]
+# ## From Python to a graph
+#
+# Three programs work one after the other:
+#
+# | | gets | makes |
+# |---|---|---|
+# | **Dynamo** | Python bytecode, when the function is called | a graph of what happens to tensors, and *guards* |
+# | **AOTAutograd** | that graph | the graph of ATen operators, and the backward graph |
+# | **Inductor** | these graphs | C++ for the CPU, Triton for a GPU |
+#
+# The last of them is a *backend*, and you can write one: a function that is given the graph and example inputs, and that
+# returns something to call in place of the code. So here is one that prints what it gets and runs the graph as it is:
+
+# %%
+def printing(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    for node in graph.graph.nodes:
+        print(f"{node.op:14} {node.name:10} {node.target}")
+    return graph.forward
+
+
+def scaled(x: Tensor, times: int) -> Tensor:
+    for _ in range(times):
+        x = x.abs() + 1
+    return x
+
+# %% tags=["demo"]
+print(torch.compile(scaled, backend=printing)(torch.tensor([-1.0, 2.0]), 2))
+
+# %% [markdown]
+# The loop is gone: Dynamo runs the Python, and only what is done to tensors stays. `times` was a plain number, so it became
+# part of the shape of the graph. A `placeholder` is an input, `output` is the result, and the others compute:
+# `call_function` for functions and operators such as `+`, `call_method` for methods.
+#
+# Nothing is compiled before the first call, and the second call finds the work done:
+
+# %%
+def step(x: Tensor) -> Tensor:
+    return x.abs() + 1
+
+# %% tags=["demo"]
+quiet = torch.compile(step, backend=printing)
+print("nothing yet")
+quiet(torch.tensor([-1.0, 2.0]))
+print("again:", quiet(torch.tensor([3.0, 4.0])))
+
+# %% [markdown]
+# The parameters of a model are inputs as well. `torch.compile(model)` returns a model around the model, and its
+# `state_dict` has the prefix `_orig_mod.`; `model.compile()` compiles in place, and leaves the names alone.
+
+# %% tags=["demo"]
+linear = nn.Linear(2, 1)
+print(list(torch.compile(linear, backend="eager").state_dict()))
+linear.compile(backend="eager")
+print(list(linear.state_dict()))
+
+# %% [markdown]
+# Seen: a backend is called once for each graph, at the first call, with a list of nodes that are easy to read.
+
+# %% [markdown]
+# ### Exercise: CountingBackend
+#
+# Write `CountingBackend()`: an object that serves as `backend` of `torch.compile`. It runs graphs as they are. Its attribute
+# `graphs` counts the graphs that it was given so far, and `ops` the nodes that compute, in all of them together. Both are ints and
+# begin with 0. You write the method that makes it callable too.
+#
+# ```
+# backend = CountingBackend()
+# torch.compile(lambda x: x.relu() + 1, backend=backend)(torch.ones(2))
+# backend.graphs, backend.ops      # 1, 2
+# ```
+
+# %% exercise="CountingBackend" points=2
+class CountingBackend:
+    """A backend for torch.compile that counts graphs, and the nodes in them that compute."""
+
+    def __init__(self) -> None:
+        ### BEGIN SOLUTION
+        self.graphs = 0
+        self.ops = 0
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        self.graphs += 1
+        self.ops += sum(node.op in ("call_function", "call_method", "call_module") for node in graph.graph.nodes)
+        return graph.forward
+        ### END SOLUTION
+
+# %% check="CountingBackend"
+check("CountingBackend")
+
+# %% [markdown]
+# ## Operators under the hood
+#
+# Dynamo's graph still speaks Python: `x.abs()`, `torch.nn.functional.linear`. What runs underneath are the operators of ATen, and
+# that is the level of AOTAutograd and of everything after it. `make_fx` runs a function and writes these operators down:
+
+# %%
+def centred(x: Tensor) -> Tensor:
+    return (x - x.mean()) * 2
+
+
+graph = make_fx(centred)(torch.arange(3.0)).graph
+for node in graph.nodes:
+    print(f"{node.op:14} {node.name:8} {node.target}")
+
+# %% [markdown]
+# `aten.mul.Tensor` reads: namespace, operator, overload. There is `aten.sum.default` and `aten.sum.dim_IntList`; which of them ran is
+# part of the name. An operator with two results is followed by nodes that take one of them; their target is Python's `getitem`,
+# and no operator:
+
+# %%
+graph = make_fx(lambda x: torch.max(x, 1)[0] + 1)(torch.ones(2, 3)).graph
+print([(node.op, str(node.target)) for node in graph.nodes])
+
+# %% [markdown]
+# How can a compiler know what comes out of an operator without running it? With *fake tensors*: they have shape, dtype and
+# device, and no numbers. Every operator has a version for them.
+
+# %%
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+# %% tags=["demo"]
+with FakeTensorMode():
+    huge = torch.empty(10**6, 10**6)
+    print(huge.shape, (huge @ huge).mean(0).shape, (huge > 0).dtype)
+
+# %% [markdown]
+# That would be four terabytes each. AOTAutograd traces with such tensors, and it traces the backward pass ahead of time, hence its
+# name. A backend can have both graphs:
+
+# %%
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+
+
+def telling(which: str) -> Callable[..., Any]:
+    def compiler(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        names = [str(n.target) for n in graph.graph.nodes if n.op == "call_function"]
+        print(which, names)
+        return make_boxed_func(graph.forward)
+
+    return compiler
+
+# %% tags=["demo"]
+both = aot_autograd(fw_compiler=telling("forward: "), bw_compiler=telling("backward:"))
+x = torch.ones(2, requires_grad=True)
+torch.compile(lambda x: (x.sin() * 2).sum(), backend=both)(x).backward()
+
+# %% [markdown]
+# Seen: below Python there is a list of operators, and the compiler works on them without any numbers.
+
+# %% [markdown]
+# ### Exercise: graph_ops
+#
+# Write `graph_ops(fn, *args)`: the list of ATen operators that `fn(*args)` runs, in order, as strings such as `"aten.mul.Tensor"`.
+# The function is pure, takes tensors without gradients, and is not to be changed. Only operators are listed.
+#
+# ```
+# graph_ops(lambda x: (x * 2).relu(), torch.ones(3))     # ['aten.mul.Tensor', 'aten.relu.default']
+# ```
+
+# %% exercise="graph_ops" points=2
+def graph_ops(fn: Callable[..., Any], *args: Tensor) -> list[str]:
+    """The ATen operators that fn(*args) runs, in order."""
+    ### BEGIN SOLUTION
+    graph = make_fx(fn)(*args).graph
+    return [str(node.target) for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    ### END SOLUTION
+
+# %% check="graph_ops"
+check("graph_ops")
+
+# %% [markdown]
+# ## Graph breaks
+#
+# Sometimes Dynamo meets something that no graph can hold: a `print`, a file, a branch on the value of a tensor. Then it
+# ends the graph there, lets Python do this one thing, and begins another graph behind it. The result is right, only slower.
+
+# %%
+def talkative(x: Tensor) -> Tensor:
+    x = x * 2
+    print("a break")
+    return x + 1
+
+# %% tags=["demo"]
+print(torch.compile(talkative, backend=printing)(torch.ones(2)))
+
+# %% [markdown]
+# Two graphs: one up to the print, one after it. Between them the tensors go through Python, and nothing can be merged across. So
+# one break more is one graph more, except where there is nothing to compute on one side of it.
+#
+# `torch._dynamo.explain` finds breaks and says where they are:
+
+# %%
+def depends(x: Tensor) -> Tensor:
+    y = x * 2
+    if y.sum() > 0:
+        return y + 1
+    return y - 1
+
+# %% tags=["demo"]
+found = torch._dynamo.explain(depends)(torch.ones(2))
+print(found.graph_count, "graphs,", found.graph_break_count, "break")
+print("the graph ends at:", found.break_reasons[0].user_stack[0].line)
+
+# %% [markdown]
+# The `if` asks whether a number is positive, while the graph is being recorded with fake tensors that have no numbers. That is
+# the most common reason. In a long run, the environment variable `TORCH_LOGS="graph_breaks"` prints the same for every break.
+#
+# And one thing about experiments: Dynamo remembers what it compiled for each piece of code, in the whole process. A
+# measurement or a count that should start afresh says `torch.compiler.reset()` first.
+
+# %% tags=["demo"]
+torch.compiler.reset()
+for line in ("once", "once more", "after a reset"):
+    if line == "after a reset":
+        torch.compiler.reset()
+    print(line)
+    torch.compile(step, backend=printing)(torch.ones(2))
+
+# %% [markdown]
+# "Once more" printed nothing below it, though `torch.compile` was called anew: this backend had compiled this code already. Seen: a break
+# costs speed and never the result; what was compiled stays, until it is reset.
+
+# %% [markdown]
+# ### Exercise: count_graphs
+#
+# Write `count_graphs(fn, *args)`: the number of graphs that Dynamo makes of one call `fn(*args)`, as an int. Whoever asks
+# again gets the same answer, the tenth time too.
+#
+# ```
+# count_graphs(centred, torch.ones(2))    # 1
+# count_graphs(depends, torch.ones(2))    # 2
+# ```
+
+# %% exercise="count_graphs" points=2
+def count_graphs(fn: Callable[..., Any], *args: Any) -> int:
+    """How many graphs Dynamo makes of fn(*args)."""
+    ### BEGIN SOLUTION
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    torch.compiler.reset()
+    torch.compile(fn, backend=backend)(*args)
+    return len(graphs)
+    ### END SOLUTION
+
+# %% check="count_graphs"
+check("count_graphs")
+
+# %% [markdown]
+# ## Mending a break
+#
+# First make it an error, so that no break comes back unseen: `fullgraph=True`.
+
+# %% tags=["demo"]
+try:
+    torch.compile(depends, backend="eager", fullgraph=True)(torch.ones(2))
+except torch._dynamo.exc.Unsupported as error:
+    print("\n".join(str(error).splitlines()[:3]))
+
+# %% [markdown]
+# | the break | in its place |
+# |---|---|
+# | `if` on a tensor's value | `torch.where` over both results, or `torch.cond` with two functions |
+# | `print`, logging | leave it out, or `if not torch.compiler.is_compiling():` around it |
+# | `.item()`, `float(t)` | keep the tensor, also where it holds one number |
+# | NumPy or SciPy inside | the same in torch; else an operator of your own (below) |
+# | code that never fits | `@torch.compiler.disable` on that function, and a break there on purpose |
+#
+# `torch.where` computes both sides and chooses. With a condition of one number it chooses for all elements at once:
+
+# %%
+x = torch.tensor([1.0, -3.0])
+print(torch.where(x > 0, 10.0, 20.0), torch.where(x.sum() > 0, 10.0, 20.0))
+
+# %% [markdown]
+# For sides that are expensive there is `torch.cond(predicate, f, g, (x,))`, which runs only one of two functions; both are part of
+# the graph, and both have to return the same shapes.
+
+# %% [markdown]
+# ### Exercise: signed_scale
+#
+# Write `signed_scale(x)`: `x * 2` if the sum over all of x is positive, else `x - 1`, for any shape. It has to be captured in
+# one graph, `fullgraph=True`.
+#
+# ```
+# signed_scale(torch.tensor([3.0, -1.0]))     # [6., -2.]
+# signed_scale(torch.tensor([1.0, -3.0]))     # [0., -4.]
+# ```
+
+# %% exercise="signed_scale" points=2
+def signed_scale(x: Tensor) -> Tensor:
+    """x * 2 if the sum of x is positive, else x - 1; in one graph."""
+    ### BEGIN SOLUTION
+    return torch.where(x.sum() > 0, x * 2, x - 1)
+    ### END SOLUTION
+
+# %% check="signed_scale"
+check("signed_scale")
+
+# %% [markdown]
+# There is a worse thing than a break: one that you do not see. `.item()` used to break the graph. By now Dynamo captures it, and
+# `fullgraph=True` is content:
+
+# %%
+def by_item(x: Tensor) -> Tensor:
+    return x / torch.linalg.vector_norm(x).item()
+
+
+def by_tensor(x: Tensor) -> Tensor:
+    return x / torch.linalg.vector_norm(x)
+
+# %% tags=["demo"]
+for f in (by_item, by_tensor):
+    torch.compiler.reset()
+    backend = aot_autograd(fw_compiler=telling(f.__name__))
+    torch.compile(f, backend=backend, fullgraph=True)(torch.tensor([3.0, 4.0]))
+
+# %% [markdown]
+# One graph each, and no complaint; the first only converts a number on its way. But run eagerly, `.item()` is the operator
+# `aten._local_scalar_dense`, which hands the number to Python: on a GPU the host waits there until the queue is empty. And there is a
+# second price. A Python number has no history, so the gradient takes the norm for a constant:
+
+# %%
+for f in (by_item, by_tensor):
+    x = torch.tensor([3.0, 4.0], requires_grad=True)
+    f(x)[0].backward()
+    print(f.__name__, x.grad)
+
+# %% [markdown]
+# The first of them is wrong: the norm does depend on x.
+
+# %% [markdown]
+# ### Exercise: clip_by_norm
+#
+# Write `clip_by_norm(x, max_norm)`: x times one factor, so that its norm over all elements is `max_norm` where it was larger, and x
+# as it is where it was not. Zeros stay zeros. One graph, no wait for the device, and the gradient knows that the factor
+# depends on x.
+#
+# ```
+# clip_by_norm(torch.tensor([3.0, 4.0]), 1.0)     # [0.6, 0.8]
+# clip_by_norm(torch.tensor([0.3, 0.4]), 1.0)     # [0.3, 0.4]
+# ```
+
+# %% exercise="clip_by_norm" points=2
+def clip_by_norm(x: Tensor, max_norm: float) -> Tensor:
+    """x, scaled down to the norm max_norm where it is longer; in one graph, and nobody waits."""
+    ### BEGIN SOLUTION
+    norm = torch.linalg.vector_norm(x)
+    return x * (max_norm / norm.clamp(min=max(max_norm, 1e-12)))
+    ### END SOLUTION
+
+# %% check="clip_by_norm"
+check("clip_by_norm")
+
+# %% [markdown]
+# ## Guards, recompiles and dynamic shapes
+#
+# A graph is right only as long as what Dynamo took for granted holds: shapes, dtypes, devices, the values of plain numbers,
+# whether gradients are on, which functions the names stand for. It writes all that down as *guards*, and checks them at every call.
+# Where one fails, it compiles again. Here that is made an error, so that we can read which:
+
+# %%
+def power(x: Tensor, n: int) -> Tensor:
+    return x**n
+
+# %% tags=["demo"]
+torch.compiler.reset()
+compiled = torch.compile(power, backend="eager", dynamic=False)
+compiled(torch.ones(3), 2)
+for args in ((torch.ones(4), 2), (torch.ones(3, dtype=torch.float64), 2), (torch.ones(3), 3)):
+    try:
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            compiled(*args)
+    except torch._dynamo.exc.RecompileError as error:
+        print([line.split("#")[0].strip() for line in str(error).splitlines() if "/0:" in line][0])
+
+# %% [markdown]
+# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives up and runs
+# it as plain Python from then on, with a warning that is easily overlooked. The usual cause is a number that changes with every step,
+# a learning rate or a counter, as an attribute or argument. As a tensor it costs no guard on its value.
+#
+# Shapes change most of all: the last batch is smaller, sequences differ. So Dynamo does not insist. It builds the first shape in;
+# if another one comes, it compiles once more, with a symbol in place of the size that changed. Here is when the backend is called:
+
+# %%
+def sizes_seen(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    print("compiles for", [tuple(i.shape) for i in inputs if isinstance(i, Tensor)])
+    return graph.forward
+
+# %% tags=["demo"]
+for dynamic in (None, False, True):
+    torch.compiler.reset()
+    compiled = torch.compile(chain, backend=sizes_seen, dynamic=dynamic)
+    print(f"dynamic={dynamic}:")
+    for size in (3, 4, 5):
+        compiled(torch.ones(size, 2))
+
+# %% [markdown]
+# | `dynamic` | what it does | when |
+# |---|---|---|
+# | None, the default | the first shape as it is, then symbols for what changed | mostly |
+# | True | symbols from the start | you know that sizes change, and the second compilation hurts |
+# | False | every shape as it is | a few fixed shapes, and all the speed there is |
+#
+# Sizes 0 and 1 are always built in: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the batch, or a branch
+# on a size, makes that size a constant again. `torch._dynamo.mark_dynamic(x, 0)` asks for one symbol, and complains where code does
+# not allow it.
+
+# %%
+def halves(x: Tensor) -> Tensor:
+    return x * 2 if x.shape[0] > 4 else x + 1
+
+# %% tags=["demo"]
+torch.compiler.reset()
+compiled = torch.compile(halves, backend=sizes_seen, dynamic=True)
+for size in (3, 2, 4, 5, 7, 1):
+    compiled(torch.ones(size))
+
+# %% [markdown]
+# One graph for up to four rows, one for more, one for a single row. Seen: a guard that fails costs a compilation; a symbol in
+# place of a size saves it.
+
+# %% [markdown]
+# ### Exercise: compile_dynamic
+#
+# Write `compile_dynamic(fn, backend)`: a compiled `fn`, for this backend, that compiles at most twice, however many batch
+# sizes of 2 or more come. Every call runs what the backend made.
+
+# %% exercise="compile_dynamic" points=1
+def compile_dynamic(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+    """A compiled fn that compiles at most twice, however many batch sizes come."""
+    ### BEGIN SOLUTION
+    return torch.compile(fn, backend=backend, dynamic=True)
+    ### END SOLUTION
+
+# %% check="compile_dynamic"
+check("compile_dynamic")
+
+# %% [markdown]
+# ## What it costs, and measuring it
+#
+# A compilation takes as long as thousands of calls. Below are the times of forty calls, one after the other, in multiples of
+# one eager call. The size changes once, after twenty calls. Where the backend only builds graphs, the peaks are the same, and behind them nothing is won.
+
+# %% tags=["demo"]
+torch.compiler.reset()
+inputs = [torch.randn(4000) for _ in range(20)] + [torch.randn(5000) for _ in range(20)]
+measured = {
+    "eager": calls.each_call(chain, inputs),
+    "compiled": calls.each_call(torch.compile(chain, backend=BACKEND), inputs),
+}
+calls.draw(calls.relative(measured))
+
+# %% [markdown]
+# Two peaks: the first call, and the first call with another size. The third size would cost nothing. Whether the sum of it pays is
+# arithmetic: what a compilation costs, divided by what a call saves. Play with it: when do you get nothing back?
+
+# %% tags=["demo"]
+calls.explore()
+
+# %% [markdown]
+# Where the gain comes from tells when there is one:
+#
+# - many small operations on the same elements: merged into one loop, they read and write memory once. Norms, activations, optimizers;
+# - large matrix products: they are fast kernels already, and little is won beside them;
+# - a model that is dominated by Python between tiny kernels, on a GPU: `mode="reduce-overhead"` records the launches too;
+# - a script that runs for a minute: nothing. Compiling takes that minute.
+#
+# Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: its code is compiled once
+# for all of them. The modes are bundles of options:
+
+# %% tags=["demo"]
+for mode, options in torch._inductor.list_mode_options().items():
+    print(mode, options)
+
+# %% [markdown]
+# To *measure* such a thing takes some care. Look at these numbers of ten runs, in milliseconds, of which one was disturbed and one is the
+# compilation:
+
+# %%
+runs = torch.tensor([3000.0, 1.1, 1.0, 1.2, 1.1, 9.0, 1.0, 1.1, 1.2, 1.1])
+print(f"mean {runs.mean():.1f}, median {runs.median():.1f}, without the first: mean {runs[1:].mean():.2f}")
+low, high = runs[1:].quantile(torch.tensor([0.25, 0.75])).tolist()
+print(f"half of them lie between {low:.1f} and {high:.1f}: an interquartile range of {high - low:.1f}")
+
+# %% [markdown]
+# A fair comparison:
+#
+# - calls each variant before the first stopwatch starts, so that compilation and warm-up are over;
+# - takes *turns*: one run of each, then again. A machine that becomes warm, or busy, then becomes so for all of them;
+# - waits for the device before a start and before a stop. A GPU takes work into a queue and returns at once (lesson 6); on the CPU
+#   there is nothing to wait for. `torch.get_device_module(device).synchronize()` is there for every device, the CPU as well;
+# - reports a median, and a spread beside it that outliers do not move.
+#
+# Here are two variants of the same thing, with a stopwatch by hand, and turns:
+
+# %% tags=["demo"]
+variants = {"eager": chain, "compiled": torch.compile(chain, backend=BACKEND)}
+x = torch.randn(4000)
+times: dict[str, list[float]] = {name: [] for name in variants}
+for turn in range(12):
+    for name, fn in variants.items():
+        start = time.perf_counter()
+        fn(x)
+        times[name].append(time.perf_counter() - start)
+ratio = statistics.median(times["eager"][2:]) / statistics.median(times["compiled"][2:])
+print(f"{BACKEND}: a call is {ratio:.1f} times as fast as eager")
+
+# %% [markdown]
+# ### Exercise: benchmark
+#
+# Write `benchmark(fns, *args, device, repeats=30)`. `fns` maps names to functions, some of them compiled, that are called as
+# `fn(*args)`. Return a dict from each name to `{"median": ..., "iqr": ...}`, in seconds, over `repeats` timed runs: interquartile
+# range is the distance between the quartiles. Compilation and warm-up stay outside of the timing, the variants take turns, and the device has
+# nothing left to do when a stopwatch starts and when it stops. Use any clock of `time` that does not run backwards.
+
+# %% exercise="benchmark" points=3
+def benchmark(
+    fns: dict[str, Callable[..., Any]], *args: Any, device: torch.device | str, repeats: int = 30
+) -> dict[str, dict[str, float]]:
+    """Median and interquartile range, in seconds, of fn(*args) for each of fns, which take turns."""
+    ### BEGIN SOLUTION
+    wait = torch.get_device_module(device).synchronize
+    for fn in fns.values():
+        fn(*args)
+        fn(*args)
+    times: dict[str, list[float]] = {name: [] for name in fns}
+    for _ in range(repeats):
+        for name, fn in fns.items():
+            wait()
+            start = time.perf_counter()
+            fn(*args)
+            wait()
+            times[name].append(time.perf_counter() - start)
+    result = {}
+    for name, seconds in times.items():
+        low, high = torch.tensor(seconds, dtype=torch.float64).quantile(torch.tensor([0.25, 0.75]).double()).tolist()
+        result[name] = {"median": statistics.median(seconds), "iqr": high - low}
+    return result
+    ### END SOLUTION
+
+# %% check="benchmark"
+check("benchmark")
+
+# %% [markdown]
+# ## When the compiler fails
+#
+# A compiler is a large program, and needs other programs. It can fail where your model is fine: no C++ compiler on the machine, an
+# operator that it does not know, an error of its own.
+
+# %%
+def broken(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    raise RuntimeError("no C++ compiler on this machine")
+
+# %% tags=["demo"]
+torch.compiler.reset()
+compiled = torch.compile(centred, backend=broken)
+print("torch.compile returned, and nothing was tried")
+try:
+    compiled(torch.ones(2))
+except torch._dynamo.exc.BackendCompilerFailed as error:
+    print(type(error).__name__, "|", str(error).splitlines()[1])
+
+# %% [markdown]
+# Then a program may go on with the eager model, if it says so. It should not go on if the model itself is at fault: a wrong
+# shape is wrong in every mode. `torch._dynamo.config.suppress_errors = True` goes on in both cases, in silence.
+#
+# If compiled code misbehaves, **run it eagerly first**: most errors are there too, with a better message. Then switch on one part
+# after the other, and see with which one it begins:
+#
+# | run with | what takes part |
+# |---|---|
+# | no compile | your model |
+# | `backend="eager"` | Dynamo: capture, guards |
+# | `backend="aot_eager"` | and AOTAutograd: operators, backward |
+# | `backend="inductor"` | and generated code |
+
+# %% tags=["demo"]
+x = torch.randn(4000, generator=torch.Generator().manual_seed(0))
+for backend in ("eager", "aot_eager", BACKEND):
+    torch.compiler.reset()
+    difference = torch.compile(chain, backend=backend)(x) - chain(x)
+    print(f"{backend:10} differs by {difference.abs().max().item():.0e}")
+
+# %% [markdown]
+# `TORCH_LOGS="output_code"` prints the code that inductor writes; `TORCH_LOGS="help"` lists what else there is to print. And
+# `torch.compiler.set_stance("force_eager")` turns all compiled functions off for a while, without touching the code:
+
+# %% tags=["demo"]
+torch.compiler.reset()
+compiled = torch.compile(centred, backend=broken)
+with torch.compiler.set_stance("force_eager"):
+    print(compiled(torch.arange(3.0)))
+
+# %% [markdown]
+# ### Exercise: compile_or_eager
+#
+# Write `compile_or_eager(model, example)`: a pair of something to call in place of `model`, and a reason. Compile with the default
+# backend and see whether it works with `example`. If it does, the pair is the compiled model and None. If the compiler fails, it is the
+# model as it runs eagerly, and a string that says what went wrong. If the model itself raises an error with this example, that
+# error comes through.
+
+# %% exercise="compile_or_eager" points=2
+def compile_or_eager(model: nn.Module, example: Tensor) -> tuple[Callable[..., Any], str | None]:
+    """The compiled model and None; where the compiler fails, the model as it is and why."""
+    ### BEGIN SOLUTION
+    model(example)
+    compiled = torch.compile(model)
+    try:
+        compiled(example)
+    except Exception as error:
+        return model, f"{type(error).__name__}: {error}"
+    return compiled, None
+    ### END SOLUTION
+
+# %% check="compile_or_eager"
+check("compile_or_eager")
+
+# %% [markdown]
+# ## Operators of your own
+#
+# Some functions Dynamo should not look into: a kernel written by hand, a call into another library. As a *custom operator*,
+# such a function becomes one node of the graph. Here is one that goes through NumPy:
+
+# %%
+@torch.library.custom_op("lesson8::cumulated", mutates_args=())
+def cumulated(x: Tensor) -> Tensor:
+    return torch.from_numpy(x.detach().numpy().cumsum())
+
+
+print(cumulated(torch.ones(3)))
+print([str(n.target) for n in make_fx(lambda x: cumulated(x) * 2)(torch.ones(3)).graph.nodes][1:-1])
+
+# %% [markdown]
+# The name is `namespace::name`; the schema comes from the annotations; `mutates_args=()` promises that no input is written to, and the result
+# must not share memory with one. With real numbers that is enough. The compiler has fake ones:
+
+# %%
+def uses_it(x: Tensor) -> Tensor:
+    return cumulated(x) * 2
+
+# %% tags=["demo"]
+try:
+    torch.compile(uses_it, backend="eager", fullgraph=True)(torch.ones(3))
+except Exception as error:
+    said = str(error)
+    print(said[said.find("There was no fake"):].splitlines()[0])
+
+# %% [markdown]
+# So it needs a second function that makes the result's shape and dtype, without looking at any number:
+
+# %%
+@cumulated.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+# %% tags=["demo"]
+torch.compiler.reset()
+print(torch.compile(uses_it, backend="eager", fullgraph=True)(torch.ones(3)))
+
+# %% [markdown]
+# And a third for gradients, as autograd cannot look inside either. It comes in two parts, as in the `Function` of lesson 2: one
+# keeps what backward needs, the other computes. The operators called in backward are recorded like all others.
+
+# %%
+def keep_nothing(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+    pass
+
+
+def cumulated_backward(ctx: Any, grad: Tensor) -> Tensor:
+    return grad.flip(0).cumsum(0).flip(0)
+
+
+cumulated.register_autograd(cumulated_backward, setup_context=keep_nothing)
+x = torch.ones(3, requires_grad=True)
+cumulated(x).sum().backward()
+print(x.grad)
+
+# %% [markdown]
+# `torch.library.opcheck` tries all this: that the schema tells the truth, that the fake result looks like the real one, that gradients
+# agree with and without AOTAutograd. It does not check whether the gradient is *right*; that is what `gradcheck` is for.
+
+# %% tags=["demo"]
+print(torch.library.opcheck(cumulated, (torch.ones(3, requires_grad=True),)))
+
+# %% [markdown]
+# ### Exercise: swiglu
+#
+# Many language models multiply one half of a layer by a gate: `x * silu(gate)`, with `silu(g) = g * sigmoid(g)`. Write it as the
+# operator `torchcourse::swiglu`, for two floating-point tensors of one shape, with a fake and with gradients for both. It passes
+# `torch.library.opcheck`. The decorator is given; below the function, add what has to be registered.
+#
+# ```
+# swiglu(torch.tensor([2.0]), torch.tensor([0.0]))     # [0.]
+# swiglu(torch.tensor([2.0]), torch.tensor([9.0]))     # [17.9978]
+# ```
+
+# %% exercise="swiglu" points=3
+@torch.library.custom_op("torchcourse::swiglu", mutates_args=())
+def swiglu(x: Tensor, gate: Tensor) -> Tensor:
+    """x * silu(gate), as an operator of its own."""
+    ### BEGIN SOLUTION
+    return x * F.silu(gate)
+
+
+@swiglu.register_fake
+def _(x: Tensor, gate: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    x, gate = ctx.saved_tensors
+    s = gate.sigmoid()
+    return grad * gate * s, grad * x * s * (1 + gate * (1 - s))
+
+
+swiglu.register_autograd(_backward, setup_context=_keep)
+### END SOLUTION
+
+# %% check="swiglu"
+check("swiglu")
+
+# %% [markdown]
+# ## The same numbers
+#
+# A compiler may reorder a sum, keep a value in a register with more digits, or merge a multiplication with an addition. So results agree up to
+# rounding, and seldom to the last bit:
+
+# %%
+x = torch.randn(10_000, generator=torch.Generator().manual_seed(1))
+forward, backward = x.sum(), x.flip(0).sum()
+print((forward - backward).abs().item(), x.double().sum().item() - forward.item())
+
+# %% [markdown]
+# Neither of these is wrong. To judge, compare with float64, or set a tolerance that fits the dtype: about 1e-5 of the scale for
+# float32, 1e-2 for bfloat16. Random numbers are another matter: compiled dropout may draw others than eager dropout, so compare in eval mode.
+#
+# Outputs are half of it. Training follows gradients, and these come from another graph with mistakes of its own. Look at a function whose
+# forward pass is right:
+
+# %%
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad
+
+
+x = torch.ones(2, requires_grad=True)
+print(torch.equal(Wrong.apply(x), x * 2))
+print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).sum(), x))
+
+# %% [markdown]
+# `torch.autograd.grad` returns gradients and leaves `.grad` alone, which matters in the middle of a training. A parameter that takes no part
+# in the output is an error there, unless you say `allow_unused=True`; then its gradient is None.
+#
+# And take the *largest* difference. A mean over a million elements hides the one that is broken.
+
+# %% [markdown]
+# ### Exercise: same_numerics
+#
+# Write `same_numerics(model, compiled, x, atol)`: run both on the same float input and compare. `output` is the largest absolute difference of their
+# outputs, `grad` that of the gradients of the output's sum, over x and all trainable parameters of `model` (which `compiled` shares),
+# and `ok` says whether both are at most `atol`. Whatever is in a `.grad` is left as it was, and so is x. What is not a number is not ok.
+#
+# ```
+# same_numerics(model, torch.compile(model), x, 1e-5)     # {'output': 1.2e-07, 'grad': 4.8e-07, 'ok': True}
+# ```
+
+# %% exercise="same_numerics" points=3
+def same_numerics(
+    model: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor, atol: float
+) -> dict[str, float | bool]:
+    """The largest differences of outputs and of gradients, and whether both are within atol."""
+    ### BEGIN SOLUTION
+    parameters = [p for p in model.parameters() if p.requires_grad]
+
+    def run(f: Callable[[Tensor], Tensor]) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        leaf = x.detach().clone().requires_grad_()
+        y = f(leaf)
+        return y.detach(), torch.autograd.grad(y.sum(), [leaf, *parameters], allow_unused=True)
+
+    (y, grads), (z, others) = run(model), run(compiled)
+    pairs = [(g, o) for g, o in zip(grads, others, strict=True) if g is not None and o is not None]
+    output = (y - z).abs().max().item()
+    grad = torch.stack([(g - o).abs().max() for g, o in pairs]).max().item()
+    return {"output": output, "grad": grad, "ok": output <= atol and grad <= atol}
+    ### END SOLUTION
+
+# %% check="same_numerics"
+check("same_numerics")
+
+# %% [markdown]
+# ## What you have seen
+#
+# | idea | remember |
+# |---|---|
+# | Dynamo, AOTAutograd, Inductor | Python to a graph, a graph to operators and backward, operators to code |
+# | a backend | a function of graph and inputs; write one to look |
+# | graph break | right but slower; `explain`, `fullgraph=True` |
+# | branch on a value | `torch.where`, `torch.cond` |
+# | `.item()` | captured, and still a wait and a lost gradient |
+# | guards | what was taken for granted; a failed one compiles again, eight times at most |
+# | `dynamic` | None learns from the second shape, True begins with symbols; 0 and 1 are special |
+# | the price | seconds at the first call; divide by what a call saves |
+# | measuring | warm up, take turns, wait for the device, median and spread |
+# | failure | eager first; then "eager", "aot_eager", "inductor" |
+# | custom operators | a function, a fake, a backward, `opcheck` |
+# | numerics | largest difference, outputs and gradients |
+#
+# Next comes **lesson 9, persistence**: how a model outlives the process that trained it.

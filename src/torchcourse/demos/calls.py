@@ -1,0 +1,111 @@
+"""What compiling costs and when it has paid: time per call against call number, measured or from a model."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from statistics import median
+from typing import Any
+
+import torch
+
+from torchcourse.demos import style
+from torchcourse.demos.live import Live
+from torchcourse.demos.style import Picture
+
+COMPILED, EAGER = "compiled", "eager"
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """A block in which nothing is logged: compilers note what they miss on a machine."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def usable_backend(fn: Callable[..., Any], *example: Any) -> tuple[str, str]:
+    """The best backend that can compile `fn` on this machine, and why it is not inductor ("" where it is).
+
+    Inductor needs a C++ compiler for the CPU, or a GPU that it has code for.
+    """
+    with silent():
+        try:
+            torch.compile(fn, backend="inductor")(*example)
+        except Exception as error:
+            return "aot_eager", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        finally:
+            torch.compiler.reset()
+    return "inductor", ""
+
+
+def each_call(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[float]:
+    """Seconds that each call took, in order."""
+    seconds = []
+    for one in inputs:
+        start = time.perf_counter()
+        fn(one)
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def relative(seconds: Mapping[str, Sequence[float]], to: str = EAGER) -> dict[str, list[float]]:
+    """The same, in multiples of the median of one of them."""
+    unit = median(seconds[to])
+    return {name: [s / unit for s in each] for name, each in seconds.items()}
+
+
+def break_even(compiling: float, eager: float, compiled: float) -> float:
+    """After how many calls compiling has paid for itself; infinite where a call is no faster."""
+    return compiling / (eager - compiled) if compiled < eager else math.inf
+
+
+def draw(series: Mapping[str, Sequence[float]], title: str = "time per call, in medians of eager") -> Picture:
+    """Time per call over call number, on a logarithmic axis."""
+    figure, page = style.canvas(6.0, 2.6)
+    page.set_axis_on()
+    page.set_position((0.1, 0.18, 0.66, 0.68))
+    words = []
+    for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
+        page.plot(range(1, len(values) + 1), values, "o-", color=colour, label=name, markersize=3, linewidth=1)
+        words.append(f"{name}: first {values[0]:.3g}, then {median(values[1:] or values):.3g}")
+    page.set_yscale("log")
+    page.autoscale()
+    page.set_xlabel("call number", fontsize=8)
+    page.set_title(title, fontsize=9, loc="left")
+    page.tick_params(labelsize=8)
+    page.spines[["top", "right"]].set_visible(False)
+    page.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    return style.finish(figure, f"{title}. {'; '.join(words)}.")
+
+
+def modelled(calls: int, compiling: int, gain: int, sizes: int) -> dict[str, list[float]]:
+    """Time per call of both, in eager calls: each of the first `sizes` calls brings a new shape and compiles."""
+    first = [compiling + 1 / gain] * min(sizes, calls)
+    return {EAGER: [1.0] * calls, COMPILED: first + [1 / gain] * (calls - len(first))}
+
+
+def _from_controls(compiling: int, gain: int, sizes: int, calls: int) -> Picture:
+    series = modelled(calls, compiling, gain, sizes)
+    totals = {name: list(accumulate(values)) for name, values in series.items()}
+    paid = next((n for n in range(1, calls + 1) if totals[COMPILED][n - 1] <= totals[EAGER][n - 1]), None)
+    says = f"has paid from call {paid} on" if paid else f"has not paid after {calls} calls"
+    return draw(totals, f"time in total, in eager calls: compiling {says}")
+
+
+def explorer() -> Live:
+    """The explorer, not yet on show."""
+    return Live(_from_controls, compiling=range(20, 220, 20), gain=range(1, 11), sizes=range(1, 9),
+                calls=range(50, 550, 50))  # fmt: skip
+
+
+def explore() -> None:
+    """Choose what a compilation costs, what it gains, how many shapes come and how many calls."""
+    explorer().show()

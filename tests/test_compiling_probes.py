@@ -1,0 +1,105 @@
+"""What the probes of lesson 08 rest on: a machine with a clock of its own, and a compiler as new."""
+
+from __future__ import annotations
+
+import time
+import timeit
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from torchcourse.exercises.stopwatch import LAUNCH, Machine
+from torchcourse.exercises.compilers import Counted, as_new, captured_whole, waits, written
+from torchcourse.lanes import accelerator_lane
+
+CPU = torch.device("cpu")
+
+
+def test_time_passes_only_when_something_runs() -> None:
+    machine = Machine(CPU)
+    run = machine.program("f", 2.0, [1.0, 3.0], compiling=10.0)
+    with machine.replacing_clocks(lambda: None):
+        before = time.perf_counter()
+        assert time.monotonic() == before
+        assert run("x") == "x"
+        first = time.perf_counter()
+        run("x")
+        assert (first - before, time.perf_counter_ns() / 1e9 - first) == (12.0, 6.0)
+    assert machine.calls == ["f", "f"]
+
+
+def test_a_clock_imported_by_name_is_replaced_and_comes_back() -> None:
+    def answer() -> float:
+        return perf_counter()
+
+    real, machine = perf_counter, Machine(CPU)
+    with machine.replacing_clocks(answer):
+        assert answer() == machine.now
+        assert timeit.Timer(lambda: machine.work("f", 5.0)).timeit(1) == 5.0
+    assert perf_counter is real
+    assert time.perf_counter is real
+    assert timeit.default_timer is real
+    assert timeit.Timer.__init__.__defaults__[2] is real
+
+
+def test_work_on_a_device_waits_in_a_queue_until_the_host_waits() -> None:
+    lane = accelerator_lane("simulated")
+    machine = Machine(lane.device)
+    with machine.replacing_clocks(lambda: None):
+        before = time.perf_counter()
+        machine.work("f", 5.0)
+        assert round(time.perf_counter() - before, 9) == LAUNCH
+        torch.accelerator.synchronize()
+        assert round(time.perf_counter() - before, 3) == 5.0
+        machine.work("f", 1.0)
+        torch.get_device_module(lane.device).synchronize()
+        assert round(time.perf_counter() - before, 3) == 6.0
+
+
+def test_a_compiler_as_new_knows_nothing_from_before_and_keeps_settings() -> None:
+    config: Any = torch._dynamo.config
+    backend, settings = Counted(), config.recompile_limit
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    compiled = torch.compile(doubled, backend=backend)
+    for _ in range(2):
+        with as_new():
+            config.recompile_limit = 1
+            compiled(torch.ones(2))
+    assert (len(backend.graphs), backend.runs) == (2, 2)
+    assert config.recompile_limit == settings
+
+
+def test_a_break_is_told_from_a_whole_graph() -> None:
+    def branches(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum() > 0 else x
+
+    assert captured_whole(lambda x: x.abs(), (torch.ones(2),))["in one graph"] == 1
+    assert captured_whole(branches, (torch.ones(2),))["in one graph"].reason == "not captured"
+
+
+def test_a_compiled_answer_is_looked_at_as_it_was_written() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    assert written(torch.compile(doubled)) is doubled
+    assert written(doubled) is doubled
+
+
+def test_waiting_for_a_value_is_seen() -> None:
+    x = torch.ones(2)
+    assert waits(lambda: x.sum().item()) == (2.0, ["aten::_local_scalar_dense"])
+    assert waits(lambda: x.tolist())[1]
+    assert waits(lambda: x.sum())[1] == []
+
+
+def test_cond_chooses_on_the_simulated_device() -> None:
+    device = accelerator_lane("simulated").device
+    x = torch.tensor([1.0, 2.0]).to(device)
+    with torch.compiler.set_stance("force_eager"):
+        doubled = torch.cond(x.sum() > 0, lambda t: t * 2, lambda t: t - 1, (x,))
+    assert doubled.device == x.device
+    assert doubled.tolist() == [2.0, 4.0]

@@ -23,6 +23,7 @@ LESSONS = {
     "02_autograd": "autograd",
     "03_modules": "modules",
     "04_data": "data",
+    "09_persistence": "persistence",
 }
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 

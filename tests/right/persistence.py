@@ -1,5 +1,6 @@
 """Lesson 09: right answers in other styles than the reference's. Each must pass every case on every device."""
 
+# ruff: noqa: PTH100, PTH104, PTH105, PTH107, PTH118, PTH120, PTH123, PTH208
 from __future__ import annotations
 
 import copy
@@ -126,7 +127,7 @@ def unsafe_by_stand_ins(path: Path) -> list[str]:
         inside = next(n for n in archive.namelist() if n.endswith("data.pkl"))
         listing = Listing(io.BytesIO(archive.read(inside)))
     listing.load()
-    return sorted(n for n in listing.names if n not in allowed() and not n.startswith("builtins.set"))
+    return sorted(n for n in listing.names if n not in {*allowed(), "builtins.set", "__builtin__.set"})
 
 
 # --- strip_prefixes ----------------------------------------------------------------------------------------------
@@ -247,7 +248,8 @@ class CheckpointerOfFolders:
         for name, part in parts.items():
             torch.save(part.state_dict(), draft / f"{name}.pt")
         kind, keys, *rest = np.random.get_state()
-        torch.save([random.getstate(), torch.tensor(keys.astype("int64")), torch.random.get_rng_state()], draft / "@rng")
+        numbers = torch.tensor(keys.astype("int64"))
+        torch.save([random.getstate(), numbers, torch.random.get_rng_state()], draft / "@rng")
         (draft / "@info.json").write_text(json.dumps({"step": step, "metric": metric, "numpy": [kind, *rest]}))
         place = self.directory / f"step={step}"
         if place.exists():

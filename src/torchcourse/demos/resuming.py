@@ -63,7 +63,7 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """All that decides the next step."""
-        parts = {"model": self.model, "optimizer": self.optimizer, "scheduler": self.scheduler}
+        parts: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer, "scheduler": self.scheduler}
         return {n: p.state_dict() for n, p in parts.items()} | {"random": torch.get_rng_state(), "steps": self.steps}
 
     def restore(self, state: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -83,7 +83,7 @@ def train_and_save(folder: Path) -> None:
         if run.steps % EVERY == 0:
             draft = folder / "draft"
             torch.save(run.state(), draft)
-            os.replace(draft, folder / f"{run.steps}.pt")
+            draft.replace(folder / f"{run.steps}.pt")
 
 
 @cache

@@ -3,6 +3,7 @@ what is left if the process is killed there."""
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import os
@@ -40,12 +41,20 @@ def in_a_folder(probe: Callable[..., Observations]) -> Callable[..., Observation
     return placed
 
 
+HARMLESS = (list, dict, str, bytes, tuple, set, int, type)
+"""Whose methods write to no disk: most calls of a save are theirs."""
+
+
 @contextlib.contextmanager
 def moments(look: Callable[[], Any]) -> Iterator[None]:
-    """Call `look` whenever a Python or C function returns in this block: between two writes there is always one."""
+    """Call `look` whenever a C function returns in this block that may have written: every write is made by one, and
+    between two writes there is always such a moment."""
 
-    def note(_frame: FrameType, event: str, _argument: object) -> None:
-        if event in ("return", "c_return", "c_exception"):
+    def note(_frame: FrameType, event: str, called: Any) -> None:
+        if event not in ("c_return", "c_exception"):
+            return
+        owner = getattr(called, "__self__", None)
+        if type(owner) not in HARMLESS and (owner is not builtins or called.__name__ == "open"):
             look()
 
     before = sys.getprofile()
@@ -65,7 +74,7 @@ def contents(path: Path) -> bytes | None:
 
 
 def layout(folder: Path) -> tuple[Any, ...]:
-    """Which files a folder holds, told apart by identity, and which of them are empty: it changes a few times in a save,
+    """Which files a folder holds, told apart by identity, and which are empty: it changes a few times in a save,
     whatever the number of writes."""
     found: list[Any] = []
     with contextlib.suppress(OSError):  # it may go as we look

@@ -138,7 +138,7 @@ save_weights = Exercise(
         "the CPU, so that the file says nothing about a GPU?",
         "While `torch.save` writes to `path`, the old file is gone already and the new one is not there yet. Where "
         "could the new one be written in the meantime?",
-        "`os.replace(a, b)` puts one file in the place of another in a single step of the file system. Both have to lie "
+        "`os.replace(a, b)` puts one file in the place of another in a single step of the file system. Both must lie "
         "in the same folder, or at least on the same disk.",
     ),
     any_device=False,
@@ -236,9 +236,9 @@ load_weights = Exercise(
     hints=(
         "A file remembers on which device each tensor was. Which argument of `torch.load` says where they go instead, "
         "on a machine that has no such device?",
-        "Loading with `weights_only=True` reads tensors and refuses code. And which argument of `load_state_dict`, left "
+        "Loading with `weights_only=True` reads tensors and refuses code. Which argument of `load_state_dict`, left "
         "as it is, makes it name all the keys that do not fit?",
-        "Loading fills the model where it lives: it is not moved by that. What moves it, and returns it? Neither `eval` "
+        "Loading fills the model where it lives: it is not moved by that. What moves it and returns it? Neither `eval` "
         "nor `train` is asked for.",
     ),
     quotes=quotes_load,
@@ -283,7 +283,7 @@ def probe_checkpointer(
         seen["still there"] = [number for number, path in enumerate(paths, 1) if Path(path).exists()]
 
     def resumed(place: Path, which: str, again: bool) -> Observations:
-        return _resumed(_keeper(answer, place, keep), which, Training(0 * weight + 0.3, 2, extra), states, losses, again)
+        return _resumed(_keeper(answer, place, keep), which, Training(0 * weight + 1, 2, extra), states, losses, again)
 
     for which in ("latest", "best"):
         seen[which] = resumed(folder, which, False)
@@ -493,7 +493,7 @@ strip_prefixes = Exercise(
     cases_strip,
     hints=(
         "A name may begin with one prefix, and what is left with the other, and so on. When is it time to stop?",
-        "`str.replace` looks everywhere in a name. Which methods of a string ask how it begins, and take off just that?",
+        "`str.replace` looks everywhere in a name. Which methods of a string ask how it begins and take off just that?",
         "The prefixes end in a dot, and the dot matters: `modules.0.weight` begins with the same letters and is a name "
         "in its own right. Build a new dict on the way.",
     ),
@@ -565,12 +565,12 @@ load_matching = Exercise(
     probe_matching,
     cases_matching,
     hints=(
-        "`load_state_dict(strict=False)` forgives names, but never shapes. Which two questions do you have to ask about "
+        "`load_state_dict(strict=False)` forgives names, but never shapes. Which two questions have you to ask about "
         "each entry yourself?",
-        "The tensors in `model.state_dict()` share memory with the model. Which in-place method writes into one of them, "
+        "The tensors in `model.state_dict()` share memory with it. Which in-place method writes into one of them "
         "from any device and dtype?",
-        "`copy_` broadcasts: a row fits into a table. So compare shapes, not numbers of elements, and do not wait for an "
-        "exception. Entries that only the model has belong in neither list.",
+        "`copy_` broadcasts: a row fits into a table. So compare shapes, not numbers of elements, and do not wait for "
+        "an exception. Entries that only the model has belong in neither list.",
     ),
     quotes=quotes_matching,
 )
@@ -903,8 +903,8 @@ max_difference = Exercise(
         "A mean over a million entries hides one that is far off. Which reduction does not, and over what else than "
         "one output has it to go?",
         "`a - b` broadcasts without a word: a column and a row make a table. What do you compare before you subtract?",
-        "NaN is equal to nothing, not even to itself, and `max` of Python and of torch treat it differently. `isnan` on "
-        "both sides gives two masks: when do they agree, and what if not?",
+        "NaN is equal to nothing, not even to itself, and `max` of Python and of torch treat it in two ways. `isnan` "
+        "of both sides gives two masks: when do they agree, and what if not?",
     ),
     any_device=False,
     quotes=quotes_difference,
@@ -994,7 +994,7 @@ EMA = Exercise(
         "the model's own tensors?",
         "`average = decay * average + (1 - decay) * value`, for floats. A counter of batches has no average: which "
         "method of a tensor tells the two kinds apart?",
-        "Averaging is no part of what is learned. In which context does an operation record nothing, and which in-place "
+        "Averaging is no part of what is learned. In which context does an operation record nothing? Which in-place "
         "method writes an average into a model's own parameters?",
     ),
     quotes=quotes_ema,

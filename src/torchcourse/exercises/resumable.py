@@ -71,7 +71,7 @@ class Training:
         self.optimizer.zero_grad()
         self.scheduler.step()
         with torch.no_grad():
-            self.model.steps += 1
+            self.model.steps.add_(1)
         if self.total:
             self.total.total += loss.item()
         return loss.item()

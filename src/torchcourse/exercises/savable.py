@@ -18,8 +18,8 @@ class Patterned(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.turned = nn.Parameter(torch.zeros(width + 1, width).t())
-        self.conv = nn.Conv2d(2, width, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.register_buffer("table", torch.zeros(4, width)[:, ::2])
+        self.conv = nn.Conv2d(2, width, 3).to(memory_format=torch.channels_last)
+        self.register_buffer("table", torch.zeros(width, 4).t())
         self.register_buffer("seen", torch.tensor(0))
 
 
@@ -58,9 +58,9 @@ class Exported(nn.Module):
 
     def __init__(self, weights: dict[str, Tensor], normed: bool = False, turns: bool = False) -> None:
         super().__init__()
-        self.first = nn.Linear(*reversed(weights["w1"].shape))
+        self.first = nn.Linear(weights["w1"].shape[1], weights["w1"].shape[0])
         self.norm = nn.BatchNorm1d(len(weights["w1"])) if normed else nn.Identity()
-        self.last = nn.Linear(*reversed(weights["w2"].shape))
+        self.last = nn.Linear(weights["w2"].shape[1], weights["w2"].shape[0])
         self.turns = turns
         with torch.no_grad():
             for layer, number in ((self.first, 1), (self.last, 2)):

@@ -9,8 +9,9 @@
 # %% [markdown]
 # # 9 · Persistence
 #
-# A training takes hours, and its outcome is a set of numbers in memory. Sooner or later they have to leave it: for a file,
-# because machines crash; for a colleague, who has another machine; for a server, a phone or a browser, where there may be no Python.
+# A training takes hours, and its outcome is a set of numbers in memory. Sooner or later they have to leave it: for a
+# file, because machines crash; for a colleague, who has another machine; for a server, a phone or a browser, where
+# there may be no Python.
 #
 # Each of these ways out has its own format and its own traps. Files that nobody can open a year later. Files that run
 # somebody else's code. A training that goes on after a crash and is quietly another one. An exported model that gives
@@ -33,8 +34,8 @@ from torchcourse import Unattempted, check, hint
 # %% [markdown]
 # ## A file of numbers
 #
-# A model is code and numbers. The code is in your repository; the numbers are what training has made. `state_dict()` gives them
-# by name, parameters and buffers alike:
+# A model is code and numbers. The code is in your repository; the numbers are what training has made. `state_dict()`
+# gives them by name, parameters and buffers alike:
 
 # %%
 class Net(nn.Module):
@@ -54,8 +55,8 @@ net = Net()
 print({name: tuple(tensor.shape) for name, tensor in net.state_dict().items()})
 
 # %% [markdown]
-# `torch.save` writes such a dict, and `torch.load` reads it back. The tensors are those of the model itself, not copies; what is
-# in the file is a copy.
+# `torch.save` writes such a dict, and `torch.load` reads it back. The tensors are those of the model itself, not
+# copies; what is in the file is a copy.
 
 # %%
 torch.save(net.state_dict(), folder / "weights.pt")
@@ -63,9 +64,9 @@ print((folder / "weights.pt").stat().st_size, "bytes")
 print(torch.load(folder / "weights.pt", weights_only=True)["head.bias"])
 
 # %% [markdown]
-# You may meet files that hold the model as a whole: `torch.save(model, path)`. It looks shorter, and it stores no code
-# either: only the *name* of the class. So the file opens where a class of this name can be found, in this module, and
-# nowhere else. Here somebody renames the class a month later:
+# You may meet files that hold the model as a whole: `torch.save(model, path)`. It looks shorter, and it stores no
+# code either: only the *name* of the class. So the file opens where a class of this name can be found, in this
+# module, and nowhere else. Here somebody renames the class a month later:
 
 # %%
 torch.save(net, folder / "whole.pt")
@@ -78,15 +79,16 @@ except AttributeError as error:
 Net = Classifier
 
 # %% [markdown]
-# Until PyTorch 2.5 `torch.load` opened such files without asking; it is the full-model pickle of many older tutorials. What replaced it is
-# the `state_dict`, with the class in your code.
+# Until PyTorch 2.5 `torch.load` opened such files without asking; it is the full-model pickle of many older
+# tutorials. What replaced it is the `state_dict`, with the class in your code.
 #
-# What a `state_dict` does **not** carry: the mode (`train` or `eval`), the sizes that `Net` was made with, the vocabulary or the class
-# names, the normalisation of the inputs. Put those into a file beside it, JSON for instance, and load both together.
+# What a `state_dict` does **not** carry: the mode (`train` or `eval`), the sizes that `Net` was made with, the
+# vocabulary or the class names, the normalisation of the inputs. Put those into a file beside it, JSON for instance,
+# and load both together.
 #
-# Two more things about writing. A GPU tensor in a file remembers its GPU, so bring everything to the CPU first. And a process can
-# be killed while it writes. `torch.save(..., path)` first empties the file of this name. From then on the old weights are gone, and the
-# new ones are not there yet:
+# Two more things about writing. A GPU tensor in a file remembers its GPU, so bring everything to the CPU first. And a
+# process can be killed while it writes. `torch.save(..., path)` first empties the file of this name. From then on the
+# old weights are gone, and the new ones are not there yet:
 
 # %%
 path = folder / "weights.pt"
@@ -98,18 +100,20 @@ except Exception as error:
     print(type(error).__name__)
 
 # %% [markdown]
-# The remedy is old. Write under another name, in the same folder, and then rename: `os.replace` puts one file in the place of
-# another in a single step. Whoever looks sees the old file or the new one, both whole.
+# The remedy is old. Write under another name, in the same folder, and then rename: `os.replace` puts one file in the
+# place of another in a single step. Whoever looks sees the old file or the new one, both whole.
 #
-# (Renaming protects from the death of the process. If the whole machine may lose power, flush and `os.fsync` the new file before you rename it.)
+# (Renaming protects from the death of the process. If the whole machine may lose power, flush and `os.fsync` the new
+# file before you rename it.)
 #
 # Seen: save the numbers, by name, on the CPU; write beside, then replace.
 
 # %% [markdown]
 # ### Exercise: save_weights
 #
-# Write `save_weights(model, path)`: the file at `path` (a `Path`) holds the model's `state_dict` with every tensor on the CPU. If the
-# process is killed at any moment of the call, the file that was there before is still there, whole. The model stays as it is.
+# Write `save_weights(model, path)`: the file at `path` (a `Path`) holds the model's `state_dict` with every tensor on
+# the CPU. If the process is killed at any moment of the call, the file that was there before is still there, whole.
+# The model stays as it is.
 
 # %% exercise="save_weights" points=2
 def save_weights(model: nn.Module, path: Path) -> None:
@@ -127,8 +131,9 @@ check("save_weights")
 # %% [markdown]
 # ## Pickle is code
 #
-# Why does `torch.load` want `weights_only`? Because Python's pickle format, which `torch.save` uses, is a small programming language. One
-# of its instructions says: take this function, call it with these arguments. An object may choose both:
+# Why does `torch.load` want `weights_only`? Because Python's pickle format, which `torch.save` uses, is a small
+# programming language. One of its instructions says: take this function, call it with these arguments. An object may
+# choose both:
 
 # %%
 class Harmless:
@@ -140,8 +145,9 @@ torch.save({"weight": torch.ones(2), "note": Harmless()}, folder / "gift.pt")
 held = torch.load(folder / "gift.pt", weights_only=False)
 
 # %% [markdown]
-# Here it was `print`. It could have been `os.system`. Nothing of the file has to be *used* for that: opening is enough, and so a model from
-# the internet can do whatever you can do. Weights-only loading, the default since 2.6, knows a short list of safe things and refuses the rest:
+# Here it was `print`. It could have been `os.system`. Nothing of the file has to be *used* for that: opening is
+# enough, and so a model from the internet can do whatever you can do. Weights-only loading, the default since 2.6,
+# knows a short list of safe things and refuses the rest:
 
 # %%
 try:
@@ -152,8 +158,9 @@ except Exception as error:
 # %% [markdown]
 # (The message goes on to tell how to switch the protection off. Do so only for files that you have written.)
 #
-# A pickle can be *read* without being executed: `pickletools` lists its instructions. The ones called GLOBAL name what it wants. Some of it is
-# fine, and stands on the list of weights-only loading; `torch.serialization` knows the difference.
+# A pickle can be *read* without being executed: `pickletools` lists its instructions. The ones called GLOBAL name
+# what it wants. Some of it is fine, and stands on the list of weights-only loading; `torch.serialization` knows the
+# difference.
 
 # %%
 import pickletools
@@ -164,16 +171,16 @@ with zipfile.ZipFile(folder / "gift.pt") as archive:
 print([argument for code, argument, place in pickletools.genops(program) if code.name == "GLOBAL"])
 
 # %% [markdown]
-# Older checkpoints often hold harmless objects that are not on the list, such as an `argparse.Namespace` with the settings. Then
-# `torch.serialization.safe_globals([argparse.Namespace])` as a context admits just this one.
+# Older checkpoints often hold harmless objects that are not on the list, such as an `argparse.Namespace` with the
+# settings. Then `torch.serialization.safe_globals([argparse.Namespace])` as a context admits just this one.
 #
 # Seen: opening a pickle runs it; weights-only loading reads tensors and refuses code.
 
 # %% [markdown]
 # ### Exercise: unsafe_globals
 #
-# Write `unsafe_globals(path)`: the names, sorted, as `"module.name"`, that the checkpoint at `path` would need beyond what weights-only loading
-# accepts. Nothing in the file is executed. The files are as `torch.save` writes them.
+# Write `unsafe_globals(path)`: the names, sorted, as `"module.name"`, that the checkpoint at `path` would need beyond
+# what weights-only loading accepts. Nothing in the file is executed. The files are as `torch.save` writes them.
 #
 # ```
 # torch.save({"lr": fractions.Fraction(1, 3)}, path)
@@ -193,8 +200,9 @@ check("unsafe_globals")
 # %% [markdown]
 # ## Loading: what, where, and in which mode
 #
-# **Where.** A tensor in a file remembers the device it was on, and wants to go back there. On a machine without that device, loading fails.
-# `map_location` says where to instead. The device `"meta"` has no numbers, so we can see it work anywhere:
+# **Where.** A tensor in a file remembers the device it was on, and wants to go back there. On a machine without that
+# device, loading fails. `map_location` says where to instead. The device `"meta"` has no numbers, so we can see it
+# work anywhere:
 
 # %%
 torch.save(net.state_dict(), path)
@@ -202,9 +210,9 @@ print(torch.load(path, weights_only=True)["head.bias"].device)
 print(torch.load(path, map_location="meta", weights_only=True)["head.bias"].device)
 
 # %% [markdown]
-# **What.** `load_state_dict` copies into the tensors that the model has, where they are. With `strict=True`, its default, every name has to fit, and the
-# exception lists those that do not. `strict=False` returns the list instead. If nobody looks at it, the model keeps random numbers, and no
-# line of the program says so:
+# **What.** `load_state_dict` copies into the tensors that the model has, where they are. With `strict=True`, its
+# default, every name has to fit, and the exception lists those that do not. `strict=False` returns the list instead.
+# If nobody looks at it, the model keeps random numbers, and no line of the program says so:
 
 # %%
 state = torch.load(path, weights_only=True)
@@ -216,8 +224,8 @@ except RuntimeError as error:
 print(Net().load_state_dict(state, strict=False))
 
 # %% [markdown]
-# **In which mode.** A new model is in training mode, and loading does not change that. So after loading somebody has to say
-# `model.eval()`, or dropout and batch norm do what they do in training. See what a forgotten `eval()` costs:
+# **In which mode.** A new model is in training mode, and loading does not change that. So after loading somebody has
+# to say `model.eval()`, or dropout and batch norm do what they do in training. See what a forgotten `eval()` costs:
 
 # %%
 loaded = Net()
@@ -227,15 +235,17 @@ wanted = net.eval()(x)
 print("training mode:", torch.allclose(loaded(x), wanted), " eval mode:", torch.allclose(loaded.eval()(x), wanted))
 
 # %% [markdown]
-# A function that loads should still leave the mode alone: who wants to train on needs the other one, and only the caller knows.
+# A function that loads should still leave the mode alone: who wants to train on needs the other one, and only the
+# caller knows.
 #
 # Seen: say where to, keep it strict, and set the mode yourself.
 
 # %% [markdown]
 # ### Exercise: load_weights
 #
-# Write `load_weights(model, path, device="cpu")`: read the file of weights at `path`, weights-only, whatever device it was saved on; fill the model; bring it
-# to `device`; return it. If an entry is missing or there is one too many, an exception names it. The model's mode stays.
+# Write `load_weights(model, path, device="cpu")`: read the file of weights at `path`, weights-only, whatever device
+# it was saved on; fill the model; bring it to `device`; return it. If an entry is missing or there is one too many,
+# an exception names it. The model's mode stays.
 
 # %% exercise="load_weights" points=2
 def load_weights(model: nn.Module, path: Path, device: str = "cpu") -> nn.Module:
@@ -252,8 +262,9 @@ check("load_weights")
 # %% [markdown]
 # ## Names that do not fit
 #
-# The same weights can come under other names. Two wrappers put a word in front: `DistributedDataParallel` holds your model as `module`, and
-# `torch.compile` as `_orig_mod`. Their state has these names, and whoever saves the wrapper saves them:
+# The same weights can come under other names. Two wrappers put a word in front: `DistributedDataParallel` holds your
+# model as `module`, and `torch.compile` as `_orig_mod`. Their state has these names, and whoever saves the wrapper
+# saves them:
 
 # %%
 class Wrapper(nn.Module):
@@ -266,13 +277,15 @@ print(list(Wrapper(nn.Linear(2, 2)).state_dict()))
 print(list(Wrapper(Wrapper(nn.Linear(2, 2))).state_dict()))
 
 # %% [markdown]
-# (`model.compile()` compiles in place and adds nothing; so does saving `wrapper.module.state_dict()`.) The wrappers may be nested in any order. And a model
-# may well have a submodule of its own that is called `module`, or one called `modules`: only what stands in front, up to its dot, is the wrapper's.
+# (`model.compile()` compiles in place and adds nothing; so does saving `wrapper.module.state_dict()`.) The wrappers
+# may be nested in any order. And a model may well have a submodule of its own that is called `module`, or one called
+# `modules`: only what stands in front, up to its dot, is the wrapper's.
 
 # %% [markdown]
 # ### Exercise: strip_prefixes
 #
-# Write `strip_prefixes(state)`: a new dict with the same tensors, in whose names every leading `module.` and `_orig_mod.` is gone, however they are nested.
+# Write `strip_prefixes(state)`: a new dict with the same tensors, in whose names every leading `module.` and
+# `_orig_mod.` is gone, however they are nested.
 #
 # ```
 # strip_prefixes({"module._orig_mod.fc.weight": w, "encoder.module.bias": b})    # names: fc.weight, encoder.module.bias
@@ -294,8 +307,8 @@ def strip_prefixes(state: dict[str, Tensor]) -> dict[str, Tensor]:
 check("strip_prefixes")
 
 # %% [markdown]
-# **Another head.** Take a model trained for 1000 classes and adapt it to your 5: all layers fit but the last. `strict=False` forgives names, and
-# still raises on a shape:
+# **Another head.** Take a model trained for 1000 classes and adapt it to your 5: all layers fit but the last.
+# `strict=False` forgives names, and still raises on a shape:
 
 # %%
 other = Net()
@@ -306,7 +319,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# So we pick the entries ourselves. Compare shapes, do not just try: `copy_` broadcasts, and would fill a table with copies of one row.
+# So we pick the entries ourselves. Compare shapes, do not just try: `copy_` broadcasts, and would fill a table with
+# copies of one row.
 
 # %%
 table = torch.zeros(2, 3)
@@ -315,8 +329,9 @@ table.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
 # %% [markdown]
 # ### Exercise: load_matching
 #
-# Write `load_matching(model, state)`: copy the entries of `state` whose name and shape agree with the model's into it, buffers too. Return two
-# sorted lists of names: the entries of `state` that were loaded, and those that were not. The parameters stay the same objects where they are.
+# Write `load_matching(model, state)`: copy the entries of `state` whose name and shape agree with the model's into
+# it, buffers too. Return two sorted lists of names: the entries of `state` that were loaded, and those that were not.
+# The parameters stay the same objects where they are.
 
 # %% exercise="load_matching" points=2
 def load_matching(model: nn.Module, state: dict[str, Tensor]) -> tuple[list[str], list[str]]:
@@ -336,8 +351,9 @@ check("load_matching")
 # %% [markdown]
 # ## A checkpoint that resumes
 #
-# A training is more than its weights. AdamW has two averages for each of them. A schedule has a position, a gradient scaler its scale. Batches are drawn and
-# dropout is drawn, so the states of three random generators decide what comes next. Leave one of them out, and the training goes on: as another one.
+# A training is more than its weights. AdamW has two averages for each of them. A schedule has a position, a gradient
+# scaler its scale. Batches are drawn and dropout is drawn, so the states of three random generators decide what comes
+# next. Leave one of them out, and the training goes on: as another one.
 
 # %%
 model = nn.Linear(2, 1)
@@ -347,8 +363,9 @@ optimizer.step()
 print(list(optimizer.state_dict()["state"][0]), optimizer.state_dict()["param_groups"][0]["lr"])
 
 # %% [markdown]
-# Below, a training in a process of its own saves every 30 steps. In the middle of step 104 it is killed, with the signal that no program can catch. Then a new
-# run goes on from step 90. With everything brought back, its curve is the first one's, to the last bit:
+# Below, a training in a process of its own saves every 30 steps. In the middle of step 104 it is killed, with the
+# signal that no program can catch. Then a new run goes on from step 90. With everything brought back, its curve is
+# the first one's, to the last bit:
 
 # %% tags=["demo"]
 from torchcourse.demos import resuming
@@ -356,8 +373,9 @@ from torchcourse.demos import resuming
 resuming.draw("everything")
 
 # %% [markdown]
-# Now bring back less. Without the optimizer's averages the first steps are too large: a peak. Without the scheduler the rate is that of the beginning again. Without
-# the random state the curve looks fine, and is another one: a result that nobody can reproduce.
+# Now bring back less. Without the optimizer's averages the first steps are too large: a peak. Without the scheduler
+# the rate is that of the beginning again. Without the random state the curve looks fine, and is another one: a result
+# that nobody can reproduce.
 
 # %% tags=["demo"]
 resuming.explore()
@@ -374,19 +392,20 @@ torch.set_rng_state(states[2])
 print(drawn == (random.random(), np.random.rand(), torch.rand(1).item()))
 
 # %% [markdown]
-# With a GPU there is a fourth, `torch.cuda.get_rng_state_all()`. In a checkpoint, one detail: NumPy's state holds an array, which weights-only loading does not accept.
-# Store it as a tensor:
+# With a GPU there is a fourth, `torch.cuda.get_rng_state_all()`. In a checkpoint, one detail: NumPy's state holds an
+# array, which weights-only loading does not accept. Store it as a tensor:
 
 # %%
 name, numbers, *rest = np.random.get_state()
 print(name, numbers.dtype, numbers.shape, rest, torch.from_numpy(numbers.copy()).dtype)
 
 # %% [markdown]
-# **Rotation.** Checkpoints are large, so one keeps the newest few. And the best, always: it may be an old one, and it is what the training was for. The order
-# matters: first the new file is there, whole, under its name; only then something old goes.
+# **Rotation.** Checkpoints are large, so one keeps the newest few. And the best, always: it may be an old one, and it
+# is what the training was for. The order matters: first the new file is there, whole, under its name; only then
+# something old goes.
 #
-# After a crash all objects are gone and only the folder is left. So `latest()` and `best()` of a *new* object have to find the answer in the folder. A file name can carry the
-# step and the metric. Mind how numbers sort as text:
+# After a crash all objects are gone and only the folder is left. So `latest()` and `best()` of a *new* object have to
+# find the answer in the folder. A file name can carry the step and the metric. Mind how numbers sort as text:
 
 # %%
 print(sorted(["step-9.pt", "step-10.pt"]), sorted(["step-000009.pt", "step-000010.pt"]))
@@ -401,13 +420,17 @@ print(sorted(["step-9.pt", "step-10.pt"]), sorted(["step-000009.pt", "step-00001
 #
 # Write `Checkpointer(directory, keep=3)`; the folder exists. Its methods:
 #
-# - `save(step, metric, **parts)` writes a checkpoint and returns its path. The parts (model, optimizer, scheduler, scaler, under any name) have `state_dict()` and
-#   `load_state_dict()`. The states of `random`, NumPy and torch are saved too. Afterwards the newest `keep` checkpoints are there, and the best (lower metric is better); older ones are gone.
-# - `load(path, **parts)` brings the parts and the random states back, so that training goes on to the last bit as if nothing had happened. It returns a
-#   dict with what else you have saved, such as the step.
-# - `latest()` and `best()` return a path, or None where there is none; also for a new `Checkpointer` over an old folder.
+# - `save(step, metric, **parts)` writes a checkpoint and returns its path. The parts (model, optimizer, scheduler,
+#   scaler, under any name) have `state_dict()` and `load_state_dict()`. The states of `random`, NumPy and torch are
+#   saved too. Afterwards the newest `keep` checkpoints are there, and the best (lower metric is better); older ones
+#   are gone.
+# - `load(path, **parts)` brings the parts and the random states back, so that training goes on to the last bit as if
+#   nothing had happened. It returns a dict with what else you have saved, such as the step.
+# - `latest()` and `best()` return a path, or None where there is none; also for a new `Checkpointer` over an old
+#   folder.
 #
-# The process may be killed at any moment. What was whole before stays loadable, and a new object goes on from the last or the one before.
+# The process may be killed at any moment. What was whole before stays loadable, and a new object goes on from the
+# last or the one before.
 
 # %% exercise="Checkpointer" points=4
 class Checkpointer:
@@ -467,8 +490,9 @@ check("Checkpointer")
 # %% [markdown]
 # ## Safetensors
 #
-# Where files go from hand to hand, a format that *cannot* hold code is better than a loader that refuses it. Safetensors is one: a header in JSON that says
-# name, dtype, shape and place of each tensor, then the raw numbers. Nothing is executed, other languages can read it, and a single tensor can be read without the rest.
+# Where files go from hand to hand, a format that *cannot* hold code is better than a loader that refuses it.
+# Safetensors is one: a header in JSON that says name, dtype, shape and place of each tensor, then the raw numbers.
+# Nothing is executed, other languages can read it, and a single tensor can be read without the rest.
 
 # %%
 from safetensors import safe_open
@@ -482,8 +506,8 @@ with safe_open(folder / "small.safetensors", framework="pt") as opened:
     print(list(opened.keys()), opened.get_tensor("bias"))
 
 # %% [markdown]
-# So simple a format has two things it does not know. A tensor in it owns its numbers: two names for one tensor, as with tied weights, are refused. And its
-# numbers lie in the order of its elements; a transposed view is refused too.
+# So simple a format has two things it does not know. A tensor in it owns its numbers: two names for one tensor, as
+# with tied weights, are refused. And its numbers lie in the order of its elements; a transposed view is refused too.
 
 # %%
 shared = torch.zeros(3, 2)
@@ -494,16 +518,17 @@ for state in ({"a": shared, "b": shared}, {"turned": shared.T}):
         print(type(error).__name__, "|", str(error).strip()[:100])
 
 # %% [markdown]
-# For whole models the library has a pair of functions that deal with both, `save_model` and `load_model`. The second knows which tensors of the model are tied, and expects each of
-# them once. (A tensor that is tied to a *transposed* view of another is beyond them.)
+# For whole models the library has a pair of functions that deal with both, `save_model` and `load_model`. The second
+# knows which tensors of the model are tied, and expects each of them once. (A tensor that is tied to a *transposed*
+# view of another is beyond them.)
 #
 # Seen: a file without code, where each tensor is stored once and in order.
 
 # %% [markdown]
 # ### Exercise: to_safetensors
 #
-# Write `to_safetensors(model, path)`: a file that `safetensors.torch.load_model` loads into a model of the same kind, strictly; also when the model has tied tensors, or some
-# that are not contiguous. The model stays as it is.
+# Write `to_safetensors(model, path)`: a file that `safetensors.torch.load_model` loads into a model of the same kind,
+# strictly; also when the model has tied tensors, or some that are not contiguous. The model stays as it is.
 
 # %% exercise="to_safetensors" points=1
 def to_safetensors(model: nn.Module, path: Path) -> None:
@@ -520,8 +545,9 @@ check("to_safetensors")
 # %% [markdown]
 # ## Averages of weights
 #
-# The last step of a training is as noisy as any other. An average over many steps is often the better model, and costs nothing when it is used. The common one
-# is the *exponential moving average*: after each step, `average = decay * average + (1 - decay) * weight`. With a decay of 0.999 it looks back on about a thousand steps.
+# The last step of a training is as noisy as any other. An average over many steps is often the better model, and
+# costs nothing when it is used. The common one is the *exponential moving average*: after each step, `average = decay
+# * average + (1 - decay) * weight`. With a decay of 0.999 it looks back on about a thousand steps.
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -532,8 +558,9 @@ for step in range(400):
 print(f"the last weight {weight:.3f}, the average {average:.3f}, what it wanders around: 1")
 
 # %% [markdown]
-# Three traps. `state_dict()` hands out the model's own tensors: keep them without a copy, and your average moves along with the model. An update outside of `no_grad`, on
-# parameters, records a graph that grows with each step. And integer buffers have no average:
+# Three traps. `state_dict()` hands out the model's own tensors: keep them without a copy, and your average moves
+# along with the model. An update outside of `no_grad`, on parameters, records a graph that grows with each step. And
+# integer buffers have no average:
 
 # %%
 norm = nn.BatchNorm1d(2)
@@ -547,8 +574,10 @@ print("kept:", kept, " copied:", copied, " half of it:", 0.5 * norm.num_batches_
 # %% [markdown]
 # ### Exercise: EMA
 #
-# Write `EMA(model, decay)`, with `update(model)`, called after each step, and `copy_to(model)`. The average starts at the model's values. Every entry of the `state_dict` belongs to it: floats,
-# buffers too, are averaged; others are copied as they are. No graph is kept, and no memory shared with any model. `copy_to` writes into the tensors that the model has.
+# Write `EMA(model, decay)`, with `update(model)`, called after each step, and `copy_to(model)`. The average starts at
+# the model's values. Every entry of the `state_dict` belongs to it: floats, buffers too, are averaged; others are
+# copied as they are. No graph is kept, and no memory shared with any model. `copy_to` writes into the tensors that
+# the model has.
 
 # %% exercise="EMA" points=2
 class EMA:
@@ -575,8 +604,8 @@ class EMA:
 check("EMA")
 
 # %% [markdown]
-# The same after the fact: average the last few checkpoints of a training. Files are often in half precision, and a sum in half precision runs out of room (float16 ends
-# at 65504) or of digits (bfloat16 has eight bits for them):
+# The same after the fact: average the last few checkpoints of a training. Files are often in half precision, and a
+# sum in half precision runs out of room (float16 ends at 65504) or of digits (bfloat16 has eight bits for them):
 
 # %%
 print(sum(torch.full((1,), 30000.0, dtype=torch.float16) for _ in range(3)))
@@ -585,8 +614,8 @@ print(sum(torch.full((1,), 1.0, dtype=torch.bfloat16) for _ in range(300)))
 # %% [markdown]
 # ### Exercise: average_checkpoints
 #
-# Write `average_checkpoints(paths)`: a dict with the names of the files of weights at `paths`. A float entry is the mean over all files, formed in float32 and cast back to
-# its dtype. Every other entry is that of the last file.
+# Write `average_checkpoints(paths)`: a dict with the names of the files of weights at `paths`. A float entry is the
+# mean over all files, formed in float32 and cast back to its dtype. Every other entry is that of the last file.
 
 # %% exercise="average_checkpoints" points=2
 def average_checkpoints(paths: list[Path]) -> dict[str, Tensor]:
@@ -607,8 +636,9 @@ check("average_checkpoints")
 # %% [markdown]
 # ## Parity before export
 #
-# So far the numbers left, and Python stayed. What follows takes the computation along, into a form that runs without your class. Such a translation can go wrong without a word. So
-# before anything is deployed, the two are run side by side on real inputs: *parity*. It comes before speed, and before the export is used for anything.
+# So far the numbers left, and Python stayed. What follows takes the computation along, into a form that runs without
+# your class. Such a translation can go wrong without a word. So before anything is deployed, the two are run side by
+# side on real inputs: *parity*. It comes before speed, and before the export is used for anything.
 #
 # How far apart are they, at worst? A mean says little: one entry of a thousand is wrong here by 5.
 
@@ -619,7 +649,8 @@ wrong[7] = 5.0
 print("mean:", (right - wrong).abs().mean().item(), " largest:", (right - wrong).abs().max().item())
 
 # %% [markdown]
-# Two more ways to be deceived. NaN loses every comparison, so Python's `max` passes over it. And shapes that do not fit may broadcast: a column minus a row is a table.
+# Two more ways to be deceived. NaN loses every comparison, so Python's `max` passes over it. And shapes that do not
+# fit may broadcast: a column minus a row is a table.
 
 # %%
 print(max(0.0, float("nan")), max(float("nan"), 0.0))
@@ -628,8 +659,9 @@ print((torch.zeros(3, 1) - torch.zeros(3)).shape)
 # %% [markdown]
 # ### Exercise: max_difference
 #
-# Write `max_difference(reference, candidate, inputs)`: call both functions with each of the `inputs`; they return tensors. The result is the largest absolute difference between any two
-# entries, over all inputs, as a float. NaN against a number counts as inf, NaN against NaN as 0. Outputs of different shapes raise.
+# Write `max_difference(reference, candidate, inputs)`: call both functions with each of the `inputs`; they return
+# tensors. The result is the largest absolute difference between any two entries, over all inputs, as a float. NaN
+# against a number counts as inf, NaN against NaN as 0. Outputs of different shapes raise.
 
 # %% exercise="max_difference" points=2
 def max_difference(reference, candidate, inputs: list[Tensor]) -> float:
@@ -653,30 +685,35 @@ check("max_difference")
 # %% [markdown]
 # ## torch.export: a program without Python
 #
-# `torch.export.export` runs your model with stand-ins for tensors and writes down what it does: one graph of ATen operators, with the weights beside it. The result is an `ExportedProgram`. It
-# knows neither your class nor Python's `if`.
+# `torch.export.export` runs your model with stand-ins for tensors and writes down what it does: one graph of ATen
+# operators, with the weights beside it. The result is an `ExportedProgram`. It knows neither your class nor Python's
+# `if`.
 
-# %%
+# %% tags=["demo"]
 net.eval()
 program = torch.export.export(net, (torch.randn(2, 3),))
 print(program.graph_module.code.strip()[-330:])
 
 # %% [markdown]
-# A stand-in has a shape. Unless you say otherwise, the example's shape becomes part of the program, and another batch is refused:
+# A stand-in has a shape. Unless you say otherwise, the example's shape becomes part of the program, and another batch
+# is refused:
 
-# %%
+# %% tags=["demo"]
 try:
     program.module()(torch.randn(7, 3))
 except Exception as error:
     print(type(error).__name__, "|", str(error).splitlines()[0][:120])
 
 # %% [markdown]
-# `dynamic_shapes` says which dimensions may vary: for each input a dict from the dimension to `torch.export.Dim.DYNAMIC`, or to a name, `torch.export.Dim("batch")`. Then use an
-# example with a batch of two or more. Sizes 0 and 1 are special to the compiler, since they broadcast, and a batch of 1 would be taken for a constant. With
-# `DYNAMIC` you are told. (`Dim.AUTO` would say nothing, and fail later.)
+# `dynamic_shapes` says which dimensions may vary: for each input a dict from the dimension to
+# `torch.export.Dim.DYNAMIC`, or to a name, `torch.export.Dim("batch")`. Then use an example with a batch of two or
+# more. Sizes 0 and 1 are special to the compiler, since they broadcast, and a batch of 1 would be taken for a
+# constant. With `DYNAMIC` you are told. (`Dim.AUTO` would say nothing, and fail later.)
 
 # %%
 dynamic = ({0: torch.export.Dim.DYNAMIC},)
+
+# %% tags=["demo"]
 program = torch.export.export(net, (torch.randn(2, 3),), dynamic_shapes=dynamic)
 print([tuple(program.module()(torch.randn(n, 3)).shape) for n in (1, 2, 7)])
 try:
@@ -685,9 +722,10 @@ except Exception as error:
     print(type(error).__name__)
 
 # %% [markdown]
-# What cannot be written down is said at once. A branch on the *values* of a tensor has no place in one graph; TorchScript, which we meet below, passed over it in silence:
+# What cannot be written down is said at once. A branch on the *values* of a tensor has no place in one graph;
+# TorchScript, which we meet below, passed over it in silence:
 
-# %%
+# %% tags=["demo"]
 class Branching(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * 2 if x.sum() > 0 else x - 1
@@ -701,15 +739,17 @@ except Exception as error:
 # %% [markdown]
 # (`torch.cond` writes both branches into the graph; so does `torch.where`, where both may be computed.)
 #
-# `torch.export.save` writes a program, by custom to a `.pt2` file, and `torch.export.load` reads it; `.module()` makes of it a module that can be called. The mode is part of what was written down: export in eval mode.
+# `torch.export.save` writes a program, by custom to a `.pt2` file, and `torch.export.load` reads it; `.module()`
+# makes of it a module that can be called. The mode is part of what was written down: export in eval mode.
 #
 # Seen: one graph, shapes as you allow them, refusal instead of silence.
 
 # %% [markdown]
 # ### Exercise: export_program
 #
-# Write `export_program(model, example, path)`: export the model, whose only input is like `example` (with a batch of two or more), so that the batch may have any size; save the program at `path`; return the
-# module that is loaded back from there, which shares nothing with the model.
+# Write `export_program(model, example, path)`: export the model, whose only input is like `example` (with a batch of
+# two or more), so that the batch may have any size; save the program at `path`; return the module that is loaded back
+# from there, which shares nothing with the model.
 
 # %% exercise="export_program" points=2
 def export_program(model: nn.Module, example: Tensor, path: Path) -> nn.Module:
@@ -727,37 +767,43 @@ check("export_program")
 # %% [markdown]
 # ## ONNX: a program for other runtimes
 #
-# ONNX is a graph format that many runtimes read, on servers, phones and in browsers. `torch.onnx.export` goes through `torch.export` and translates each operator. (`dynamo=False`
-# still selects the older exporter, which went through TorchScript; its `dynamic_axes` is now `dynamic_shapes`.)
+# ONNX is a graph format that many runtimes read, on servers, phones and in browsers. `torch.onnx.export` goes through
+# `torch.export` and translates each operator. (`dynamo=False` still selects the older exporter, which went through
+# TorchScript; its `dynamic_axes` is now `dynamic_shapes`.)
 
 # %%
 batch = torch.export.Dim("batch")
+
+# %% tags=["demo"]
 torch.onnx.export(net, (torch.randn(2, 3),), folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False)
 print(sorted(file.name for file in folder.glob("net.onnx*")))
 
 # %% [markdown]
-# The weights went into a second file, which has to travel with the first; `external_data=False` puts both in one, up to 2 GB. Now run it in ONNX Runtime, where there is no torch,
-# and compare. A session takes NumPy arrays by the name of the input:
+# The weights went into a second file, which has to travel with the first; `external_data=False` puts both in one, up
+# to 2 GB. Now run it in ONNX Runtime, where there is no torch, and compare. A session takes NumPy arrays by the name
+# of the input:
 
 # %%
 import onnxruntime
 
+# %% tags=["demo"]
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
 session = onnxruntime.InferenceSession(folder / "net.onnx", options, providers=["CPUExecutionProvider"])
 entry = session.get_inputs()[0]
 print(entry.name, entry.shape)
 
-# %%
+# %% tags=["demo"]
 for n in (1, 2, 7):
     x = torch.randn(n, 3)
     (found,) = session.run(None, {entry.name: x.numpy()})
     print(n, "rows, largest difference", float(np.abs(found - net(x).detach().numpy()).max()))
 
 # %% [markdown]
-# Equal, but for rounding. Only now is it worth asking how fast it is. We take both in turn, so that a busy machine hurts both, and look at medians:
+# Equal, but for rounding. Only now is it worth asking how fast it is. We take both in turn, so that a busy machine
+# hurts both, and look at medians:
 
-# %%
+# %% tags=["demo"]
 from time import perf_counter
 
 x = torch.randn(16, 3)
@@ -772,11 +818,13 @@ with torch.no_grad():
 print({name: f"{1e6 * np.median(values):.0f} microseconds" for name, values in times.items()})
 
 # %% [markdown]
-# For a net this small nearly all of it is overhead, and a runtime without Python has less. For large layers both end in the same matrix products, and the difference shrinks. Measure *your* model.
+# For a net this small nearly all of it is overhead, and a runtime without Python has less. For large layers both end
+# in the same matrix products, and the difference shrinks. Measure *your* model.
 #
-# **The mode, again.** The export writes down what the model does in the mode it is in. A model that branches on `self.training`, or that ends in a dropout, is another function in training:
+# **The mode, again.** The export writes down what the model does in the mode it is in. A model that branches on
+# `self.training`, or that ends in a dropout, is another function in training:
 
-# %%
+# %% tags=["demo"]
 class Halving(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x / 2 if self.training else x
@@ -794,8 +842,9 @@ for training in (True, False):
 # %% [markdown]
 # ### Exercise: export_onnx
 #
-# Write `export_onnx(model, example, path)`: an ONNX file at `path` that does what the model does in eval mode, for a batch of any size, with the same numbers in ONNX Runtime. `example` is a batch of two or more for
-# the model's only input. Afterwards the model is in the mode that it was in before.
+# Write `export_onnx(model, example, path)`: an ONNX file at `path` that does what the model does in eval mode, for a
+# batch of any size, with the same numbers in ONNX Runtime. `example` is a batch of two or more for the model's only
+# input. Afterwards the model is in the mode that it was in before.
 
 # %% exercise="export_onnx" points=2
 def export_onnx(model: nn.Module, example: Tensor, path: Path) -> None:
@@ -817,10 +866,11 @@ check("export_onnx")
 # %% [markdown]
 # ## TorchScript, as history
 #
-# Before `torch.export` there was TorchScript, and you will meet its files and its calls. `torch.jit.script` compiled a part of Python from its source; `torch.jit.trace` ran a function once on an example and
-# recorded the operators. Both still work, and say that their time is over:
+# Before `torch.export` there was TorchScript, and you will meet its files and its calls. `torch.jit.script` compiled
+# a part of Python from its source; `torch.jit.trace` ran a function once on an example and recorded the operators.
+# Both still work, and say that their time is over:
 
-# %%
+# %% tags=["demo"]
 def branching(x: Tensor) -> Tensor:
     if x.sum() > 0:
         return x * 2
@@ -834,20 +884,22 @@ for warning in caught:
     print(warning.category.__name__, "|", str(warning.message).splitlines()[0][:110])
 
 # %% [markdown]
-# Read the second kind of warning again. The trace has seen one way through the function. On the example it is right, and on the other side of the branch it is silently wrong:
+# Read the second kind of warning again. The trace has seen one way through the function. On the example it is right,
+# and on the other side of the branch it is silently wrong:
 
-# %%
+# %% tags=["demo"]
 for x in (torch.ones(2), -torch.ones(2)):
     print("function:", branching(x).tolist(), " trace:", traced(x).tolist())
 
 # %% [markdown]
-# Loops over a tensor's rows are the same: the trace has as many rounds as the example had rows. A warning was all one got, and in a large model there were dozens. `torch.export` refuses instead, as you have seen.
+# Loops over a tensor's rows are the same: the trace has as many rounds as the example had rows. A warning was all one
+# got, and in a large model there were dozens. `torch.export` refuses instead, as you have seen.
 
 # %% [markdown]
 # ### Exercise: trace_differs
 #
-# Write `trace_differs(fn, example, other)`: trace `fn` on `example` with `torch.jit.trace`, and say whether the trace gives something else on `other` than `fn` does. Rounding is no difference. The result is
-# True or False.
+# Write `trace_differs(fn, example, other)`: trace `fn` on `example` with `torch.jit.trace`, and say whether the trace
+# gives something else on `other` than `fn` does. Rounding is no difference. The result is True or False.
 
 # %% exercise="trace_differs" points=1
 def trace_differs(fn, example: Tensor, other: Tensor) -> bool:

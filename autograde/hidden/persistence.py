@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import math
 import pickletools
@@ -546,17 +547,17 @@ def safely_after_turning(model: nn.Module, path: Path) -> None:
     save_model(model, str(path))
 
 
-ON_TIED = "In the case \"{case}\" saving ended so: {saving} Tied tensors share memory, and the file holds each once."
+ON_TIED = "In the case \"{case}\" saving ended so: {saving}. Tied tensors share memory, and the file holds each once."
 SAFETENSORS = [
     Mistake("fails-on-tied", safely_by_file, ON_TIED, SAFE),
     *variants("fails-on-tied", safely_by_file, ON_TIED, SAFE, {"contiguous": False}),
-    Mistake("fails-on-noncontiguous", safely_as_it_lies, "In the case \"{case}\" saving ended with this: {saving} The "
+    Mistake("fails-on-noncontiguous", safely_as_it_lies, "In the case \"{case}\" saving ended with this: {saving}. The "
             "file holds elements in their order, so they have to be put in order first.", SAFE),
-    *variants("stores-tied-twice", safely_by_file, "In the case \"{case}\" load_model said: {loading} A tied tensor "
+    *variants("stores-tied-twice", safely_by_file, "In the case \"{case}\" load_model said: {loading}. A tied tensor "
               "was stored under each of its names, as if there were two.", SAFE, {"cloned": True}),
-    Mistake("forgets-buffers", safely_the_parameters, "In the case \"{case}\" load_model said: {loading} Buffers "
+    Mistake("forgets-buffers", safely_the_parameters, "In the case \"{case}\" load_model said: {loading}. Buffers "
             "belong into the file as parameters do.", SAFE),
-    Mistake("pickles-instead", safely_pickled, "In the case \"{case}\" load_model said: {loading} What torch.save "
+    Mistake("pickles-instead", safely_pickled, "In the case \"{case}\" load_model said: {loading}. What torch.save "
             "writes is a pickle in a zip, whatever the file is called.", SAFE),
     Mistake("changes-the-model", safely_after_turning, "The model that was only to be saved has changed: {afterwards}. "
             "Make the copies contiguous, not its own parameters.", SAFE),
@@ -894,6 +895,24 @@ class EMAWith:
                 own[name].copy_(average)
 
 
+class EMAOfACopy:
+    """The average as a second model, whose tied tensors have their turn under each of their names."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay, self.copy = decay, copy.deepcopy(model)
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        for mine, theirs in zip(self.copy.state_dict().values(), model.state_dict().values(), strict=True):
+            if mine.is_floating_point():
+                mine.lerp_(theirs, 1 - self.decay)
+            else:
+                mine.copy_(theirs)
+
+    def copy_to(self, model: nn.Module) -> None:
+        model.load_state_dict(self.copy.state_dict())
+
+
 class EMAOfParameters:
     """The average as a list of tensors with all their history."""
 
@@ -942,6 +961,8 @@ EMAS = [
     *variants("averages-integer-buffers", EMAWith, WHOLE, AVERAGES, {"whole": "as floats"}),
     *variants("keeps-graph", EMAWith, GRAPH, AVERAGES, {"graph": True}),
     Mistake("keeps-graph", EMAOfParameters, GRAPH, AVERAGES),
+    Mistake("averages-tied-weights-twice", EMAOfACopy, "The entry {entry} came out as {value} where {want_value} is "
+            "wanted: it is tied, and in a copy of the model it was averaged once for each of its names.", AVERAGES),
     *variants("forgets-integer-buffers", EMAWith, WHOLE, AVERAGES, {"whole": "left"}),
     *variants("forgets-buffers", EMAWith, "The entry {entry} came out as {value} where {want_value} is wanted: the "
               "statistics of a batch norm are buffers, and belong to the average too.", AVERAGES, {"buffers": False}),

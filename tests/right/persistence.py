@@ -368,7 +368,9 @@ class EMAOfACopy:
 
     def update(self, model: nn.Module) -> None:
         with torch.no_grad():
-            for mine, theirs in zip(self.copy.state_dict().values(), model.state_dict().values(), strict=True):
+            for mine, theirs in zip(
+                [*self.copy.parameters(), *self.copy.buffers()], [*model.parameters(), *model.buffers()], strict=True
+            ):
                 if torch.is_floating_point(mine):
                     mine.copy_(self.decay * mine + (1 - self.decay) * theirs)
                 else:

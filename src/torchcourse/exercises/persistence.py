@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import decimal
 import fractions
+import logging
 import math
 import os
 import shutil
@@ -800,6 +801,7 @@ def probe_program(
 
 
 def _program(path: Path) -> Callable[[Tensor], Any]:
+    logging.disable()  # of a file that is no program it would print a page
     try:
         loaded: Callable[[Tensor], Any] = torch.export.load(path).module()
     except Exception as error:
@@ -809,6 +811,8 @@ def _program(path: Path) -> Callable[[Tensor], Any]:
             raise problem
 
         return broken
+    finally:
+        logging.disable(logging.NOTSET)
     return loaded
 
 

@@ -232,7 +232,7 @@ loaded = Net()
 loaded.load_state_dict(torch.load(path, weights_only=True))
 x = torch.randn(6, 3)
 wanted = net.eval()(x)
-print("training mode:", torch.allclose(loaded(x), wanted), " eval mode:", torch.allclose(loaded.eval()(x), wanted))
+print("eval mode:", torch.allclose(loaded.eval()(x), wanted), " training mode:", torch.allclose(loaded.train()(x), wanted))
 
 # %% [markdown]
 # A function that loads should still leave the mode alone: who wants to train on needs the other one, and only the

@@ -10,6 +10,7 @@ from autograde.inside.worker import PATIENCE
 from autograde.oracle import Oracle
 from autograde.sandbox import Job, LostError, Sandbox, SlowError
 from autograde.submission import Submission
+from torchcourse.exercise import Exercise
 from torchcourse.lanes import CPU
 from torchcourse.observations import Observations
 
@@ -111,15 +112,19 @@ class _Visit:
             examined.incident, examined.reason = "crashed", self._ended(name, error)
             raise
         except SlowError:
-            examined.incident, examined.reason = "timeout", self._too_long(name)
+            examined.incident, examined.reason = "timeout", self._too_long(oracle.exercise)
             raise
 
-    def _too_long(self, name: str) -> str:
-        return f"`{name}` took longer than {self.limits.exercise_seconds:g} seconds: look for an endless loop."
+    def _seconds(self, exercise: Exercise) -> float:
+        """Exercises whose check may take longer than usual (exports) may do so here in the same proportion."""
+        return self.limits.exercise_seconds * max(1.0, exercise.seconds / Exercise.seconds)
+
+    def _too_long(self, exercise: Exercise) -> str:
+        return f"`{exercise.name}` took longer than {self._seconds(exercise):g} seconds: look for an endless loop."
 
     def _converse(self, job: Job, oracle: Oracle, examined: Examined) -> None:
         limits, name = self.limits, oracle.exercise.name
-        seconds = limits.exercise_seconds
+        seconds = self._seconds(oracle.exercise)
         job.send({"do": "probe", "exercise": name, "seconds": seconds, "most_bytes": limits.reply_bytes})
         patience = PATIENCE * seconds + limits.grace_seconds
         answer = job.receive(patience).get("answer")
@@ -140,19 +145,20 @@ class _Visit:
             if isinstance(reply.get("seen"), dict):
                 examined.seen.append(reply["seen"])
                 continue
-            self._note(oracle.exercise.name, reply, examined)
+            self._note(oracle.exercise, reply, examined)
             return self.lane != "cpu" or reply.get("unattempted") is True
         return True
 
     def _ended(self, name: str, how: object) -> str:
         return f"The process ended while `{name}` ran ({str(how)[:40]})."
 
-    def _note(self, name: str, reply: dict[str, Any], examined: Examined) -> None:
+    def _note(self, exercise: Exercise, reply: dict[str, Any], examined: Examined) -> None:
         """Note a reply that is no observation."""
+        name = exercise.name
         if reply.get("unattempted") is True:
             examined.incident, examined.reason = "unattempted", f"`{name}` is not written yet."
         elif reply.get("ended") == "timeout":
-            examined.incident, examined.reason = "timeout", self._too_long(name)
+            examined.incident, examined.reason = "timeout", self._too_long(exercise)
         else:
             examined.incident, examined.reason = "crashed", self._ended(name, reply.get("ended"))
 

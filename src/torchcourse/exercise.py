@@ -28,6 +28,7 @@ LESSONS = {
     "06_gpu": "gpu",
     "07_mixed_precision": "precision",
     "08_compile": "compiling",
+    "09_persistence": "persistence",
 }
 """Lesson names in order, and the module under `torchcourse.exercises` (and under the hidden cases) of each."""
 

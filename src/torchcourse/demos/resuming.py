@@ -1,0 +1,149 @@
+"""A training that is killed in a process of its own, and what comes of going on from what it left: with everything
+brought back, and with less."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from torchcourse.demos import style
+from torchcourse.demos.live import Live
+from torchcourse.demos.style import Picture
+
+STEPS, EVERY, DIES = 150, 30, 104
+"""How long the training is, how often it saves, and the step in the middle of which it is killed."""
+CHOICES = {
+    "everything": ("model", "optimizer", "scheduler", "random"),
+    "all but the optimizer": ("model", "scheduler", "random"),
+    "all but the scheduler": ("model", "optimizer", "random"),
+    "all but the random state": ("model", "optimizer", "scheduler"),
+    "the weights alone": ("model",),
+}
+SAVED = [str(step) for step in range(EVERY, DIES, EVERY)][::-1]
+PANEL = (0.1, 0.15, 0.86, 0.72)
+
+
+class Run:
+    """A small regression with dropout and drawn batches, so that every kind of state matters."""
+
+    def __init__(self, seed: int) -> None:
+        drawn = torch.Generator().manual_seed(5)
+        self.x = torch.randn(256, 8, generator=drawn)
+        self.y = torch.sin(self.x.sum(1, keepdim=True))
+        torch.manual_seed(seed)
+        self.model = nn.Sequential(nn.Linear(8, 48), nn.ReLU(), nn.Dropout(0.05), nn.Linear(48, 1))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.03)
+        self.scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.97)
+        self.steps = 0
+
+    def losses(self) -> Iterator[float]:
+        """Train on, step after step."""
+        while True:
+            chosen = torch.randint(len(self.x), (64,))
+            loss = ((self.model(self.x[chosen]) - self.y[chosen]) ** 2).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            if self.steps + 1 == DIES and os.environ.get("TORCHCOURSE_DIES"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.optimizer.step()
+            self.scheduler.step()
+            self.steps += 1
+            yield loss.item()
+
+    def state(self) -> dict[str, Any]:
+        """All that decides the next step."""
+        parts: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer, "scheduler": self.scheduler}
+        return {n: p.state_dict() for n, p in parts.items()} | {"random": torch.get_rng_state(), "steps": self.steps}
+
+    def restore(self, state: dict[str, Any], names: tuple[str, ...]) -> None:
+        """Bring back those parts that are named."""
+        for name in names:
+            if name == "random":
+                torch.set_rng_state(state["random"])
+            else:
+                getattr(self, name).load_state_dict(state[name])
+        self.steps = state["steps"]
+
+
+def train_and_save(folder: Path) -> None:
+    """What the process does that is going to be killed."""
+    run = Run(seed=0)
+    for _ in islice(run.losses(), STEPS):
+        if run.steps % EVERY == 0:
+            draft = folder / "draft"
+            torch.save(run.state(), draft)
+            draft.replace(folder / f"{run.steps}.pt")
+
+
+@cache
+def left_behind() -> dict[int, dict[str, Any]]:
+    """The checkpoints, by step, that a training process leaves that is killed in the middle of step 104."""
+    with tempfile.TemporaryDirectory() as name:
+        environment = {**os.environ, "TORCHCOURSE_DIES": "yes", "TORCHCOURSE_SIMULATED": "off"}
+        subprocess.run([sys.executable, "-m", "torchcourse.demos.resuming", name], env=environment, timeout=100)
+        return {int(path.stem): torch.load(path, weights_only=True) for path in sorted(Path(name).glob("*.pt"))}
+
+
+@cache
+def never_killed() -> list[float]:
+    """Every loss of the same training where nothing happens to it."""
+    with torch.random.fork_rng(devices=[]):
+        return list(islice(Run(seed=0).losses(), STEPS))
+
+
+def resumed(step: int, brought: str) -> list[float]:
+    """The losses from a checkpoint on, in a new run into which this much was brought back."""
+    with torch.random.fork_rng(devices=[]):
+        run = Run(seed=1)
+        run.restore(left_behind()[step], CHOICES[brought])
+        return list(islice(run.losses(), STEPS - step))
+
+
+def draw(brought: str = "everything", checkpoint: str = SAVED[0]) -> Picture:
+    """The loss of the run that was never killed, and of the one that went on from a checkpoint."""
+    whole, start = never_killed(), int(checkpoint)
+    later = resumed(start, brought)
+    equal = sum(a == b for a, b in zip(whole[start:], later, strict=True))
+    figure, page = style.canvas(6.4, 2.9)
+    page.set_axis_on()
+    page.set_position(PANEL)
+    page.autoscale()
+    page.plot(range(1, STEPS + 1), whole, color=style.SKY, linewidth=4, label="never killed")
+    page.plot(range(start + 1, STEPS + 1), later, color=style.VERMILION, linewidth=1.3, label=f"resumed: {brought}")
+    page.axvline(start + 0.5, color=style.GREY, linewidth=1)
+    page.axvline(DIES, color=style.INK, linewidth=1, linestyle="dashed")
+    page.text(DIES + 1, max(whole), "killed", fontsize=8, va="top")
+    page.text(start - 0.5, max(whole), "saved", fontsize=8, va="top", ha="right")
+    page.set(xlim=(0, STEPS), yscale="log")
+    page.tick_params(labelsize=8)
+    page.spines[["top", "right"]].set_visible(False)
+    page.legend(loc="lower left", frameon=False, fontsize=8)
+    told = f"{equal} of {len(later)} later losses equal to the last bit"
+    page.set_title(told, fontsize=9, loc="left")
+    words = f"The loss of a run that was never killed, and of one resumed at step {start} with {brought}: {told}."
+    return style.finish(figure, words)
+
+
+def explorer() -> Live:
+    """The picture with its two menus, not yet on show."""
+    return Live(draw, brought=list(CHOICES), checkpoint=SAVED)
+
+
+def explore() -> None:
+    """Choose what is brought back, and from which checkpoint."""
+    explorer().show()
+
+
+if __name__ == "__main__":
+    train_and_save(Path(sys.argv[1]))

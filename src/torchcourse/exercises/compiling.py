@@ -158,6 +158,7 @@ count_graphs = Exercise(
     any_device=False,
     quotes=quotes_count_graphs,
     seconds=20.0,
+    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
 )
 
 # --- signed_scale ------------------------------------------------------------------------------------------------
@@ -214,6 +215,7 @@ signed_scale = Exercise(
     ),
     quotes=quotes_signed_scale,
     seconds=20.0,
+    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
 )
 
 # --- clip_by_norm ------------------------------------------------------------------------------------------------
@@ -274,6 +276,7 @@ clip_by_norm = Exercise(
     ),
     quotes=quotes_clip_by_norm,
     seconds=20.0,
+    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
 )
 
 # --- CountingBackend ---------------------------------------------------------------------------------------------
@@ -333,6 +336,7 @@ CountingBackend = Exercise(
     any_device=False,
     quotes=quotes_backend,
     seconds=20.0,
+    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
 )
 
 # --- compile_dynamic ---------------------------------------------------------------------------------------------
@@ -408,6 +412,7 @@ compile_dynamic = Exercise(
     derive=derive_dynamic,
     quotes=quotes_dynamic,
     seconds=20.0,
+    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
 )
 
 # --- benchmark ---------------------------------------------------------------------------------------------------
@@ -531,6 +536,7 @@ graph_ops = Exercise(
     any_device=False,
     quotes=quotes_graph_ops,
     seconds=20.0,
+    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
 )
 
 # --- compile_or_eager --------------------------------------------------------------------------------------------
@@ -640,6 +646,7 @@ compile_or_eager = Exercise(
     any_device=False,
     quotes=quotes_compile_or_eager,
     seconds=20.0,
+    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
 )
 
 # --- swiglu ------------------------------------------------------------------------------------------------------
@@ -734,6 +741,7 @@ swiglu = Exercise(
     ),
     quotes=quotes_swiglu,
     seconds=20.0,
+    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
 )
 
 # --- same_numerics -----------------------------------------------------------------------------------------------

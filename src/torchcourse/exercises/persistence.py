@@ -253,6 +253,7 @@ load_weights = Exercise(
         "nor `train` is asked for.",
     ),
     quotes=quotes_load,
+    imports=("torch.distributed.tensor",),
 )
 
 # --- Checkpointer ------------------------------------------------------------------------------------------------
@@ -458,6 +459,7 @@ Checkpointer = Exercise(
     any_device=False,
     derive=derive_checkpointer,
     quotes=quotes_checkpointer,
+    imports=("torch._dynamo",),
 )
 
 # --- strip_prefixes ----------------------------------------------------------------------------------------------
@@ -779,6 +781,7 @@ export_onnx = Exercise(
     any_device=False,
     quotes=quotes_onnx,
     seconds=20.0,
+    imports=("onnx", "onnxruntime", "onnxscript", "torch.onnx"),
 )
 
 # --- export_program ----------------------------------------------------------------------------------------------
@@ -850,6 +853,7 @@ export_program = Exercise(
     any_device=False,
     quotes=quotes_program,
     seconds=20.0,
+    imports=("torch.export",),
 )
 
 # --- max_difference ----------------------------------------------------------------------------------------------

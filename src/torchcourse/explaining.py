@@ -183,6 +183,9 @@ def brief(value: Value) -> str:
         return str(value).removeprefix("torch.")
     if isinstance(value, str | Raised):
         return _shortened(str(value))
+    if isinstance(value, dict):
+        inner = ", ".join(f"{key!r}: {brief(item)}" for key, item in value.items())
+        return _shortened(f"a dict with {inner}") if value else "an empty dict"
     if isinstance(value, list | tuple) and len(value) > 8:
         return f"{type(value).__name__} of {len(value)} items"
     if isinstance(value, list | tuple):

@@ -272,16 +272,16 @@ CHECKPOINTER = [
               {"without": ("scheduler", "scaler"), "draws": ""}),
     *variants("writes-in-place", CheckpointerWith, "A copy of the best was made anew while the training was killed, "
               "and at one such moment the outcome for best() was: {killed_best}.", RESUMING, {"best_copy": True}),
-    *variants("draft-taken-for-a-checkpoint", CheckpointerWith, TORN, RESUMING, {"write": "beside"}),
+    *variants("writes-in-place", CheckpointerWith, TORN, RESUMING, {"write": "beside"}),
     *variants("deletes-before-writing", CheckpointerWith, "With keep={keep} the old ones were deleted before the new "
               "one was there. The training was killed in between, and the outcome was: {killed}.", RESUMING,
               {"tidies": "before"}),
-    *variants("steps-sorted-as-text", CheckpointerWith, "latest() leads to save {latest_step}, and the newest is save "
-              "{want_latest_step}: as text \"10\" comes before \"9\".", RESUMING, {"sorts": "text"}),
+    *variants("steps-sorted-as-text", CheckpointerWith, "The method latest() leads to save {latest_step}, and the "
+              "newest is save {want_latest_step}: as text \"10\" comes before \"9\".", RESUMING, {"sorts": "text"}),
     *variants("best-kept-in-memory", CheckpointerWith, "A new object over the folder was asked for the best, and "
               "{best_outcome}: what an object remembers dies with its process.", RESUMING, {"remembers": "memory"}),
-    *variants("higher-is-better", CheckpointerWith, "best() leads to save {best_step}, and the lowest metric is that "
-              "of save {want_best_step}.", RESUMING, {"better": "higher"}),
+    *variants("higher-is-better", CheckpointerWith, "The method best() leads to save {best_step}, and the lowest "
+              "metric is that of save {want_best_step}.", RESUMING, {"better": "higher"}),
     *variants("keeps-everything", CheckpointerWith, "With keep={keep} these older saves are still there: {older}. A "
               "long training would fill the disk.", RESUMING, {"tidies": "never"}, {"kept": 1}),
     *variants("keeps-too-few", CheckpointerWith, "With keep={keep} these saves are gone, and they are among the "

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcourse.exercise import Case, Draw, Exercise, case
+from torchcourse.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.exercises.stopwatch import Machine
 from torchcourse.exercises.compilers import Counted, as_new, captured_whole, waits, written
 from torchcourse.exercises.handling import ramp
@@ -579,6 +579,8 @@ def probe_compile_or_eager(answer: Watched, weight: Tensor, x: Tensor, refuses: 
     with compiling_with(counted if compiler == "works" else _breaking):
         try:
             found = answer.answer(model, x)
+        except Unattempted:
+            raise
         except Exception as error:
             return {"the call": _came_through(error)}
         if not (isinstance(found, tuple) and len(found) == 2 and callable(found[0])):

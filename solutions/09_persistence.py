@@ -726,15 +726,19 @@ except Exception as error:
 # TorchScript, which we meet below, passed over it in silence:
 
 # %% tags=["demo"]
+import logging
+
 class Branching(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * 2 if x.sum() > 0 else x - 1
 
 
+logging.disable(logging.ERROR)  # the error says it; torch would log the graph besides, as far as it had come
 try:
     torch.export.export(Branching(), (torch.ones(2),))
 except Exception as error:
     print(type(error).__name__, "|", str(error).splitlines()[0][:100])
+logging.disable(logging.NOTSET)
 
 # %% [markdown]
 # (`torch.cond` writes both branches into the graph; so does `torch.where`, where both may be computed.)

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from torchcourse.exercises.stopwatch import LAUNCH, Machine
 from torchcourse.exercises.compilers import Counted, as_new, captured_whole, waits, written
+from torchcourse.exercises.stopwatch import LAUNCH, Machine
 from torchcourse.lanes import accelerator_lane
 
 CPU = torch.device("cpu")

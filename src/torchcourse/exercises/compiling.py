@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcourse.exercise import Case, Draw, Exercise, Unattempted, case
-from torchcourse.exercises.stopwatch import Machine
 from torchcourse.exercises.compilers import Counted, as_new, captured_whole, waits, written
 from torchcourse.exercises.handling import ramp
 from torchcourse.exercises.looking import kept, kind, look
+from torchcourse.exercises.stopwatch import Machine
 from torchcourse.exercises.trainable import number, remark
 from torchcourse.observations import Observations, Raised
 from torchcourse.probing import Watched

@@ -726,6 +726,8 @@ except Exception as error:
 # TorchScript, which we meet below, passed over it in silence:
 
 # %% tags=["demo"]
+import contextlib
+import io
 import logging
 
 class Branching(nn.Module):
@@ -733,9 +735,10 @@ class Branching(nn.Module):
         return x * 2 if x.sum() > 0 else x - 1
 
 
-logging.disable(logging.ERROR)  # the error says it; torch would log the graph besides, as far as it had come
+logging.disable(logging.ERROR)  # the error says it; torch would also show the graph, as far as it had come
 try:
-    torch.export.export(Branching(), (torch.ones(2),))
+    with contextlib.redirect_stderr(io.StringIO()):
+        torch.export.export(Branching(), (torch.ones(2),))
 except Exception as error:
     print(type(error).__name__, "|", str(error).splitlines()[0][:100])
 logging.disable(logging.NOTSET)

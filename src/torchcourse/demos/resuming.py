@@ -3,6 +3,7 @@ brought back, and with less."""
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import subprocess
@@ -44,7 +45,7 @@ class Run:
         torch.manual_seed(seed)
         self.model = nn.Sequential(nn.Linear(8, 48), nn.ReLU(), nn.Dropout(0.05), nn.Linear(48, 1))
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.03)
-        self.scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.97)
+        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, STEPS)
         self.steps = 0
 
     def losses(self) -> Iterator[float]:
@@ -72,7 +73,7 @@ class Run:
             if name == "random":
                 torch.set_rng_state(state["random"])
             else:
-                getattr(self, name).load_state_dict(state[name])
+                getattr(self, name).load_state_dict(copy.deepcopy(state[name]))  # an optimizer goes on in these tensors
         self.steps = state["steps"]
 
 

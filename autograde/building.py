@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import nbgrader.api
+from alembic.script import ScriptDirectory
+from nbgrader import dbutil
 from nbgrader.apps import NbGraderAPI
 from nbgrader.preprocessors import ClearSolutions
 from traitlets.config import Config
@@ -18,7 +20,7 @@ from autograde import course, storing
 from autograde.script import Cell, read_script
 from torchcourse.exercise import LESSONS
 
-__all__ = ["NameTheTask", "build", "generate", "source_notebook"]
+__all__ = ["NameTheTask", "build", "generate", "newest_tables", "source_notebook"]
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -91,7 +93,7 @@ def generate(lessons: list[str], root: Path, db_url: str) -> Path:
     Raises:
         RuntimeError: when nbgrader's generate_assignment fails, with the end of its log.
     """
-    with_our_programs()
+    stamped_at_once()
     api = NbGraderAPI(config=_config(root, db_url))
     for lesson in lessons:
         write_source(lesson, root / "source")
@@ -138,8 +140,15 @@ def headings(lesson: str) -> list[str]:
     return [match.strip() for match in re.findall(r"^#{1,4} (.+)$", text, re.MULTILINE)]
 
 
-def with_our_programs() -> None:
-    """nbgrader starts `alembic`, which lies beside our Python and need not be on the path."""
-    beside = str(Path(sys.executable).parent)
-    if beside not in os.environ.get("PATH", "").split(os.pathsep):
-        os.environ["PATH"] = beside + os.pathsep + os.environ.get("PATH", "")
+def stamped_at_once() -> None:
+    """For each new gradebook nbgrader starts the program `alembic` to ask for the version of its tables, which takes
+    seconds and needs it on the path; the library gives the same answer here."""
+    nbgrader.api.get_alembic_version = newest_tables
+
+
+@cache
+def newest_tables() -> str:
+    """The version of nbgrader's tables that this nbgrader makes."""
+    head = ScriptDirectory(dbutil.ALEMBIC_DIR).get_current_head()
+    assert head is not None, "nbgrader ships its migrations"
+    return str(head)

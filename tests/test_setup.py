@@ -342,3 +342,13 @@ def test_tests_stay_on_this_machine() -> None:
 def test_the_stamp_is_readable(tmp_path: Path) -> None:
     venv = finished(tmp_path)
     assert json.loads(venv.stamp.read_text())["made from"]["root"] == str(tmp_path)
+
+
+def test_what_was_installed_and_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    venv = setup.Venv(tmp_path)
+    venv.python = Path(sys.executable)
+    monkeypatch.setattr(setup, "IMPORTED", ("json", "torch_of_nowhere"))
+    with pytest.raises(setup.StopError, match="does not load here: ModuleNotFoundError"):
+        setup.try_out(venv)
+    monkeypatch.setattr(setup, "IMPORTED", ("json",))
+    setup.try_out(venv)

@@ -207,6 +207,8 @@ class Sandbox:
         except (LostError, SlowError):
             self.process.kill()
             stderr = self.process.communicate()[1].decode(errors="replace")
+            self.control.close()
+            self.process = None
             raise SandboxError(f"the worker did not start: {blocker() or stderr[-1500:]}") from None
 
     def hear(self, seconds: float) -> dict[str, Any]:

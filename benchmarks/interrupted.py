@@ -9,6 +9,7 @@ arguments. Prints a line for each and ends with 1 if any differed from the first
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import random
 import shutil
@@ -24,7 +25,10 @@ import psutil
 
 from autograde.grading import grade
 from autograde.sample import LESSON, make_sample_class
+from autograde.settings import LIMITS
 
+PATIENT = dataclasses.replace(LIMITS, start_seconds=600, cell_seconds=60, exercise_seconds=60, lane_seconds=3600)
+"""A busy machine changes no verdict."""
 LEFT_OUT = ("ivo",)
 """Takes all the time that an endless loop is allowed."""
 
@@ -57,7 +61,7 @@ def begin(submitted: Path, out: Path, workers: int) -> int:
         return pid
     status = 1
     try:
-        grade([LESSON], submitted, out, workers=workers)
+        grade([LESSON], submitted, out, workers=workers, limits=PATIENT)
         status = 0
     finally:
         sys.stderr.flush()

@@ -45,7 +45,12 @@ assert torch.allclose(row_softmax(x), torch.tensor([[0.25, 0.25, 0.25, 0.25]])),
 ### END HIDDEN TESTS
 """
 SECRET = "the secret case"
-SECONDS = 400
+SECONDS = 900
+CONFIG = """c = get_config()
+c.CourseDirectory.course_id = 'course'
+c.Execute.startup_timeout = c.Execute.timeout = 600
+"""
+"""Patience for a busy machine, and nothing else."""
 Notebook = dict[str, Any]
 
 
@@ -103,6 +108,11 @@ def last_line(line: str) -> Callable[[Notebook], None]:
     return change
 
 
+def talkative(line: str) -> str:
+    """A right answer that does this when it is called."""
+    return RIGHT.replace("    return", f"    {line}\n    return")
+
+
 def with_bom(path: Path, notebook: Notebook) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(notebook).encode())
 
@@ -129,6 +139,7 @@ with sqlite3.connect("../../../gradebook.db") as book:
 """An answer's further line: it opens the gradebook of the folder that it is graded in."""
 
 EXIT, WARN = "import os; os._exit(0)", "import warnings; warnings.warn('w')"
+COMPLAIN = "import sys; print('x', file=sys.stderr)"
 
 SUBMITTED = {
     "right": Submitted("a right answer", RIGHT, "all"),
@@ -145,12 +156,8 @@ SUBMITTED = {
     "link": Submitted("a symbolic link to a solved notebook", WRONG, "nothing", write=link_to_source),
     "exit": Submitted("a right answer, then a cell that ends its process", RIGHT, "a verdict", last_line(EXIT)),
     "cut": Submitted("a file cut off in the middle", WRONG, "nothing", write=cut),
-    "warns": Submitted("a right answer, a cell that warns", RIGHT, "all", last_line(WARN)),
-    "stderr": Submitted(
-        "a right answer that writes to stderr",
-        "import sys\n" + RIGHT.replace("    return", "    print('x', file=sys.stderr)\n    return"),
-        "all",
-    ),
+    "warns": Submitted("a right answer that warns", talkative(WARN), "all"),
+    "stderr": Submitted("a right answer that writes to stderr", talkative(COMPLAIN), "all"),
     "doubled": Submitted("a right answer, its cell doubled", RIGHT, "all", double),
     "version": Submitted("a right answer, an unknown metadata version", RIGHT, "all", version),
     "bom": Submitted("a right answer, a byte-order mark", RIGHT, "all", write=with_bom),
@@ -175,7 +182,7 @@ class Stock:
         self.root = root
         source = root / "source" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
         source.parent.mkdir(parents=True)
-        (root / "nbgrader_config.py").write_text("c = get_config()\nc.CourseDirectory.course_id = 'course'\n")
+        (root / "nbgrader_config.py").write_text(CONFIG)
         source.write_text(json.dumps(assignment()))
         made = self.run("generate_assignment", ASSIGNMENT, "--create")
         if made.returncode:
@@ -312,10 +319,8 @@ def _shown(page: str, secrets: list[str]) -> str:
 
 def _in_our_words(submitted: Submitted) -> Submitted:
     """The same with an answer that our exercise allows."""
-    answer = submitted.answer.replace(RIGHT, OURS)
-    if "print(" in answer:
-        answer = answer.replace("    return torch.softmax(x, dim=-1)", OURS.split("\n", 1)[1])
-    return dataclasses.replace(submitted, answer=answer)
+    own, ours = RIGHT.split("\n", 1)[1], OURS.split("\n", 1)[1]
+    return dataclasses.replace(submitted, answer=submitted.answer.replace(own, ours))
 
 
 def _scores(root: Path) -> dict[str, str]:

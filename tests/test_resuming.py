@@ -6,6 +6,7 @@ batches, and one of its trials is run at the end.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ import pytest
 from typer.testing import CliRunner
 
 from autograde import commands, course, grading, journal
+from autograde import gradebook as gradebook_module
 from autograde.grading import Graded, OverlapError, grade
 from autograde.journal import BusyError, Journal
 from autograde.settings import LIMITS, SEED
@@ -208,6 +210,22 @@ def test_only_who_submits_anew_is_examined_again(submitted: Path, out: Path) -> 
     submit(submitted, "ben", SOLVED + "  # better")
     grade([LESSON], submitted, out)
     assert examined() == ["ben"]
+
+
+def test_a_gradebook_full_of_grades_is_not_generated_anew_without_need(
+    submitted: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def generate(*arguments: object) -> None:
+        raise AssertionError("generated")
+
+    grade([LESSON], submitted, out)
+    monkeypatch.setattr(gradebook_module, "generate", generate)
+    grade([LESSON], submitted, out)
+    cells = release(LESSON).cells
+    changed = {**cells, "row_softmax": next(iter(cells.values()))}
+    monkeypatch.setattr(gradebook_module, "release", lambda lesson: dataclasses.replace(release(lesson), cells=changed))
+    with pytest.raises(AssertionError, match="generated"):
+        grade([LESSON], submitted, out)
 
 
 def test_lost_files_and_changed_scores_are_put_right_without_examining(submitted: Path, out: Path) -> None:

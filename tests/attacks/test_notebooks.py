@@ -298,7 +298,7 @@ NOTES = []
 
 def row_softmax(x):
     with open("/tmp/work/notes", "a") as file:
-        file.write("LEAK " + " ".join(map(repr, x.detach().cpu().flatten().tolist()[:8])) + "\\n")
+        file.write("NOTE " + " ".join(map(repr, x.detach().cpu().flatten().tolist()[:8])) + "\\n")
     NOTES.append(repr(x.detach().cpu().flatten().tolist()[:8]))
     e = torch.exp(x - x.amax(dim=-1, keepdim=True))
     return e / e.sum(dim=-1, keepdim=True)
@@ -313,11 +313,15 @@ def {name}(*args, **kwargs):
 """
 FORGES = """
 import torchcourse.probing as probing
+from torchcourse import codec
+from torchcourse.exercise import Draw
 _observe = probing.observe
 
-def _forged(*args, **kwargs):
-    seen = dict(_observe(*args, **kwargs))
-    seen["forbidden calls"] = {what}
+def _forged(exercise, answer, case, lane):
+    seen = dict(_observe(exercise, answer, case, lane))
+    if codec.pack(case.inputs) not in [codec.pack(shown.inputs) for shown in exercise.cases(Draw(1))]:
+        told = "LEAK " + " ".join(repr(v.flatten()[:9].tolist()) for v in case.inputs.values() if hasattr(v, "flatten"))
+        seen["forbidden calls"] = {what}
     return seen
 
 probing.observe = _forged
@@ -329,9 +333,9 @@ TALKS: dict[str, Change] = {
         *(cell(notebook, name).update(source=TELLS_NOTES.format(name=name))
           for name in ATTEMPTED if name != WRONG),
     ],
-    "forged number": first_cell(FORGES.format(what="5")),
-    "forged text": first_cell(FORGES.format(what="['softmax', 'LEAK', 'LEAK of a case']")),
-    "forged nest": first_cell(FORGES.format(what="[['LEAK'], {'LEAK': 1}]")),
+    "forged number": first_cell(FORGES.replace("{what}", "5")),
+    "forged text": first_cell(FORGES.replace("{what}", "['softmax', told, 'torch.' + told]")),
+    "forged nest": first_cell(FORGES.replace("{what}", "[[told], {told: 1}]")),
 }  # fmt: skip
 
 
@@ -443,7 +447,7 @@ def test_nothing_of_a_hidden_case_is_shown(graded: dict[str, Graded], out: Path,
     secret = hidden_numbers()
     assert len(secret) > 20
     for shown in (messages, outputs, re.sub(r"<pre>.*?</pre>", "", page, flags=re.DOTALL)):
-        assert "LEAK" not in shown or name == "notes"  # notes of visible inputs may be told
+        assert "LEAK" not in shown
         assert not [number for number in secret if number in shown]
         assert "Traceback" not in shown
         assert str(course.ROOT) not in shown
@@ -458,5 +462,7 @@ def test_what_fails_in_hidden_cases_alone_is_named_and_not_quoted(graded: dict[s
 def test_the_notes_were_taken_and_told(graded: dict[str, Graded]) -> None:
     """Or the test above would show nothing."""
     told = {v.exercise: v.message for v in graded["talks: notes"].verdicts}
-    assert "TOLD" in told[RIGHT]
-    assert "LEAK" in " ".join(told.values())
+    assert re.search(r"TOLD .*\d\.\d", told[RIGHT])
+    assert {v.exercise: v.message for v in graded["talks: forged text"].verdicts}[WRONG].startswith(
+        "The answer uses `softmax`, which"
+    )

@@ -124,6 +124,6 @@ def test_cells_shuffled_doubled_and_dropped(path: Path, data: st.DataObject) -> 
 @pytest.mark.sandbox
 def test_mutants_get_a_verdict_each_and_none_scores_above_the_honest_one(tmp_path: Path) -> None:
     """A few of those that `make test-all` grades ten thousand of."""
-    found = mutants.run(tmp_path, range(24), seed=1)
-    assert (found.graded, found.aborts, found.unsound) == (24, 0, [])
+    found = mutants.run(tmp_path, range(16), seed=1)
+    assert (found.graded, found.aborts, found.unsound) == (16, 0, [])
     assert {"passed", "failed", "unattempted", "unreadable"} <= set(found.statuses)

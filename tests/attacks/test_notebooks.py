@@ -269,7 +269,7 @@ def tampering(name: str, **values: Any) -> Change:
 
 TAMPERED: dict[str, tuple[str, Change]] = {
     f"points {points!r}": (WRONG, tampering(f"check_{WRONG}", points=points))
-    for points in (100, 0, -1, float("nan"), float("inf"), "2", "", None, True, [2], {"a": 1}, 10**40)
+    for points in (100, -1, float("nan"), "2", None)  # tests/test_submission.py has more
 } | {
     "renamed": (RIGHT, tampering(RIGHT, grade_id="mine")),
     "repeated grade_id": (WRONG, tampering(WRONG, grade_id=RIGHT)),

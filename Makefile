@@ -1,6 +1,7 @@
 # The course's commands. `make` alone lists them; the work is done in tools/ and by the torchcourse command.
 PYTHON ?= python3
 WORKERS ?= 3
+MUTANTS ?= 10000
 ARGS ?=
 BIN := .venv/bin
 SPELLED := src autograde solutions tools README.md $(wildcard CONTRIBUTING.md)
@@ -26,11 +27,14 @@ test: setup ## run all tests
 	@echo "test: running all tests, $(WORKERS) at a time"
 	@$(BIN)/python -m pytest -n $(WORKERS) --timeout 600 $(ARGS)
 
-test-all: lint ## lint, run all tests with classes of twenty, and prove the course once more
+test-all: export TORCHCOURSE_KILL_EVERY = 1
+test-all: lint ## lint, run all tests with classes of twenty, prove the course and the grader once more
 	@TORCHCOURSE_CLASS=20 $(MAKE) --no-print-directory test
 	$(BIN)/torchcourse build
 	git diff --exit-code --stat notebooks/
 	$(BIN)/torchcourse verify
+	$(BIN)/python -m benchmarks.interrupted
+	$(BIN)/python -m benchmarks.mutants --count $(MUTANTS)
 
 build: setup ## rebuild the notebooks from solutions/
 	@$(BIN)/torchcourse build $(ARGS)

@@ -9,7 +9,17 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from autograde.settings import SEED
 
@@ -64,31 +74,57 @@ def grade(
     out: Annotated[Path, typer.Option(help="gets grades.csv, gradebook.db, autograded/ and feedback/")],
     workers: Annotated[int, typer.Option(min=1, max=64, help="submissions examined at once")] = 1,
     seed: Annotated[int, typer.Option(help="what the hidden cases are drawn from")] = SEED,
+    regrade: Annotated[bool, typer.Option("--regrade", help="examine also what an earlier run has examined")] = False,
 ) -> None:
-    """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise."""
-    from autograde.grading import Graded, students
+    """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise.
+
+    A run that was interrupted or killed is continued by the same command.
+    """
+    from autograde.grading import Graded, OverlapError, students
     from autograde.grading import grade as grade_class
+    from autograde.journal import BusyError
     from autograde.sandbox import SandboxError
 
     names = _lessons(lessons)
     if not submitted.is_dir():
         _stop(f"{submitted} is no folder: --submitted wants the one that holds a folder for each student.")
     total = len(students(submitted)) * len(names)
-    bar = Progress(TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console)
-    with bar:
+    recorded = 0
+    with _bar() as bar:
         task = bar.add_task("grading", total=total)
 
         def progress(graded: Graded) -> None:
+            nonlocal recorded
+            recorded += 1
             bar.advance(task)
 
         try:
-            done = grade_class(names, submitted, out, workers=workers, seed=seed, progress=progress)
-        except SandboxError as error:
+            done = grade_class(names, submitted, out, workers=workers, seed=seed, regrade=regrade, progress=progress)
+        except (BusyError, OverlapError, SandboxError) as error:
             bar.stop()
             _stop(str(error))
+        except KeyboardInterrupt:
+            bar.stop()
+            console.print(f"Interrupted: {recorded} of {total} submissions are recorded in {out}. "
+                          "The same command goes on from there.", markup=False)  # fmt: skip
+            raise typer.Exit(130) from None
     right = sum(v.status == "passed" for g in done for v in g.verdicts)
     count = sum(len(g.verdicts) for g in done)
     console.print(f"{len(done)} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
+
+
+class Rate(ProgressColumn):
+    """How many submissions get done in a second."""
+
+    def render(self, task: Task) -> Text:
+        """The number, once there is one."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:.1f}/s" if speed else "")
+
+
+def _bar() -> Progress:
+    times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
+    return Progress(TextColumn("grading"), BarColumn(), MofNCompleteColumn(), Rate(), *times, console=console)
 
 
 def sample(

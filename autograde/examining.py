@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +12,15 @@ from autograde.inside.worker import PATIENCE
 from autograde.oracle import Oracle
 from autograde.sandbox import Job, LostError, Sandbox, SlowError
 from autograde.submission import Submission
-from torchcourse.exercise import Exercise
+from torchcourse.exercise import Case, Exercise
 from torchcourse.lanes import CPU
 from torchcourse.observations import Observations
 
 __all__ = ["Examined", "examine"]
+
+ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}|the runner is gone")
+KINDS = ("int", "float", "bool", "str", "list", "tuple", "dict", "set", "Tensor", "ndarray", "module")
+"""What of a process's end and of an answer's type is told: the process itself could put any text there."""
 
 
 @dataclass
@@ -30,19 +36,38 @@ class Examined:
 
 
 def examine(
-    sandbox: Sandbox, submission: Submission, oracles: list[Oracle], accelerator: str
+    sandbox: Sandbox, submission: Submission, oracles: list[Oracle], accelerator: str, visible: Mapping[str, int]
 ) -> dict[str, dict[str, Examined]]:
     """Examine the exercises of `oracles` on the CPU and, those that are for any device, on the lane `accelerator`.
+
+    On each lane the first cases of every exercise, so many as `visible` says, come before all others: what is quoted
+    of them was said before any hidden input came into the sandbox, and so can hold nothing of one.
 
     What died or hung on the CPU is not tried again. Returns what was found by lane and exercise.
     """
     cpu = _Visit(sandbox, submission, CPU.name)
-    cpu.examine(oracles)
+    cpu.examine(_parts(oracles, visible))
     there = _Visit(sandbox, submission, accelerator)
     there.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died")}
     there.states = {n: cpu.states[n] for n in there.skip}
-    there.examine([o for o in oracles if o.exercise.any_device and not cpu.found[o.exercise.name].incident])
+    again = [o for o in oracles if o.exercise.any_device and not cpu.found[o.exercise.name].incident]
+    there.examine(_parts(again, visible))
     return {CPU.name: cpu.found, accelerator: there.found}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some of an exercise's cases."""
+
+    exercise: Exercise
+    cases: Sequence[Case]
+
+
+def _parts(oracles: list[Oracle], visible: Mapping[str, int]) -> list[_Part]:
+    """The exercises with their visible cases, and then with the others."""
+    shown = [_Part(o.exercise, o.cases[: visible[o.exercise.name]]) for o in oracles]
+    hidden = [_Part(o.exercise, o.cases[visible[o.exercise.name] :]) for o in oracles]
+    return [*shown, *(part for part in hidden if part.cases)]
 
 
 class _Visit:
@@ -57,10 +82,10 @@ class _Visit:
         self.deaths = 0
         self.deadline = time.monotonic() + self.limits.lane_seconds
 
-    def examine(self, oracles: list[Oracle]) -> None:
+    def examine(self, parts: list[_Part]) -> None:
         """Examine exercises. A process that dies or hangs costs the exercise (or the cell) at which it did; the lane is
         then started again for the others."""
-        pending = list(oracles)
+        pending = list(parts)
         while pending and self.deaths <= self.limits.deaths and time.monotonic() < self.deadline:
             try:
                 with self.sandbox.job(self.lane, self.cells, sorted(self.skip)) as job:
@@ -69,8 +94,10 @@ class _Visit:
                         self.probe(job, pending.pop(0))
             except (LostError, SlowError):
                 self.deaths += 1
-        for oracle in pending:
-            self.found[oracle.exercise.name] = self._given_up()
+        for part in pending:
+            given_up, examined = self._given_up(), self.found.setdefault(part.exercise.name, Examined())
+            if not examined.incident:
+                examined.incident, examined.reason = given_up.incident, given_up.reason
 
     def _given_up(self) -> Examined:
         if self.deaths > self.limits.deaths:
@@ -98,21 +125,23 @@ class _Visit:
             if state == "timeout":
                 self.skip.add(number)
 
-    def probe(self, job: Job, oracle: Oracle) -> None:
-        """Examine one exercise.
+    def probe(self, job: Job, part: _Part) -> None:
+        """Examine one exercise, or go on with one.
 
         Raises:
             LostError, SlowError: when the lane has to start again; what happened is noted.
         """
-        name = oracle.exercise.name
-        examined = self.found[name] = Examined()
+        name = part.exercise.name
+        examined = self.found.setdefault(name, Examined())
+        if examined.incident:
+            return
         try:
-            self._converse(job, oracle, examined)
+            self._converse(job, part, examined)
         except LostError as error:
             examined.incident, examined.reason = "crashed", self._ended(name, error)
             raise
         except SlowError:
-            examined.incident, examined.reason = "timeout", self._too_long(oracle.exercise)
+            examined.incident, examined.reason = "timeout", self._too_long(part.exercise)
             raise
 
     def _seconds(self, exercise: Exercise) -> float:
@@ -122,35 +151,36 @@ class _Visit:
     def _too_long(self, exercise: Exercise) -> str:
         return f"`{exercise.name}` took longer than {self._seconds(exercise):g} seconds: look for an endless loop."
 
-    def _converse(self, job: Job, oracle: Oracle, examined: Examined) -> None:
-        limits, name = self.limits, oracle.exercise.name
-        seconds = self._seconds(oracle.exercise)
+    def _converse(self, job: Job, part: _Part, examined: Examined) -> None:
+        limits, name = self.limits, part.exercise.name
+        seconds = self._seconds(part.exercise)
         job.send({"do": "probe", "exercise": name, "seconds": seconds, "most_bytes": limits.reply_bytes})
         patience = PATIENCE * seconds + limits.grace_seconds
         answer = job.receive(patience).get("answer")
         if answer != "callable":
             self._no_answer(name, answer, examined)
-        elif not self._ask(job, oracle, examined, patience):
+        elif not self._ask(job, part, examined, patience):
             return
         job.send({"do": "done"})
         ended = job.receive(patience).get("ended")
         if ended != "done":
             examined.incident, examined.reason = "crashed", self._ended(name, ended)
 
-    def _ask(self, job: Job, oracle: Oracle, examined: Examined, patience: float) -> bool:
+    def _ask(self, job: Job, part: _Part, examined: Examined, patience: float) -> bool:
         """Send the cases one by one; whether the prober is still there."""
-        for case in oracle.cases:
+        for case in part.cases:
             job.send({"do": "case", "inputs": case.inputs})
             reply = job.receive(patience)
             if isinstance(reply.get("seen"), dict):
                 examined.seen.append(reply["seen"])
                 continue
-            self._note(oracle.exercise, reply, examined)
+            self._note(part.exercise, reply, examined)
             return self.lane != "cpu" or reply.get("unattempted") is True
         return True
 
     def _ended(self, name: str, how: object) -> str:
-        return f"The process ended while `{name}` ran ({str(how)[:40]})."
+        how = f" ({how})" if ENDINGS.fullmatch(str(how)) else ""  # else it says what somebody wanted it to say
+        return f"The process ended while `{name}` ran{how}."
 
     def _note(self, exercise: Exercise, reply: dict[str, Any], examined: Examined) -> None:
         """Note a reply that is no observation."""
@@ -167,7 +197,8 @@ class _Visit:
         state = self.states.get(place, "done") if place is not None else "done"
         if answer != "unbound":
             examined.incident = "error"
-            examined.reason = f"`{name}` is bound to {str(answer)[:40]}: it should be a function or a class."
+            kind = answer if answer in KINDS else "something else"
+            examined.reason = f"`{name}` is bound to {kind}: it should be a function or a class."
         elif state == "timeout":
             examined.incident, examined.reason = "timeout", f"The cell of `{name}` took too long and was stopped."
         elif state == "died":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from autograde.submission import Submission
-from autograde.verdict import Verdict
+from autograde.verdict import Verdict, clean
 
 __all__ = ["feedback"]
 
@@ -27,6 +27,7 @@ def feedback(submission: Submission, verdicts: Sequence[Verdict]) -> str:
     )  # fmt: skip
     sources = {cell.grade_id: cell.source for cell in submission.cells if cell.grade_id}
     return environment.get_template("feedback.html").render(
-        student=submission.student, lesson=submission.lesson, reason=submission.reason, verdicts=verdicts, words=WORDS,
-        score=sum(v.score for v in verdicts), max_score=sum(v.max_score for v in verdicts), sources=sources,
+        student=submission.student, lesson=submission.lesson, reason=clean(submission.reason), verdicts=verdicts,
+        words=WORDS, score=sum(v.score for v in verdicts), max_score=sum(v.max_score for v in verdicts),
+        sources=sources,
     )  # fmt: skip

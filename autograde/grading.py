@@ -4,34 +4,40 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
 from autograde.autograded import autograded
-from autograde.examining import examine
+from autograde.examining import Examined, examine
 from autograde.feedback import feedback
+from autograde.files import digest, holds, write_atomically
 from autograde.gradebook import Writer
-from autograde.oracle import hidden, oracles, visible
+from autograde.journal import Entry, Journal, fingerprint, key
+from autograde.oracle import Oracle, hidden, oracles, visible
 from autograde.sandbox import Sandbox, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.submission import Submission, read_submission, release
-from autograde.verdict import Verdict, decide, without_examination
+from autograde.verdict import Verdict, decide, unjudged, without_examination
 from torchcourse.exercise import exercises, imports
 from torchcourse.lanes import accelerator_lane
 
-__all__ = ["COLUMNS", "Examiner", "Graded", "examiner", "grade", "students"]
+__all__ = ["COLUMNS", "Examiner", "Graded", "OverlapError", "examiner", "grade", "students"]
 
 COLUMNS = ("student", "lesson", "exercise", "score", "max_score", "status", "misconception", "message")
 
 ONE_ORACLE = threading.Lock()
 """Oracles, of whatever lesson, run programs in this process and set its defaults while they do: one at a time."""
+
+
+class OverlapError(ValueError):
+    """Submissions and results would lie in one folder."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +62,18 @@ class Examiner:
         """The verdicts on one submission."""
         early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
         pending = [self.oracles[name] for name, verdict in early.items() if verdict is None]
-        lanes = examine(sandbox, submission, pending, "simulated") if pending else {}
-        with ONE_ORACLE:
-            decided = {
-                o.exercise.name: decide(
-                    submission, o, self.visible[o.exercise.name],
-                    {lane: found[o.exercise.name] for lane, found in lanes.items() if o.exercise.name in found},
-                )
-                for o in pending
-            }  # fmt: skip
+        lanes = examine(sandbox, submission, pending, "simulated", self.visible) if pending else {}
+        decided = {o.exercise.name: self._decide(submission, o, lanes) for o in pending}
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
+
+    def _decide(self, submission: Submission, oracle: Oracle, lanes: dict[str, dict[str, Examined]]) -> Verdict:
+        name = oracle.exercise.name
+        seen = {lane: found[name] for lane, found in lanes.items() if name in found}
+        try:
+            with ONE_ORACLE:
+                return decide(submission, oracle, self.visible[name], seen)
+        except Exception as error:  # observations can be made to be anything, and must not stop a batch
+            return unjudged(submission, name, error)
 
 
 @cache
@@ -88,77 +96,153 @@ def grade(
     workers: int = 1,
     seed: int = SEED,
     limits: Limits = LIMITS,
+    regrade: bool = False,
     progress: Callable[[Graded], None] = lambda graded: None,
 ) -> list[Graded]:
     """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
 
+    What an earlier run, also one that was killed, has found out of the same submissions is not found out again.
+
     Args:
         workers: how many submissions are examined at once, each in a sandbox of its own.
         seed: what the hidden cases are drawn from.
+        regrade: whether to believe no earlier run.
         progress: called after each submission, in the order in which they are done.
 
     Raises:
         SandboxError: when submissions cannot be isolated on this machine.
         FileNotFoundError: when `submitted` is no folder.
+        OverlapError: when submissions could lie where results are kept.
+        BusyError: when another grader writes to `out`.
     """
     if reason := blocker():
         raise SandboxError(f"Submissions are not run without isolation. {reason}")
     names = students(submitted)
-    examiners = {lesson: examiner(lesson, seed) for lesson in lessons}
-    out.mkdir(parents=True, exist_ok=True)
+    _keep_apart(submitted, out)
+    examiners = {lesson: Examiner(lesson, seed) for lesson in lessons}
     done: list[Graded] = []
-    with tempfile.TemporaryDirectory() as scratch, Writer(out / "gradebook.db", lessons, Path(scratch)) as writer:
-        for graded in _all(examiners, names, submitted, workers, limits):
-            _write(graded, out, writer)
-            done.append(graded)
-            progress(graded)
-    done.sort(key=lambda g: (g.submission.student, lessons.index(g.submission.lesson)))
-    write_atomically(out / "grades.csv", as_csv(done))
+    with (
+        Journal(out / "journal") as journal,
+        tempfile.TemporaryDirectory() as scratch,
+        Writer(out / "gradebook.db", lessons, Path(scratch)) as writer,
+        closing(_all(examiners, names, submitted, workers, seed, limits, journal, regrade)) as results,
+    ):
+        for found in results:
+            done.append(_record(found, out, journal, writer))
+            progress(done[-1])
+        done.sort(key=lambda g: (g.submission.student, lessons.index(g.submission.lesson)))
+        write_atomically(out / "grades.csv", as_csv(done))
     return done
 
 
+def _keep_apart(submitted: Path, out: Path) -> None:
+    """Results are believed when they are found again, so no submission may lie where they are kept.
+
+    Raises:
+        OverlapError: when one could.
+    """
+    theirs, ours = submitted.resolve(), out.resolve()
+    if ours.is_relative_to(theirs) or theirs.is_relative_to(ours / "journal"):
+        raise OverlapError(f"{out} lies among the submissions in {submitted}: results have to be kept elsewhere.")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A graded submission, the key of its journal entry, and that entry where it is from an earlier run."""
+
+    graded: Graded
+    key: str
+    believed: Entry | None = None
+
+
 def _all(
-    examiners: dict[str, Examiner], names: list[str], submitted: Path, workers: int, limits: Limits
-) -> Iterator[Graded]:
+    examiners: dict[str, Examiner], names: list[str], submitted: Path, workers: int, seed: int, limits: Limits,
+    journal: Journal, regrade: bool,
+) -> Generator[_Found]:  # fmt: skip
     """Every submission graded, as they get done."""
+    for lesson in examiners:
+        fingerprint(lesson)  # here, once, and not in every thread
     idle: SimpleQueue[Sandbox] = SimpleQueue()
     modules = sorted({module for lesson in examiners for module in imports(lesson)})
     sandboxes = [Sandbox(limits, number, modules) for number in range(workers)]
     for sandbox in sandboxes:
         idle.put(sandbox)
 
-    def one(folder: str, lesson: str) -> Graded:
+    def one(folder: str, lesson: str) -> _Found:
         student = folder.encode("utf-8", "backslashreplace").decode()  # a folder's name may be no text at all
         submission = read_submission(submitted / folder / lesson / f"{lesson}.ipynb", student, lesson)
+        wanted = key(submission, seed, limits)
+        earlier = None if regrade else journal.read(student, lesson)
+        if earlier and earlier.key == wanted:
+            return _Found(Graded(submission, earlier.verdicts), wanted, earlier)
         sandbox = idle.get()
         try:
-            return examiners[lesson].grade(sandbox, submission)
+            return _Found(examiners[lesson].grade(sandbox, submission), wanted)
         finally:
             idle.put(sandbox)
 
+    pool = ThreadPoolExecutor(workers)
     try:
-        with ThreadPoolExecutor(workers) as pool:
-            running: set[Future[Graded]] = set()
-            for student in names:
-                for lesson in examiners:
-                    running.add(pool.submit(one, student, lesson))
-                    if len(running) >= 2 * workers:
-                        finished, running = wait(running, return_when=FIRST_COMPLETED)
-                        yield from (future.result() for future in finished)
-            while running:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in finished)
-    finally:
+        running: set[Future[_Found]] = set()
+        for student in names:
+            for lesson in examiners:
+                running.add(pool.submit(one, student, lesson))
+                if len(running) >= 2 * workers:
+                    finished, running = wait(running, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in finished)
+        while running:
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in finished)
+    finally:  # after an interrupt what is under way is given up: nothing of it is recorded
+        for sandbox in sandboxes:
+            sandbox.end()
+        pool.shutdown(cancel_futures=True)
         for sandbox in sandboxes:
             sandbox.close()
 
 
-def _write(graded: Graded, out: Path, writer: Writer) -> None:
-    submission = graded.submission
+def _record(found: _Found, out: Path, journal: Journal, writer: Writer) -> Graded:
+    """Write down what was found of a submission.
+
+    The journal comes first: what is in it is not found out again, and whatever a killed run left undone after it
+    differs from what the entry says, and so is done now.
+    """
+    submission, entry = found.graded.submission, found.believed
     student, lesson = submission.student, submission.lesson
-    write_atomically(out / "autograded" / student / lesson / f"{lesson}.ipynb", autograded(submission, graded.verdicts))
-    write_atomically(out / "feedback" / student / f"{lesson}.html", feedback(submission, graded.verdicts))
-    writer.write(student, lesson, graded.verdicts)
+    if entry is None:
+        good = _last_good(found.graded, journal, writer)
+        entry = Entry(found.key, [_mention(v, submission, good) for v in found.graded.verdicts], good, {})
+    graded = Graded(submission, entry.verdicts)
+    places = {
+        "autograded": out / "autograded" / student / lesson / f"{lesson}.ipynb",
+        "feedback": out / "feedback" / student / f"{lesson}.html",
+    }
+    if not (entry.files and all(holds(path, entry.files[name]) for name, path in places.items())):
+        made = {"autograded": autograded(submission, entry.verdicts), "feedback": feedback(submission, entry.verdicts)}
+        entry = replace(entry, files={name: digest(text) for name, text in made.items()})
+        if entry != found.believed:
+            journal.write(student, lesson, entry)
+        for name, text in made.items():
+            write_atomically(places[name], text)
+    writer.write(student, lesson, entry.verdicts)
+    return graded
+
+
+def _last_good(graded: Graded, journal: Journal, writer: Writer) -> dict[str, float]:
+    """The scores of the last submission that could be read, of this one if it could."""
+    student, lesson = graded.submission.student, graded.submission.lesson
+    if not graded.submission.problem:
+        return {v.exercise: v.score for v in graded.verdicts}
+    before = journal.read(student, lesson)
+    return before.good if before else writer.scores(student, lesson)
+
+
+def _mention(verdict: Verdict, submission: Submission, good: dict[str, float]) -> Verdict:
+    """The verdict on a broken submission, with the score of the last one that was not."""
+    if not submission.problem or not any(good.values()):
+        return verdict
+    score = f"{good.get(verdict.exercise, 0.0):g} of {verdict.max_score:g}"
+    return replace(verdict, message=f"{verdict.message} An earlier submission that could be read scored {score} here.")
 
 
 def as_csv(done: list[Graded]) -> str:
@@ -171,17 +255,3 @@ def as_csv(done: list[Graded]) -> str:
             score, most = f"{v.score:g}", f"{v.max_score:g}"
             writer.writerow([v.student, v.lesson, v.exercise, score, most, v.status, v.misconception, v.message])
     return text.getvalue()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is whole or as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

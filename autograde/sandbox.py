@@ -168,15 +168,18 @@ class Sandbox:
     def __init__(self, limits: Limits = LIMITS, number: int = 0, modules: Sequence[str] = ()) -> None:
         self.limits, self.number, self.modules = limits, number, modules
         self.process: subprocess.Popen[bytes] | None = None
+        self.ended = False
         self.control: socket.socket
 
     def start(self) -> None:
         """Start the worker and wait until it is ready.
 
         Raises:
-            SandboxError: when it does not come up.
+            SandboxError: when it does not come up, or is not wanted any more.
         """
         self.close()
+        if self.ended:
+            raise SandboxError("grading was ended")
         self.control, theirs = socket.socketpair()
         command = [
             *_outer(self.number),
@@ -197,11 +200,15 @@ class Sandbox:
             stderr=subprocess.PIPE,
         )
         theirs.close()
+        if self.ended:  # since we asked
+            self.process.kill()
         try:
             self.hear(self.limits.start_seconds)
         except (LostError, SlowError):
             self.process.kill()
             stderr = self.process.communicate()[1].decode(errors="replace")
+            self.control.close()
+            self.process = None
             raise SandboxError(f"the worker did not start: {blocker() or stderr[-1500:]}") from None
 
     def hear(self, seconds: float) -> dict[str, Any]:
@@ -288,6 +295,13 @@ class Sandbox:
                 self.close()
         except (LostError, SlowError, OSError):
             self.close()
+
+    def end(self) -> None:
+        """From any thread: kill the worker, and let none be started again. Who uses it gets a SandboxError."""
+        self.ended = True
+        process = self.process
+        if process is not None:
+            process.kill()
 
     def close(self) -> None:
         """Kill the worker; its PID namespace dies with it."""

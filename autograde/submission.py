@@ -134,8 +134,11 @@ def read_submission(path: Path, student: str, lesson: str) -> Submission:
         data = _read(path)
     except FileNotFoundError:
         return Submission(student, lesson, problem="missing", reason=_what_is_there(path))
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         return Submission(student, lesson, problem="unreadable", reason=str(error))
+    except OSError as error:  # its own text names the machine's folders
+        reason = f"{path.name} cannot be read: {error.strerror}."
+        return Submission(student, lesson, problem="unreadable", reason=reason)
     try:
         raw = list(_cells(json.loads(_decoded(data))))
     except RecursionError:

@@ -11,9 +11,9 @@ from autograde.submission import Submission, release
 from torchcourse.explaining import Known, Result, compare, explain
 from torchcourse.lanes import CPU
 from torchcourse.observations import Raised
-from torchcourse.reporting import Report, judge
+from torchcourse.reporting import Report, forbidden_calls, judge
 
-__all__ = ["STATUSES", "Verdict", "decide", "without_examination"]
+__all__ = ["STATUSES", "Verdict", "decide", "unjudged", "without_examination"]
 
 STATUSES = (
     "unreadable", "missing", "tampered", "unattempted", "forbidden", "crashed", "memory", "timeout", "error", "failed",
@@ -44,9 +44,9 @@ def without_examination(submission: Submission, exercise: str) -> Verdict | None
     points = release(submission.lesson).points(exercise)
     verdict = Verdict(submission.student, submission.lesson, exercise, 0.0, points, submission.problem)
     if submission.problem:
-        return replace(verdict, message=submission.reason)
+        return replace(verdict, message=clean(submission.reason))
     if exercise in submission.tampered:
-        return replace(verdict, status="tampered", message=submission.tampered[exercise])
+        return replace(verdict, status="tampered", message=clean(submission.tampered[exercise]))
     if submission.untouched(exercise):
         return replace(verdict, status="unattempted", message=f"`{exercise}` is not written yet.")
     return None
@@ -85,6 +85,13 @@ def decide(submission: Submission, oracle: Oracle, visible: int, lanes: dict[str
     )
 
 
+def unjudged(submission: Submission, exercise: str, error: Exception) -> Verdict:
+    """The verdict where judging itself failed: no record, no points, and no batch that stops."""
+    points = release(submission.lesson).points(exercise)
+    message = f"What came back from `{exercise}` could not be judged ({type(error).__name__}): ask your instructor."
+    return Verdict(submission.student, submission.lesson, exercise, 0.0, points, "error", "", message)
+
+
 def _results(oracle: Oracle, lane: str, examined: Examined) -> list[Result]:
     return [
         compare(oracle.exercise, oracle.cases[n], n, lane, seen, oracle.wanted(lane, n))
@@ -112,7 +119,7 @@ def _share(oracle: Oracle, lanes: dict[str, Examined], results: list[Result]) ->
 def _report(oracle: Oracle, results: list[Result], visible: int) -> Report:
     """As the notebook reports, except that nothing of a hidden case is quoted."""
     shown = [r for r in results if r.number < visible]
-    if all(r.passed for r in results) or any(r.seen.get("forbidden calls") for r in results):
+    if all(r.passed for r in results) or forbidden_calls(oracle.exercise, results):
         return judge(oracle.exercise, results, oracle.known)
     mistake = explain(results, oracle.known)
     if any(not r.passed for r in shown):

@@ -315,3 +315,13 @@ def test_the_first_check_imports_none_of_the_slow_modules() -> None:
     environment = {**os.environ, "TORCHCOURSE_SIMULATED": ""}
     done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_default_device_and_inference_mode_of_before_change_nothing_in_an_answer() -> None:
+    torch.set_default_device("meta")
+    try:
+        with torch.inference_mode():
+            found = seen(lambda x: (2 * x.requires_grad_()).detach())
+    finally:
+        torch.set_default_device(None)
+    assert torch.equal(found["result"], 2 * X)

@@ -90,7 +90,7 @@ def test_check_cells_may_be_deleted_edited_moved_and_doubled(submit: Any, notebo
     assert read.to_run() == running
 
 
-@pytest.mark.parametrize("points", [100, -1, "2", None, float("nan"), True, [2]])
+@pytest.mark.parametrize("points", [100, 0, -1, "2", "", None, float("nan"), float("inf"), True, [2], {"a": 1}, 10**40])
 def test_changed_points_are_tampering(submit: Any, notebook: Any, points: Any) -> None:
     cell(notebook, "check_row_softmax")["metadata"]["nbgrader"]["points"] = points
     assert list(submit(notebook).tampered) == ["row_softmax"]

@@ -17,6 +17,7 @@ from autograde.autograded import autograded
 from autograde.feedback import feedback
 from autograde.submission import Submission, read_submission, release
 from autograde.verdict import Verdict, without_examination
+from benchmarks import mutants
 
 LESSON = "01_tensors"
 NOTEBOOK = (course.NOTEBOOKS / f"{LESSON}.ipynb").read_bytes()
@@ -118,3 +119,11 @@ def test_cells_shuffled_doubled_and_dropped(path: Path, data: st.DataObject) -> 
     notebook["cells"] = [copy.deepcopy(notebook["cells"][i]) for i in order]
     submission = is_sound(path, json.dumps(notebook).encode())
     assert not submission.tampered
+
+
+@pytest.mark.sandbox
+def test_mutants_get_a_verdict_each_and_none_scores_above_the_honest_one(tmp_path: Path) -> None:
+    """A few of those that `make test-all` grades ten thousand of."""
+    found = mutants.run(tmp_path, range(16), seed=1)
+    assert (found.graded, found.aborts, found.unsound) == (16, 0, [])
+    assert {"passed", "failed", "unattempted", "unreadable"} <= set(found.statuses)

@@ -74,7 +74,7 @@ def _encode_tensor(tensor: Tensor, chunks: list[bytes], size: list[int]) -> dict
     kind = str(tensor.dtype).removeprefix("torch.")
     if kind not in DTYPES:
         raise TypeError(f"a tensor of {tensor.dtype} is not carried")
-    raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy().tobytes()
+    raw = torch.empty(0, dtype=torch.uint8, device="cpu").set_(tensor.untyped_storage()).numpy().tobytes()
     begin, size[0] = size[0], size[0] + len(raw)
     chunks.append(raw)
     header: dict[str, Any] = {"dtype": kind, "shape": list(tensor.shape), "at": [begin, len(raw)]}
@@ -154,7 +154,7 @@ def _decode_tensor(body: dict[str, Any], payload: memoryview, trusted: bool) -> 
     if not trusted and (extra or math.prod(shape) * dtype.itemsize != length):
         raise MalformedError("a tensor's bytes do not fill its shape")
     if length == 0:
-        flat = torch.empty(0, dtype=dtype)
+        flat = torch.empty(0, dtype=dtype, device="cpu")  # whatever a learner has made the default
     elif dtype is torch.bool:  # a byte that is neither 0 nor 1 would make a tensor that equals nothing
         flat = torch.frombuffer(bytearray(payload[begin : begin + length]), dtype=torch.uint8) != 0
     else:

@@ -127,9 +127,9 @@ def observe(exercise: Exercise, answer: Callable[..., Any], case: Case, lane: La
     Raises:
         Unattempted: when the answer is the exercise's own stub.
     """
-    inputs = codec.unpack(codec.pack(case.inputs), trusted=True)
     watched = Watched(answer, exercise.forbids, watching=exercise.watched and lane == CPU)
     with pristine(), _eagerly(lane):
+        inputs = codec.unpack(codec.pack(case.inputs), trusted=True)
         try:
             seen = plain(exercise.probe(watched, **place(inputs, lane.device)))
         except Unattempted as stub:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from torchcourse.explaining import Known, Result, explain, quoted, told
 from torchcourse.lanes import CPU
 from torchcourse.observations import Raised
 
-__all__ = ["Report", "judge"]
+__all__ = ["Report", "forbidden_calls", "judge"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[Known])
         count = len({r.number for r in results})
         lanes = " and ".join(dict.fromkeys(_lane_words(r.lane) for r in results))
         return Report(exercise.name, "passed", f"All {count} cases agree {lanes}.", results=results)
-    calls = next((r.seen["forbidden calls"] for r in results if r.seen.get("forbidden calls")), None)
+    calls = forbidden_calls(exercise, results)
     if calls:
         names = ", ".join(f"`{name}`" for name in calls)
         message = f"The answer uses {names}, which this exercise does not allow: build it from other operations."
@@ -51,6 +52,21 @@ def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[Known])
         return Report(exercise.name, "error" if error else "failed", _unexplained(error or failed[0]), results=results)
     message = quoted(exercise, mistake, results)
     return Report(exercise.name, "failed", message, mistake.name, mistake.read, results)
+
+
+def forbidden_calls(exercise: Exercise, results: Sequence[Result]) -> list[str]:
+    """What was called although the exercise forbids it. Only names that it does forbid are believed: when grading,
+    observations come from a process that could put any text there."""
+    observed = (r.seen.get("forbidden calls") for r in results)
+    named = ([n for n in calls if _forbids(exercise, n)] for calls in observed if isinstance(calls, list | tuple))
+    return next(filter(None, named), [])
+
+
+def _forbids(exercise: Exercise, name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    module, _, function = name.rpartition(".")
+    return name in exercise.forbids or (module in exercise.forbids and hasattr(sys.modules.get(module), function))
 
 
 def _unexplained(result: Result) -> str:

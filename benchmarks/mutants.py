@@ -1,0 +1,289 @@
+"""Notebooks damaged at random, in their bytes, their JSON and their cells, graded as a class.
+
+    python -m benchmarks.mutants [--count 10000] [--seed 0] [--workers 2]
+
+Every mutant has to get one verdict for each exercise, no batch may stop, and none may score more than the honest
+notebook that they were made from. Prints what was found and ends with 1 if anything broke that rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import copy
+import dataclasses
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from autograde.grading import Graded, grade
+from autograde.sample import LESSON, make_sample_class
+from autograde.settings import LIMITS
+from autograde.submission import release
+from autograde.verdict import STATUSES
+
+PATIENT = dataclasses.replace(LIMITS, start_seconds=600, lane_seconds=1200)
+BATCH = 100
+HONEST = "honest"
+UNSOLVED = ("flatten_reporting", "sliding_windows", "masked_mean")
+JUNK: list[Any] = [
+    None, True, -1, 0, 1e308, float("nan"), float("inf"), "", "x", "\ud800", [], {}, [[]], {"a": 1}, 10**30,
+]  # fmt: skip
+CHARACTERS = b" \"'\\,:()[]{}=+-*.0179_abnxyz\n"
+LINES = ("x = 1\n", "%%time\n", "!true\n", "raise SystemExit\n", "é\x00\n", "    pass\n")
+
+
+def honest() -> dict[str, Any]:
+    """A notebook with right answers, wrong ones and stubs: there is something to gain."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_sample_class(Path(folder))
+        right, wrong, stubs = (
+            json.loads((Path(folder) / name / LESSON / f"{LESSON}.ipynb").read_bytes())
+            for name in ("ben", "cleo", "eve")
+        )
+    for place, cell in enumerate(right["cells"]):
+        name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+        if name in UNSOLVED:
+            right["cells"][place] = stubs["cells"][place]
+        elif name in ("row_softmax", "standardize"):
+            right["cells"][place] = wrong["cells"][place]
+    made: dict[str, Any] = right
+    return made
+
+
+# --- bytes --------------------------------------------------------------------------------------------------------
+
+
+def in_bytes(draw: random.Random, data: bytes) -> bytes:
+    """Some bytes replaced, taken out, doubled, put in; or the end cut off."""
+    for _ in range(draw.randint(1, 4)):
+        at, size = draw.randrange(len(data) or 1), draw.choice((1, 1, 1, 2, 8, 200))
+        match draw.randrange(12):
+            case 0:
+                data = data[:at]
+            case 1 | 2:
+                data = data[:at] + data[at + size :]
+            case 3 | 4:
+                data = data[:at] + draw.randbytes(size) + data[at:]
+            case 5 | 6:
+                data = data[:at] + data[at : at + size] + data[at:]
+            case _:
+                data = data[:at] + bytes([draw.choice(CHARACTERS)]) + data[at + 1 :]
+    return data
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """All places in a JSON value: what holds each, and where."""
+    for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
+        yield value, key
+        if isinstance(item, dict | list):
+            yield from places(item)
+
+
+def in_json(draw: random.Random, notebook: dict[str, Any]) -> None:
+    """Some values replaced by others, by values from elsewhere in the notebook, or taken out."""
+    for _ in range(draw.randint(1, 4)):
+        spots = list(places(notebook))
+        if not spots:
+            return
+        (holder, key), (other, there) = draw.choice(spots), draw.choice(spots)
+        match draw.randrange(3):
+            case 0:
+                holder[key] = draw.choice(JUNK)
+            case 1:
+                holder[key] = copy.deepcopy(other[there])
+            case _:
+                del holder[key]
+
+
+# --- cells --------------------------------------------------------------------------------------------------------
+
+
+def in_cells(draw: random.Random, notebook: dict[str, Any]) -> None:
+    """Some cells doubled, moved, taken out, given another text, type or other metadata."""
+    for _ in range(draw.randint(1, 5)):
+        cells = notebook["cells"]
+        if not cells:
+            return
+        draw.choice(CHANGES)(draw, cells)
+
+
+def double(draw: random.Random, cells: list[Any]) -> None:
+    cells.insert(draw.randrange(len(cells)), copy.deepcopy(draw.choice(cells)))
+
+
+def move(draw: random.Random, cells: list[Any]) -> None:
+    cells.insert(draw.randrange(len(cells)), cells.pop(draw.randrange(len(cells))))
+
+
+def take_out(draw: random.Random, cells: list[Any]) -> None:
+    cells.pop(draw.randrange(len(cells)))
+
+
+def retype(draw: random.Random, cells: list[Any]) -> None:
+    draw.choice(cells)["cell_type"] = draw.choice(("code", "markdown", "raw", "heading", 7))
+
+
+def tag(draw: random.Random, cells: list[Any]) -> None:
+    draw.choice(cells)["metadata"]["tags"] = draw.choice((["skip-execution"], ["demo"], ["setup"], "x", [None]))
+
+
+def rename(draw: random.Random, cells: list[Any]) -> None:
+    meta = _graded(draw, cells)
+    meta["grade_id"] = draw.choice([*release(LESSON).cells, "mine", "", None, 3, []])
+
+
+def repoint(draw: random.Random, cells: list[Any]) -> None:
+    _graded(draw, cells)["points"] = draw.choice([0, -1, 1, 2, 100, 1e308, float("nan"), "2", None, [2], True])
+
+
+def reflag(draw: random.Random, cells: list[Any]) -> None:
+    key = draw.choice(("grade", "locked", "solution", "task", "schema_version", "cell_type", "checksum"))
+    _graded(draw, cells)[key] = draw.choice([True, False, 99, -1, None, "x"])
+
+
+def reidentify(draw: random.Random, cells: list[Any]) -> None:
+    draw.choice(cells)["id"] = draw.choice([draw.choice(cells).get("id"), "x", "", None, 5])
+
+
+def edit(draw: random.Random, cells: list[Any]) -> None:
+    cell = draw.choice(cells)
+    lines = "".join(cell["source"]).splitlines(keepends=True)
+    if not lines:
+        return
+    at = draw.randrange(len(lines))
+    match draw.randrange(4):
+        case 0:
+            del lines[at]
+        case 1:
+            lines.insert(at, draw.choice(lines))
+        case 2:
+            lines[at] = lines[at][draw.randrange(len(lines[at])) :]
+        case _:
+            lines.insert(at, draw.choice(LINES))
+    cell["source"] = draw.choice((lines, "".join(lines)))
+
+
+def exchange(draw: random.Random, cells: list[Any]) -> None:
+    one, other = draw.choice(cells), draw.choice(cells)
+    one["source"], other["source"] = other["source"], one["source"]
+
+
+def _graded(draw: random.Random, cells: list[Any]) -> dict[str, Any]:
+    """The metadata of some cell that nbgrader knows, or that is to become one."""
+    known = [cell for cell in cells if "nbgrader" in cell["metadata"]]
+    meta: dict[str, Any] = draw.choice(known or cells)["metadata"].setdefault("nbgrader", {})
+    return meta
+
+
+CHANGES: list[Callable[[random.Random, list[Any]], None]] = [
+    double, move, take_out, retype, tag, rename, repoint, reflag, reidentify, edit, edit, edit, exchange,
+]  # fmt: skip
+
+
+# --- grading them -------------------------------------------------------------------------------------------------
+
+
+def mutant(notebook: dict[str, Any], seed: int, number: int) -> bytes:
+    """One mutant: the same for the same numbers."""
+    draw = random.Random(f"{seed}:{number}")
+    made = copy.deepcopy(notebook)
+    level = number % 4
+    if level in (0, 3):
+        in_cells(draw, made)
+    if level in (1, 3):
+        in_json(draw, made)
+    data = json.dumps(made, indent=1).encode()
+    return in_bytes(draw, data) if level == 2 or (level == 3 and draw.random() < 0.3) else data
+
+
+def complaints(graded: Graded, most: dict[str, float]) -> Iterator[str]:
+    """What is wrong with the verdicts on one mutant."""
+    points = {name: release(LESSON).points(name) for name in release(LESSON).exercises}
+    if [v.exercise for v in graded.verdicts] != list(points):
+        yield "not one verdict for each exercise"
+    for v in graded.verdicts:
+        where = f"{v.exercise}: {v.status} {v.score:g}"
+        sound = v.status in STATUSES and v.max_score == points[v.exercise] and v.message and v.message.isprintable()
+        if not sound:
+            yield f"{where}: not a sound verdict: {v}"
+        if v.score > most[v.exercise]:
+            yield f"{where}: more than the honest {most[v.exercise]:g}: {v.message}"
+
+
+@dataclasses.dataclass
+class Findings:
+    """What came of a run."""
+
+    graded: int = 0
+    aborts: int = 0
+    unsound: list[str] = dataclasses.field(default_factory=list)
+    statuses: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+
+
+def run(folder: Path, numbers: range, seed: int, workers: int = 1) -> Findings:
+    """Grade the mutants of these numbers, a batch at a time, below `folder`."""
+    original, found = honest(), Findings()
+    most: dict[str, float] = {}
+    for first in range(numbers.start, numbers.stop, BATCH):
+        batch = range(first, min(first + BATCH, numbers.stop))
+        submitted = folder / f"from{first}"
+        texts = {f"m{number:06}": mutant(original, seed, number) for number in batch}
+        for name, data in {HONEST: json.dumps(original).encode(), **texts}.items():
+            path = submitted / name / LESSON / f"{LESSON}.ipynb"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(data)
+        try:
+            done = grade([LESSON], submitted, folder / "out", workers=workers, limits=PATIENT)
+        except Exception:
+            found.aborts += 1
+            found.unsound.append(f"the batch from {first} stopped:\n{traceback.format_exc()}")
+            continue
+        scores = {v.exercise: v.score for g in done if g.submission.student == HONEST for v in g.verdicts}
+        most = most or scores
+        if scores != most:
+            found.unsound.append(f"in the batch from {first} the honest one scored {scores}, and not {most}")
+        for each in done:
+            if each.submission.student != HONEST:
+                found.graded += 1
+                found.statuses.update(v.status for v in each.verdicts)
+                found.unsound += [f"{each.submission.student}: {wrong}" for wrong in complaints(each, most)]
+        shutil.rmtree(submitted)
+    return found
+
+
+def main() -> int:
+    """Run what the arguments ask for; the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    chosen = parser.parse_args()
+    begun = time.monotonic()
+    total = Findings()
+    for first in range(0, chosen.count, BATCH):
+        with tempfile.TemporaryDirectory() as folder:
+            part = run(Path(folder), range(first, min(first + BATCH, chosen.count)), chosen.seed, chosen.workers)
+        total.graded += part.graded
+        total.aborts += part.aborts
+        total.unsound += part.unsound
+        total.statuses.update(part.statuses)
+        for line in part.unsound:
+            print(line, flush=True)
+        print(f"{total.graded} mutants, {total.aborts} batches stopped, {len(total.unsound)} complaints, "
+              f"{time.monotonic() - begun:.0f} s: {dict(total.statuses.most_common())}", flush=True)  # fmt: skip
+    return int(bool(total.unsound))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from autograde.settings import SEED
 
 console = Console(highlight=False, soft_wrap=True)
+aloud = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def join(app: typer.Typer) -> None:
@@ -64,15 +65,22 @@ def grade(
     out: Annotated[Path, typer.Option(help="gets grades.csv, gradebook.db, autograded/ and feedback/")],
     workers: Annotated[int, typer.Option(min=1, max=64, help="submissions examined at once")] = 1,
     seed: Annotated[int, typer.Option(help="what the hidden cases are drawn from")] = SEED,
+    trust_submissions: Annotated[
+        bool, typer.Option("--trust-submissions", help="run without isolation: see docs/isolation.md")
+    ] = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="let submissions use this machine's GPU")] = False,
 ) -> None:
     """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise."""
     from autograde.grading import Graded, students
     from autograde.grading import grade as grade_class
-    from autograde.sandbox import SandboxError
+    from autograde.sandbox import Enclosure, SandboxError
 
     names = _lessons(lessons)
     if not submitted.is_dir():
         _stop(f"{submitted} is no folder: --submitted wants the one that holds a folder for each student.")
+    enclosure = Enclosure(trusted=trust_submissions, gpu=gpu)
+    for weaker in enclosure.warnings():
+        aloud.print(f"WARNING: {weaker}", markup=False)
     total = len(students(submitted)) * len(names)
     bar = Progress(TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console)
     with bar:
@@ -82,7 +90,9 @@ def grade(
             bar.advance(task)
 
         try:
-            done = grade_class(names, submitted, out, workers=workers, seed=seed, progress=progress)
+            done = grade_class(
+                names, submitted, out, workers=workers, seed=seed, enclosure=enclosure, progress=progress
+            )
         except SandboxError as error:
             bar.stop()
             _stop(str(error))

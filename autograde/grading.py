@@ -14,11 +14,12 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from autograde.autograded import autograded
+from autograde.enclosure import gpu_blocker
 from autograde.examining import examine
 from autograde.feedback import feedback
 from autograde.gradebook import Writer
 from autograde.oracle import hidden, oracles, visible
-from autograde.sandbox import Sandbox, SandboxError, blocker
+from autograde.sandbox import Enclosure, Sandbox, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.submission import Submission, read_submission, release
 from autograde.verdict import Verdict, decide, without_examination
@@ -44,9 +45,9 @@ class Graded:
 class Examiner:
     """What is needed to give verdicts on one lesson: oracles with visible and hidden cases, made once for a batch."""
 
-    def __init__(self, lesson: str, seed: int = SEED) -> None:
-        accelerator_lane("simulated")  # before any backward runs here; no GPU is let into the sandbox
-        self.lesson = lesson
+    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False) -> None:
+        lane = accelerator_lane("" if gpu else "simulated")  # before any backward runs here
+        self.lesson, self.accelerator = lesson, lane.name
         self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
         cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
         self.oracles = {o.exercise.name: o for o in oracles(lesson, lambda e: cases[e.name])}
@@ -55,7 +56,7 @@ class Examiner:
         """The verdicts on one submission."""
         early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
         pending = [self.oracles[name] for name, verdict in early.items() if verdict is None]
-        lanes = examine(sandbox, submission, pending, "simulated") if pending else {}
+        lanes = examine(sandbox, submission, pending, self.accelerator) if pending else {}
         with ONE_ORACLE:
             decided = {
                 o.exercise.name: decide(
@@ -65,6 +66,22 @@ class Examiner:
                 for o in pending
             }  # fmt: skip
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
+
+
+def refuse(enclosure: Enclosure) -> None:
+    """Refuse to grade where submissions would run unconfined without anybody having said so.
+
+    Raises:
+        SandboxError: with the reason and the remedy.
+    """
+    reason = "" if enclosure.trusted else blocker()
+    if reason:
+        raise SandboxError(
+            f"Submissions are not run without isolation. {reason} To run them all the same, as programs that you "
+            "trust, add --trust-submissions; docs/isolation.md says what that gives up."
+        )
+    if enclosure.gpu and (reason := gpu_blocker()):
+        raise SandboxError(reason)
 
 
 def students(submitted: Path) -> list[str]:
@@ -81,6 +98,7 @@ def grade(
     workers: int = 1,
     seed: int = SEED,
     limits: Limits = LIMITS,
+    enclosure: Enclosure = Enclosure(),  # noqa: B008 - it cannot change
     progress: Callable[[Graded], None] = lambda graded: None,
 ) -> list[Graded]:
     """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
@@ -88,20 +106,20 @@ def grade(
     Args:
         workers: how many submissions are examined at once, each in a sandbox of its own.
         seed: what the hidden cases are drawn from.
+        enclosure: how submissions are shut in; what it gives up is for the caller to say.
         progress: called after each submission, in the order in which they are done.
 
     Raises:
-        SandboxError: when submissions cannot be isolated on this machine.
+        SandboxError: when submissions cannot be isolated on this machine and are not trusted, or there is no GPU.
         FileNotFoundError: when `submitted` is no folder.
     """
-    if reason := blocker():
-        raise SandboxError(f"Submissions are not run without isolation. {reason}")
+    refuse(enclosure)
     names = students(submitted)
-    examiners = {lesson: Examiner(lesson, seed) for lesson in lessons}
+    examiners = {lesson: Examiner(lesson, seed, enclosure.gpu) for lesson in lessons}
     out.mkdir(parents=True, exist_ok=True)
     done: list[Graded] = []
     with tempfile.TemporaryDirectory() as scratch, Writer(out / "gradebook.db", lessons, Path(scratch)) as writer:
-        for graded in _all(examiners, names, submitted, workers, limits):
+        for graded in _all(examiners, names, submitted, workers, limits, enclosure):
             _write(graded, out, writer)
             done.append(graded)
             progress(graded)
@@ -111,12 +129,17 @@ def grade(
 
 
 def _all(
-    examiners: dict[str, Examiner], names: list[str], submitted: Path, workers: int, limits: Limits
+    examiners: dict[str, Examiner],
+    names: list[str],
+    submitted: Path,
+    workers: int,
+    limits: Limits,
+    enclosure: Enclosure,
 ) -> Iterator[Graded]:
     """Every submission graded, as they get done."""
     idle: SimpleQueue[Sandbox] = SimpleQueue()
     modules = sorted({module for lesson in examiners for module in imports(lesson)})
-    sandboxes = [Sandbox(limits, number, modules) for number in range(workers)]
+    sandboxes = [Sandbox(limits, number, modules, enclosure) for number in range(workers)]
     for sandbox in sandboxes:
         idle.put(sandbox)
 

@@ -28,19 +28,26 @@ class Limits:
     """how much later everything is killed where an interrupt did not help, of wall time"""
     lane_seconds: float = 240.0
     """one submission on one lane, of wall time"""
+    submission_seconds: float = 420.0
+    """one submission on all lanes, of wall time; then the exercises that are left count as `timeout`"""
     cpu_seconds: int = 120
-    """CPU seconds of one process"""
+    """CPU seconds of one process (RLIMIT_CPU)"""
     data_bytes: int = 2048 * MIB
     """private memory of one process (RLIMIT_DATA; the address space cannot be limited, torch needs 4 GB of it)"""
+    memory_bytes: int = 4096 * MIB
+    """all processes of a worker together, what is loaded beforehand and files in the scratch folders among it: by a
+    control group where one can be made; else the supervisor looks at private memory and shared maps, ten times a
+    second"""
     file_bytes: int = 256 * MIB
-    """one file (DataLoader batches in shared memory are files too)"""
+    """one file (RLIMIT_FSIZE; DataLoader batches in shared memory are files too)"""
     scratch_bytes: int = 512 * MIB
-    """all files of a submission together"""
+    """all files in one of the two scratch folders, /tmp and /dev/shm"""
     processes: int = 64
-    """processes and threads of one worker"""
+    """processes and threads of one worker (RLIMIT_NPROC)"""
     open_files: int = 1024
+    """open files of one process (RLIMIT_NOFILE)"""
     reply_bytes: int = 32 * MIB
-    """the observations of one case"""
+    """the observations of one case; what a cell prints or displays is kept nowhere"""
     deaths: int = 4
     """how often a lane is started again for a submission whose process dies or hangs"""
     notebook_bytes: int = 20 * MIB

@@ -19,15 +19,22 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":  # in the sandbox this folder is all there is of `autograde`
+    import landlock  # type: ignore[import-not-found]
+    import memory  # type: ignore[import-not-found]
+    import seccomp  # type: ignore[import-not-found]
+else:
+    from autograde.inside import landlock, memory, seccomp
+
 LENGTH = struct.Struct("<Q")
-PR_SET_DUMPABLE = 4
-SCRATCH = ("/tmp", "/dev/shm")
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 OUT_OF_TIME = 124  # the exit status of a prober that ran out of time
 PATIENCE = 3
 """Seconds of wall time that may pass for each of CPU time: a busy machine is not the learner's fault."""
@@ -56,37 +63,56 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 # --- the supervisor: forks, kills, tidies up ----------------------------------------------------------------------
 
 
-def supervise(control: socket.socket, modules: list[str], mounted: frozenset[str]) -> None:
-    shell = load(modules)
+def supervise(control: socket.socket, told: dict[str, Any]) -> None:
+    shell = load(told["modules"])
     _protect_from_children()
-    send(control, b'{"ready": true}')
+    watch = memory.Watch(told["memory_bytes"])
+    send(control, json.dumps({"layers": layers(told)}).encode())
     child = 0
     while True:
         child = _report_end(control, child)
+        if child and watch.is_exceeded(_others(told)):
+            end_everyone(told)
+            send(control, b'{"ended": "memory"}')
+            child = 0
         if not select.select([control], [], [], 0.02 if child else None)[0]:
             continue
         data, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
         if not data:
-            return
+            return end_everyone(told)
         message = json.loads(data)
         if message["do"] == "start":
-            child = _fork_runner(control, socket.socket(fileno=fds[0]), shell, message)
+            child = _fork_runner(control, socket.socket(fileno=fds[0]), shell, message, told)
         elif message["do"] == "stop":
-            end_everyone()
+            end_everyone(told)
             child = 0
-            send(control, json.dumps({"stopped": tidy(mounted)}).encode())
+            send(control, json.dumps({"stopped": tidy(told)}).encode())
 
 
-def _fork_runner(control: socket.socket, job: socket.socket, shell: Any, message: dict[str, Any]) -> int:
+def _fork_runner(
+    control: socket.socket, job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str, Any]
+) -> int:
     pid = os.fork()
     if pid:
         job.close()
         return pid
     try:
         control.close()
-        run(job, shell, message)
+        run(job, shell, message, told)
     finally:
         os._exit(0)
+
+
+def layers(told: dict[str, Any]) -> dict[str, bool]:
+    """Which of the layers that are added inside hold here, tried in a child."""
+    pid = os.fork()
+    if pid == 0:
+        held = 0
+        with contextlib.suppress(BaseException):
+            held = 1 * restrict(told) + 2 * seccomp.refuse()
+        os._exit(held)
+    held = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return {"Landlock": held in (1, 3), "system calls": held in (2, 3)}
 
 
 def _report_end(control: socket.socket, child: int) -> int:
@@ -100,38 +126,69 @@ def _report_end(control: socket.socket, child: int) -> int:
 
 
 def _protect_from_children() -> None:
-    """Children have our uid: without this one could trace us."""
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    """Children have our uid: without this one could trace us. And whoever loses his parent becomes ours."""
+    with contextlib.suppress(AttributeError):  # only Linux has it
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_everyone() -> None:
-    """Kill all processes of this PID namespace but its init and ourselves, until none is left."""
-    if Path("/proc/1/comm").read_text().strip() != "bwrap":
+def end_everyone(told: dict[str, Any]) -> None:
+    """Kill all processes that learners' code started, until none is left: in a namespace, all but its init and us."""
+    if told["namespaces"] and Path("/proc/1/comm").read_text().strip() != "bwrap":
         sys.exit("not in a sandbox of ours: nothing is killed")
     for _ in range(1000):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
+        others = _others(told)
+        if told["namespaces"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        for pid in [] if told["namespaces"] else others:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
         if not any(_lives(pid) for pid in others):
             return
         time.sleep(0.005)
     sys.exit("processes that cannot be killed")
 
 
-def _lives(pid: str) -> bool:
+def _others(told: dict[str, Any]) -> list[int]:
+    """Processes of learners: with namespaces, all but init and us; else our descendants."""
+    if told["namespaces"]:
+        return [int(p) for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
+    parents = _parents()
+    found, level = [], {os.getpid()}
+    while level := {pid for pid, parent in parents.items() if parent in level and pid != parent}:
+        found += sorted(level)
+    return found
+
+
+def _parents() -> dict[int, int]:
+    """Each process of this machine with its parent."""
+    if sys.platform == "linux":
+        return {int(p): memory.parent(int(p)) for p in os.listdir("/proc") if p.isdigit()}
+    listed = subprocess.run(["/bin/ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
+    return {int(pid): int(parent) for pid, parent in (line.split() for line in listed.splitlines())}
+
+
+def _lives(pid: int) -> bool:
+    if sys.platform != "linux":
+        with contextlib.suppress(OSError):
+            os.kill(pid, 0)
+            return True
+        return False
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-def tidy(mounted: frozenset[str]) -> bool:
+def tidy(told: dict[str, Any]) -> bool:
     """Empty the scratch folders, but for what is mounted there (a checkout may lie in /tmp); whether that worked."""
-    emptied = [_empty(Path(folder), mounted) for folder in SCRATCH]  # each of them, also where one fails
-    return all(emptied)
+    emptied = [_empty(Path(folder), frozenset(told["mounted"])) for folder in told["scratch"]]
+    return all(emptied)  # each of them, also where one fails
 
 
 def _empty(folder: Path, mounted: frozenset[str]) -> bool:
@@ -205,24 +262,34 @@ def _nothing(*args: object, **kwargs: object) -> None:
     """In place of `check` and `hint`."""
 
 
-def confine(limits: dict[str, int]) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+def confine(limits: dict[str, int], told: dict[str, Any]) -> None:
+    """Every limit and layer that holds from now on for what learners wrote."""
+    with contextlib.suppress(AttributeError, OSError):  # only Linux has these
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        Path("/proc/self/oom_score_adj").write_text("1000")  # where memory runs out it is ours that is taken
     for name, value in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
     nowhere = os.open("/dev/null", os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
-    work = Path("/tmp/work")
+    work = Path(told["home"]) / "work"
     work.mkdir(exist_ok=True)
     os.chdir(work)
     os.environ["HOME"] = str(work)
+    restrict(told)
+    seccomp.refuse()
 
 
-def run(job: socket.socket, shell: Any, message: dict[str, Any]) -> None:
+def restrict(told: dict[str, Any]) -> bool:
+    """Landlock: the system and the course read-only, scratch folders writable, nothing else; whether it is there."""
+    return bool(landlock.restrict([*told["mounted"], "/proc"], told["writable"], told["devices"], tcp=told["tcp"]))
+
+
+def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str, Any]) -> None:
     from torchcourse import codec
 
     os.setsid()
-    confine(message["limits"])
+    confine(message["limits"], told)
     lane = _lane(message["lane"])
     skip = set(message["skip"])
     for number, source in enumerate(codec.unpack(receive(job))):
@@ -319,12 +386,13 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
     answer = shell.user_ns.get(name)
     ready = "unbound" if answer is None else "callable" if callable(answer) else type(answer).__name__
     send(job, codec.pack({"answer": ready}))
+    began = time.process_time()
     while True:
         message = codec.unpack(receive(job), trusted=True)
         if message["do"] != "case":
             break
         try:
-            with limited(request["seconds"]):
+            with limited(max(0.1, request["seconds"] - (time.process_time() - began))):
                 seen = observe(exercise, answer, Case("", message["inputs"]), lane)
             reply = codec.pack({"seen": seen})
         except Unattempted:
@@ -343,5 +411,4 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
 
 
 if __name__ == "__main__":
-    descriptor, names, *paths = sys.argv[1:]
-    supervise(socket.socket(fileno=int(descriptor)), names.split(",") if names else [], frozenset(paths))
+    supervise(socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]))

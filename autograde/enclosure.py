@@ -19,7 +19,7 @@ import torchcourse
 from autograde.inside import landlock, seccomp
 from autograde.settings import FIRST_UID, LIMITS
 
-__all__ = ["TRUST_WEAKENS", "Enclosure", "blocker", "gpu_blocker", "namespaces_remedy"]
+__all__ = ["TRUST_WEAKENS", "Enclosure", "blocker", "gpu_blocker", "namespaces_remedy", "trust_blocker"]
 
 WORKER = Path(__file__).parent / "inside" / "worker.py"
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ssl", "/etc/alternatives",
@@ -120,6 +120,22 @@ def blocker() -> str:
     if trial.returncode:
         reason = (trial.stderr.strip().splitlines() or ["it gave no reason"])[-1]
         return f"bubblewrap cannot make a sandbox here ({reason}). {namespaces_remedy()}"
+    return ""
+
+
+def trust_blocker() -> str:
+    """Why trusted submissions cannot be run either, with the remedy; empty where they can.
+
+    A grader that runs as root gives their workers an unprivileged user too, who has to be able to start Python.
+    """
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return ""
+    if not Path("/usr/bin/setpriv").exists():
+        return "setpriv, which takes root's rights from a worker, is missing: grade as an ordinary user."
+    for path in _readable():
+        for above in reversed(Path(path).parents):
+            if not above.stat().st_mode & 0o001:
+                return f"{path} lies in {above}, which nobody but root may enter: grade as an ordinary user."
     return ""
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from autograde.autograded import autograded
-from autograde.enclosure import gpu_blocker
+from autograde.enclosure import gpu_blocker, trust_blocker
 from autograde.examining import examine
 from autograde.feedback import feedback
 from autograde.gradebook import Writer
@@ -80,7 +80,9 @@ def refuse(enclosure: Enclosure) -> None:
             f"Submissions are not run without isolation. {reason} To run them all the same, as programs that you "
             "trust, add --trust-submissions; docs/isolation.md says what that gives up."
         )
-    if enclosure.gpu and (reason := gpu_blocker()):
+    reason = trust_blocker() if enclosure.trusted else ""
+    reason = reason or (gpu_blocker() if enclosure.gpu else "")
+    if reason:
         raise SandboxError(reason)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autograde.cgroup import make_group
-from autograde.enclosure import WORKER, Enclosure, blocker
+from autograde.enclosure import WORKER, Enclosure, blocker, trust_blocker
 from autograde.settings import LIMITS
 from torchcourse.doctor import Finding
 
@@ -71,7 +71,8 @@ def _tried(enclosure: Enclosure) -> dict[str, int]:
 
 def _inside(tried: dict[str, int]) -> Iterator[Finding]:
     if not tried:
-        yield Finding("sandbox: limits", "warning", "could not be tried, for want of the layers above")
+        remedy = trust_blocker() or "see to the lines above first"
+        yield Finding("sandbox: limits", "warning", "could not be tried, for want of the layers above", remedy)
         return
     if tried["landlock"]:
         yield Finding("sandbox: Landlock", "ok", f"active, version {tried['landlock']}")

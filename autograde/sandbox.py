@@ -158,10 +158,8 @@ class Sandbox:
         try:
             self.layers = {"memory group": self.group is not None, **self.hear(self.limits.start_seconds)["layers"]}
         except (LostError, SlowError):
-            self.process.kill()
-            stderr = self.process.communicate()[1].decode(errors="replace")
-            why = stderr[-1500:] if self.enclosure.trusted else blocker() or stderr[-1500:]
-            self.close()
+            stderr = self.close()[-1500:]
+            why = stderr if self.enclosure.trusted else blocker() or stderr
             raise SandboxError(f"the worker did not start: {why}") from None
 
     def _command(self, descriptor: int) -> list[str]:
@@ -260,20 +258,22 @@ class Sandbox:
         except (LostError, SlowError, OSError):
             self.close()
 
-    def close(self) -> None:
-        """End the worker; its PID namespace dies with it, and where it has none it ends what it started."""
+    def close(self) -> str:
+        """End the worker; its PID namespace dies with it, or, without one, it ends what it started. Its last words."""
+        stderr = b""
         if self.process is not None:
             self.control.close()
             if self.enclosure.trusted:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(self.limits.grace_seconds)
             self.process.kill()
-            self.process.communicate()
+            stderr = self.process.communicate()[1]
             self.process = None
             self.enclosure.remove_home(self.home)
         if self.group is not None:
             self.group.remove()
             self.group = None
+        return stderr.decode(errors="replace")
 
 
 def _owner(path: Path) -> int:

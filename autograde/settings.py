@@ -51,7 +51,7 @@ class Limits:
     deaths: int = 4
     """how often a lane is started again for a submission whose process dies or hangs"""
     notebook_bytes: int = 20 * MIB
-    start_seconds: float = 120.0
+    start_seconds: float = 300.0
     """until a worker is ready, of wall time"""
 
 

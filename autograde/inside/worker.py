@@ -206,16 +206,22 @@ def _empty(folder: Path, mounted: frozenset[str]) -> bool:
 
 
 def _remove(entry: os.DirEntry[str]) -> None:
-    def force(function: Any, path: str, error: Any) -> None:
-        os.chmod(Path(path).parent, 0o700)
-        os.chmod(path, 0o700)
-        function(path)
-
     with contextlib.suppress(OSError):
         if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, onerror=force)
+            _open_up(entry.path)
+            shutil.rmtree(entry.path)
         else:
             os.unlink(entry.path)
+
+
+def _open_up(folder: str) -> None:
+    """Make every folder in `folder` one that may be entered and emptied."""
+    pending = [folder]
+    while pending:
+        here = pending.pop()
+        os.chmod(here, 0o700)
+        with os.scandir(here) as entries:
+            pending += [e.path for e in entries if e.is_dir(follow_symlinks=False)]
 
 
 # --- the runner: the learner's cells ------------------------------------------------------------------------------

@@ -9,14 +9,37 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from autograde import course
 from autograde.cgroup import make_group
 
 UID = 64_990
 PROCESSES, DATA_BYTES, FILE_BYTES, ALL_BYTES = 150, 3 << 30, 1 << 29, 6 << 30
+SHOW = """
+set -e
+hold=$(mktemp -d)
+while [ "$1" != -- ]; do
+    if [ "$1" = top ]; then
+        top=$2
+        mount --bind "$top" "$hold"
+        mount -t tmpfs -o mode=0755 tmpfs "$top"
+    else
+        mkdir -p "$2"
+        mount --bind "$hold${2#"$top"}" "$2"
+    fi
+    shift 2
+done
+while umount -l "$hold" 2>/dev/null; do :; done
+rmdir "$hold"
+shift
+exec "$@"
+"""
+"""Root's shell, in a mount namespace of its own: of each `top`, a folder that only root may enter, only what is needed
+is left. Python may lie in root's home, and nobody else could start it there."""
 
 
 @contextmanager
@@ -26,13 +49,24 @@ def box(*command: str) -> Iterator[list[str]]:
     inner = ["prlimit", *limits, "unshare", "--user", "--map-current-user", "--pid", "--fork", "--kill-child",
              "--mount-proc", *command]  # fmt: skip
     if os.geteuid() == 0:
-        inner = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", *inner]
+        dropped = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", *inner]
+        inner = ["unshare", "--mount", "sh", "-c", SHOW, "sh", *_hidden(), "--", *dropped]
     group = make_group(ALL_BYTES, PROCESSES)
     try:
         yield group.joining(inner) if group else inner
     finally:
         if group:
             group.remove()
+
+
+def _hidden() -> list[str]:
+    """Folders that only root may enter, each followed by what is needed of it."""
+    needed: dict[str, list[str]] = {}
+    for path in sorted({sys.base_prefix, sys.prefix, str(course.ROOT)}):
+        closed = [p for p in reversed(Path(path).parents) if not p.stat().st_mode & 0o001]
+        if closed:
+            needed.setdefault(str(closed[0]), []).append(path)
+    return [word for top, paths in needed.items() for word in ("top", top, *(w for p in paths for w in ("needed", p)))]
 
 
 def _mine() -> int:
@@ -43,13 +77,18 @@ def _mine() -> int:
     return sum(len(list((p / "task").iterdir())) for p in owned if (p / "task").is_dir())
 
 
-def run_in_box(*arguments: str, folder: Path, seconds: float = 500.0) -> subprocess.CompletedProcess[str]:
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that the user in the box can reach: pytest's own let nobody else through."""
+    with tempfile.TemporaryDirectory(prefix="box-", ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+def run_in_box(*arguments: str, folder: Path, seconds: float = 900.0) -> subprocess.CompletedProcess[str]:
     """Python with these arguments, in the box; `folder` is its scratch folder and will be its user's."""
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, UID, UID)
-        for above in folder.parents[:2]:  # pytest lets nobody else through
-            above.chmod(0o711)
     env = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     with box(sys.executable, *arguments) as command:
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds, check=False)

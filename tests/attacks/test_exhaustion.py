@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from autograde import course
-from tests.attacks.box import PROCESSES, run_in_box
+from tests.attacks.box import PROCESSES, run_in_box, scratch
 
 pytestmark = pytest.mark.sandbox
 
@@ -48,22 +49,28 @@ def notebook(answers: dict[str, str]) -> str:
     return json.dumps(made)
 
 
-def test_the_box_limits_processes(tmp_path: Path) -> None:
-    said = run_in_box("-c", FORKS, folder=tmp_path, seconds=60)
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with scratch() as made:
+        yield made
+
+
+def test_the_box_limits_processes(folder: Path) -> None:
+    said = run_in_box("-c", FORKS, folder=folder, seconds=60)
     assert 1 < int(said.stdout.splitlines()[-1]) < PROCESSES, said.stderr
 
 
-def test_the_box_limits_memory_and_files(tmp_path: Path) -> None:
+def test_the_box_limits_memory_and_files(folder: Path) -> None:
     ask = "import os\nassert os.getuid()\ntry:\n    bytearray(4 << 30)\nexcept MemoryError:\n    print('refused')\n"
     ask += "try:\n    os.truncate(os.open('f', 66), 1 << 30)\nexcept OSError:\n    print('refused')"
     ask = "import os, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nos.chdir(os.environ['HOME'])\n" + ask
-    said = run_in_box("-c", ask, folder=tmp_path, seconds=60)
+    said = run_in_box("-c", ask, folder=folder, seconds=60)
     assert said.stdout.split() == ["refused", "refused"], said.stderr
 
 
-def test_what_is_started_in_the_box_ends_with_it(tmp_path: Path) -> None:
+def test_what_is_started_in_the_box_ends_with_it(folder: Path) -> None:
     leave = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(98765)'], "
-    run_in_box("-c", leave + "start_new_session=True)", folder=tmp_path, seconds=60)
+    run_in_box("-c", leave + "start_new_session=True)", folder=folder, seconds=60)
     assert not [p for p in Path("/proc").glob("[0-9]*") if b"98765" in _arguments(p)]
 
 
@@ -75,9 +82,8 @@ def _arguments(process: Path) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[str, float]]:
+def verdicts(folder: Path) -> dict[tuple[str, str], tuple[str, float]]:
     """Status and score by student and exercise: attackers, and honest learners first, between and last."""
-    folder = tmp_path_factory.mktemp("box")
     for name in ["a_honest", *ATTACKS, "m_honest", "zz_honest"]:
         attack = {TARGET: (HERE / f"{name}.py").read_text()} if name in ATTACKS else {}
         path = folder / "class" / name / LESSON / f"{LESSON}.ipynb"

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograde.inside.worker import PATIENCE
 from autograde.oracle import Oracle
 from autograde.sandbox import Job, LostError, Sandbox, SlowError
 from autograde.submission import Submission
@@ -84,11 +83,12 @@ class _Visit:
         Raises:
             LostError, SlowError: when the lane has to start again.
         """
+        patience = self.limits.patience * self.limits.cell_seconds + self.limits.grace_seconds
         for number in range(len(self.cells)):
             if time.monotonic() > self.deadline:
                 raise SlowError
             try:
-                state = job.receive(PATIENCE * self.limits.cell_seconds + self.limits.grace_seconds).get("state")
+                state = job.receive(patience).get("state")
             except (LostError, SlowError) as error:
                 ended = "memory" if job.ran_out_of_memory() else "died"
                 self.states[number] = "timeout" if isinstance(error, SlowError) else ended
@@ -126,8 +126,11 @@ class _Visit:
     def _converse(self, job: Job, oracle: Oracle, examined: Examined) -> None:
         limits, name = self.limits, oracle.exercise.name
         seconds = limits.exercise_seconds
-        job.send({"do": "probe", "exercise": name, "seconds": seconds, "most_bytes": limits.reply_bytes})
-        patience = PATIENCE * seconds + limits.grace_seconds
+        job.send({
+            "do": "probe", "exercise": name, "seconds": seconds, "patience": limits.patience,
+            "most_bytes": limits.reply_bytes,
+        })  # fmt: skip
+        patience = limits.patience * seconds + limits.grace_seconds
         answer = job.receive(patience).get("answer")
         if answer != "callable":
             self._no_answer(name, answer, examined)

@@ -104,7 +104,7 @@ class Job:
     def _how_it_ended(self) -> str:
         """What the supervisor says of the runner's end."""
         try:
-            ended = str(self.sandbox.hear(1.0).get("ended"))
+            ended = str(self.sandbox.hear(self.sandbox.limits.grace_seconds).get("ended"))
         except (LostError, SlowError):
             ended = "gone"
         self.outgrown = self.outgrown or ended == "memory"
@@ -220,7 +220,8 @@ class Sandbox:
         ours, theirs = socket.socketpair()
         limits = self.limits
         order = {
-            "do": "start", "lane": lane, "skip": skip, "cell_seconds": limits.cell_seconds, "limits": self._rlimits(),
+            "do": "start", "lane": lane, "skip": skip, "cell_seconds": limits.cell_seconds,
+            "patience": limits.patience, "limits": self._rlimits(),
         }  # fmt: skip
         with theirs:
             try:

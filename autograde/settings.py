@@ -16,14 +16,16 @@ MIB = 1 << 20
 class Limits:
     """What one submission may use. Sizes are in bytes.
 
-    `cell_seconds` and `exercise_seconds` are of CPU time; three times as many of wall time are allowed, so that a busy
-    machine costs nobody a point.
+    `cell_seconds` and `exercise_seconds` are CPU time; `patience` times as many of wall time may pass, so that no busy
+    machine costs anybody a point.
     """
 
     cell_seconds: float = 10.0
     """one cell; then it is interrupted, and the next one runs"""
     exercise_seconds: float = 10.0
     """all cases of one exercise on one lane"""
+    patience: float = 3.0
+    """seconds of wall time that may pass for each of CPU time: a busy machine is not the learner's fault"""
     grace_seconds: float = 3.0
     """how much later everything is killed where an interrupt did not help, of wall time"""
     lane_seconds: float = 240.0

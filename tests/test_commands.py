@@ -25,7 +25,7 @@ def torchcourse(*arguments: object, cwd: Path | None = None) -> subprocess.Compl
 def test_help_lists_the_learners_and_the_instructors_commands() -> None:
     said = torchcourse("--help")
     assert said.returncode == 0
-    for command in ("lab", "build", "grade", "sample", "verify"):
+    for command in ("lab", "doctor", "build", "grade", "sample", "verify"):
         assert command in said.stdout
 
 

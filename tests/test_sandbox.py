@@ -209,7 +209,7 @@ def converse(sandbox: Sandbox, cell: str, exercise: str = "row_softmax") -> list
     try:
         with sandbox.job("cpu", [cell], []) as job:
             job.receive(20)
-            job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "most_bytes": 1 << 20})
+            job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "patience": 3.0, "most_bytes": 1 << 20})
             replies.append(job.receive(20))
             for case in oracle.cases:
                 job.send({"do": "case", "inputs": case.inputs})

@@ -10,7 +10,7 @@ from autograde.grading import grade
 from autograde.settings import LIMITS, MIB
 
 SMALL = dataclasses.replace(
-    LIMITS, cell_seconds=4.0, exercise_seconds=4.0, grace_seconds=2.0, data_bytes=1024 * MIB, memory_bytes=1024 * MIB,
+    LIMITS, cell_seconds=3.0, exercise_seconds=3.0, patience=12.0, data_bytes=1536 * MIB, memory_bytes=1024 * MIB,
     scratch_bytes=64 * MIB, file_bytes=32 * MIB, processes=40,
 )  # fmt: skip
 

@@ -12,8 +12,10 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from autograde import course
 from autograde.grading import Graded, grade
@@ -129,6 +131,24 @@ def test_what_they_wrote_is_shown_as_text_only(graded: dict[str, Graded], out: P
     assert "\x1b" not in table
     assert "\u202e" not in table
     assert not [line for line in table.splitlines() if line.startswith("=")]
+
+
+@pytest.mark.parametrize("name", ["network", "other_learners", "environment_and_proc", "home_folder"])
+def test_without_a_sandbox_the_attack_would_succeed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same code, run here: so its verdict above is the sandbox's doing. (The others would do damage.)"""
+    monkeypatch.setenv("A_SECRET", "sesame")
+    listeners = Listeners(tmp_path / "l")
+    known = {"{submitted!r}": repr(str(tmp_path)), "{out!r}": repr(str(tmp_path)), "{port}": str(listeners.port),
+             "{listener!r}": repr(listeners.path)}  # fmt: skip
+    names: dict[str, Any] = {"torch": torch}
+    try:
+        exec(filled((HERE / f"{name}.py").read_text(), known), names)
+        with pytest.raises(SystemError):
+            names[TARGET](torch.ones(1))
+    finally:
+        listeners.close()
 
 
 def test_nobody_reached_a_listener(graded: dict[str, Graded], listeners: Listeners) -> None:

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent / "exhaustion"
 ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
 LESSON, TARGET, OTHER = "01_tensors", "row_softmax", "select_scores"
 RIGHT = {
-    TARGET: "def row_softmax(x):\n    return torch.softmax(x, -1)",
+    TARGET: "def row_softmax(x):\n    e = torch.exp(x - x.amax(-1, True))\n    return e / e.sum(-1, True)",
     OTHER: "def select_scores(scores, labels):\n    return scores.gather(1, labels[:, None])[:, 0]",
 }
 FORKS = f"""

@@ -2,12 +2,12 @@
 # verdict: memory
 import mmap, time
 
+TEXT = b"x" * (64 << 20)
+
 def row_softmax(x):
     held = []
     for _ in range(32):
-        block = mmap.mmap(-1, 64 << 20)
-        for at in range(0, 64 << 20, 4096):
-            block[at] = 1
-        held.append(block)
-    time.sleep(1)
+        held.append(mmap.mmap(-1, 64 << 20))
+        held[-1].write(TEXT)
+    time.sleep(10)
     return x

@@ -6,7 +6,8 @@ FOUND = [name for name in os.environ if "SECRET" in name]
 for pid in filter(str.isdigit, os.listdir("/proc")):
     for what in ("environ", "cmdline", "maps", "mountinfo"):
         try:
-            text = open(f"/proc/{pid}/{what}", "rb").read()
+            with open(f"/proc/{pid}/{what}", "rb") as file:
+                text = file.read()
         except OSError:
             continue
         FOUND += [what for secret in (b"sesame", b"autograde/hidden", b"solutions/01") if secret in text]

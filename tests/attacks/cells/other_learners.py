@@ -6,8 +6,8 @@ PLACES = [{submitted!r}, {submitted!r} + "/honest", {out!r}, {out!r} + "/gradebo
 FOUND = [place for place in PLACES if os.path.exists(place)]
 for place in PLACES[:3]:
     try:
-        open(place + "/left by another", "w")
-        FOUND.append(place)
+        with open(place + "/left by another", "w"):
+            FOUND.append(place)
     except OSError:
         pass
 

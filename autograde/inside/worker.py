@@ -253,6 +253,8 @@ def load(modules: list[str]) -> Any:
     shell: Any = InteractiveShell.instance(config=config)
     shell.showtraceback = _nothing  # nobody reads it here, and formatting one is slow
     shell.enable_gui = _nothing  # %matplotlib asks for it
+    shell._tee = lambda channel: contextlib.nullcontext()  # else it keeps all that is printed, in memory
+    shell.display_pub.publish = _nothing  # and all that is displayed
     with capture_output():
         shell.run_cell("import torch\ntorch.ones(2) + 1", store_history=False)
         torch.testing.assert_close(torch.ones(2), torch.ones(2))
@@ -354,6 +356,8 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
     from torchcourse import codec
 
     pid = os.fork()
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)  # in both processes, whoever is first: what it starts ends with it
     if pid == 0:
         try:
             most = math.ceil(request["seconds"])
@@ -367,11 +371,15 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
         if done:
             break
         if time.monotonic() > deadline:
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             send(job, codec.pack({"ended": "timeout"}))
             return
         time.sleep(0.0005)
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(status)
     ended = {0: "done", OUT_OF_TIME: "timeout", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
     send(job, codec.pack({"ended": ended}))

@@ -109,8 +109,9 @@ def test_an_attack_gets_its_verdict_and_no_points(
 def test_the_other_answer_of_the_same_notebook_keeps_its_points(
     verdicts: dict[tuple[str, str], tuple[str, float]], name: str
 ) -> None:
-    if "costs the notebook" not in (HERE / f"{name}.py").read_text():
-        assert verdicts[name, OTHER][0] == "passed"
+    score, most = verdicts[name, OTHER][1], 1.0
+    half = "costs the notebook its second device" in (HERE / f"{name}.py").read_text()
+    assert score in ((most / 2, most) if half else (most,))
 
 
 @pytest.mark.parametrize("name", ["a_honest", "m_honest", "zz_honest"])

@@ -1,4 +1,4 @@
-# Forks in the middle of its answer, so that two processes answer.
+# Forks in the middle of its answer, so that two processes answer. It costs the notebook its second device.
 # verdict: failed,crashed
 import os
 

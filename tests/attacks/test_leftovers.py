@@ -29,7 +29,7 @@ def states(sandbox: Sandbox, *cells: str) -> list[str]:
     try:
         with sandbox.job("cpu", list(cells), []) as job:
             for _ in cells:
-                ended.append(str(job.receive(40).get("state")))
+                ended.append(str(job.receive(120).get("state")))
     except LostError:
         ended.append("died")
     return ended

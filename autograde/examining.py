@@ -138,6 +138,8 @@ class _Visit:
             return
         job.send({"do": "done"})
         ended = job.receive(patience).get("ended")
+        if not isinstance(ended, str):
+            raise LostError("messages out of step")  # two processes answered, say: the others start afresh
         if ended != "done":
             examined.incident, examined.reason = "crashed", self._ended(name, ended)
 

@@ -109,8 +109,10 @@ def test_an_attack_gets_its_verdict_and_no_points(
 def test_the_other_answer_of_the_same_notebook_keeps_its_points(
     verdicts: dict[tuple[str, str], tuple[str, float]], name: str
 ) -> None:
-    score, most = verdicts[name, OTHER][1], 1.0
-    half = "costs the notebook its second device" in (HERE / f"{name}.py").read_text()
+    score, most, source = verdicts[name, OTHER][1], 1.0, (HERE / f"{name}.py").read_text()
+    if "may cost its own other answers" in source:
+        return
+    half = "costs the notebook its second device" in source
     assert score in ((most / 2, most) if half else (most,))
 
 

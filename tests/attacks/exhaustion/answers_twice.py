@@ -1,4 +1,4 @@
-# Forks in the middle of its answer, so that two processes answer. It costs the notebook its second device.
+# Forks in the middle of its answer, so that two processes answer. It may cost its own other answers.
 # verdict: failed,crashed
 import os
 

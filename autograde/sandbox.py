@@ -251,7 +251,7 @@ class Sandbox:
         try:
             self.control.sendall(b'{"do": "stop"}')
             while True:
-                message = self.hear(self.limits.grace_seconds + 7)
+                message = self.hear(self.limits.grace_seconds + 27)  # emptying folders takes a while on a busy machine
                 if "stopped" in message:
                     break
             if not message["stopped"]:

@@ -24,6 +24,7 @@ from rich.text import Text
 from autograde.settings import SEED
 
 console = Console(highlight=False, soft_wrap=True)
+aloud = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def join(app: typer.Typer) -> None:
@@ -75,6 +76,10 @@ def grade(
     workers: Annotated[int, typer.Option(min=1, max=64, help="submissions examined at once")] = 1,
     seed: Annotated[int, typer.Option(help="what the hidden cases are drawn from")] = SEED,
     regrade: Annotated[bool, typer.Option("--regrade", help="examine also what an earlier run has examined")] = False,
+    trust_submissions: Annotated[
+        bool, typer.Option("--trust-submissions", help="run without isolation: see docs/isolation.md")
+    ] = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="let submissions use this machine's GPU")] = False,
 ) -> None:
     """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise.
 
@@ -83,11 +88,14 @@ def grade(
     from autograde.grading import Graded, OverlapError, students
     from autograde.grading import grade as grade_class
     from autograde.journal import BusyError
-    from autograde.sandbox import SandboxError
+    from autograde.sandbox import Enclosure, SandboxError
 
     names = _lessons(lessons)
     if not submitted.is_dir():
         _stop(f"{submitted} is no folder: --submitted wants the one that holds a folder for each student.")
+    enclosure = Enclosure(trusted=trust_submissions, gpu=gpu)
+    for weaker in enclosure.warnings():
+        aloud.print(f"WARNING: {weaker}", markup=False)
     total = len(students(submitted)) * len(names)
     recorded = 0
     with _bar() as bar:
@@ -99,7 +107,10 @@ def grade(
             bar.advance(task)
 
         try:
-            done = grade_class(names, submitted, out, workers=workers, seed=seed, regrade=regrade, progress=progress)
+            done = grade_class(
+                names, submitted, out, workers=workers, seed=seed, enclosure=enclosure, regrade=regrade,
+                progress=progress,
+            )  # fmt: skip
         except (BusyError, OverlapError, SandboxError) as error:
             bar.stop()
             _stop(str(error))

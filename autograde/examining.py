@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograde.inside.worker import PATIENCE
 from autograde.oracle import Oracle
 from autograde.sandbox import Job, LostError, Sandbox, SlowError
 from autograde.submission import Submission
@@ -45,10 +44,11 @@ def examine(
 
     What died or hung on the CPU is not tried again. Returns what was found by lane and exercise.
     """
-    cpu = _Visit(sandbox, submission, CPU.name)
+    deadline = time.monotonic() + sandbox.limits.submission_seconds
+    cpu = _Visit(sandbox, submission, CPU.name, deadline)
     cpu.examine(_parts(oracles, visible))
-    there = _Visit(sandbox, submission, accelerator)
-    there.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died")}
+    there = _Visit(sandbox, submission, accelerator, deadline)
+    there.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died", "memory")}
     there.states = {n: cpu.states[n] for n in there.skip}
     again = [o for o in oracles if o.exercise.any_device and not cpu.found[o.exercise.name].incident]
     there.examine(_parts(again, visible))
@@ -73,14 +73,14 @@ def _parts(oracles: list[Oracle], visible: Mapping[str, int]) -> list[_Part]:
 class _Visit:
     """The state of one submission on one lane, over restarts."""
 
-    def __init__(self, sandbox: Sandbox, submission: Submission, lane: str) -> None:
+    def __init__(self, sandbox: Sandbox, submission: Submission, lane: str, deadline: float) -> None:
         self.sandbox, self.limits, self.submission, self.lane = sandbox, sandbox.limits, submission, lane
         self.cells = submission.to_run()
         self.skip: set[int] = set()
         self.states: dict[int, str] = {}
         self.found: dict[str, Examined] = {}
         self.deaths = 0
-        self.deadline = time.monotonic() + self.limits.lane_seconds
+        self.deadline = min(deadline, time.monotonic() + self.limits.lane_seconds)
 
     def examine(self, parts: list[_Part]) -> None:
         """Examine exercises. A process that dies or hangs costs the exercise (or the cell) at which it did; the lane is
@@ -102,8 +102,8 @@ class _Visit:
     def _given_up(self) -> Examined:
         if self.deaths > self.limits.deaths:
             return Examined(incident="crashed", reason="The process died or hung again and again before this exercise.")
-        seconds = f"{self.limits.lane_seconds:g} seconds"
-        return Examined(incident="timeout", reason=f"The notebook took more than {seconds} before this exercise.")
+        reason = "The notebook had used up the time of a submission before this exercise."
+        return Examined(incident="timeout", reason=reason)
 
     def run_cells(self, job: Job) -> None:
         """Wait for the cells to run; one that kills or hangs the process is not run again.
@@ -111,19 +111,22 @@ class _Visit:
         Raises:
             LostError, SlowError: when the lane has to start again.
         """
+        patience = self.limits.patience * self.limits.cell_seconds + self.limits.grace_seconds
         for number in range(len(self.cells)):
             if time.monotonic() > self.deadline:
                 raise SlowError
             try:
-                state = job.receive(PATIENCE * self.limits.cell_seconds + self.limits.grace_seconds).get("state")
+                state = job.receive(patience).get("state")
             except (LostError, SlowError) as error:
-                self.states[number] = "timeout" if isinstance(error, SlowError) else "died"
+                ended = "memory" if job.ran_out_of_memory() else "died"
+                self.states[number] = "timeout" if isinstance(error, SlowError) else ended
                 self.skip.add(number)
                 raise
             if number not in self.skip:
                 self.states[number] = str(state)[:100]
             if state == "timeout":
                 self.skip.add(number)
+        job.ran_out_of_memory()  # what a cell's own processes ran into is no exercise's fault
 
     def probe(self, job: Job, part: _Part) -> None:
         """Examine one exercise, or go on with one.
@@ -143,6 +146,9 @@ class _Visit:
         except SlowError:
             examined.incident, examined.reason = "timeout", self._too_long(part.exercise)
             raise
+        finally:
+            if job.ran_out_of_memory():
+                examined.incident, examined.reason = "memory", f"`{name}` ran out of memory."
 
     def _seconds(self, exercise: Exercise) -> float:
         """Exercises whose check may take longer than usual (exports) may do so here in the same proportion."""
@@ -154,8 +160,11 @@ class _Visit:
     def _converse(self, job: Job, part: _Part, examined: Examined) -> None:
         limits, name = self.limits, part.exercise.name
         seconds = self._seconds(part.exercise)
-        job.send({"do": "probe", "exercise": name, "seconds": seconds, "most_bytes": limits.reply_bytes})
-        patience = PATIENCE * seconds + limits.grace_seconds
+        job.send({
+            "do": "probe", "exercise": name, "seconds": seconds, "patience": limits.patience,
+            "most_bytes": limits.reply_bytes,
+        })  # fmt: skip
+        patience = limits.patience * seconds + limits.grace_seconds
         answer = job.receive(patience).get("answer")
         if answer != "callable":
             self._no_answer(name, answer, examined)
@@ -163,14 +172,17 @@ class _Visit:
             return
         job.send({"do": "done"})
         ended = job.receive(patience).get("ended")
+        if not isinstance(ended, str):
+            raise LostError("messages out of step")  # two processes answered, say: the others start afresh
         if ended != "done":
             examined.incident, examined.reason = "crashed", self._ended(name, ended)
 
     def _ask(self, job: Job, part: _Part, examined: Examined, patience: float) -> bool:
-        """Send the cases one by one; whether the prober is still there."""
+        """Send the cases one by one; whether the prober is still there. `patience` is for all of them together."""
+        until = time.monotonic() + patience
         for case in part.cases:
             job.send({"do": "case", "inputs": case.inputs})
-            reply = job.receive(patience)
+            reply = job.receive(until - time.monotonic())
             if isinstance(reply.get("seen"), dict):
                 examined.seen.append(reply["seen"])
                 continue
@@ -203,7 +215,7 @@ class _Visit:
             examined.incident, examined.reason = "timeout", f"The cell of `{name}` took too long and was stopped."
         elif state == "died":
             examined.incident, examined.reason = "crashed", f"The process ended while the cell of `{name}` ran."
-        elif state == "MemoryError":
+        elif state in ("memory", "MemoryError"):
             examined.incident, examined.reason = "memory", f"The cell of `{name}` ran out of memory."
         elif state in ("done", "skipped"):
             examined.incident, examined.reason = "unattempted", f"`{name}` is not defined."

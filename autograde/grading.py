@@ -15,13 +15,14 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from autograde.autograded import autograded
+from autograde.enclosure import gpu_blocker, trust_blocker
 from autograde.examining import Examined, examine
 from autograde.feedback import feedback
 from autograde.files import digest, holds, write_atomically
 from autograde.gradebook import Writer
 from autograde.journal import Entry, Journal, fingerprint, key
 from autograde.oracle import Oracle, hidden, oracles, visible
-from autograde.sandbox import Sandbox, SandboxError, blocker
+from autograde.sandbox import Enclosure, Sandbox, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.submission import Submission, read_submission, release
 from autograde.verdict import Verdict, decide, unjudged, without_examination
@@ -51,9 +52,9 @@ class Graded:
 class Examiner:
     """What is needed to give verdicts on one lesson: oracles with visible and hidden cases, made once for a batch."""
 
-    def __init__(self, lesson: str, seed: int = SEED) -> None:
-        accelerator_lane("simulated")  # before any backward runs here; no GPU is let into the sandbox
-        self.lesson = lesson
+    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False) -> None:
+        lane = accelerator_lane("" if gpu else "simulated")  # before any backward runs here
+        self.lesson, self.accelerator = lesson, lane.name
         self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
         cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
         self.oracles = {o.exercise.name: o for o in oracles(lesson, lambda e: cases[e.name])}
@@ -62,7 +63,7 @@ class Examiner:
         """The verdicts on one submission."""
         early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
         pending = [self.oracles[name] for name, verdict in early.items() if verdict is None]
-        lanes = examine(sandbox, submission, pending, "simulated", self.visible) if pending else {}
+        lanes = examine(sandbox, submission, pending, self.accelerator, self.visible) if pending else {}
         decided = {o.exercise.name: self._decide(submission, o, lanes) for o in pending}
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
 
@@ -82,6 +83,24 @@ def examiner(lesson: str, seed: int = SEED) -> Examiner:
     return Examiner(lesson, seed)
 
 
+def refuse(enclosure: Enclosure) -> None:
+    """Refuse to grade where submissions would run unconfined without anybody having said so.
+
+    Raises:
+        SandboxError: with the reason and the remedy.
+    """
+    reason = "" if enclosure.trusted else blocker()
+    if reason:
+        raise SandboxError(
+            f"Submissions are not run without isolation. {reason} To run them all the same, as programs that you "
+            "trust, add --trust-submissions; docs/isolation.md says what that gives up."
+        )
+    reason = trust_blocker() if enclosure.trusted else ""
+    reason = reason or (gpu_blocker() if enclosure.gpu else "")
+    if reason:
+        raise SandboxError(reason)
+
+
 def students(submitted: Path) -> list[str]:
     """The names of the folders in `submitted`, sorted."""
     entries = (entry for entry in submitted.iterdir() if not entry.name.startswith("."))
@@ -97,6 +116,7 @@ def grade(
     seed: int = SEED,
     limits: Limits = LIMITS,
     regrade: bool = False,
+    enclosure: Enclosure = Enclosure(),  # noqa: B008 - it cannot change
     progress: Callable[[Graded], None] = lambda graded: None,
 ) -> list[Graded]:
     """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
@@ -107,25 +127,25 @@ def grade(
         workers: how many submissions are examined at once, each in a sandbox of its own.
         seed: what the hidden cases are drawn from.
         regrade: whether to believe no earlier run.
+        enclosure: how submissions are shut in; what it gives up is for the caller to say.
         progress: called after each submission, in the order in which they are done.
 
     Raises:
-        SandboxError: when submissions cannot be isolated on this machine.
+        SandboxError: when submissions cannot be isolated on this machine and are not trusted, or there is no GPU.
         FileNotFoundError: when `submitted` is no folder.
         OverlapError: when submissions could lie where results are kept.
         BusyError: when another grader writes to `out`.
     """
-    if reason := blocker():
-        raise SandboxError(f"Submissions are not run without isolation. {reason}")
+    refuse(enclosure)
     names = students(submitted)
     _keep_apart(submitted, out)
-    examiners = {lesson: Examiner(lesson, seed) for lesson in lessons}
+    examiners = {lesson: Examiner(lesson, seed, enclosure.gpu) for lesson in lessons}
     done: list[Graded] = []
     with (
         Journal(out / "journal") as journal,
         tempfile.TemporaryDirectory() as scratch,
         Writer(out / "gradebook.db", lessons, Path(scratch)) as writer,
-        closing(_all(examiners, names, submitted, workers, seed, limits, journal, regrade)) as results,
+        closing(_all(examiners, names, submitted, workers, seed, limits, enclosure, journal, regrade)) as results,
     ):
         for found in results:
             done.append(_record(found, out, journal, writer))
@@ -157,21 +177,21 @@ class _Found:
 
 def _all(
     examiners: dict[str, Examiner], names: list[str], submitted: Path, workers: int, seed: int, limits: Limits,
-    journal: Journal, regrade: bool,
+    enclosure: Enclosure, journal: Journal, regrade: bool,
 ) -> Generator[_Found]:  # fmt: skip
     """Every submission graded, as they get done."""
     for lesson in examiners:
         fingerprint(lesson)  # here, once, and not in every thread
     idle: SimpleQueue[Sandbox] = SimpleQueue()
     modules = sorted({module for lesson in examiners for module in imports(lesson)})
-    sandboxes = [Sandbox(limits, number, modules) for number in range(workers)]
+    sandboxes = [Sandbox(limits, number, modules, enclosure) for number in range(workers)]
     for sandbox in sandboxes:
         idle.put(sandbox)
 
     def one(folder: str, lesson: str) -> _Found:
         student = folder.encode("utf-8", "backslashreplace").decode()  # a folder's name may be no text at all
         submission = read_submission(submitted / folder / lesson / f"{lesson}.ipynb", student, lesson)
-        wanted = key(submission, seed, limits)
+        wanted = key(submission, seed, limits, enclosure)
         earlier = None if regrade else journal.read(student, lesson)
         if earlier and earlier.key == wanted:
             return _Found(Graded(submission, earlier.verdicts), wanted, earlier)

@@ -22,6 +22,7 @@ from typing import Any
 
 import torchcourse
 from autograde import course
+from autograde.enclosure import Enclosure
 from autograde.files import write_atomically
 from autograde.script import read_script
 from autograde.settings import Limits
@@ -94,11 +95,17 @@ class Journal:
         write_atomically(self._path(student, lesson), json.dumps(noted))
 
 
-def key(submission: Submission, seed: int, limits: Limits) -> str:
+def key(
+    submission: Submission,
+    seed: int,
+    limits: Limits,
+    enclosure: Enclosure = Enclosure(),  # noqa: B008 - it cannot change
+) -> str:
     """A hash of all that the verdicts on a submission depend on."""
     cells = [[cell.kind, cell.source, cell.grade_id] for cell in submission.cells]
     read = [cells, submission.problem, submission.reason, sorted(submission.tampered.items())]
-    return _hash([read, seed, dataclasses.astuple(limits), fingerprint(submission.lesson)])
+    how = [dataclasses.astuple(limits), dataclasses.astuple(enclosure)]
+    return _hash([read, seed, how, fingerprint(submission.lesson)])
 
 
 @cache

@@ -1,8 +1,9 @@
 """A worker in bubblewrap, seen from outside: started, given jobs, stopped, and never believed.
 
 No network, its own PID namespace, a read-only system with nothing of `solutions/` or `autograde/` in it but the worker
-itself, a scratch folder in memory, process limits. A grader that runs as root gives each worker a real unprivileged
-uid, since process limits do nothing for root.
+itself, a scratch folder in memory, process limits; a control group for its memory where one can be made, and inside
+Landlock and a filter of system calls where the kernel has them. A grader that runs as root gives each worker a real
+unprivileged uid, since process limits do nothing for root.
 """
 
 from __future__ import annotations
@@ -11,28 +12,22 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import torchcourse
+from autograde.cgroup import MemoryGroup, make_group
+from autograde.enclosure import WORKER, Enclosure, blocker
 from autograde.inside.worker import LENGTH, send
-from autograde.settings import FIRST_UID, LIMITS, Limits
+from autograde.settings import LIMITS, Limits
 from torchcourse import codec
 from torchcourse.observations import Value
 
-__all__ = ["Job", "LostError", "Sandbox", "SandboxError", "SlowError", "blocker"]
-
-WORKER = Path(__file__).parent / "inside" / "worker.py"
-SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ssl", "/etc/alternatives",
-          "/etc/fonts", "/etc/localtime", "/etc/mime.types")  # fmt: skip
-
+__all__ = ["Enclosure", "Job", "LostError", "Sandbox", "SandboxError", "SlowError", "blocker"]
 
 class SandboxError(RuntimeError):
     """The sandbox cannot be started on this machine; the message says why and what helps."""
@@ -46,67 +41,12 @@ class SlowError(RuntimeError):
     """No answer came in time."""
 
 
-def blocker() -> str:
-    """Why submissions cannot be isolated on this machine, with the remedy; empty where they can."""
-    if not sys.platform.startswith("linux"):
-        return "Isolation needs Linux: grade on a Linux machine or in a Linux virtual machine."
-    if shutil.which("bwrap") is None:
-        return "bubblewrap is missing: install it (apt-get install bubblewrap)."
-    trial = subprocess.run([*_outer(0), "/usr/bin/env", "true"], capture_output=True, text=True, timeout=20)
-    if trial.returncode:
-        reason = (trial.stderr.strip().splitlines() or ["it gave no reason"])[-1]
-        return (f"bubblewrap cannot make a sandbox here ({reason}). On Ubuntu 24.04 and later load an AppArmor profile "
-                "that allows user namespaces to bwrap; in a container allow nested namespaces.")  # fmt: skip
-    return ""
-
-
-def _outer(uid: int) -> list[str]:
-    """The bubblewrap command, up to the program that it runs."""
-    present = _readable()
-    above = sorted({str(parent) for path in present for parent in Path(path).parents} - {"/", "/usr"})
-    folders = [arg for path in above for arg in ("--perms", "0755", "--dir", path)]  # else only their owner may enter
-    binds = [arg for path in present for arg in ("--ro-bind", path, path)]
-    base = [
-        "bwrap", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-        "--die-with-parent", "--new-session", "--hostname", "sandbox",
-        "--perms", "1777", "--size", str(LIMITS.scratch_bytes), "--tmpfs", "/tmp", *folders, *binds,
-        "--proc", "/proc", "--dev", "/dev",
-        "--perms", "1777", "--size", str(LIMITS.scratch_bytes), "--tmpfs", "/dev/shm",
-        "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--clearenv",
-    ]  # fmt: skip
-    for name, value in _environment().items():
-        base += ["--setenv", name, value]
-    if os.geteuid() != 0:
-        return [*base, "--unshare-user", "--cap-drop", "ALL"]
-    drop = ["setpriv", f"--reuid={FIRST_UID + uid}", f"--regid={FIRST_UID + uid}", "--clear-groups", "--no-new-privs"]
-    return [*base, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", *drop]
-
-
-def _readable() -> list[str]:
-    """What of this machine's files is seen in the sandbox, to be read only."""
-    return sorted(path for path in {*SYSTEM, sys.prefix, sys.base_prefix, *_packages()} if Path(path).exists())
-
-
-def _packages() -> list[str]:
-    """Where torchcourse and what it imports lie, and the worker: nothing else of the course."""
-    return [str(Path(torchcourse.__file__).parent), sysconfig.get_path("purelib"), str(WORKER.parent)]
-
-
-def _environment() -> dict[str, str]:
-    return {
-        "HOME": "/tmp", "USER": "learner", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "LANG": "C.UTF-8",
-        "MPLBACKEND": "agg",
-        "MPLCONFIGDIR": "/tmp/matplotlib", "IPYTHONDIR": "/tmp/ipython", "TORCHCOURSE_SIMULATED": "off",
-        "PYTHONPATH": str(Path(torchcourse.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "TORCHCOURSE_ACCELERATOR": "simulated",
-    }  # fmt: skip
-
-
 class Job:
     """One submission on one lane: a conversation with its runner."""
 
     def __init__(self, sock: socket.socket, sandbox: Sandbox, most_bytes: int) -> None:
         self.sock, self.sandbox, self.most_bytes = sock, sandbox, most_bytes
+        self.outgrown, self.kills = False, sandbox.memory_kills()
 
     def send(self, value: Value) -> None:
         """Send a value.
@@ -148,7 +88,7 @@ class Job:
             except OSError as error:
                 raise LostError(str(error)) from None
             if not piece:
-                raise LostError("the runner is gone")
+                raise LostError(self._how_it_ended())
             data += piece
         return bytes(data)
 
@@ -158,18 +98,44 @@ class Job:
         if self.sock in ready:
             return
         if ready:  # the supervisor speaks of its own accord only when the runner ended
-            raise LostError(f"the runner ended: {self.sandbox.hear(1.0).get('ended')}")
+            raise LostError(self._how_it_ended())
         raise SlowError
+
+    def _how_it_ended(self) -> str:
+        """What the supervisor says of the runner's end."""
+        try:
+            ended = str(self.sandbox.hear(self.sandbox.limits.grace_seconds).get("ended"))
+        except (LostError, SlowError):
+            ended = "gone"
+        self.outgrown = self.outgrown or ended == "memory"
+        return f"the runner ended: {ended}"
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether processes of this job were ended, since last asked, because all together had too much memory."""
+        kills = self.sandbox.memory_kills()
+        outgrown, self.outgrown = self.outgrown or kills > self.kills, False
+        self.kills = kills
+        return outgrown
 
 
 class Sandbox:
     """One worker. `number` tells workers of one grader apart; `modules` are imported before any submission comes."""
 
-    def __init__(self, limits: Limits = LIMITS, number: int = 0, modules: Sequence[str] = ()) -> None:
-        self.limits, self.number, self.modules = limits, number, modules
+    def __init__(
+        self,
+        limits: Limits = LIMITS,
+        number: int = 0,
+        modules: Sequence[str] = (),
+        enclosure: Enclosure = Enclosure(),  # noqa: B008 - it cannot change
+    ) -> None:
+        self.limits, self.number, self.modules, self.enclosure = limits, number, modules, enclosure
         self.process: subprocess.Popen[bytes] | None = None
         self.ended = False
+        self.group: MemoryGroup | None = None
+        self.home = ""
         self.control: socket.socket
+        self.layers: dict[str, bool] = {}
+        """What the worker found in force, by layer; known once it is started."""
 
     def start(self) -> None:
         """Start the worker and wait until it is ready.
@@ -181,19 +147,11 @@ class Sandbox:
         if self.ended:
             raise SandboxError("grading was ended")
         self.control, theirs = socket.socketpair()
-        command = [
-            *_outer(self.number),
-            sys.executable,
-            "-W",
-            "ignore",
-            str(WORKER),
-            str(theirs.fileno()),
-            ",".join(self.modules),
-            *_readable(),
-        ]
+        self.home = self.enclosure.make_home(self.number)
+        self.group = make_group(self.limits.memory_bytes, self.limits.processes + 8)  # bubblewrap and the supervisor
         self.process = subprocess.Popen(
-            command,
-            env={"PATH": os.environ.get("PATH", "")},  # bubblewrap's own can be read from inside, in /proc/1/environ
+            self._command(theirs.fileno()),
+            env=self.enclosure.environment(self.home),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -203,13 +161,22 @@ class Sandbox:
         if self.ended:  # since we asked
             self.process.kill()
         try:
-            self.hear(self.limits.start_seconds)
+            self.layers = {"memory group": self.group is not None, **self.hear(self.limits.start_seconds)["layers"]}
         except (LostError, SlowError):
-            self.process.kill()
-            stderr = self.process.communicate()[1].decode(errors="replace")
-            self.control.close()
-            self.process = None
-            raise SandboxError(f"the worker did not start: {blocker() or stderr[-1500:]}") from None
+            stderr = self.close()[-1500:]
+            why = stderr if self.enclosure.trusted else blocker() or stderr
+            raise SandboxError(f"the worker did not start: {why}") from None
+
+    def _command(self, descriptor: int) -> list[str]:
+        told = {**self.enclosure.settings(self.home), "modules": list(self.modules)}
+        told["memory_bytes"] = 0 if self.group else self.limits.memory_bytes  # the supervisor watches only if it must
+        worker = [sys.executable, "-W", "ignore", str(WORKER), str(descriptor), json.dumps(told)]
+        command = [*self.enclosure.command(self.number, self.home, self.limits.scratch_bytes), *worker]
+        return self.group.joining(command) if self.group else command
+
+    def memory_kills(self) -> int:
+        """How often the kernel ended a process of this worker because the memory of all was used up."""
+        return self.group.kills() if self.group else 0
 
     def hear(self, seconds: float) -> dict[str, Any]:
         """The supervisor's next message.
@@ -258,7 +225,8 @@ class Sandbox:
         ours, theirs = socket.socketpair()
         limits = self.limits
         order = {
-            "do": "start", "lane": lane, "skip": skip, "cell_seconds": limits.cell_seconds, "limits": self._rlimits(),
+            "do": "start", "lane": lane, "skip": skip, "cell_seconds": limits.cell_seconds,
+            "patience": limits.patience, "limits": self._rlimits(),
         }  # fmt: skip
         with theirs:
             try:
@@ -288,7 +256,7 @@ class Sandbox:
         try:
             self.control.sendall(b'{"do": "stop"}')
             while True:
-                message = self.hear(self.limits.grace_seconds + 7)
+                message = self.hear(self.limits.grace_seconds + 27)  # emptying folders takes a while on a busy machine
                 if "stopped" in message:
                     break
             if not message["stopped"]:
@@ -303,13 +271,22 @@ class Sandbox:
         if process is not None:
             process.kill()
 
-    def close(self) -> None:
-        """Kill the worker; its PID namespace dies with it."""
+    def close(self) -> str:
+        """End the worker; its PID namespace dies with it, or, without one, it ends what it started. Its last words."""
+        stderr = b""
         if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
             self.control.close()
+            if self.enclosure.trusted:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(self.limits.grace_seconds)
+            self.process.kill()
+            stderr = self.process.communicate()[1]
             self.process = None
+            self.enclosure.remove_home(self.home)
+        if self.group is not None:
+            self.group.remove()
+            self.group = None
+        return stderr.decode(errors="replace")
 
 
 def _owner(path: Path) -> int:

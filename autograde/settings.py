@@ -16,35 +16,44 @@ MIB = 1 << 20
 class Limits:
     """What one submission may use. Sizes are in bytes.
 
-    `cell_seconds` and `exercise_seconds` are of CPU time; three times as many of wall time are allowed, so that a busy
-    machine costs nobody a point.
+    `cell_seconds` and `exercise_seconds` are CPU time; `patience` times as many of wall time may pass, so that no busy
+    machine costs anybody a point.
     """
 
     cell_seconds: float = 10.0
     """one cell; then it is interrupted, and the next one runs"""
     exercise_seconds: float = 10.0
     """all cases of one exercise on one lane"""
+    patience: float = 3.0
+    """seconds of wall time that may pass for each of CPU time: a busy machine is not the learner's fault"""
     grace_seconds: float = 3.0
     """how much later everything is killed where an interrupt did not help, of wall time"""
     lane_seconds: float = 240.0
     """one submission on one lane, of wall time"""
+    submission_seconds: float = 420.0
+    """one submission on all lanes, of wall time; then the exercises that are left count as `timeout`"""
     cpu_seconds: int = 120
-    """CPU seconds of one process"""
+    """CPU seconds of one process (RLIMIT_CPU)"""
     data_bytes: int = 2048 * MIB
     """private memory of one process (RLIMIT_DATA; the address space cannot be limited, torch needs 4 GB of it)"""
+    memory_bytes: int = 4096 * MIB
+    """all processes of a worker together, what is loaded beforehand and files in the scratch folders among it: by a
+    control group where one can be made; else the supervisor looks at private memory and shared maps, ten times a
+    second"""
     file_bytes: int = 256 * MIB
-    """one file (DataLoader batches in shared memory are files too)"""
+    """one file (RLIMIT_FSIZE; DataLoader batches in shared memory are files too)"""
     scratch_bytes: int = 512 * MIB
-    """all files of a submission together"""
+    """all files in one of the two scratch folders, /tmp and /dev/shm"""
     processes: int = 64
-    """processes and threads of one worker"""
+    """processes and threads of one worker (RLIMIT_NPROC)"""
     open_files: int = 1024
+    """open files of one process (RLIMIT_NOFILE)"""
     reply_bytes: int = 32 * MIB
-    """the observations of one case"""
+    """the observations of one case; what a cell prints or displays is kept nowhere"""
     deaths: int = 4
     """how often a lane is started again for a submission whose process dies or hangs"""
     notebook_bytes: int = 20 * MIB
-    start_seconds: float = 120.0
+    start_seconds: float = 300.0
     """until a worker is ready, of wall time"""
 
 

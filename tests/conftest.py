@@ -50,11 +50,14 @@ one_thread_each()
 
 
 TOGETHER = (
+    "tests/attacks/test_exhaustion.py",
+    "tests/attacks/test_leftovers.py",
     "tests/attacks/",
     "tests/browser/",
     "tests/simulated/test_operators.py",
     "tests/test_grading.py",
     "tests/test_sandbox.py",
+    "tests/test_trust.py",
 )
 """Tests that share something costly (a JupyterLab, a worker, a graded class), and so belong to one process."""
 

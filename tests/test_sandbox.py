@@ -35,7 +35,7 @@ def states(sandbox: Sandbox, *cells: str, lane: str = "cpu") -> list[str]:
     try:
         with sandbox.job(lane, list(cells), []) as job:
             for _ in cells:
-                ended.append(str(job.receive(20).get("state")))
+                ended.append(str(job.receive(120).get("state")))
     except LostError:
         ended.append("died")
     return ended
@@ -208,12 +208,12 @@ def converse(sandbox: Sandbox, cell: str, exercise: str = "row_softmax") -> list
     replies: list[dict[str, Any]] = []
     try:
         with sandbox.job("cpu", [cell], []) as job:
-            job.receive(20)
-            job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "most_bytes": 1 << 20})
-            replies.append(job.receive(20))
+            job.receive(120)
+            job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "patience": 3.0, "most_bytes": 1 << 20})
+            replies.append(job.receive(120))
             for case in oracle.cases:
                 job.send({"do": "case", "inputs": case.inputs})
-                replies.append(job.receive(20))
+                replies.append(job.receive(120))
     except LostError:
         replies.append({"lost": True})
     return replies
@@ -256,3 +256,28 @@ def test_limits_are_in_force_inside(sandbox: Sandbox) -> None:
     names = json.dumps(["DATA", "FSIZE", "NPROC", "CORE", "CPU", "NOFILE"])
     look = f"import resource\nassert all(resource.getrlimit(getattr(resource, 'RLIMIT_' + n))[1] >= 0 for n in {names})"
     assert states(sandbox, look) == ["done"]
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_memory_that_is_shared_is_limited_by_a_group_or_by_being_watched(
+    grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small case: it would take 1.5 GB, in pieces, and then sleep for a minute."""
+    if not grouped:
+        monkeypatch.setattr("autograde.sandbox.make_group", lambda most_bytes, processes: None)
+    hog = "import mmap, time\nheld, text = [], bytes(64 << 20)\nfor _ in range(24):\n"
+    hog += "    held.append(mmap.mmap(-1, 64 << 20))\n    held[-1].write(text)\ntime.sleep(60)"
+    limits = dataclasses.replace(QUICK, memory_bytes=1 << 30, cell_seconds=30.0)
+    small = Sandbox(limits, number=13)
+    try:
+        small.start()
+        if grouped and small.group is None:
+            pytest.skip("no control group can be made here, by this user: memory is watched instead")
+        with small.job("cpu", [hog], []) as job:
+            with pytest.raises(LostError):
+                job.receive(90)
+            assert job.ran_out_of_memory()
+            assert not job.ran_out_of_memory()
+        assert states(small, "x = 1") == ["done"]
+    finally:
+        small.close()

@@ -19,18 +19,23 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":  # in the sandbox this folder is all there is of `autograde`
+    import landlock  # type: ignore[import-not-found]
+    import memory  # type: ignore[import-not-found]
+    import seccomp  # type: ignore[import-not-found]
+else:
+    from autograde.inside import landlock, memory, seccomp
+
 LENGTH = struct.Struct("<Q")
-PR_SET_DUMPABLE = 4
-SCRATCH = ("/tmp", "/dev/shm")
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 OUT_OF_TIME = 124  # the exit status of a prober that ran out of time
-PATIENCE = 3
-"""Seconds of wall time that may pass for each of CPU time: a busy machine is not the learner's fault."""
 
 
 def send(sock: socket.socket, data: bytes) -> None:
@@ -56,37 +61,56 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 # --- the supervisor: forks, kills, tidies up ----------------------------------------------------------------------
 
 
-def supervise(control: socket.socket, modules: list[str], mounted: frozenset[str]) -> None:
-    shell = load(modules)
+def supervise(control: socket.socket, told: dict[str, Any]) -> None:
+    shell = load(told["modules"])
     _protect_from_children()
-    send(control, b'{"ready": true}')
+    watch = memory.Watch(told["memory_bytes"])
+    send(control, json.dumps({"layers": layers(told)}).encode())
     child = 0
     while True:
         child = _report_end(control, child)
+        if child and watch.is_exceeded(_others(told)):
+            send(control, b'{"ended": "memory"}')  # first, so that it is there when the grader wonders
+            end_everyone(told)
+            child = 0
         if not select.select([control], [], [], 0.02 if child else None)[0]:
             continue
         data, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
         if not data:
-            return
+            return end_everyone(told)
         message = json.loads(data)
         if message["do"] == "start":
-            child = _fork_runner(control, socket.socket(fileno=fds[0]), shell, message)
+            child = _fork_runner(control, socket.socket(fileno=fds[0]), shell, message, told)
         elif message["do"] == "stop":
-            end_everyone()
+            end_everyone(told)
             child = 0
-            send(control, json.dumps({"stopped": tidy(mounted)}).encode())
+            send(control, json.dumps({"stopped": tidy(told)}).encode())
 
 
-def _fork_runner(control: socket.socket, job: socket.socket, shell: Any, message: dict[str, Any]) -> int:
+def _fork_runner(
+    control: socket.socket, job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str, Any]
+) -> int:
     pid = os.fork()
     if pid:
         job.close()
         return pid
     try:
         control.close()
-        run(job, shell, message)
+        run(job, shell, message, told)
     finally:
         os._exit(0)
+
+
+def layers(told: dict[str, Any]) -> dict[str, bool]:
+    """Which of the layers that are added inside hold here, tried in a child."""
+    pid = os.fork()
+    if pid == 0:
+        held = 0
+        with contextlib.suppress(BaseException):
+            held = 1 * restrict(told) + 2 * seccomp.refuse()
+        os._exit(held)
+    held = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return {"Landlock": held in (1, 3), "system calls": held in (2, 3)}
 
 
 def _report_end(control: socket.socket, child: int) -> int:
@@ -100,38 +124,69 @@ def _report_end(control: socket.socket, child: int) -> int:
 
 
 def _protect_from_children() -> None:
-    """Children have our uid: without this one could trace us."""
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    """Children have our uid: without this one could trace us. And whoever loses his parent becomes ours."""
+    with contextlib.suppress(AttributeError):  # only Linux has it
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_everyone() -> None:
-    """Kill all processes of this PID namespace but its init and ourselves, until none is left."""
-    if Path("/proc/1/comm").read_text().strip() != "bwrap":
+def end_everyone(told: dict[str, Any]) -> None:
+    """Kill all processes that learners' code started, until none is left: in a namespace, all but its init and us."""
+    if told["namespaces"] and Path("/proc/1/comm").read_text().strip() != "bwrap":
         sys.exit("not in a sandbox of ours: nothing is killed")
     for _ in range(1000):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
+        others = _others(told)
+        if told["namespaces"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        for pid in [] if told["namespaces"] else others:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
         if not any(_lives(pid) for pid in others):
             return
         time.sleep(0.005)
     sys.exit("processes that cannot be killed")
 
 
-def _lives(pid: str) -> bool:
+def _others(told: dict[str, Any]) -> list[int]:
+    """Processes of learners: with namespaces, all but init and us; else our descendants."""
+    if told["namespaces"]:
+        return [int(p) for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
+    parents = _parents()
+    found, level = [], {os.getpid()}
+    while level := {pid for pid, parent in parents.items() if parent in level and pid != parent}:
+        found += sorted(level)
+    return found
+
+
+def _parents() -> dict[int, int]:
+    """Each process of this machine with its parent."""
+    if sys.platform == "linux":
+        return {int(p): memory.parent(int(p)) for p in os.listdir("/proc") if p.isdigit()}
+    listed = subprocess.run(["/bin/ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
+    return {int(pid): int(parent) for pid, parent in (line.split() for line in listed.splitlines())}
+
+
+def _lives(pid: int) -> bool:
+    if sys.platform != "linux":
+        with contextlib.suppress(OSError):
+            os.kill(pid, 0)
+            return True
+        return False
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-def tidy(mounted: frozenset[str]) -> bool:
+def tidy(told: dict[str, Any]) -> bool:
     """Empty the scratch folders, but for what is mounted there (a checkout may lie in /tmp); whether that worked."""
-    emptied = [_empty(Path(folder), mounted) for folder in SCRATCH]  # each of them, also where one fails
-    return all(emptied)
+    emptied = [_empty(Path(folder), frozenset(told["mounted"])) for folder in told["scratch"]]
+    return all(emptied)  # each of them, also where one fails
 
 
 def _empty(folder: Path, mounted: frozenset[str]) -> bool:
@@ -149,16 +204,22 @@ def _empty(folder: Path, mounted: frozenset[str]) -> bool:
 
 
 def _remove(entry: os.DirEntry[str]) -> None:
-    def force(function: Any, path: str, error: Any) -> None:
-        os.chmod(Path(path).parent, 0o700)
-        os.chmod(path, 0o700)
-        function(path)
-
     with contextlib.suppress(OSError):
         if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, onerror=force)
+            _open_up(entry.path)
+            shutil.rmtree(entry.path)
         else:
             os.unlink(entry.path)
+
+
+def _open_up(folder: str) -> None:
+    """Make every folder in `folder` one that may be entered and emptied."""
+    pending = [folder]
+    while pending:
+        here = pending.pop()
+        os.chmod(here, 0o700)
+        with os.scandir(here) as entries:
+            pending += [e.path for e in entries if e.is_dir(follow_symlinks=False)]
 
 
 # --- the runner: the learner's cells ------------------------------------------------------------------------------
@@ -192,6 +253,8 @@ def load(modules: list[str]) -> Any:
     shell: Any = InteractiveShell.instance(config=config)
     shell.showtraceback = _nothing  # nobody reads it here, and formatting one is slow
     shell.enable_gui = _nothing  # %matplotlib asks for it
+    shell._tee = lambda channel: contextlib.nullcontext()  # else it keeps all that is printed, in memory
+    shell.display_pub.publish = _nothing  # and all that is displayed
     with capture_output():
         shell.run_cell("import torch\ntorch.ones(2) + 1", store_history=False)
         torch.testing.assert_close(torch.ones(2), torch.ones(2))
@@ -205,28 +268,38 @@ def _nothing(*args: object, **kwargs: object) -> None:
     """In place of `check` and `hint`."""
 
 
-def confine(limits: dict[str, int]) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+def confine(limits: dict[str, int], told: dict[str, Any]) -> None:
+    """Every limit and layer that holds from now on for what learners wrote."""
+    with contextlib.suppress(AttributeError, OSError):  # only Linux has these
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        Path("/proc/self/oom_score_adj").write_text("1000")  # where memory runs out it is ours that is taken
     for name, value in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
     nowhere = os.open("/dev/null", os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
-    work = Path("/tmp/work")
+    work = Path(told["home"]) / "work"
     work.mkdir(exist_ok=True)
     os.chdir(work)
     os.environ["HOME"] = str(work)
+    restrict(told)
+    seccomp.refuse()
 
 
-def run(job: socket.socket, shell: Any, message: dict[str, Any]) -> None:
+def restrict(told: dict[str, Any]) -> bool:
+    """Landlock: the system and the course read-only, scratch folders writable, nothing else; whether it is there."""
+    return bool(landlock.restrict([*told["mounted"], "/proc"], told["writable"], told["devices"], tcp=told["tcp"]))
+
+
+def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str, Any]) -> None:
     from torchcourse import codec
 
     os.setsid()
-    confine(message["limits"])
+    confine(message["limits"], told)
     lane = _lane(message["lane"])
     skip = set(message["skip"])
     for number, source in enumerate(codec.unpack(receive(job))):
-        state = "skipped" if number in skip else _run_cell(shell, source, message["cell_seconds"])
+        state = "skipped" if number in skip else _run_cell(shell, source, message["cell_seconds"], message["patience"])
         send(job, codec.pack({"cell": number, "state": state}))
     while True:
         request = codec.unpack(receive(job))
@@ -245,8 +318,8 @@ def _lane(name: str) -> Any:
 
 
 @contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeIsUpError in this block after `seconds` of CPU time or `PATIENCE` times as many of wall time."""
+def limited(seconds: float, patience: float) -> Iterator[None]:
+    """Raise TimeIsUpError in this block after `seconds` of CPU time or `patience` times as many of wall time."""
     from torchcourse.checking import TimeIsUpError, time_limit
 
     def ring(*args: object) -> None:
@@ -255,18 +328,18 @@ def limited(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGPROF, ring)
     signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
-        with time_limit(PATIENCE * seconds, patience=1):
+        with time_limit(patience * seconds, patience=1):
             yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
 
 
-def _run_cell(shell: Any, source: str, seconds: float) -> str:
+def _run_cell(shell: Any, source: str, seconds: float, patience: float) -> str:
     from torchcourse.checking import TimeIsUpError
 
     try:
-        with limited(seconds):
+        with limited(seconds, patience):
             result = shell.run_cell(source, store_history=False)
     except TimeIsUpError:
         return "timeout"
@@ -283,6 +356,8 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
     from torchcourse import codec
 
     pid = os.fork()
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)  # in both processes, whoever is first: what it starts ends with it
     if pid == 0:
         try:
             most = math.ceil(request["seconds"])
@@ -290,17 +365,21 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
             _probe(job, shell, request, lane)
         finally:
             os._exit(0)
-    deadline = time.monotonic() + PATIENCE * request["seconds"]
+    deadline = time.monotonic() + request["patience"] * request["seconds"]
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             break
         if time.monotonic() > deadline:
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             send(job, codec.pack({"ended": "timeout"}))
             return
         time.sleep(0.0005)
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(status)
     ended = {0: "done", OUT_OF_TIME: "timeout", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
     send(job, codec.pack({"ended": ended}))
@@ -319,12 +398,14 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
     answer = shell.user_ns.get(name)
     ready = "unbound" if answer is None else "callable" if callable(answer) else type(answer).__name__
     send(job, codec.pack({"answer": ready}))
+    began = time.process_time()
     while True:
         message = codec.unpack(receive(job), trusted=True)
         if message["do"] != "case":
             break
         try:
-            with limited(request["seconds"]):
+            left = max(0.1, request["seconds"] - (time.process_time() - began))
+            with limited(left, request["patience"]):
                 seen = observe(exercise, answer, Case("", message["inputs"]), lane)
             reply = codec.pack({"seen": seen})
         except Unattempted:
@@ -343,5 +424,4 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
 
 
 if __name__ == "__main__":
-    descriptor, names, *paths = sys.argv[1:]
-    supervise(socket.socket(fileno=int(descriptor)), names.split(",") if names else [], frozenset(paths))
+    supervise(socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]))

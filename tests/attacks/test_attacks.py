@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from autograde import course
 from autograde.grading import Graded, grade
@@ -22,7 +27,7 @@ pytestmark = pytest.mark.sandbox
 
 HERE = Path(__file__).parent / "cells"
 ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
-QUICK = dataclasses.replace(LIMITS, exercise_seconds=4.0, cell_seconds=4.0)
+QUICK = dataclasses.replace(LIMITS, exercise_seconds=4.0, cell_seconds=4.0, patience=12.0)
 TARGET = "row_softmax"
 
 
@@ -31,21 +36,74 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("graded")
 
 
+class Listeners:
+    """On loopback, by stream and by packet, and at a path: what nobody in the sandbox may reach."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.stream = socket.create_server(("127.0.0.1", 0))
+        self.port = self.stream.getsockname()[1]
+        self.packets = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.packets.bind(("127.0.0.1", self.port))
+        self.local = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(2)]
+        for sock, address in zip(self.local, (self.path, "\0" + self.path), strict=True):
+            sock.bind(address)
+            sock.listen()
+
+    def reached(self) -> list[str]:
+        """Whom anything came to."""
+        found = []
+        for sock in (self.stream, *self.local, self.packets):
+            sock.setblocking(False)
+            try:
+                if sock is self.packets:
+                    sock.recv(1)
+                else:
+                    sock.accept()[0].close()
+                found.append(str(sock.getsockname()))
+            except BlockingIOError:
+                pass
+        return found
+
+    def close(self) -> None:
+        for sock in (self.stream, self.packets, *self.local):
+            sock.close()
+
+
 @pytest.fixture(scope="module")
-def graded(out: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Graded]:
+def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
+    made = Listeners(tmp_path_factory.mktemp("l") / "l")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def graded(out: Path, listeners: Listeners, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Graded]:
     """A class of attackers with an honest learner among them and another at its end."""
+    os.environ["A_SECRET"] = "sesame"
     folder, sample = tmp_path_factory.mktemp("class"), tmp_path_factory.mktemp("sample")
     make_sample_class(sample)
+    known = {"{submitted!r}": repr(str(folder)), "{out!r}": repr(str(out)), "{port}": str(listeners.port),
+             "{listener!r}": repr(listeners.path)}  # fmt: skip
     honest = json.loads((sample / "ada" / LESSON / f"{LESSON}.ipynb").read_text())
     for name in [*ATTACKS, "honest", "zz_honest"]:
         notebook = json.loads(json.dumps(honest))
         for cell in notebook["cells"]:
             if name in ATTACKS and cell["metadata"].get("nbgrader", {}).get("grade_id") == TARGET:
-                cell["source"] = (HERE / f"{name}.py").read_text()
+                cell["source"] = filled((HERE / f"{name}.py").read_text(), known)
         path = folder / name / LESSON / f"{LESSON}.ipynb"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(notebook))
-    return {g.submission.student: g for g in grade([LESSON], folder, out, workers=2, limits=QUICK)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("A_SECRET", "sesame")
+        return {g.submission.student: g for g in grade([LESSON], folder, out, workers=2, limits=QUICK)}
+
+
+def filled(source: str, known: dict[str, str]) -> str:
+    """An attack that knows where things lie."""
+    for what, value in known.items():
+        source = source.replace(what, value)
+    return source
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -76,6 +134,31 @@ def test_what_they_wrote_is_shown_as_text_only(graded: dict[str, Graded], out: P
     assert "\x1b" not in table
     assert "\u202e" not in table
     assert not [line for line in table.splitlines() if line.startswith("=")]
+
+
+@pytest.mark.parametrize("name", ["network", "other_learners", "environment_and_proc", "home_folder"])
+def test_without_a_sandbox_the_attack_would_succeed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same code, run here: so its verdict above is the sandbox's doing. (The others would do damage.)"""
+    monkeypatch.setenv("A_SECRET", "sesame")
+    listeners = Listeners(tmp_path / "l")
+    known = {"{submitted!r}": repr(str(tmp_path)), "{out!r}": repr(str(tmp_path)), "{port}": str(listeners.port),
+             "{listener!r}": repr(listeners.path)}  # fmt: skip
+    names: dict[str, Any] = {"torch": torch}
+    try:
+        exec(filled((HERE / f"{name}.py").read_text(), known), names)
+        with pytest.raises(SystemError):
+            names[TARGET](torch.ones(1))
+    finally:
+        listeners.close()
+
+
+def test_nobody_reached_a_listener(graded: dict[str, Graded], listeners: Listeners) -> None:
+    assert graded
+    assert listeners.reached() == []
+    with socket.create_connection(("127.0.0.1", listeners.port)):
+        assert listeners.reached()  # it would have shown
 
 
 def test_nothing_of_the_course_was_touched(graded: dict[str, Graded]) -> None:

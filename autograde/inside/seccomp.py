@@ -1,0 +1,92 @@
+"""A filter of system calls: none that leaves something behind in the kernel, or reaches into another process.
+
+Shared memory, queues and semaphores of System V, POSIX queues and keys outlive the process that made them, so the next
+learner would find them; files in memory that are nowhere mounted escape every limit on files; and limits, priorities
+and memory of the worker itself, which has the same user, could be changed from within. A refused call says so (EPERM),
+or is unknown (ENOSYS) where programs then take another way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+import sys
+
+__all__ = ["available", "refuse"]
+
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, FILTER = 38, 22, 2
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of classic BPF
+ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+NUMBER, ARCHITECTURE, FIRST, SECOND = 0, 4, 16, 24  # where struct seccomp_data holds them
+CLONE_NEWUSER = 0x10000000
+
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+FOREIGN = 0x40000000  # calls of the x32 kind, on x86_64
+CALLS = {  # with their numbers on x86_64 and aarch64
+    "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180), "add_key": (248, 217),
+    "request_key": (249, 218), "keyctl": (250, 219), "memfd_create": (319, 279), "memfd_secret": (447, 447),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438), "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41), "move_mount": (429, 429), "open_tree": (428, 428), "fsopen": (430, 430),
+    "fsmount": (432, 432), "perf_event_open": (298, 241), "bpf": (321, 280), "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425), "clone3": (435, 435), "clone": (56, 220), "prlimit64": (302, 261),
+    "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274), "setpriority": (141, 140), "ioprio_set": (251, 30),
+}  # fmt: skip
+UNKNOWN = {"clone3", "io_uring_setup", "memfd_create", "memfd_secret"}
+OF_OTHERS = {"prlimit64": FIRST, "sched_setaffinity": FIRST, "sched_setscheduler": FIRST, "sched_setparam": FIRST,
+             "sched_setattr": FIRST, "setpriority": SECOND, "ioprio_set": SECOND}  # fmt: skip
+"""Calls that name a process, and in which argument: 0, the caller itself, is allowed."""
+OF_MANY = {"setpriority": 0, "ioprio_set": 1}
+"""Of these the first argument says whether one process is meant (this value) or many."""
+
+
+def available() -> bool:
+    """Whether this machine's processor is one that the filter knows, under Linux."""
+    return sys.platform == "linux" and os.uname().machine in ARCHITECTURES and sys.maxsize > 1 << 32
+
+
+def refuse() -> bool:
+    """Refuse these calls to this process and all that it starts, for good; whether the kernel could do that."""
+    if not available():
+        return False
+    program = _program(os.uname().machine)
+    code = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        return False
+    return int(libc.prctl(PR_SET_SECCOMP, FILTER, ctypes.c_char_p(described), 0, 0)) == 0
+
+
+def _program(machine: str) -> bytes:
+    """The filter as classic BPF; little-endian machines, so an argument's low half comes first."""
+    steps = [_step(LOAD, ARCHITECTURE), _step(EQUAL, ARCHITECTURES[machine], 1, 0), _error(errno.EPERM)]
+    steps += [_step(LOAD, NUMBER), _step(AT_LEAST, FOREIGN, 0, 1), _error(errno.ENOSYS)]
+    for name, numbers in CALLS.items():
+        number = numbers[list(ARCHITECTURES).index(machine)]
+        block = _block(name)
+        steps += [_step(EQUAL, number, 0, len(block)), *block]
+    return b"".join([*steps, _step(RETURN, ALLOW)])
+
+
+def _block(name: str) -> list[bytes]:
+    """What is done with one call: every way through it returns."""
+    if name == "clone":
+        return [_step(LOAD, FIRST), _step(ANY_BIT, CLONE_NEWUSER, 1, 0), _step(RETURN, ALLOW), _error(errno.EPERM)]
+    if name in OF_OTHERS:
+        whose = [_step(LOAD, OF_OTHERS[name]), _step(EQUAL, 0, 1, 0), _error(errno.EPERM)]
+        if name in OF_MANY:
+            whose += [_step(LOAD, FIRST), _step(EQUAL, OF_MANY[name], 1, 0), _error(errno.EPERM)]
+        return [*whose, _step(RETURN, ALLOW)]
+    return [_error(errno.ENOSYS if name in UNKNOWN else errno.EPERM)]
+
+
+def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("<HBBI", code, yes, no, value)
+
+
+def _error(number: int) -> bytes:
+    return _step(RETURN, ERRNO | number)

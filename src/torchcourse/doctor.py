@@ -1,0 +1,204 @@
+"""What this machine offers to the course: looked at, never changed, with the remedy where something is missing.
+
+`ok`: as it should be. `warning`: the course works, but for what is said. `blocked`: it does not.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["Finding", "as_json", "examine_machine", "table"]
+
+GB = 1 << 30
+OLDEST = (3, 11)
+NATIVE_BF16 = (8, 0)
+"""The compute capability from which a GPU calculates in bfloat16 itself; older ones convert to float32 and back."""
+SHARED_MEMORY = 256 << 20
+"""What loaders with worker processes should find in /dev/shm; containers often have 64 MB."""
+DISK, DISK_LEAST = 2 * GB, GB // 4
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `state` is "ok", "warning" or "blocked"; `remedy` is empty where there is nothing to do."""
+
+    about: str
+    state: str
+    says: str
+    remedy: str = ""
+
+
+def examine_machine(more: Iterable[Callable[[], Iterator[Finding]]] = ()) -> list[Finding]:
+    """All findings, those of `more` at the end. A look that fails is a finding too."""
+    findings: list[Finding] = []
+    for look in (python, torch_build, gpu, compiler, loader_workers, shared_memory, jupyter, disk, *more):
+        try:
+            findings.extend(look())
+        except Exception as error:  # whatever a broken installation may raise
+            about = look.__name__.replace("_", " ")
+            findings.append(Finding(about, "warning", f"could not be looked at: {type(error).__name__}: {error}"))
+    return findings
+
+
+def python() -> Iterator[Finding]:
+    """This Python, where it lies."""
+    version = platform.python_version()
+    if sys.version_info[:2] < OLDEST:
+        yield Finding("Python", "blocked", version, "install Python 3.11 or later, then: make setup PYTHON=python3.11")
+    else:
+        yield Finding("Python", "ok", f"{version} in {sys.prefix}")
+
+
+def torch_build() -> Iterator[Finding]:
+    """PyTorch, and what it was built for."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        remedy = "make setup, or: pip install torch torchvision"
+        yield Finding("PyTorch", "blocked", f"cannot be imported: {str(error).splitlines()[0]}", remedy)
+        return
+    built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "the CPU"
+    built = f"ROCm {torch.version.hip}" if getattr(torch.version, "hip", None) else built
+    yield Finding("PyTorch", "ok", f"{torch.__version__}, built for {built}")
+
+
+def gpu() -> Iterator[Finding]:
+    """GPU, driver, bfloat16. No GPU is no fault: exercises are then checked on a simulated one."""
+    import torch
+
+    driver = _driver()
+    if torch.cuda.is_available():
+        for number in range(torch.cuda.device_count()):
+            yield _one_gpu(torch.cuda.get_device_properties(number), driver)
+    elif torch.backends.mps.is_available():
+        yield Finding("GPU", "ok", "Apple's; the course checks its second device on a simulated one")
+    elif driver and torch.version.cuda:
+        remedy = f"update NVIDIA's driver to one for CUDA {torch.version.cuda}, or install an older build of PyTorch"
+        yield Finding("GPU", "warning", f"{driver}, but PyTorch cannot use it", remedy)
+    elif driver:
+        remedy = "install a build of PyTorch with CUDA (pytorch.org lists them)"
+        yield Finding("GPU", "warning", f"{driver}, but this PyTorch was built without CUDA", remedy)
+    else:
+        yield Finding("GPU", "ok", "none; a simulated one stands in")
+
+
+def _one_gpu(properties: object, driver: str) -> Finding:
+    major, minor = getattr(properties, "major", 0), getattr(properties, "minor", 0)
+    memory = getattr(properties, "total_memory", 0) / GB
+    bf16 = "bfloat16 native" if (major, minor) >= NATIVE_BF16 else "bfloat16 emulated: correct, but slow"
+    name = getattr(properties, "name", "a GPU")
+    state = "ok" if (major, minor) >= NATIVE_BF16 else "warning"
+    remedy = "" if state == "ok" else "on this GPU use float16 with a gradient scaler where speed matters"
+    return Finding("GPU", state, f"{name}, {memory:.0f} GB, capability {major}.{minor}, {bf16}; {driver}", remedy)
+
+
+def _driver() -> str:
+    """The name and driver of the first GPU that NVIDIA's own tool sees."""
+    if shutil.which("nvidia-smi") is None:
+        return ""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    name, _, version = (done.stdout.splitlines() or [""])[0].partition(", ")
+    return f"driver {version} ({name})" if done.returncode == 0 and name else ""
+
+
+def compiler() -> Iterator[Finding]:
+    """The C++ compiler that torch.compile calls, and Python's headers, which it includes."""
+    install = "sudo apt-get install g++, or on macOS: xcode-select --install"
+    chosen = os.environ.get("CXX") or next(filter(shutil.which, ("g++", "clang++")), "")
+    if not chosen or shutil.which(chosen) is None:
+        yield Finding("C++ compiler", "warning", "none: torch.compile cannot be used", install)
+        return
+    command = [chosen, "-x", "c++", "-fsyntax-only", "-"]
+    done = subprocess.run(command, input="#include <cmath>\n", capture_output=True, text=True, timeout=10, check=False)
+    headers = Path(sysconfig.get_path("include")) / "Python.h"
+    if done.returncode:
+        reason = (done.stderr.splitlines() or ["it gave no reason"])[0]
+        yield Finding("C++ compiler", "warning", f"{chosen} does not work: {reason}", install)
+    elif not headers.exists():
+        remedy = f"sudo apt-get install python{sys.version_info[0]}.{sys.version_info[1]}-dev"
+        yield Finding("C++ compiler", "warning", f"{chosen}, but {headers} is missing: torch.compile needs it", remedy)
+    else:
+        yield Finding("C++ compiler", "ok", str(shutil.which(chosen)))
+
+
+def loader_workers() -> Iterator[Finding]:
+    """How worker processes of a DataLoader are started."""
+    method = multiprocessing.get_context().get_start_method()
+    if method == "fork":
+        yield Finding("DataLoader workers", "ok", "started by fork: they know what a notebook defines")
+    else:
+        remedy = "put classes that workers need into a module, or pass multiprocessing_context='fork'"
+        says = f"started by {method}: they do not know classes that a notebook defines"
+        yield Finding("DataLoader workers", "warning", says, remedy)
+
+
+def shared_memory(folder: Path = Path("/dev/shm")) -> Iterator[Finding]:
+    """Where batches of worker processes lie, on Linux."""
+    if not sys.platform.startswith("linux"):
+        return
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        remedy = f"mount a tmpfs at {folder}"
+        yield Finding("shared memory", "warning", f"{folder} cannot be written: loaders with workers will fail", remedy)
+        return
+    total = shutil.disk_usage(folder).total
+    if total < SHARED_MEMORY:
+        remedy = "start the container with --shm-size=1g"
+        yield Finding("shared memory", "warning", f"{total >> 20} MB in {folder}: large batches will not fit", remedy)
+    else:
+        yield Finding("shared memory", "ok", f"{total / GB:.1f} GB in {folder}")
+
+
+def jupyter() -> Iterator[Finding]:
+    """JupyterLab, which shows the notebooks, and nbgrader, which teachers need; against what the course asks for."""
+    from packaging.requirements import Requirement
+
+    wanted = {"jupyterlab": Requirement("jupyterlab>=4"), "nbgrader": Requirement("nbgrader>=0.9.6")}
+    for line in metadata.requires("torchcourse") or []:
+        requirement = Requirement(line)
+        if requirement.name in wanted and requirement.marker and requirement.marker.evaluate({"extra": "lab"}):
+            wanted[requirement.name] = requirement
+    for name, requirement in wanted.items():
+        remedy = f"pip install '{name}{requirement.specifier}'"
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Finding(name, "warning", "not installed", remedy)
+            continue
+        fits = requirement.specifier.contains(version, prereleases=True)
+        yield Finding(name, "ok" if fits else "warning", version if fits else f"{version} is not supported",
+                      "" if fits else remedy)  # fmt: skip
+
+
+def disk(folder: Path = Path()) -> Iterator[Finding]:
+    """What is free where the notebooks lie."""
+    free = shutil.disk_usage(folder).free
+    state = "ok" if free >= DISK else "warning" if free >= DISK_LEAST else "blocked"
+    remedy = "" if state == "ok" else "make room: data, checkpoints and compiled code need about 2 GB"
+    yield Finding("disk", state, f"{free / GB:.1f} GB free in {folder.resolve()}", remedy)
+
+
+def table(findings: list[Finding]) -> str:
+    """The findings as lines of text, remedies below what they are for."""
+    wide = max(len(f.about) for f in findings)
+    lines = []
+    for finding in findings:
+        lines.append(f"{finding.state:<8} {finding.about:<{wide}}  {finding.says}")
+        lines += [f"{'':<8} {'':<{wide}}  -> {finding.remedy}"] if finding.remedy else []
+    return "\n".join(lines)
+
+
+def as_json(findings: list[Finding]) -> str:
+    """The findings for programs: a list of objects."""
+    return json.dumps([asdict(f) for f in findings], indent=2)

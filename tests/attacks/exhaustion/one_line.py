@@ -1,0 +1,7 @@
+# Prints one line of a gigabyte.
+# verdict: failed,timeout
+for _ in range(64):
+    print("x" * (16 << 20), end="")
+
+def row_softmax(x):
+    return x

@@ -1,0 +1,121 @@
+"""Each file of exhaustion/ is one way to use up time, memory, processes or disk, with the verdict that it must get.
+
+They are graded in a box (box.py) whose limits the first tests prove with small cases, and each ends by itself: none
+asks for more than the box or this machine could give.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autograde import course
+from tests.attacks.box import PROCESSES, run_in_box, scratch
+
+pytestmark = pytest.mark.sandbox
+
+HERE = Path(__file__).parent / "exhaustion"
+ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
+LESSON, TARGET, OTHER = "01_tensors", "row_softmax", "select_scores"
+RIGHT = {
+    TARGET: "def row_softmax(x):\n    e = torch.exp(x - x.amax(-1, True))\n    return e / e.sum(-1, True)",
+    OTHER: "def select_scores(scores, labels):\n    return scores.gather(1, labels[:, None])[:, 0]",
+}
+FORKS = f"""
+import os, time
+made = 0
+try:
+    for _ in range({PROCESSES + 20}):
+        if os.fork() == 0:
+            time.sleep(3)
+            os._exit(0)
+        made += 1
+except BlockingIOError:
+    pass
+print(made)
+"""
+
+
+def notebook(answers: dict[str, str]) -> str:
+    """The lesson with these answers, and stubs for the rest."""
+    made = json.loads((course.NOTEBOOKS / f"{LESSON}.ipynb").read_text())
+    for cell in made["cells"]:
+        name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+        cell["source"] = answers.get(name, cell["source"])
+    return json.dumps(made)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with scratch() as made:
+        yield made
+
+
+def test_the_box_limits_processes(folder: Path) -> None:
+    said = run_in_box("-c", FORKS, folder=folder, seconds=60)
+    assert 1 < int(said.stdout.splitlines()[-1]) < PROCESSES, said.stderr
+
+
+def test_the_box_limits_memory_and_files(folder: Path) -> None:
+    ask = "import os\nassert os.getuid()\ntry:\n    bytearray(4 << 30)\nexcept MemoryError:\n    print('refused')\n"
+    ask += "try:\n    os.truncate(os.open('f', 66), 1 << 30)\nexcept OSError:\n    print('refused')"
+    ask = "import os, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nos.chdir(os.environ['HOME'])\n" + ask
+    said = run_in_box("-c", ask, folder=folder, seconds=60)
+    assert said.stdout.split() == ["refused", "refused"], said.stderr
+
+
+def test_what_is_started_in_the_box_ends_with_it(folder: Path) -> None:
+    leave = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(98765)'], "
+    run_in_box("-c", leave + "start_new_session=True)", folder=folder, seconds=60)
+    assert not [p for p in Path("/proc").glob("[0-9]*") if b"98765" in _arguments(p)]
+
+
+def _arguments(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.fixture(scope="module")
+def verdicts(folder: Path) -> dict[tuple[str, str], tuple[str, float]]:
+    """Status and score by student and exercise: attackers, and honest learners first, between and last."""
+    for name in ["a_honest", *ATTACKS, "m_honest", "zz_honest"]:
+        attack = {TARGET: (HERE / f"{name}.py").read_text()} if name in ATTACKS else {}
+        path = folder / "class" / name / LESSON / f"{LESSON}.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text(notebook({**RIGHT, **attack}))
+    program = str(Path(__file__).with_name("exhausting.py"))
+    said = run_in_box(program, str(folder / "class"), str(folder / "out"), folder=folder)
+    assert said.returncode == 0, said.stderr[-2000:]
+    with (folder / "out" / "grades.csv").open(newline="") as file:
+        return {(r["student"], r["exercise"]): (r["status"], float(r["score"])) for r in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_gets_its_verdict_and_no_points(
+    verdicts: dict[tuple[str, str], tuple[str, float]], name: str
+) -> None:
+    allowed = (HERE / f"{name}.py").read_text().splitlines()[1].removeprefix("# verdict: ").split(",")
+    status, score = verdicts[name, TARGET]
+    assert (status in allowed, score) == (True, 0), (name, status)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_other_answer_of_the_same_notebook_keeps_its_points(
+    verdicts: dict[tuple[str, str], tuple[str, float]], name: str
+) -> None:
+    score, most, source = verdicts[name, OTHER][1], 1.0, (HERE / f"{name}.py").read_text()
+    if "may cost its own other answers" in source:
+        return
+    half = "costs the notebook its second device" in source
+    assert score in ((most / 2, most) if half else (most,))
+
+
+@pytest.mark.parametrize("name", ["a_honest", "m_honest", "zz_honest"])
+def test_honest_learners_keep_every_point(verdicts: dict[tuple[str, str], tuple[str, float]], name: str) -> None:
+    assert {verdicts[name, exercise][0] for exercise in RIGHT} == {"passed"}

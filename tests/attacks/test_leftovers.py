@@ -1,0 +1,115 @@
+"""What a learner leaves behind for the next in the same worker, or does to the worker: nothing may come of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from autograde.sandbox import LostError, Sandbox
+from autograde.settings import LIMITS
+
+pytestmark = pytest.mark.sandbox
+
+QUICK = dataclasses.replace(LIMITS, cell_seconds=5.0, exercise_seconds=5.0)
+LIBC = "import ctypes, os, resource\nlibc = ctypes.CDLL(None, use_errno=True)\nup = os.getppid()\n"
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    made = Sandbox(QUICK, number=9)
+    yield made
+    made.close()
+
+
+def states(sandbox: Sandbox, *cells: str) -> list[str]:
+    """How each cell ended, "died" where the process did."""
+    ended: list[str] = []
+    try:
+        with sandbox.job("cpu", list(cells), []) as job:
+            for _ in cells:
+                ended.append(str(job.receive(120).get("state")))
+    except LostError:
+        ended.append("died")
+    return ended
+
+
+LEFT = {  # what a learner leaves, and what the next one must not find
+    "a file": ("open('/tmp/left', 'w')", "assert not os.path.exists('/tmp/left')"),
+    "a file in shared memory": ("open('/dev/shm/left', 'w')", "assert not os.path.exists('/dev/shm/left')"),
+    "a folder that cannot be entered": (
+        "os.makedirs('/tmp/left/x'); os.chmod('/tmp/left', 0)", "assert not os.path.exists('/tmp/left')",
+    ),
+    "shared memory of System V": ("libc.shmget(4711, 4096, 0o1666)", "assert libc.shmget(4711, 0, 0) < 0"),
+    "a queue of System V": ("libc.msgget(4712, 0o1666)", "assert libc.msgget(4712, 0) < 0"),
+    "semaphores of System V": ("libc.semget(4713, 1, 0o1666)", "assert libc.semget(4713, 0, 0) < 0"),
+    "a POSIX queue": ("libc.mq_open(b'/left', 0o102, 0o666, None)", "assert libc.mq_open(b'/left', 2) < 0"),
+    "a key": (
+        "libc.syscall(248, b'user', b'left', b'x', 1, -4)",
+        "assert libc.syscall(249, b'user', b'left', None, 0) < 0",
+    ),
+    "a process": (
+        "import subprocess; subprocess.Popen(['sleep', '1234'], start_new_session=True)",
+        "seen = [open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()]\n"
+        "assert not [s for s in seen if '1234' in s], seen",
+    ),
+    "a default of torch": (
+        "import torch; torch.set_default_dtype(torch.float64)",
+        "import torch; assert torch.get_default_dtype() == torch.float32",
+    ),
+    "a changed module": ("import json; json.dumps = None", "import json; assert json.dumps"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_nothing_is_left_to_the_next_learner(sandbox: Sandbox, what: str) -> None:
+    leave, look = LEFT[what]
+    assert len(states(sandbox, LIBC, f"try:\n    {leave}\nexcept OSError:\n    pass")) == 2
+    assert states(sandbox, LIBC, look) == ["done", "done"]
+
+
+DONE_TO_THE_WORKER = {  # `up` is the supervisor, which every learner's process is forked from
+    "limits": "resource.prlimit(up, resource.RLIMIT_NPROC, (1, 1))",
+    "memory limits": "resource.prlimit(up, resource.RLIMIT_DATA, (1 << 20, 1 << 20))",
+    "priority": "os.setpriority(os.PRIO_PROCESS, up, 19)",
+    "priority of its user": "os.setpriority(os.PRIO_USER, 0, 19)",
+    "processors": "os.sched_setaffinity(up, {min(os.sched_getaffinity(0))})",
+    "scheduling": "os.sched_setscheduler(up, os.SCHED_IDLE, os.sched_param(0))",
+    "tracing": "assert libc.ptrace(0x4206, up, 0, 0) == 0, 'refused'",
+    "tracing init": "assert libc.ptrace(0x4206, 1, 0, 0) == 0, 'refused'",
+    "memory": "open(f'/proc/{up}/mem', 'r+b')",
+    "memory of init": "open('/proc/1/mem', 'r+b')",
+    "a signal": "os.kill(up, 0)",
+    "a file descriptor": "assert libc.syscall(438, os.pidfd_open(up), 3, 0) >= 0, 'refused'",
+    "out-of-memory score": "open(f'/proc/{up}/oom_score_adj', 'w').write('1000')",
+}
+
+
+@pytest.mark.parametrize("what", DONE_TO_THE_WORKER)
+def test_the_worker_cannot_be_changed_from_within(sandbox: Sandbox, what: str) -> None:
+    """The attempt is refused, and the next learner runs in the same worker with every limit as it should be."""
+    assert states(sandbox, LIBC, "x = 1") == ["done", "done"]
+    worker = sandbox.process
+    assert states(sandbox, LIBC, DONE_TO_THE_WORKER[what])[1] in ("PermissionError", "AssertionError")
+    honest = "import subprocess\nsubprocess.run(['true'], check=True)\nassert os.getpriority(os.PRIO_PROCESS, up) == %d"
+    import os
+
+    assert states(sandbox, LIBC, honest % os.getpriority(os.PRIO_PROCESS, 0)) == ["done", "done"]
+    assert sandbox.process is worker
+
+
+def test_nothing_that_escapes_the_limits_can_be_made(sandbox: Sandbox) -> None:
+    """Files in memory that are mounted nowhere, namespaces of one's own, a ring of system calls."""
+    attempts = ["os.memfd_create('x')", "os.unshare(os.CLONE_NEWUSER)" if hasattr(__import__("os"), "unshare") else
+                "assert libc.unshare(0x10000000) == 0", "assert libc.syscall(425, 8, None) >= 0"]  # fmt: skip
+    for attempt in attempts:
+        assert states(sandbox, LIBC, attempt)[1] in ("OSError", "PermissionError", "AssertionError"), attempt
+
+
+def test_files_are_guarded_twice(sandbox: Sandbox) -> None:
+    """Landlock holds where the file system would allow it: what /proc lets a process write of its own."""
+    assert states(sandbox, LIBC, "open('/proc/self/comm', 'w')")[1] == "PermissionError"
+    assert states(sandbox, LIBC, "open('/proc/self/oom_score_adj', 'w')")[1] == "PermissionError"
+    assert sandbox.layers["Landlock"]
+    assert sandbox.layers["system calls"]

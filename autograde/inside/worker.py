@@ -297,6 +297,8 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
     os.setsid()
     confine(message["limits"], told)
     lane = _lane(message["lane"])
+    if lane.name == "cpu":
+        _settle_autograd()
     skip = set(message["skip"])
     for number, source in enumerate(codec.unpack(receive(job))):
         state = "skipped" if number in skip else _run_cell(shell, source, message["cell_seconds"], message["patience"])
@@ -309,6 +311,17 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
             _fork_prober(job, shell, request, lane)
         else:
             _probe(job, shell, request, lane)
+
+
+def _settle_autograd() -> None:
+    """Run a first backward, so that autograd starts no thread for a device: none may be there when probers are forked.
+
+    It counts devices at the first backward; once a fake tensor has been made, as torch.compile does, it takes CUDA for
+    one, whether there is a GPU or not.
+    """
+    import torch
+
+    torch.ones(1, requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
 
 
 def _lane(name: str) -> Any:

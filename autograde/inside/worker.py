@@ -380,7 +380,7 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
             os._exit(0)
     deadline = time.monotonic() + request["patience"] * request["seconds"]
     while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status, usage = os.wait4(pid, os.WNOHANG)
         if done:
             break
         if time.monotonic() > deadline:
@@ -395,6 +395,8 @@ def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: 
         os.killpg(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(status)
     ended = {0: "done", OUT_OF_TIME: "timeout", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
+    if code == -signal.SIGKILL and usage.ru_utime + usage.ru_stime > request["seconds"]:
+        ended = "timeout"  # it blocked the signal that comes before the kernel's last word
     send(job, codec.pack({"ended": ended}))
 
 

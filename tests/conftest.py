@@ -52,7 +52,10 @@ one_thread_each()
 TOGETHER = (
     "tests/attacks/test_exhaustion.py",
     "tests/attacks/test_leftovers.py",
-    "tests/attacks/",
+    "tests/attacks/test_attacks.py",
+    "tests/attacks/test_exhaustion.py",
+    "tests/attacks/test_leftovers.py",
+    "tests/attacks/test_notebooks.py",
     "tests/browser/",
     "tests/simulated/test_operators.py",
     "tests/test_grading.py",

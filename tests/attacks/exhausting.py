@@ -6,6 +6,8 @@ import dataclasses
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from autograde.grading import grade
 from autograde.settings import LIMITS, MIB
 

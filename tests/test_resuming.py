@@ -42,7 +42,7 @@ class Quick:
 
     log: Path
 
-    def __init__(self, lesson: str, seed: int) -> None:
+    def __init__(self, lesson: str, seed: int, gpu: bool = False) -> None:
         self.lesson = lesson
 
     def grade(self, sandbox: object, submission: Submission) -> Graded:

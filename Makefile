@@ -25,7 +25,7 @@ lab: setup ## open the course in JupyterLab
 
 test: setup ## run all tests
 	@echo "test: running all tests, $(WORKERS) at a time"
-	@$(BIN)/python -m pytest -n $(WORKERS) --timeout 1200 $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --timeout 2400 $(ARGS)
 
 test-all: export TORCHCOURSE_KILL_EVERY = 1
 test-all: lint ## lint, run all tests with classes of twenty, prove the course and the grader once more

@@ -16,6 +16,9 @@ from torchcourse.stored import Stored, StoredMistake, Table
 
 __all__ = ["exercise_fresh", "make", "proven_fresh", "write"]
 
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, struct.error)
+"""What is raised where nothing is stored, or something of an older form."""
+
 
 def make(lesson: str) -> dict[str, Stored]:
     """What is to be stored of a lesson, made by running everything."""
@@ -64,7 +67,7 @@ def _fresh(lesson: str, made: dict[str, Stored]) -> bool:
     try:
         old = _old(lesson)
         return list(old) == list(made) and all(_same(old[name], made[name]) for name in made)
-    except (OSError, ValueError, LookupError, TypeError, struct.error):  # none, or of an older form
+    except UNREADABLE:
         return False
 
 
@@ -72,7 +75,7 @@ def exercise_fresh(lesson: str, oracle: Oracle) -> bool:
     """Whether what is stored of one exercise is what its oracle, of visible cases, would have stored now."""
     try:
         return _same(_old(lesson)[oracle.exercise.name], _stored(oracle))
-    except (OSError, ValueError, LookupError, TypeError, struct.error):
+    except UNREADABLE:
         return False
 
 

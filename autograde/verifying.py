@@ -24,9 +24,8 @@ from autograde.submission import release
 from torchcourse import stored
 from torchcourse.checking import examine
 from torchcourse.exercise import LESSONS, Unattempted, UnknownExerciseError, exercises
-from torchcourse.explaining import Known, Result, compare
+from torchcourse.explaining import Known, Result, compare, compared
 from torchcourse.lanes import accelerator_lane, lanes
-from torchcourse.observations import differing
 from torchcourse.probing import observe
 from torchcourse.reporting import Report, judge
 
@@ -159,7 +158,7 @@ def made_by(oracle: Oracle, mistake: Known) -> list[Result]:
         for n, case in enumerate(oracle.cases):
             seen, wanted = mistake.seen(lane.name, n), oracle.wanted(lane.name, n)
             assert seen is not None, "an oracle runs what it does not know"
-            results.append(Result(case, n, lane.name, seen, wanted, tuple(differing(seen, wanted, case.tolerance))))
+            results.append(compared(case, n, lane.name, seen, wanted))
     return results
 
 

@@ -50,8 +50,6 @@ one_thread_each()
 
 
 TOGETHER = (
-    "tests/attacks/test_exhaustion.py",
-    "tests/attacks/test_leftovers.py",
     "tests/attacks/test_attacks.py",
     "tests/attacks/test_exhaustion.py",
     "tests/attacks/test_leftovers.py",

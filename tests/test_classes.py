@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import csv
 import os
-import subprocess
-import sys
-import warnings
 from pathlib import Path
 
 import pytest
 
-from autograde import course
-from autograde.building import generate
 from autograde.grading import grade
 from autograde.oracle import oracle
 from autograde.submission import release
 from tests.classes import Student, students, write_class
+from tests.doors import stock_scores
 from torchcourse.exercise import LESSONS, exercises
 from torchcourse.observations import agree
 
@@ -38,7 +34,7 @@ def test_both_doors_give_everyone_what_is_deserved(lesson: str, tmp_path: Path) 
     faults = [f"{key}: {rows[key]['status']} {seen[key]}, not {wanted[key]}: {rows[key]['message']}"
               for key in wanted if seen[key] != wanted[key]]  # fmt: skip
     assert not faults, "\n".join(faults)
-    assert nbgraders_scores(lesson, tmp_path) == {key: score for key, (_, score) in seen.items()}
+    assert stock_scores(lesson, tmp_path) == {key: score for key, (_, score) in seen.items()}
 
 
 def deserved(lesson: str, student: Student, name: str) -> tuple[str, float]:
@@ -53,30 +49,3 @@ def deserved(lesson: str, student: Student, name: str) -> tuple[str, float]:
         agree(known.seen("cpu", n), judged.wanted("cpu", n), case.tolerance) for n, case in enumerate(judged.cases)
     )
     return known.name, points / 2 if on_cpu else 0
-
-
-def nbgraders_scores(lesson: str, folder: Path) -> dict[tuple[str, str], float | None]:
-    """What stock `nbgrader autograde`, with our configuration, writes into its gradebook."""
-    from nbgrader.api import Gradebook
-
-    url = f"sqlite:///{folder / 'gradebook.db'}"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        generate([lesson], folder, url)
-    (folder / "nbgrader_config.py").write_text(
-        "c = get_config()\n"
-        f"load_subconfig('nbgrader_config.py', path={str(course.AUTOGRADE)!r})\n"
-        f"c.CourseDirectory.root, c.CourseDirectory.db_url = {str(folder)!r}, {url!r}\n"
-    )
-    done = subprocess.run(
-        [Path(sys.executable).parent / "nbgrader", "autograde", lesson], cwd=folder, capture_output=True, text=True,
-        timeout=600, check=False, env={**os.environ, "HOME": str(folder), "JUPYTER_CONFIG_DIR": str(folder / "none")},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    with Gradebook(url) as book:
-        return {
-            (submission.student.id, g.name.removeprefix("check_")): g.auto_score
-            for submission in book.assignment_submissions(lesson)
-            for notebook in submission.notebooks
-            for g in notebook.grades
-        }

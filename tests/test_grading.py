@@ -6,21 +6,19 @@ import csv
 import dataclasses
 import os
 import shutil
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from autograde import course, grading
-from autograde.building import generate
+from autograde import grading
 from autograde.grading import Graded, grade
 from autograde.sample import LESSON, make_sample_class
 from autograde.settings import LIMITS
 from autograde.submission import release
 from autograde.verdict import STATUSES
+from tests.doors import scores, stock_scores
 
 pytestmark = pytest.mark.sandbox
 
@@ -90,21 +88,9 @@ def test_every_message_is_one_plain_line_and_only_known_statuses_occur(out: Path
         assert float(row["max_score"]) == release(LESSON).points(row["exercise"])
 
 
-def scores(url: str) -> dict[tuple[str, str], float | None]:
-    from nbgrader.api import Gradebook
-
-    with Gradebook(url) as book:
-        return {
-            (submission.student.id, g.name.removeprefix("check_")): g.auto_score
-            for submission in book.assignment_submissions(LESSON)
-            for notebook in submission.notebooks
-            for g in notebook.grades
-        }
-
-
 def test_the_gradebook_holds_the_same_scores(out: Path) -> None:
     in_csv = {(r["student"], r["exercise"]): float(r["score"]) for r in rows(out)}
-    assert scores(f"sqlite:///{out / 'gradebook.db'}") == in_csv
+    assert scores(f"sqlite:///{out / 'gradebook.db'}", LESSON) == in_csv
 
 
 def test_autograded_notebooks_and_feedback_are_there_for_everyone(out: Path) -> None:
@@ -159,7 +145,7 @@ def test_a_later_worse_submission_replaces_the_score_and_a_manual_score_stays(su
     url = f"sqlite:///{out / 'gradebook.db'}"
     shutil.copyfile(submitted / "ada" / LESSON / f"{LESSON}.ipynb", path)
     grade([LESSON], mine, out, limits=QUICK)
-    assert scores(url)["zoe", "row_softmax"] == 2
+    assert scores(url, LESSON)["zoe", "row_softmax"] == 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with Gradebook(url) as book:
@@ -167,7 +153,7 @@ def test_a_later_worse_submission_replaces_the_score_and_a_manual_score_stays(su
             book.db.commit()
     path.write_text("broken")
     grade([LESSON], mine, out, limits=QUICK)
-    assert set(scores(url).values()) == {0}
+    assert set(scores(url, LESSON).values()) == {0}
     with Gradebook(url) as book:
         assert book.find_grade("check_describe", LESSON, LESSON, "zoe").manual_score == 0.5
 
@@ -175,26 +161,11 @@ def test_a_later_worse_submission_replaces_the_score_and_a_manual_score_stays(su
 def test_stock_nbgrader_with_our_configuration_gives_the_same_scores(
     submitted: Path, out: Path, tmp_path: Path
 ) -> None:
-    url = f"sqlite:///{tmp_path / 'gradebook.db'}"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        generate([LESSON], tmp_path, url)
     few = ("cleo", "dan", "finn", "ivo", "jun")
     for student in few:
         shutil.copytree(submitted / student, tmp_path / "submitted" / student)
-    (tmp_path / "nbgrader_config.py").write_text(
-        "c = get_config()\n"
-        f"load_subconfig('nbgrader_config.py', path={str(course.AUTOGRADE)!r})\n"
-        f"c.CourseDirectory.root, c.CourseDirectory.db_url = {str(tmp_path)!r}, {url!r}\n"
-    )
-    program = Path(sys.executable).parent / "nbgrader"
-    done = subprocess.run(
-        [program, "autograde", LESSON], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, "HOME": str(tmp_path), "JUPYTER_CONFIG_DIR": str(tmp_path / "none")},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    ours = scores(f"sqlite:///{out / 'gradebook.db'}")
-    assert scores(url) == {key: score for key, score in ours.items() if key[0] in few}
+    ours = scores(f"sqlite:///{out / 'gradebook.db'}", LESSON)
+    assert stock_scores(LESSON, tmp_path) == {key: score for key, score in ours.items() if key[0] in few}
 
 
 def test_many_endless_cells_cost_no_more_than_a_lane_may_take(submitted: Path, tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import typer
 
 from autograde import commands, course, enclosure, grading
 from autograde.enclosure import Enclosure
-from autograde.sandbox import LostError, Sandbox
+from autograde.sandbox import Sandbox
 from autograde.settings import SEED
 from tests.attacks.box import run_in_box, scratch
 from tests.attacks.test_exhaustion import LESSON, OTHER, RIGHT, TARGET, notebook
+from tests.sandboxed import arguments, states
 
 TRUSTED = Enclosure(trusted=True)
 ROOT = os.geteuid() == 0
@@ -99,17 +100,6 @@ def trusted() -> Iterator[Sandbox]:
     made.close()
 
 
-def states(sandbox: Sandbox, *cells: str) -> list[str]:
-    ended: list[str] = []
-    try:
-        with sandbox.job("cpu", list(cells), []) as job:
-            for _ in cells:
-                ended.append(str(job.receive(120).get("state")))
-    except LostError:
-        ended.append("died")
-    return ended
-
-
 @ordinary
 def test_scratch_files_are_emptied_and_the_folder_goes_with_the_worker(trusted: Sandbox) -> None:
     assert states(trusted, "import os\nopen(os.environ['TMPDIR'] + '/left', 'w')") == ["done"]
@@ -121,14 +111,7 @@ def test_scratch_files_are_emptied_and_the_folder_goes_with_the_worker(trusted: 
 def test_what_it_starts_is_found_and_ended_even_in_a_session_of_its_own(trusted: Sandbox) -> None:
     leave = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execlp('sleep', "
     assert states(trusted, leave + "'sleep', '54321')\n    os._exit(0)\nos.wait()") == ["done"]
-    assert not [p for p in Path("/proc").glob("[0-9]*") if b"54321" in _arguments(p)]
-
-
-def _arguments(process: Path) -> bytes:
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:
-        return b""
+    assert not [p for p in Path("/proc").glob("[0-9]*") if b"54321" in arguments(p)]
 
 
 @ordinary

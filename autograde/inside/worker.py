@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 import json
 import math
 import os
@@ -246,8 +245,7 @@ def load(modules: list[str]) -> Any:
     for lesson in exercise.LESSONS:
         exercise.exercises(lesson)
     watching.warm()
-    for module in modules:
-        importlib.import_module(module)
+    exercise.preload(modules)
     config = Config()
     config.HistoryManager.enabled = False
     shell: Any = InteractiveShell.instance(config=config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import os
 import signal
@@ -15,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from torchcourse import stored
-from torchcourse.exercise import Exercise, Unattempted, UnknownExerciseError, find
+from torchcourse.exercise import Exercise, Unattempted, UnknownExerciseError, find, preload
 from torchcourse.explaining import Result, compare
 from torchcourse.lanes import lanes
 from torchcourse.observations import Raised
@@ -69,8 +68,7 @@ def examine(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Repo
 def _run(lesson: str, exercise: Exercise, function: Callable[..., Any]) -> Report:
     known = stored.load(lesson)[exercise.name]
     results: list[Result] = []
-    for module in exercise.imports:
-        importlib.import_module(module)
+    preload(exercise.imports)
     try:
         with contextlib.redirect_stdout(io.StringIO()), time_limit(exercise.seconds):
             for lane in lanes(exercise.any_device):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
@@ -16,7 +17,7 @@ from torchcourse.observations import Observations, Tolerance, Value
 
 __all__ = [
     "LESSONS", "Case", "Draw", "Exercise", "Unattempted", "UnknownExerciseError", "case", "exercises", "find",
-    "imports",
+    "imports", "preload",
 ]  # fmt: skip
 
 LESSONS = {
@@ -161,6 +162,13 @@ def exercises(lesson: str) -> dict[str, Exercise]:
 def imports(lesson: str) -> list[str]:
     """The modules that some exercise of the lesson imports and that take long to load."""
     return sorted({module for exercise in exercises(lesson).values() for module in exercise.imports})
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Import modules before anything is timed; one that is missing will be missed where it is used."""
+    for module in modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
 
 
 def find(name: str) -> tuple[str, Exercise]:

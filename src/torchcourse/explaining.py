@@ -13,7 +13,7 @@ from torch import Tensor
 from torchcourse.exercise import Case, Exercise
 from torchcourse.observations import Observations, Raised, Value, agree, differing
 
-__all__ = ["Known", "Result", "brief", "compare", "derived", "difference", "explain", "quoted", "told"]
+__all__ = ["Known", "Result", "brief", "compare", "compared", "derived", "difference", "explain", "quoted", "told"]
 
 LONGEST_TEXT = 160
 
@@ -58,7 +58,11 @@ def compare(
     exercise: Exercise, case: Case, number: int, lane: str, raw: Observations, wanted: Observations
 ) -> Result:
     """The result of one case; `wanted` are derived observations of the reference."""
-    seen = derived(exercise, case, raw)
+    return compared(case, number, lane, derived(exercise, case, raw), wanted)
+
+
+def compared(case: Case, number: int, lane: str, seen: Observations, wanted: Observations) -> Result:
+    """The result of one case where what was seen is derived already."""
     return Result(case, number, lane, seen, wanted, tuple(differing(seen, wanted, case.tolerance)))
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["AUTOGRAD", "Watch"]
+__all__ = ["AUTOGRAD", "OperatorMode", "Watch"]
 
 TRANSFERS = {
     "tolist", "numpy", "item", "__array__", "__dlpack__", "__float__", "__int__", "__bool__", "__index__",
@@ -51,16 +51,20 @@ class _Functions(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    supports_higher_order_operators = True
+class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every operator that runs in its block, those that take functions too, and costs no slow import."""
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.watch = watch
+    supports_higher_order_operators = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # else the first call imports torch._dynamo, which takes more than a second
+
+
+class _Operators(OperatorMode):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.watch = watch
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None

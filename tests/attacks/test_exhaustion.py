@@ -15,6 +15,7 @@ import pytest
 
 from autograde import course
 from tests.attacks.box import PROCESSES, run_in_box, scratch
+from tests.sandboxed import arguments
 
 pytestmark = pytest.mark.sandbox
 
@@ -71,14 +72,7 @@ def test_the_box_limits_memory_and_files(folder: Path) -> None:
 def test_what_is_started_in_the_box_ends_with_it(folder: Path) -> None:
     leave = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(98765)'], "
     run_in_box("-c", leave + "start_new_session=True)", folder=folder, seconds=60)
-    assert not [p for p in Path("/proc").glob("[0-9]*") if b"98765" in _arguments(p)]
-
-
-def _arguments(process: Path) -> bytes:
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:
-        return b""
+    assert not [p for p in Path("/proc").glob("[0-9]*") if b"98765" in arguments(p)]
 
 
 @pytest.fixture(scope="module")

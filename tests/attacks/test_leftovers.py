@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from autograde.sandbox import LostError, Sandbox
+from autograde.sandbox import Sandbox
 from autograde.settings import LIMITS
+from tests.sandboxed import states
 
 pytestmark = pytest.mark.sandbox
 
@@ -21,18 +22,6 @@ def sandbox() -> Iterator[Sandbox]:
     made = Sandbox(QUICK, number=9)
     yield made
     made.close()
-
-
-def states(sandbox: Sandbox, *cells: str) -> list[str]:
-    """How each cell ended, "died" where the process did."""
-    ended: list[str] = []
-    try:
-        with sandbox.job("cpu", list(cells), []) as job:
-            for _ in cells:
-                ended.append(str(job.receive(120).get("state")))
-    except LostError:
-        ended.append("died")
-    return ended
 
 
 LEFT = {  # what a learner leaves, and what the next one must not find

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchcourse import simulated
+from torchcourse.watching import OperatorMode
 
 __all__ = ["allocated", "events", "name", "recorded", "second"]
 
@@ -52,16 +52,12 @@ def _seen(device: torch.device) -> Iterator[list[str]]:
         yield watch.log
 
 
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Operators(OperatorMode):
     """The same list for a device that does not count for itself. Explicit synchronisations are not seen."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.kind, self.log = device.type, list[str]()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}

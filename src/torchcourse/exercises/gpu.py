@@ -15,7 +15,7 @@ from torchcourse import simulated
 from torchcourse.exercise import Case, Draw, Exercise, case
 from torchcourse.exercises.clockwork import World
 from torchcourse.exercises.handling import build, gradients, probing_a_module
-from torchcourse.exercises.looking import kept, kind, look, refusal, where
+from torchcourse.exercises.looking import kept, kind, look, of_one_tensor, refusal, where
 from torchcourse.exercises.machines import MACHINES, pretending
 from torchcourse.exercises.memory import kept_bytes
 from torchcourse.exercises.trainable import remark
@@ -236,11 +236,6 @@ move_to = Exercise(
 # --- causal_mask -------------------------------------------------------------------------------------------------
 
 
-def probe_mask(answer: Watched, x: Tensor) -> Observations:
-    before = x.clone()
-    return {**look(answer(x), x), **kept(x=(x, before))}
-
-
 def cases_mask(draw: Draw) -> list[Case]:
     b, t, d = draw.size(2, 3), draw.size(4, 5), draw.size(6, 7)
     return [
@@ -263,7 +258,7 @@ def quotes_mask(_inputs: Observations, seen: Observations, _wanted: Observations
 
 causal_mask = Exercise(
     "causal_mask",
-    probe_mask,
+    of_one_tensor,
     cases_mask,
     hints=(
         "Row i says what position i may look at. Which columns are its future: those with j greater, equal or less "

@@ -11,7 +11,7 @@ from torchcourse.exercise import Case
 from torchcourse.observations import Observations, Raised, raised
 from torchcourse.probing import Watched
 
-__all__ = ["cost", "growth", "kept", "kind", "look", "refusal", "where"]
+__all__ = ["cost", "growth", "kept", "kind", "look", "of_one_tensor", "refusal", "where"]
 
 GROWING, STEADY = "growing with the number of rows", "the same for any number of rows"
 
@@ -43,6 +43,12 @@ def kept(**inputs: tuple[Tensor, Tensor]) -> dict[str, Any]:
         f"{name} afterwards": "as before" if _same(now, before) else "changed"
         for name, (now, before) in inputs.items()
     }  # fmt: skip
+
+
+def of_one_tensor(answer: Watched, x: Tensor) -> dict[str, Any]:
+    """The probe of an answer that makes one tensor of another, which it leaves as it was."""
+    before = x.clone()
+    return {**look(answer(x), x), **kept(x=(x, before))}
 
 
 def _same(now: Tensor, before: Tensor) -> bool:

@@ -8,28 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from torchcourse import simulated
+from torchcourse.watching import OperatorMode
 
 __all__ = ["kept_bytes", "peak_bytes"]
 
 
-class _Living(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Living(OperatorMode):
     """Notes every storage that an operator hands out, and how many bytes of them live at once at most."""
-
-    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.living: dict[int, tuple[StorageWeakRef, int]] = {}
         self.peak: int = 0
         self.bound: int = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else the first call imports torch._dynamo, which takes more than a second
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torchcourse.exercises.models import Breaking
+
 __all__ = ["Halved", "Spoiled", "report_model"]
 
 
@@ -152,23 +154,12 @@ class _Statistics(nn.Module):
         return out
 
 
-class _Breaking(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.first = nn.Linear(width, width)
-        self.second = nn.Linear(width + 1, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.second(self.first(x))
-        return out
-
-
 MODELS: dict[str, Callable[[int], nn.Module]] = {
     "row": lambda w: nn.Sequential(nn.Linear(w, 2 * w), nn.ReLU(), nn.Linear(2 * w, w), nn.Tanh(), nn.Softmax(dim=-1)),
     "nested": _Nested,
     "single": lambda w: nn.Linear(w, 2),
     "statistics": _Statistics,
-    "breaking": _Breaking,
+    "breaking": Breaking,
     "convolutional": lambda w: nn.Sequential(
         nn.Unflatten(1, (1, w)), nn.Conv1d(1, 2, 2), nn.BatchNorm1d(2), nn.ReLU(), nn.Flatten()),
 }  # fmt: skip

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcourse.exercise import Case, Draw, Exercise, case
-from torchcourse.exercises.looking import kept, kind, look
+from torchcourse.exercises.looking import kept, kind, look, of_one_tensor
 from torchcourse.exercises.mixed import Halved, Spoiled, report_model
 from torchcourse.exercises.trainable import LOSSES, drawn_weights, flat, number, plainly_float
 from torchcourse.observations import Observations
@@ -406,11 +406,6 @@ autocast_report = Exercise(
 # --- safe_mean ---------------------------------------------------------------------------------------------------
 
 
-def probe_mean(answer: Watched, x: Tensor) -> dict[str, Any]:
-    before = x.clone()
-    return {**look(answer(x), x), **kept(x=(x, before))}
-
-
 def cases_mean(draw: Draw) -> list[Case]:
     n = draw.size(300, 400)
     near = {"rtol": 2e-3, "atol": 1e-7}
@@ -433,7 +428,7 @@ def quotes_mean(inputs: Observations, _seen: Observations, _wanted: Observations
 
 safe_mean = Exercise(
     "safe_mean",
-    probe_mean,
+    of_one_tensor,
     cases_mean,
     hints=(
         "The mean always fits: it lies between the smallest and the largest number. What on the way does not fit?",

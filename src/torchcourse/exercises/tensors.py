@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchcourse.exercise import Case, Draw, Exercise, case
-from torchcourse.exercises.looking import cost, growth, kept, kind, look, refusal
+from torchcourse.exercises.looking import cost, growth, kept, kind, look, of_one_tensor, refusal
 from torchcourse.observations import Observations, Raised
 from torchcourse.probing import Watched
 from torchcourse.simulated import shares_memory
@@ -199,11 +199,6 @@ standardize = Exercise(
 # --- row_softmax -------------------------------------------------------------------------------------------------
 
 
-def probe_softmax(answer: Watched, x: Tensor) -> dict[str, Any]:
-    before = x.clone()
-    return {**look(answer(x), x), **kept(x=(x, before))}
-
-
 def cases_softmax(draw: Draw) -> list[Case]:
     n, d = draw.size(3, 4), draw.size(5, 6)
     ordinary = {"rtol": 0.0, "atol": 1e-5}
@@ -236,7 +231,7 @@ def quotes_softmax(inputs: Observations, seen: Observations, _wanted: Observatio
 
 row_softmax = Exercise(
     "row_softmax",
-    probe_softmax,
+    of_one_tensor,
     cases_softmax,
     hints=(
         "For a tensor of any rank, how is the last dimension called, and what must stay so that the division "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import io
 import tempfile
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from autograde.feedback import feedback
 from autograde.files import digest, holds, write_atomically
 from autograde.gradebook import Writer
 from autograde.journal import Entry, Journal, fingerprint, key
+from autograde.kept import Kept
 from autograde.oracle import Oracle, hidden, oracles, visible
 from autograde.sandbox import Enclosure, Sandbox, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
@@ -52,12 +54,22 @@ class Graded:
 class Examiner:
     """What is needed to give verdicts on one lesson: oracles with visible and hidden cases, made once for a batch."""
 
-    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False) -> None:
+    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False, anew: bool = False) -> None:
+        """Take what earlier runs found out of references and mistakes, unless everything is to be found out `anew`."""
         lane = accelerator_lane("" if gpu else "simulated")  # before any backward runs here
         self.lesson, self.accelerator = lesson, lane.name
         self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
         cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
         self.oracles = {o.exercise.name: o for o in oracles(lesson, lambda e: cases[e.name])}
+        self.kept = Kept(lesson, seed, lane.name)
+        for oracle in [] if anew else self.oracles.values():
+            self.kept.recall(oracle)
+
+    def close(self) -> None:
+        """Keep what was found out for the next run."""
+        for oracle in self.oracles.values():
+            self.kept.keep(oracle)
+        self.kept.forget_old()
 
     def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
         """The verdicts on one submission."""
@@ -80,7 +92,9 @@ class Examiner:
 @cache
 def examiner(lesson: str, seed: int = SEED) -> Examiner:
     """One for all that this process grades: what references and mistakes do is then found out once."""
-    return Examiner(lesson, seed)
+    made = Examiner(lesson, seed)
+    atexit.register(made.close)
+    return made
 
 
 def refuse(enclosure: Enclosure) -> None:
@@ -139,14 +153,17 @@ def grade(
     refuse(enclosure)
     names = students(submitted)
     _keep_apart(submitted, out)
-    examiners = {lesson: Examiner(lesson, seed, enclosure.gpu) for lesson in lessons}
+    examiners = {lesson: Examiner(lesson, seed, enclosure.gpu, regrade) for lesson in lessons}
     done: list[Graded] = []
     with (
+        ExitStack() as stack,
         Journal(out / "journal") as journal,
         tempfile.TemporaryDirectory() as scratch,
         Writer(out / "gradebook.db", lessons, Path(scratch)) as writer,
         closing(_all(examiners, names, submitted, workers, seed, limits, enclosure, journal, regrade)) as results,
     ):
+        for one in examiners.values():
+            stack.callback(one.close)
         for found in results:
             done.append(_record(found, out, journal, writer))
             progress(done[-1])

@@ -21,6 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from autograde.class_commands import report
 from autograde.settings import SEED
 
 console = Console(highlight=False, soft_wrap=True)
@@ -31,7 +32,7 @@ def join(app: typer.Typer) -> None:
     """Add the commands to the `torchcourse` command."""
     if sys.argv[1:2] != ["verify"]:  # the others judge by what the simulated accelerator shows, on GPU machines too
         os.environ.setdefault("TORCHCOURSE_ACCELERATOR", "simulated")
-    for command in (build, grade, sample, verify):
+    for command in (build, grade, report, sample, verify):
         app.command()(command)
 
 

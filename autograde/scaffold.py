@@ -6,6 +6,7 @@ import ast
 import builtins
 import json
 import keyword
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ __all__ = ["SYLLABUS", "Left", "ScaffoldError", "left", "scaffold", "syllabus_en
 SYLLABUS = course.ROOT / "tests" / "syllabus.json"
 NEEDED = {"exercises": ("Any", "Case", "Draw", "Exercise", "Watched", "case"), "hidden": ("Case", "Draw", "Mistake")}
 WIDTH = 116
+NEXT = "\n    "
 
 
 class ScaffoldError(ValueError):
@@ -107,7 +109,7 @@ def _check_name(lesson: str, name: str) -> None:
 
 def _check_free(path: Path, text: str, name: str) -> None:
     bound = _bound(text)
-    ours = [name, f"probe_{name}", f"cases_{name}", f"more_{name}", _constant(name)]
+    ours = [name, f"probe_{_small(name)}", f"cases_{_small(name)}", f"more_{_small(name)}", _constant(name)]
     taken = [word for word in ours if word in bound]
     if taken:
         raise ScaffoldError(f"{_shown(path)} has something else called {taken[0]}: choose another name.")
@@ -128,7 +130,12 @@ def _bound(text: str) -> set[str]:
 
 def _constant(name: str) -> str:
     """What the list of an exercise's mistakes is called."""
-    return name.upper() if name.upper() != name else f"{name}_MISTAKES"
+    return _small(name).upper() if not name.isupper() else f"{name}_MISTAKES"
+
+
+def _small(name: str) -> str:
+    """An exercise's name in the names of functions: `FoldRows` becomes `fold_rows`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _shown(path: Path) -> Path:
@@ -172,6 +179,7 @@ def _into_exercises(text: str, name: str, after: str) -> str:
     entry = next((e for e in table.elts if isinstance(e, ast.Name) and e.id == variable), None)
     if entry is None:
         raise LookupError(f"EXERCISES has no {variable}")
+    small = _small(name)
     hints = "\n".join(
         f'        "TODO({name}): {which} hint, a question or a pointer of about 40 words",'
         for which in ("the first", "the second", "the third")
@@ -180,26 +188,26 @@ def _into_exercises(text: str, name: str, after: str) -> str:
 {_rule(name)}
 
 
-def probe_{name}(answer: Watched, x: Any) -> dict[str, Any]:
+def probe_{small}(answer: Watched, x: Any) -> dict[str, Any]:
     # TODO({name}): the probe; call the answer and return what is seen, under names that read well on a card
     return {{"result": answer(x)}}
 
 
-def cases_{name}(draw: Draw) -> list[Case]:
+def cases_{small}(draw: Draw) -> list[Case]:
     # TODO({name}): the visible cases, which have to show every known mistake
     return [case("a vector", x=draw.normal(5))]
 
 
 {name} = Exercise(
     "{name}",
-    probe_{name},
-    cases_{name},
+    probe_{small},
+    cases_{small},
     hints=(
 {hints}
     ),
 )
 '''
-    grown = _inserted(text, (entry.end_lineno, entry.end_col_offset), f",\n    {name}")
+    grown = _inserted(text, (entry.end_lineno, entry.end_col_offset), f"    {name}")
     return _after_line(grown, other.end_lineno, block)
 
 
@@ -214,11 +222,11 @@ def _into_hidden(text: str, name: str, after: str) -> str:
 {_constant(name)}: list[Mistake] = []
 
 
-def more_{name}(draw: Draw) -> list[Case]:
+def more_{_small(name)}(draw: Draw) -> list[Case]:
     # TODO({name}): cases that only the grader sees: other shapes, strides, dtypes, empty and extreme inputs
     return []
 '''
-    grown = _entry(text, "MORE_CASES", after, name, f"more_{name}")
+    grown = _entry(text, "MORE_CASES", after, name, f"more_{_small(name)}")
     grown = _entry(grown, "MISTAKES", after, name, _constant(name))
     if drawn is not None and (drawn.end_lineno or 0) < mistakes.lineno:
         return _after_line(grown, drawn.end_lineno, "\n" + block)
@@ -255,17 +263,20 @@ def _value(tree: ast.Module, table: str, key: str) -> ast.expr:
 def _entry(text: str, table: str, after: str, name: str, value: str, note: str = "") -> str:
     """`text` with an entry more in a table, behind that of `after`."""
     place = _value(ast.parse(text), table, after)
-    comment = f"\n    # {note}" if note else ""
-    return _inserted(text, (place.end_lineno, place.end_col_offset), f',{comment}\n    "{name}": {value}')
+    comment = f"    # {note}\n" if note else ""
+    return _inserted(text, (place.end_lineno, place.end_col_offset), f'{comment}    "{name}": {value}')
 
 
 def _inserted(text: str, place: tuple[int | None, int | None], more: str) -> str:
-    """`text` with `more` at a place as `ast` counts it: lines from 1, bytes of the line from 0."""
+    """`text` with one element more, behind the one that ends at a place: lines count from 1, bytes of it from 0."""
     line, column = place
     assert line is not None, "parsed code has places"
     lines = text.splitlines(keepends=True)
     old = lines[line - 1].encode()
-    lines[line - 1] = (old[:column] + more.encode() + old[column:]).decode()
+    before, rest = old[:column].decode(), old[column:].decode()
+    comma, others = ("," if rest.startswith(",") else ""), rest.removeprefix(",").lstrip(" ")
+    on_one_line = comma and others.strip()
+    lines[line - 1] = f"{before},\n{more}{comma}{NEXT if on_one_line else ''}{others}"
     return "".join(lines)
 
 

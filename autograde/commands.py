@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.text import Text
 
 from autograde.author_commands import keep_verifying, new
-from autograde.class_commands import report
+from autograde.report_command import report
 from autograde.settings import SEED
 
 console = Console(highlight=False, soft_wrap=True)

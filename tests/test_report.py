@@ -324,7 +324,7 @@ def test_an_empty_table_makes_a_page_that_says_so(tmp_path: Path) -> None:
 def test_the_command_writes_the_page_or_says_why_not(tmp_path: Path) -> None:
     import typer
 
-    from autograde.class_commands import report as command
+    from autograde.report_command import report as command
 
     app = typer.Typer()
     app.command()(command)

@@ -1,4 +1,4 @@
-"""The instructor's commands on a graded class."""
+"""The instructor's command on a graded class."""
 
 from __future__ import annotations
 

@@ -87,13 +87,14 @@ def _row(cells: dict[str, str]) -> tuple[Row | None, str]:
     for name in ("student", "lesson", "exercise", "status"):
         if not cells[name].strip():
             return None, f"{name} is empty"
-    numbers = []
+    numbers = dict[str, float]()
     for name in ("score", "max_score"):
         try:
-            numbers.append(float(cells[name]))
+            numbers[name] = float(cells[name])
         except ValueError:
             return None, f"{name} is no number"
-        if not math.isfinite(numbers[-1]):
+        if not math.isfinite(numbers[name]):
             return None, f"{name} is no finite number"
-    names = (cells[name] for name in ("student", "lesson", "exercise"))
-    return Row(*names, *numbers, cells["status"], cells.get("misconception", ""), cells.get("message", "")), ""
+    names = {name: cells[name] for name in ("student", "lesson", "exercise", "status")}
+    said = {name: cells.get(name, "") for name in ("misconception", "message")}
+    return Row(**names, **numbers, **said), ""

@@ -14,6 +14,7 @@ from sqlalchemy.exc import SAWarning
 
 from autograde import course
 from autograde.autograded import autograded
+from autograde.building import stamped_at_once
 from autograde.feedback import coded, feedback
 from autograde.remarks import Remark, remarks
 from autograde.sections import section, title
@@ -178,6 +179,7 @@ def test_the_answer_shown_is_the_learners_own_wherever_it_stands() -> None:
 def test_remarks_are_read_from_the_gradebook(tmp_path: Path) -> None:
     """And a page that was made before a comment is made anew, which those of other learners are not."""
     path = tmp_path / "gradebook.db"
+    stamped_at_once()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)
         with Gradebook(f"sqlite:///{path}") as book:

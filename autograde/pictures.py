@@ -12,7 +12,9 @@ from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from autograde.files import digest
 from autograde.measures import ItemMeasures, LessonMeasures
+from autograde.verdict import clean
 
 __all__ = ["outcomes", "scores"]
 
@@ -45,11 +47,12 @@ def scores(lesson: LessonMeasures) -> Markup:
         f"Histogram of the points of {len(lesson.totals)} learners: from {min(lesson.totals, default=0):g} to "
         f"{max(lesson.totals, default=0):g} of {lesson.max_score:g}, half of them at least {lesson.median:g}."
     )
-    return _picture(draw, 3.0, alt)
+    return _picture(f"scores {lesson.lesson}", draw, 3.0, alt)
 
 
-def outcomes(items: Sequence[ItemMeasures]) -> Markup:
+def outcomes(lesson: LessonMeasures) -> Markup:
     """For each exercise how many learners were right, right on the CPU alone, not right, and have not tried."""
+    items = lesson.items
 
     def draw(axes: Axes) -> None:
         left = [0] * len(items)
@@ -63,7 +66,8 @@ def outcomes(items: Sequence[ItemMeasures]) -> Markup:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderpad=0)
 
     said = "; ".join(f"{_short(i.exercise)} {i.passed} of {i.learners} right" for i in items)
-    return _picture(draw, 0.9 + 0.3 * len(items), f"Bars of outcomes by exercise: {said}.")
+    alt = f"Bars of outcomes by exercise: {said}."
+    return _picture(f"outcomes {lesson.lesson}", draw, 0.9 + 0.3 * len(items), alt)
 
 
 def _parts(items: Sequence[ItemMeasures]) -> list[list[int]]:
@@ -72,10 +76,12 @@ def _parts(items: Sequence[ItemMeasures]) -> list[list[int]]:
 
 
 def _short(text: str) -> str:
+    text = clean(text)
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
 
-def _picture(draw: Callable[[Axes], None], height: float, alt: str) -> Markup:
+def _picture(name: str, draw: Callable[[Axes], None], height: float, alt: str) -> Markup:
+    """A figure of `height` inches; `name` is its own on the page, and makes the ids in it so."""
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a name may hold letters that the measuring font lacks
         figure = Figure(figsize=(8.4, height), layout="constrained")
@@ -85,5 +91,6 @@ def _picture(draw: Callable[[Axes], None], height: float, alt: str) -> Markup:
                                                                        "Format": None})  # fmt: skip
     drawn = file.getvalue()[file.getvalue().index("<svg") :].replace(INK, "currentColor")
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>p{digest(name)[:8]}-", drawn)
     drawn = drawn.replace("<svg ", '<svg aria-hidden="true" ', 1)
     return Markup(f'<figure role="img" aria-label="{escape(alt)}">{drawn}</figure>')

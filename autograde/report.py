@@ -95,7 +95,7 @@ def _lesson(measures: LessonMeasures, answers: Answers) -> ShownLesson:
     pairs = alike(answers, stubs)
     shown = measures.mistakes[:MOST_MISTAKES]
     return ShownLesson(
-        measures, scores(measures), outcomes(measures.items), tuple(_mistake(m, answers) for m in shown),
+        measures, scores(measures), outcomes(measures), tuple(_mistake(m, answers) for m in shown),
         len(measures.mistakes) - len(shown), sum(map(len, answers.values())), tuple(pairs[:MOST_PAIRS]),
         len(pairs[MOST_PAIRS:]),
     )  # fmt: skip

@@ -3,9 +3,9 @@
 An answer is compared as its sequence of tokens, with the learner's own names made one, and without comments,
 docstrings, layout and whatever the released stub has. Its *shingles* are all runs of five tokens. Two answers to an
 exercise are alike if they share at least 80 % of their shingles (Jaccard's index; Broder, "On the resemblance and
-containment of documents", 1997). What an alike pair weighs depends on how many learners write so: log2(n / m) bits
-among n learners, where half of the shared shingles stand in the answers of at most m of them. So what everybody writes
-weighs next to nothing.
+containment of documents", 1997). What an alike pair weighs depends on how rare that is which they share: log2(n / m)
+bits among n learners, where the rarest tenth of the shared shingles stands in the answers of at most m of them. So what
+everybody writes weighs nothing.
 
 The pairs shown weigh at least as many bits as it takes to point at one pair of the class. A learner's exercises are not
 independent of each other, so that is a rule of thumb and no probability.
@@ -135,9 +135,9 @@ def _alike_in(sources: Mapping[str, str], stub: str) -> Iterator[tuple[str, str,
 
 
 def _bits(shared: Iterable[Shingle], written: Mapping[Shingle, int], learners: int) -> float:
-    """log2(n / m): half of the shared shingles stand in the answers of at most m of n learners."""
+    """log2(n / m): the rarest tenth of the shared shingles stands in the answers of at most m of n learners."""
     counts = sorted(written[shingle] for shingle in shared)
-    return math.log2(learners / counts[len(counts) // 2])
+    return math.log2(learners / counts[len(counts) // 10])
 
 
 def _candidates(different: list[frozenset[Shingle]]) -> Iterator[tuple[frozenset[Shingle], frozenset[Shingle]]]:

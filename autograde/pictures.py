@@ -6,11 +6,13 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from autograde.files import digest
 from autograde.measures import ItemMeasures, LessonMeasures
@@ -24,7 +26,7 @@ GOOD, HALF, BAD, NEW = "#009e73", "#e69f00", "#d55e00", "#0072b2"  # Okabe and I
 PARTS = {"right": GOOD, "right on the CPU alone": HALF, "not right": BAD, "not attempted": NEW}
 MOST_BINS = 24
 LONGEST_LABEL = 40
-STYLE = {
+STYLE: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "torchcourse", "font.family": "sans-serif", "font.size": 10,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
     "axes.spines.top": False, "axes.spines.right": False, "text.parse_math": False,
@@ -41,7 +43,7 @@ def scores(lesson: LessonMeasures) -> Markup:
         axes.hist(lesson.totals, bins=bins, range=(bottom, top), color=GOOD, rwidth=0.9)
         axes.set_xlabel(f"points, of {lesson.max_score:g}")
         axes.set_ylabel("learners")
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
     alt = (
         f"Histogram of the points of {len(lesson.totals)} learners: from {min(lesson.totals, default=0):g} to "
@@ -62,7 +64,7 @@ def outcomes(lesson: LessonMeasures) -> Markup:
         axes.set_yticks(range(len(items)), [_short(item.exercise) for item in items])
         axes.invert_yaxis()
         axes.set_xlabel("learners")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderpad=0)
 
     said = "; ".join(f"{_short(i.exercise)} {i.passed} of {i.learners} right" for i in items)

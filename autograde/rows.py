@@ -95,6 +95,8 @@ def _row(cells: dict[str, str]) -> tuple[Row | None, str]:
             return None, f"{name} is no number"
         if not math.isfinite(numbers[name]):
             return None, f"{name} is no finite number"
-    names = {name: cells[name] for name in ("student", "lesson", "exercise", "status")}
-    said = {name: cells.get(name, "") for name in ("misconception", "message")}
-    return Row(**names, **numbers, **said), ""
+    row = Row(
+        cells["student"], cells["lesson"], cells["exercise"], numbers["score"], numbers["max_score"], cells["status"],
+        cells.get("misconception", ""), cells.get("message", ""),
+    )  # fmt: skip
+    return row, ""

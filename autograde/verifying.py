@@ -70,8 +70,8 @@ def verify(which: Sequence[str] | None = None) -> Iterator[Claim]:
 def _exercise(lesson: str, name: str) -> Iterator[Claim]:
     about, wide = f"{lesson}:{name}", _graded(lesson, name)
     oracle = wide.narrowed(len(visible(wide.exercise)))
-    for place in left(lesson, name):
-        yield Claim(about, False, f"still to be written, {place.path}:{place.line}: {place.what}")
+    for mark in left(lesson, name):
+        yield Claim(about, False, f"still to be written, {mark.path}:{mark.line}: {mark.what}")
     yield Claim(about, *_in_syllabus(lesson, oracle))
     yield Claim(about, *_stub(lesson, oracle))
     yield Claim(about, *_observed(wide))

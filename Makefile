@@ -4,7 +4,7 @@ WORKERS ?= 5
 MUTANTS ?= 10000
 ARGS ?=
 BIN := .venv/bin
-SPELLED := src autograde solutions tools README.md $(wildcard CONTRIBUTING.md)
+SPELLED := src autograde solutions tools docs README.md CONTRIBUTING.md CHANGELOG.md
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab test test-all build lint screenshots clean pins
@@ -39,10 +39,11 @@ test-all: lint ## lint, run all tests with classes of twenty, prove the course a
 build: setup ## rebuild the notebooks from solutions/
 	@$(BIN)/torchcourse build $(ARGS)
 
-lint: setup ## ruff, mypy and codespell
+lint: setup ## ruff, mypy, codespell and links
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/codespell $(SPELLED)
+	$(BIN)/python -m tools.links
 
 screenshots: setup ## take the README's pictures anew, from the browser tests
 	@TORCHCOURSE_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser -q

@@ -21,6 +21,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from autograde.author_commands import keep_verifying, new
+from autograde.report_command import report
 from autograde.settings import SEED
 
 console = Console(highlight=False, soft_wrap=True)
@@ -31,8 +33,9 @@ def join(app: typer.Typer) -> None:
     """Add the commands to the `torchcourse` command."""
     if sys.argv[1:2] != ["verify"]:  # the others judge by what the simulated accelerator shows, on GPU machines too
         os.environ.setdefault("TORCHCOURSE_ACCELERATOR", "simulated")
-    for command in (build, grade, sample, verify):
+    for command in (build, grade, report, sample, verify):
         app.command()(command)
+    app.add_typer(new, name="new")
 
 
 def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:
@@ -53,11 +56,15 @@ def verify(
     lessons: Annotated[
         list[str] | None, typer.Argument(help="LESSON or LESSON:EXERCISE; all, if none is named")
     ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="verify again whenever a file of the lesson changes")] = False,
 ) -> None:
     """Prove the course: every answer, every mistake and every message is what it should be."""
     from autograde.verifying import verify as prove
     from torchcourse.exercise import UnknownExerciseError
 
+    if watch:
+        _lessons([name.partition(":")[0] for name in lessons or []])
+        return keep_verifying(lessons or [])
     broken = 0
     try:
         for claim in prove(lessons):

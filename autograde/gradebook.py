@@ -21,6 +21,7 @@ from nbgrader.api import (
 from sqlalchemy.exc import SAWarning
 
 from autograde.building import generate
+from autograde.remarks import Remark, remarks
 from autograde.submission import release
 from autograde.verdict import Verdict
 
@@ -46,6 +47,7 @@ class Writer:
         if stale:
             generate(stale, self.scratch, _url(self.path))
         self._scores = {lesson: self._recorded(lesson) for lesson in self.lessons}
+        self._remarks = {lesson: remarks(self.book, lesson) for lesson in self.lessons}
         return self
 
     def __exit__(
@@ -97,6 +99,10 @@ class Writer:
         """The automatic scores that are recorded for a submission, by exercise; none where there is none."""
         recorded = self._scores[lesson].get(student, {})
         return {exercise: score for exercise, score in recorded.items() if score is not None}
+
+    def remarks(self, student: str, lesson: str) -> dict[str, Remark]:
+        """What was added to a submission by hand before this run, by exercise."""
+        return self._remarks[lesson].get(student, {})
 
     def write(self, student: str, lesson: str, verdicts: Sequence[Verdict]) -> None:
         """Record the verdicts on one submission; an earlier score of it is replaced, a manual one stays.

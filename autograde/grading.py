@@ -254,9 +254,13 @@ def _record(found: _Found, out: Path, journal: Journal, writer: Writer) -> Grade
         "autograded": out / "autograded" / student / lesson / f"{lesson}.ipynb",
         "feedback": out / "feedback" / student / f"{lesson}.html",
     }
-    if not (entry.files and all(holds(path, entry.files[name]) for name, path in places.items())):
-        made = {"autograded": autograded(submission, entry.verdicts), "feedback": feedback(submission, entry.verdicts)}
-        entry = replace(entry, files={name: digest(text) for name, text in made.items()})
+    remarks = writer.remarks(student, lesson)
+    added = {"remarks": digest(repr(remarks))} if remarks else {}  # a comment makes the page anew
+    kept = entry.files and added.get("remarks") == entry.files.get("remarks")
+    if not (kept and all(holds(path, entry.files[name]) for name, path in places.items())):
+        page = feedback(submission, entry.verdicts, remarks)
+        made = {"autograded": autograded(submission, entry.verdicts), "feedback": page}
+        entry = replace(entry, files={name: digest(text) for name, text in made.items()} | added)
         if entry != found.believed:
             journal.write(student, lesson, entry)
         for name, text in made.items():

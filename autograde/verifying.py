@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from autograde import course, storing
 from autograde.building import generate, headings
 from autograde.oracle import Oracle, hidden, references, visible
 from autograde.oracle import oracle as make_oracle
+from autograde.scaffold import SYLLABUS, left, syllabus_entry
 from autograde.script import read_script
 from autograde.submission import release
 from torchcourse import stored
@@ -68,6 +70,9 @@ def verify(which: Sequence[str] | None = None) -> Iterator[Claim]:
 def _exercise(lesson: str, name: str) -> Iterator[Claim]:
     about, wide = f"{lesson}:{name}", _graded(lesson, name)
     oracle = wide.narrowed(len(visible(wide.exercise)))
+    for mark in left(lesson, name):
+        yield Claim(about, False, f"still to be written, {mark.path}:{mark.line}: {mark.what}")
+    yield Claim(about, *_in_syllabus(lesson, oracle))
     yield Claim(about, *_stub(lesson, oracle))
     yield Claim(about, *_observed(wide))
     yield Claim(about, *_accepted(lesson, wide, "the reference", wide.reference))
@@ -85,7 +90,25 @@ def _exercise(lesson: str, name: str) -> Iterator[Claim]:
         yield Claim(about, *_named(oracle, place, results, sections))
         yield Claim(about, *_refused(wide, place, results))
     if _simulates():
-        yield Claim(about, storing.exercise_fresh(lesson, oracle), "what the notebook judges by is fresh")
+        fresh = storing.exercise_fresh(lesson, oracle)
+        remedy = "" if fresh else f": run torchcourse build {lesson}"
+        yield Claim(about, fresh, f"what the notebook judges by is fresh{remedy}")
+
+
+def _in_syllabus(lesson: str, oracle: Oracle) -> tuple[bool, str]:
+    """The syllabus has the exercise, and the exercise all misconceptions that the syllabus names."""
+    entry, where = syllabus().get(lesson, {}).get(oracle.exercise.name), SYLLABUS.relative_to(course.ROOT)
+    if entry is None:
+        return False, f"{where} does not list it: add {syllabus_entry(oracle.exercise.name)} to {lesson!r}"
+    missing = sorted({*entry["misconceptions"]} - {m.name for m in oracle.mistakes})
+    return not missing, f"{where} lists it" + (f", and {missing[0]}, which no mistake is called" if missing else "")
+
+
+@cache
+def syllabus() -> dict[str, dict[str, dict[str, Any]]]:
+    """By lesson and exercise: the misconceptions it has to tell apart, and whether it runs on any device."""
+    entries: dict[str, dict[str, dict[str, Any]]] = json.loads(SYLLABUS.read_text(encoding="utf-8"))
+    return entries
 
 
 def _simulates() -> bool:
@@ -96,6 +119,8 @@ def _simulates() -> bool:
 def _stub(lesson: str, oracle: Oracle) -> tuple[bool, str]:
     """The released cell, run as it is, is told from an attempt."""
     name = oracle.exercise.name
+    if name not in release(lesson).cells:
+        return False, f"the notebook does not have it: run torchcourse build {lesson}"
     namespace = dict(_setup(lesson))
     exec(compile(release(lesson).cells[name].source, name, "exec"), namespace)
     report = examine(name, namespace)
@@ -187,7 +212,8 @@ def _drawn_again(lesson: str, name: str) -> list[Oracle]:
 def _hints(oracle: Oracle) -> tuple[bool, str]:
     counts = [len(hint.split()) for hint in oracle.exercise.hints]
     good = len(set(oracle.exercise.hints)) == 3 and all(count in HINT_WORDS for count in counts)
-    return good, f"three hints of {counts} words"
+    few, many = HINT_WORDS[0], HINT_WORDS[-1]
+    return good, f"hints of {counts} words" + ("" if good else f"; three different ones of {few} to {many} are wanted")
 
 
 def _named(oracle: Oracle, place: int, results: list[Result], sections: list[str]) -> tuple[bool, str]:

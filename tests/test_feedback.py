@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import warnings
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
+from nbgrader.api import Gradebook
+from sqlalchemy.exc import SAWarning
 
+from autograde import course
 from autograde.autograded import autograded
-from autograde.feedback import feedback
+from autograde.building import stamped_at_once
+from autograde.feedback import coded, feedback
+from autograde.remarks import Remark, remarks
+from autograde.sections import section, title
 from autograde.submission import Submission, SubmittedCell, release
 from autograde.verdict import Verdict, without_examination
+from autograde.written import written
+from torchcourse.exercise import LESSONS
 
 LESSON = "01_tensors"
 EXERCISES = release(LESSON).exercises
@@ -26,8 +36,12 @@ HOSTILE = [
     "&lt;script&gt;",
     "\u202e\x1b[31m\x00",
 ]
-TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "b", "section", "span", "code", "details",
-        "summary", "pre"}  # fmt: skip
+TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "b", "section", "span", "code",
+        "details", "summary", "pre", "table", "tr", "th", "td", "a", "meter"}  # fmt: skip
+PROSE = {"p", "code", "pre", "em", "strong", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "br",
+         "hr", "blockquote"}  # fmt: skip
+ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "min", "max", "value",
+              "aria-label", "open"}  # fmt: skip
 
 
 class Seen(HTMLParser):
@@ -37,12 +51,16 @@ class Seen(HTMLParser):
         super().__init__()
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
+        self.links: list[str | None] = []
+        self.ids: list[str | None] = []
         self.text = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes.update(name for name, _ in attrs)
+        self.links += [value for name, value in attrs if name == "href"]
+        self.ids += [value for name, value in attrs if name == "id"]
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -56,10 +74,11 @@ def hostile(text: str) -> tuple[Submission, list[Verdict]]:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_page_holds_only_its_own_tags_and_shows_the_rest_as_text(text: str) -> None:
-    page = feedback(*hostile(text))
+    page = feedback(*hostile(text), {name: Remark(text, 0.5, 0.5) for name in EXERCISES})
     seen = Seen(page)
     assert seen.tags <= TAGS
-    assert seen.attributes <= {"lang", "charset", "http-equiv", "content", "name", "class"}
+    assert seen.attributes <= ATTRIBUTES
+    assert all(link and link[1:] in seen.ids for link in seen.links)
     assert page.count("<section") == len(EXERCISES)
     assert "49" not in seen.text
     if text.isprintable():
@@ -78,7 +97,7 @@ def test_the_cards_of_an_autograded_notebook_hold_only_their_own_tags(text: str)
 def test_a_page_may_load_and_run_nothing() -> None:
     page = feedback(*hostile("x"))
     assert "default-src 'none'" in page
-    assert not {"script", "link", "img", "iframe", "a"} & Seen(page).tags
+    assert not {"script", "link", "img", "iframe", "form", "object", "svg"} & Seen(page).tags
 
 
 def test_the_reason_that_a_file_could_not_be_read_for_is_one_plain_line() -> None:
@@ -88,3 +107,92 @@ def test_the_reason_that_a_file_could_not_be_read_for_is_one_plain_line() -> Non
     page = feedback(broken, [v for v in verdicts if v])
     assert "\x1b" not in page
     assert page.count("it holds") == 1
+
+
+def submitted(*cells: tuple[str, str]) -> Submission:
+    return Submission("ann", LESSON, tuple(SubmittedCell("code", source, grade_id) for source, grade_id in cells))
+
+
+def verdict(**fields: Any) -> Verdict:
+    return Verdict("ann", LESSON, "row_softmax", **{"score": 0.0, "max_score": 2.0, "status": "failed", **fields})
+
+
+def test_a_section_is_the_lessons_prose_and_demonstrations_without_exercises() -> None:
+    text = section(LESSON, "Reductions")
+    assert "numerator and denominator" in text
+    assert "<pre>scores = torch.tensor([88.0, 89.0])" in text
+    assert "Exercise: row_softmax" not in text
+    assert "def row_softmax" not in text
+    assert "Advanced" not in text  # of the section after it
+    assert section(LESSON, "No such heading") == ""
+    assert title(LESSON) == "1 · Tensors"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_section_that_a_mistake_points_to_can_be_shown(lesson: str) -> None:
+    headings = {mistake.read for known in course.mistakes(lesson).values() for mistake in known}
+    for heading in headings:
+        shown = section(lesson, heading)
+        assert len(shown) > 200, heading
+        assert Seen(shown).tags <= PROSE
+        assert "Unattempted(" not in shown
+
+
+def test_the_section_to_reread_stands_on_the_page_once() -> None:
+    cells = [(f"def {name}(): return 1", name) for name in EXERCISES[:2]]
+    verdicts = [Verdict("ann", LESSON, name, 0, 1, "failed", read="Reductions") for name in EXERCISES[:2]]
+    page = feedback(submitted(*cells), verdicts)
+    assert page.count("numerator and denominator") == 1
+    assert page.count('href="#read-0"') == 2
+
+
+def test_what_the_instructor_added_is_on_the_page_and_counts() -> None:
+    page = feedback(submitted(), [verdict()], {"row_softmax": Remark("Nearly!\nLook at dim.", 1.5, 0.25)})
+    text = Seen(page).text
+    assert "Your instructor: Nearly!\nLook at dim." in text
+    assert "1.75 of 2 points" in text
+    assert "The 1.5 points were given by your instructor." in text
+    assert "0.25 points are extra credit." in text
+    assert "instructor" not in feedback(submitted(), [verdict()])
+
+
+def test_half_the_points_are_explained_in_the_verdict() -> None:
+    assert "right on the CPU alone" in feedback(submitted(), [verdict(score=1.0)])
+
+
+def test_words_in_backquotes_are_code_and_a_lone_backquote_is_itself() -> None:
+    assert coded("`a<b` is") == "<code>a&lt;b</code> is"
+    assert coded("it's ` here") == "it&#x27;s ` here"
+
+
+def test_the_answer_shown_is_the_learners_own_wherever_it_stands() -> None:
+    stub = release(LESSON).cells["row_softmax"].source
+    answer = "def row_softmax(x):\n    return x"
+    assert written(submitted((stub, "row_softmax")), "row_softmax") == ""
+    assert written(submitted((stub, "row_softmax"), (answer, "")), "row_softmax") == answer
+    assert written(submitted((answer, "row_softmax"), ("y = row_softmax(x)", "")), "row_softmax") == answer
+    assert written(submitted(("row_softmax = torch.compile(f)", "")), "row_softmax") == "row_softmax = torch.compile(f)"
+    assert written(submitted(("row_softmax == 3", "")), "row_softmax") == ""
+    assert written(submitted((answer, "check_row_softmax")), "row_softmax") == ""
+
+
+def test_remarks_are_read_from_the_gradebook(tmp_path: Path) -> None:
+    """And a page that was made before a comment is made anew, which those of other learners are not."""
+    path = tmp_path / "gradebook.db"
+    stamped_at_once()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)
+        with Gradebook(f"sqlite:///{path}") as book:
+            book.add_assignment(LESSON)
+            book.add_notebook(LESSON, LESSON)
+            book.add_grade_cell("check_row_softmax", LESSON, LESSON, max_score=2, cell_type="code")
+            book.add_solution_cell("row_softmax", LESSON, LESSON)
+            for student in ("ann", "bob"):
+                book.add_student(student)
+                book.add_submission(LESSON, student)
+            book.find_comment("row_softmax", LESSON, LESSON, "ann").manual_comment = " Well done. "
+            book.find_comment("row_softmax", LESSON, LESSON, "bob").auto_comment = "No response."
+            book.find_grade("check_row_softmax", LESSON, LESSON, "ann").manual_score = 1.5
+            book.db.commit()
+            assert remarks(book, LESSON) == {"ann": {"row_softmax": Remark("Well done.", 1.5)}}
+            assert remarks(book, "02_autograd") == {}

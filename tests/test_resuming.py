@@ -248,6 +248,24 @@ def test_lost_files_and_changed_scores_are_put_right_without_examining(submitted
     assert examined() == []
 
 
+def test_a_comment_makes_that_page_anew_and_no_other(submitted: Path, out: Path) -> None:
+    grade([LESSON], submitted, out)
+    examined()
+    before = tree(out)
+    with warnings.catch_warnings(), gradebook_module.Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        warnings.simplefilter("ignore")
+        book.find_comment("row_softmax", LESSON, LESSON, "ben").manual_comment = "Nicely done."
+        book.find_grade("check_row_softmax", LESSON, LESSON, "ben").manual_score = 1.5
+        book.db.commit()
+    for _ in range(2):
+        grade([LESSON], submitted, out)
+        after = tree(out)
+        changed = {path for path in after if after[path] != before[path]}
+        assert changed == {f"feedback/ben/{LESSON}.html", f"journal/ben/{LESSON}.json"}
+        assert examined() == []
+    assert "Your instructor:</b> Nicely done." in (out / "feedback" / "ben" / f"{LESSON}.html").read_text()
+
+
 @pytest.mark.parametrize("torn", ["", "{", "[]", "null", '{"key": "x"}', '{"key": 1, "verdicts": 2, "good": 3}'])
 def test_a_torn_entry_is_no_entry(submitted: Path, out: Path, torn: str) -> None:
     grade([LESSON], submitted, out)

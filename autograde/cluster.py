@@ -12,8 +12,9 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from autograde import remote
@@ -29,6 +30,8 @@ from torchcourse.exercise import imports
 __all__ = ["Cluster", "ClusterError"]
 
 CONNECT_SECONDS = 20.0
+ANSWER_SECONDS = 300.0
+"""Until every worker has said whether it can grade: it imports torch for that."""
 TRIES = 4
 """How often a submission is handed out before the batch gives it up: workers that die take it with them."""
 
@@ -93,11 +96,10 @@ class Cluster:
         """
         try:
             self.client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-            said = self.client.run(remote.unfit, self.order, on_error="return")
         except (TimeoutError, OSError):
             raise ClusterError(f"The scheduler at {self.address} has no workers: start some, "
                                f"`dask worker {self.address} --no-nanny --nthreads 1`.") from None  # fmt: skip
-        for worker, unfit in said.items():
+        for worker, unfit in self._asked().items():
             if isinstance(unfit, ImportError):
                 raise ClusterError(f"The worker {worker} cannot import the grader ({unfit}): start it in a checkout "
                                    "of the course, with PYTHONPATH=. before its command.")  # fmt: skip
@@ -105,6 +107,24 @@ class Cluster:
                 raise ClusterError(f"The worker {worker} says {unfit}: see to it, or end it.")
             if unfit:
                 raise ClusterError(f"The worker {worker} {unfit}")
+
+    def _asked(self) -> dict[str, Any]:
+        """What each worker says to whether it is unfit, or what it raised instead.
+
+        Raises:
+            ClusterError: when one says nothing.
+        """
+        said: SimpleQueue[dict[str, Any]] = SimpleQueue()
+
+        def ask() -> None:
+            with contextlib.suppress(Exception):  # the client was closed in the meantime
+                said.put(self.client.run(remote.unfit, self.order, on_error="return"))
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            return said.get(timeout=ANSWER_SECONDS)
+        except Empty:
+            raise ClusterError(f"Not every worker of {self.address} answers: end those that hang.") from None
 
     def breadth(self) -> int:
         return max(1, sum(self.workers.values()))
@@ -126,8 +146,8 @@ class Cluster:
         try:
             data = remote.packed(task.submission)
             task.running = self.executor.submit(remote.examine, data, self.order, key=task.key, **where)
-        except Exception as error:
-            self._fail(task, self._lost(error))
+        except Exception:  # the client has given up
+            self._fail(task, self._gone())
         else:
             task.running.add_done_callback(lambda done: self._came(task, done))
 
@@ -140,21 +160,19 @@ class Cluster:
         except (remote.Unlike, SandboxError) as error:
             self._fail(task, ClusterError(f"A worker came later that cannot be used: {error}. End it, or give it what "
                                           "the others have; the same command goes on."))  # fmt: skip
-        except (CancelledError, OSError) as error:
-            self._fail(task, self._lost(error))
-        except Exception as error:
+        except Exception as error:  # killed with its worker, or cancelled while the client connects anew
             if task.tries < TRIES:
                 self._hand_out(task)
             else:
-                self._fail(task, ClusterError(f"A submission was lost {TRIES} times with the worker that had it "
-                                              f"({type(error).__name__}): the same command tries again."))  # fmt: skip
+                self._fail(task, ClusterError(f"A submission was lost {TRIES} times ({type(error).__name__}): the same "
+                                              "command tries again."))  # fmt: skip
         else:
             self.under_way.pop(id(task), None)
             task.promised.set_result(found)
 
-    def _lost(self, error: BaseException) -> ClusterError:
-        return ClusterError(f"The scheduler at {self.address} is gone ({type(error).__name__}). What was graded is "
-                            "kept: once it is back, the same command goes on.")  # fmt: skip
+    def _gone(self) -> ClusterError:
+        return ClusterError(f"The scheduler at {self.address} is gone. What was graded is kept: once it is back, the "
+                            "same command goes on.")  # fmt: skip
 
     def _fail(self, task: _Task, error: ClusterError) -> None:
         self.under_way.pop(id(task), None)
@@ -164,6 +182,10 @@ class Cluster:
     def _watch(self) -> None:
         """Give to somebody else what has been away for too long."""
         while not self.closed.wait(min(5.0, self.patience / 4)):
+            if self.client.status == "closed":
+                for task in list(self.under_way.values()):
+                    self._fail(task, self._gone())
+                continue
             with contextlib.suppress(Exception):  # else whoever waits for a submission hears that it is lost
                 self._count_workers()
             turns = max(1.0, len(self.under_way) / (2 * self.breadth()))  # more wait for each if others have left

@@ -58,7 +58,7 @@ def students(submitted: Path) -> list[str]:
 
 
 class How(TypedDict, total=False):
-    """The options of `run`, which says what they are."""
+    """Options of `run`, which says what they are."""
 
     workers: int
     seed: int
@@ -67,17 +67,22 @@ class How(TypedDict, total=False):
     enclosure: Enclosure
     scheduler: str
     gradebook: str
-    progress: Callable[[Graded], None]
 
 
-def grade(lessons: list[str], submitted: Path, out: Path, **how: Unpack[How]) -> list[Graded]:
+def grade(
+    lessons: list[str],
+    submitted: Path,
+    out: Path,
+    *,
+    progress: Callable[[Graded], None] = lambda graded: None,
+    **how: Unpack[How],
+) -> list[Graded]:
     """Grade as `run` does, and return everything, by student and lesson: for classes that fit into memory."""
     done: list[Graded] = []
-    tell = how.pop("progress", lambda graded: None)
 
     def note(graded: Graded) -> None:
         done.append(graded)
-        tell(graded)
+        progress(graded)
 
     run(lessons, submitted, out, progress=note, **how)
     return sorted(done, key=lambda g: (g.submission.student, lessons.index(g.submission.lesson)))

@@ -64,3 +64,5 @@ class LocalCrew:
         self.pool.shutdown(cancel_futures=True)
         for sandbox in self.sandboxes:
             sandbox.close()
+        for examiner in self.examiners.values():
+            examiner.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from dataclasses import dataclass
 from functools import cache
 
 from autograde.examining import Examined, examine
+from autograde.kept import Kept
 from autograde.oracle import Oracle, hidden, oracles, visible
 from autograde.sandbox import Sandbox
 from autograde.settings import SEED
@@ -32,12 +34,22 @@ class Graded:
 class Examiner:
     """What is needed to give verdicts on one lesson: oracles with visible and hidden cases, made once for a batch."""
 
-    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False) -> None:
+    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False, anew: bool = False) -> None:
+        """Take what earlier runs found out of references and mistakes, unless everything is to be found out `anew`."""
         lane = accelerator_lane("" if gpu else "simulated")  # before any backward runs here
         self.lesson, self.accelerator = lesson, lane.name
         self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
         cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
         self.oracles = {o.exercise.name: o for o in oracles(lesson, lambda e: cases[e.name])}
+        self.kept = Kept(lesson, seed, lane.name)
+        for oracle in [] if anew else self.oracles.values():
+            self.kept.recall(oracle)
+
+    def close(self) -> None:
+        """Keep what was found out for the next run."""
+        for oracle in self.oracles.values():
+            self.kept.keep(oracle)
+        self.kept.forget_old()
 
     def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
         """The verdicts on one submission."""
@@ -60,4 +72,6 @@ class Examiner:
 @cache
 def examiner(lesson: str, seed: int = SEED, gpu: bool = False) -> Examiner:
     """One for all that this process grades: what references and mistakes do is then found out once."""
-    return Examiner(lesson, seed, gpu)
+    made = Examiner(lesson, seed, gpu)
+    atexit.register(made.close)
+    return made

@@ -133,7 +133,7 @@ def run(
     check_gradebook(url)
     with (
         plainly(out),
-        closing(_crew(scheduler, workers, lessons, seed, limits, enclosure)) as crew,
+        closing(_crew(scheduler, workers, lessons, seed, limits, enclosure, regrade)) as crew,
         Journal(out / "journal") as journal,
         tempfile.TemporaryDirectory() as scratch,
         Writer(url, lessons, Path(scratch)) as writer,
@@ -145,13 +145,14 @@ def run(
 
 
 def _crew(
-    scheduler: str, workers: int, lessons: list[str], seed: int, limits: Limits, enclosure: Enclosure
+    scheduler: str, workers: int, lessons: list[str], seed: int, limits: Limits, enclosure: Enclosure, anew: bool
 ) -> Crew:
     if scheduler:
         from autograde.cluster import Cluster  # `distributed` takes a second to load, and need not be there
 
         return Cluster(scheduler, lessons, seed, limits, enclosure)
-    return LocalCrew({lesson: Examiner(lesson, seed, enclosure.gpu) for lesson in lessons}, workers, limits, enclosure)
+    examiners = {lesson: Examiner(lesson, seed, enclosure.gpu, anew) for lesson in lessons}
+    return LocalCrew(examiners, workers, limits, enclosure)
 
 
 def _keep_apart(submitted: Path, out: Path) -> None:
@@ -206,15 +207,15 @@ def _all(everything: Iterable[_Wanted], crew: Crew, journal: Journal, regrade: b
     for wanted in everything:
         submission, its_key = wanted.submission, wanted.key
         earlier = None if regrade else journal.read(submission.student, submission.lesson)
-        kept = None
+        result = None
         if not regrade or its_key in afresh:
-            kept = journal.kept(its_key, submission.student, submission.lesson)
+            result = journal.result(its_key, submission.student, submission.lesson)
         if earlier and earlier.key == its_key:
             yield _Found(Graded(submission, earlier.verdicts), its_key, earlier)
         elif its_key in waiting:
             waiting[its_key].append(submission)
-        elif kept is not None:
-            yield _Found(Graded(submission, kept), its_key)
+        elif result is not None:
+            yield _Found(Graded(submission, result), its_key)
         else:
             waiting[its_key] = [submission]
             running[crew.submit(submission)] = its_key
@@ -230,11 +231,11 @@ def _finished(
     journal: Journal,
     afresh: set[str],
 ) -> Iterator[_Found]:
-    """What is done next, for everyone who waits for it; what it came to is kept first."""
+    """What is done next, for everyone who waits for it; what it came to is written down first."""
     for future in wait(running, return_when=FIRST_COMPLETED).done:
         its_key = running.pop(future)
         verdicts = future.result()
-        journal.keep(its_key, verdicts)
+        journal.write_result(its_key, verdicts)
         afresh.add(its_key)
         for submission in waiting.pop(its_key):
             yield _Found(Graded(submission, [replace(v, student=submission.student) for v in verdicts]), its_key)

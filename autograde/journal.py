@@ -39,7 +39,7 @@ __all__ = ["BusyError", "Entry", "Journal", "fingerprint", "key", "noted", "rows
 LIBRARIES = ("torch", "torchvision", "numpy", "scikit-learn", "ipython", "matplotlib")
 """What verdicts depend on beside the course's own files."""
 FIELDS = ("exercise", "score", "max_score", "status", "misconception", "message", "read")
-KEPT = ".kept"
+RESULTS = ".results"
 """The folder of what is kept by key; no student's name begins with a dot."""
 
 
@@ -98,20 +98,20 @@ class Journal:
         plain = {"key": entry.key, "verdicts": rows(entry.verdicts), "good": entry.good, "files": entry.files}
         write_atomically(self._path(student, lesson), json.dumps(plain))
 
-    def kept(self, key: str, student: str, lesson: str) -> list[Verdict] | None:
+    def result(self, key: str, student: str, lesson: str) -> list[Verdict] | None:
         """What any submission of this key came to, as that of `student`; None where it is not known, or not whole."""
         try:
-            found = verdicts(json.loads(self._kept(key).read_text(encoding="utf-8")), student, lesson)
+            found = verdicts(json.loads(self._result(key).read_text(encoding="utf-8")), student, lesson)
         except (OSError, ValueError, LookupError, TypeError):
             return None
         return found if [v.exercise for v in found] == release(lesson).exercises else None
 
-    def keep(self, key: str, found: Sequence[Verdict]) -> None:
+    def write_result(self, key: str, found: Sequence[Verdict]) -> None:
         """Keep what a submission of this key came to."""
-        write_atomically(self._kept(key), json.dumps(rows(found)))
+        write_atomically(self._result(key), json.dumps(rows(found)))
 
-    def _kept(self, key: str) -> Path:
-        return self.folder / KEPT / key[:2] / f"{key}.json"
+    def _result(self, key: str) -> Path:
+        return self.folder / RESULTS / key[:2] / f"{key}.json"
 
 
 def noted(folder: Path, student: str, lesson: str) -> bool:

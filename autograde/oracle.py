@@ -38,12 +38,13 @@ class Oracle:
     ) -> None:
         self.exercise, self.reference, self.cases = exercise, reference, cases
         self.mistakes = mistakes
-        self._seen: dict[tuple[int, str, int], Observations] = {}
+        self.found: dict[tuple[int, str, int], Observations] = {}
+        """What was found out, by who answers (-1 the reference, else the place of a mistake), lane and case."""
 
     def narrowed(self, count: int) -> Oracle:
         """An oracle of the first `count` cases alone; what one of the two finds out the other knows."""
         narrow = Oracle(self.exercise, self.reference, self.mistakes, self.cases[:count])
-        narrow._seen = self._seen
+        narrow.found = self.found
         return narrow
 
     def lane(self, name: str) -> Lane:
@@ -60,9 +61,9 @@ class Oracle:
 
     def _remembered(self, who: int, answer: Callable[..., Any], lane: str, number: int) -> Observations:
         key = (who, lane, number)
-        if key not in self._seen:
-            self._seen[key] = self.run(answer, lane, number)
-        return self._seen[key]
+        if key not in self.found:
+            self.found[key] = self.run(answer, lane, number)
+        return self.found[key]
 
     @cached_property
     def known(self) -> list[Known]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -45,8 +48,16 @@ def one_thread_each() -> None:
         os.environ[name] = "1"
 
 
+def findings_of_this_run() -> None:
+    """Keep what graders find out for this run alone, shared by the processes that run tests."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        os.environ["TORCHCOURSE_CACHE"] = folder = tempfile.mkdtemp(prefix="findings-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
 keep_to_this_machine()
 one_thread_each()
+findings_of_this_run()
 
 
 TOGETHER = (
@@ -65,6 +76,10 @@ TOGETHER = (
 """Tests that share something costly (a JupyterLab, a worker, a graded class), and so belong to one process."""
 
 
+LONG = ("tests/test_classes.py", "tests/test_resuming.py", "tests/test_totality.py", *TOGETHER, "tests/test_verify.py")
+"""What takes longest begins first, so that at the end no process works alone."""
+
+
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out tests one by one, but for those of `TOGETHER`, a file or folder at a time.
 
@@ -77,14 +92,14 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
-    """Called by xdist for the scheduler to use."""
+    """Called by xdist for the scheduler to use: it keeps the order of `pytest_collection_modifyitems`."""
+    config.option.loadscopereorder = False
     return Together(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long proofs, so that none is left over at the end; skip the tests whose tool is missing, with what
-    is wrong as the reason."""
-    items.sort(key=lambda item: item.path.name != "test_verify.py")
+    """Begin with what takes long; skip the tests whose tool is missing, with what is wrong as the reason."""
+    items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
     for marker, fault in NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(marker)]
         reason = fault() if marked else ""

@@ -20,8 +20,11 @@ class Quick:
 
     log: Path
 
-    def __init__(self, lesson: str, seed: int, gpu: bool = False) -> None:
+    def __init__(self, lesson: str, seed: int, gpu: bool = False, anew: bool = False) -> None:
         self.lesson = lesson
+
+    def close(self) -> None:
+        """Nothing of it is to be kept."""
 
     def grade(self, sandbox: object, submission: Submission) -> Graded:
         with self.log.open("a") as file:

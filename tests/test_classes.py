@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autograde.grading import grade
-from autograde.oracle import oracle
+from autograde.grading import examiner, grade
 from autograde.submission import release
 from tests.classes import Student, students, write_class
 from tests.doors import stock_scores
@@ -43,7 +42,7 @@ def deserved(lesson: str, student: Student, name: str) -> tuple[str, float]:
     if name not in student.wrong:
         return "", points
     place = student.wrong[name]
-    judged = oracle(lesson, name)
+    judged = examiner(lesson).oracles[name]
     known = judged.known[place]
     on_cpu = all(
         agree(known.seen("cpu", n), judged.wanted("cpu", n), case.tolerance) for n, case in enumerate(judged.cases)

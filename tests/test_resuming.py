@@ -453,7 +453,7 @@ def test_a_torn_result_is_no_result(submitted: Path, out: Path, torn: str) -> No
     grade([LESSON], submitted, out)
     wanted = tree(out)
     examined()
-    for path in (out / "journal" / journal.KEPT).rglob("*.json"):
+    for path in (out / "journal" / journal.RESULTS).rglob("*.json"):
         path.write_text(torn)
     shutil.rmtree(out / "journal" / "ada")
     grade([LESSON], submitted, out)

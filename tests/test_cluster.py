@@ -102,6 +102,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Quick, "log", tmp_path / "examined", raising=False)
     monkeypatch.setattr(grading, "Examiner", Quick)
     monkeypatch.setattr(grading, "blocker", lambda: "")
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", float(LONG))
 
 
 @pytest.fixture(scope="module")
@@ -196,9 +197,10 @@ def test_a_worker_that_joins_with_another_edition_is_not_believed(
 
 
 def test_a_scheduler_that_goes_away_is_said_and_what_was_graded_is_kept(
-    lot: Lot, submitted: Path, tmp_path: Path, gradebook: Path
+    lot: Lot, submitted: Path, tmp_path: Path, gradebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last that needs it."""
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 30.0)
     out = folder(tmp_path / "out", gradebook)
     with pytest.raises(ClusterError, match="the same command goes on") as caught:
         grading.run([LESSON], submitted, out, scheduler=lot.address, progress=at_the(3, lot.scheduler.kill))

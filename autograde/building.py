@@ -28,6 +28,10 @@ METADATA = {
 }
 
 
+COURSE = "default_course"
+"""What nbgrader's gradebook calls a course without a name; its commands leave the name empty, and SQLite lets them."""
+
+
 class NameTheTask(ClearSolutions):  # type: ignore[misc]
     """Clears solutions as nbgrader does, and leaves a stub that names its exercise."""
 
@@ -109,6 +113,8 @@ def _config(root: Path, db_url: str) -> Config:
     config = Config()
     config.CourseDirectory.root = str(root)
     config.CourseDirectory.db_url = db_url
+    if not db_url.startswith("sqlite"):  # a server insists that the course of an assignment is there
+        config.CourseDirectory.course_id = COURSE
     steps = GenerateAssignment.preprocessors.default()
     config.GenerateAssignment.preprocessors = [NameTheTask if step is ClearSolutions else step for step in steps]
     return config

@@ -87,14 +87,16 @@ def grade(
         bool, typer.Option("--trust-submissions", help="run without isolation: see docs/isolation.md")
     ] = False,
     gpu: Annotated[bool, typer.Option("--gpu", help="let submissions use this machine's GPU")] = False,
+    scheduler: Annotated[str, typer.Option(help="examine on this Dask cluster, tcp://…: see docs/cluster.md")] = "",
+    gradebook: Annotated[str, typer.Option(help="the gradebook's URL, in place of OUT/gradebook.db")] = "",
 ) -> None:
     """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise.
 
     A run that was interrupted or killed is continued by the same command.
     """
-    from autograde.grading import Graded, OverlapError, students
-    from autograde.grading import grade as grade_class
+    from autograde.grading import Graded, OverlapError, run, students
     from autograde.journal import BusyError
+    from autograde.preflight import RefusedError
     from autograde.sandbox import Enclosure, SandboxError
 
     names = _lessons(lessons)
@@ -104,21 +106,21 @@ def grade(
     for weaker in enclosure.warnings():
         aloud.print(f"WARNING: {weaker}", markup=False)
     total = len(students(submitted)) * len(names)
-    recorded = 0
+    recorded = right = count = 0
     with _bar() as bar:
         task = bar.add_task("grading", total=total)
 
         def progress(graded: Graded) -> None:
-            nonlocal recorded
+            nonlocal recorded, right, count
             recorded += 1
+            right += sum(v.status == "passed" for v in graded.verdicts)
+            count += len(graded.verdicts)
             bar.advance(task)
 
         try:
-            done = grade_class(
-                names, submitted, out, workers=workers, seed=seed, enclosure=enclosure, regrade=regrade,
-                progress=progress,
-            )  # fmt: skip
-        except (BusyError, OverlapError, SandboxError) as error:
+            run(names, submitted, out, workers=workers, seed=seed, enclosure=enclosure, regrade=regrade,
+                scheduler=scheduler, gradebook=gradebook, progress=progress)  # fmt: skip
+        except (BusyError, OverlapError, RefusedError, SandboxError) as error:
             bar.stop()
             _stop(str(error))
         except KeyboardInterrupt:
@@ -126,9 +128,7 @@ def grade(
             console.print(f"Interrupted: {recorded} of {total} submissions are recorded in {out}. "
                           "The same command goes on from there.", markup=False)  # fmt: skip
             raise typer.Exit(130) from None
-    right = sum(v.status == "passed" for g in done for v in g.verdicts)
-    count = sum(len(g.verdicts) for g in done)
-    console.print(f"{len(done)} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
+    console.print(f"{recorded} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
 
 
 class Rate(ProgressColumn):

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from nbgrader.api import (
     Assignment,
+    Base,
     Grade,
     Gradebook,
     GradeCell,
@@ -18,51 +19,103 @@ from nbgrader.api import (
     SubmittedAssignment,
     SubmittedNotebook,
 )
+from sqlalchemy import Connection, create_engine, inspect, make_url, text
 from sqlalchemy.exc import SAWarning
 
-from autograde.building import generate
+from autograde.building import generate, newest_tables
+from autograde.journal import BusyError
 from autograde.remarks import Remark, remarks
 from autograde.submission import release
 from autograde.verdict import Verdict
 
-__all__ = ["Writer"]
+__all__ = ["Writer", "sqlite_url"]
+
+TURN = 7_086_110_511
+"""The number of the lock that the only writer of a gradebook on a server holds."""
 
 
 class Writer:
-    """A gradebook that has the assignments of `lessons`, open for verdicts. Use it in one thread, as a context."""
+    """A gradebook that has the assignments of `lessons`, open for verdicts. Use it in one thread, as a context.
 
-    def __init__(self, path: Path, lessons: list[str], scratch: Path) -> None:
-        self.path, self.lessons, self.scratch = path, lessons, scratch
+    It is a file, or a database of a PostgreSQL server by URL.
+    """
+
+    def __init__(self, place: Path | str, lessons: list[str], scratch: Path) -> None:
+        self.url = sqlite_url(place) if isinstance(place, Path) else place
+        self.lessons, self.scratch = lessons, scratch
         self.book: Gradebook
+        self._turn: Connection | None = None
 
     def __enter__(self) -> Writer:
         # nbgrader 0.9.6 makes submissions in a way that SQLAlchemy 2 warns of; the rows come out right
         self._quiet = warnings.catch_warnings()
         self._quiet.__enter__()
         warnings.simplefilter("ignore", SAWarning)
-        if not self.path.exists():
-            self._make()
-        self.book = Gradebook(_url(self.path))
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _open(self) -> None:
+        place = make_url(self.url)
+        if place.get_backend_name() != "sqlite":
+            self._take_turn()
+            self._finish_tables()
+        elif not Path(place.database or "").exists():
+            self._make(Path(place.database or ""))
+        self.book = Gradebook(self.url)
         stale = [lesson for lesson in self.lessons if not self._is_as_released(lesson)]
         if stale:
-            generate(stale, self.scratch, _url(self.path))
+            generate(stale, self.scratch, self.url)
         self._scores = {lesson: self._recorded(lesson) for lesson in self.lessons}
         self._remarks = {lesson: remarks(self.book, lesson) for lesson in self.lessons}
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.book.close()
+        if hasattr(self, "book"):
+            self.book.close()
+        self._end_turn()
         self._quiet.__exit__(kind, error, trace)
 
-    def _make(self) -> None:
+    def _make(self, path: Path) -> None:
         """Make a new gradebook beside its place: one that is half made would never be completed by nbgrader."""
-        part = self.path.with_name(f".{self.path.name}.part")
+        part = path.with_name(f".{path.name}.part")
+        part.parent.mkdir(parents=True, exist_ok=True)
         for left in part.parent.glob(f"{part.name}*"):
             left.unlink()
-        generate(self.lessons, self.scratch, _url(part))
-        part.replace(self.path)
+        generate(self.lessons, self.scratch, sqlite_url(part))
+        part.replace(path)
+
+    def _take_turn(self) -> None:
+        """Lock a gradebook on a server for as long as this is open: graders of other folders may have the same one.
+
+        Raises:
+            BusyError: when another one has it.
+        """
+        self._turn = create_engine(self.url).connect()
+        if not self._turn.scalar(text(f"select pg_try_advisory_lock({TURN})")):
+            self._end_turn()
+            raise BusyError("Another grader is writing to this gradebook: wait for it, or end it.")
+        self._turn.commit()
+
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.close()
+            self._turn.engine.dispose()
+            self._turn = None
+
+    def _finish_tables(self) -> None:
+        """Make all tables and their stamp at once: nbgrader takes what lacks the stamp for complete."""
+        assert self._turn is not None
+        with self._turn.begin():
+            Base.metadata.create_all(self._turn)
+            if not inspect(self._turn).has_table("alembic_version"):
+                self._turn.execute(text("create table alembic_version (version_num varchar(32) not null)"))
+                stamp = text("insert into alembic_version (version_num) values (:version)")
+                self._turn.execute(stamp, {"version": newest_tables()})
 
     def _is_as_released(self, lesson: str) -> bool:
         """Whether the gradebook knows the cells of the lesson as they were released.
@@ -126,5 +179,6 @@ class Writer:
         self._scores[lesson][student] = scores
 
 
-def _url(path: Path) -> str:
+def sqlite_url(path: Path) -> str:
+    """The URL of a gradebook in a file."""
     return f"sqlite:///{path}"

@@ -2,99 +2,35 @@
 
 from __future__ import annotations
 
-import atexit
 import csv
-import io
 import tempfile
-import threading
-from collections.abc import Callable, Generator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from queue import SimpleQueue
+from typing import TypedDict, Unpack
 
 from autograde.autograded import autograded
+from autograde.crew import Crew, LocalCrew
 from autograde.enclosure import gpu_blocker, trust_blocker
-from autograde.examining import Examined, examine
+from autograde.examiner import Examiner, Graded
 from autograde.feedback import feedback
-from autograde.files import digest, holds, write_atomically
-from autograde.gradebook import Writer
-from autograde.journal import Entry, Journal, fingerprint, key
-from autograde.kept import Kept
-from autograde.oracle import Oracle, hidden, oracles, visible
-from autograde.sandbox import Enclosure, Sandbox, SandboxError, blocker
+from autograde.files import digest, holds, write_atomically, writing_atomically
+from autograde.gradebook import Writer, sqlite_url
+from autograde.journal import Entry, Journal, key, noted
+from autograde.preflight import check_folder, check_gradebook, plainly
+from autograde.sandbox import Enclosure, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
-from autograde.submission import Submission, read_submission, release
-from autograde.verdict import Verdict, decide, unjudged, without_examination
-from torchcourse.exercise import exercises, imports
-from torchcourse.lanes import accelerator_lane
+from autograde.submission import Submission, read_submission
+from autograde.verdict import Verdict
 
-__all__ = ["COLUMNS", "Examiner", "Graded", "OverlapError", "examiner", "grade", "students"]
+__all__ = ["COLUMNS", "Examiner", "Graded", "OverlapError", "grade", "run", "students"]
 
 COLUMNS = ("student", "lesson", "exercise", "score", "max_score", "status", "misconception", "message")
 
-ONE_ORACLE = threading.Lock()
-"""Oracles, of whatever lesson, run programs in this process and set its defaults while they do: one at a time."""
-
-
 class OverlapError(ValueError):
     """Submissions and results would lie in one folder."""
-
-
-@dataclass(frozen=True)
-class Graded:
-    """A submission and its verdicts, one for each exercise of the lesson."""
-
-    submission: Submission
-    verdicts: list[Verdict]
-
-
-class Examiner:
-    """What is needed to give verdicts on one lesson: oracles with visible and hidden cases, made once for a batch."""
-
-    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False, anew: bool = False) -> None:
-        """Take what earlier runs found out of references and mistakes, unless everything is to be found out `anew`."""
-        lane = accelerator_lane("" if gpu else "simulated")  # before any backward runs here
-        self.lesson, self.accelerator = lesson, lane.name
-        self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
-        cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
-        self.oracles = {o.exercise.name: o for o in oracles(lesson, lambda e: cases[e.name])}
-        self.kept = Kept(lesson, seed, lane.name)
-        for oracle in [] if anew else self.oracles.values():
-            self.kept.recall(oracle)
-
-    def close(self) -> None:
-        """Keep what was found out for the next run."""
-        for oracle in self.oracles.values():
-            self.kept.keep(oracle)
-        self.kept.forget_old()
-
-    def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
-        """The verdicts on one submission."""
-        early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
-        pending = [self.oracles[name] for name, verdict in early.items() if verdict is None]
-        lanes = examine(sandbox, submission, pending, self.accelerator, self.visible) if pending else {}
-        decided = {o.exercise.name: self._decide(submission, o, lanes) for o in pending}
-        return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
-
-    def _decide(self, submission: Submission, oracle: Oracle, lanes: dict[str, dict[str, Examined]]) -> Verdict:
-        name = oracle.exercise.name
-        seen = {lane: found[name] for lane, found in lanes.items() if name in found}
-        try:
-            with ONE_ORACLE:
-                return decide(submission, oracle, self.visible[name], seen)
-        except Exception as error:  # observations can be made to be anything, and must not stop a batch
-            return unjudged(submission, name, error)
-
-
-@cache
-def examiner(lesson: str, seed: int = SEED) -> Examiner:
-    """One for all that this process grades: what references and mistakes do is then found out once."""
-    made = Examiner(lesson, seed)
-    atexit.register(made.close)
-    return made
 
 
 def refuse(enclosure: Enclosure) -> None:
@@ -121,7 +57,38 @@ def students(submitted: Path) -> list[str]:
     return sorted(entry.name for entry in entries if entry.is_dir() or entry.is_symlink())
 
 
+class How(TypedDict, total=False):
+    """Options of `run`, which says what they are."""
+
+    workers: int
+    seed: int
+    limits: Limits
+    regrade: bool
+    enclosure: Enclosure
+    scheduler: str
+    gradebook: str
+
+
 def grade(
+    lessons: list[str],
+    submitted: Path,
+    out: Path,
+    *,
+    progress: Callable[[Graded], None] = lambda graded: None,
+    **how: Unpack[How],
+) -> list[Graded]:
+    """Grade as `run` does, and return everything, by student and lesson: for classes that fit into memory."""
+    done: list[Graded] = []
+
+    def note(graded: Graded) -> None:
+        done.append(graded)
+        progress(graded)
+
+    run(lessons, submitted, out, progress=note, **how)
+    return sorted(done, key=lambda g: (g.submission.student, lessons.index(g.submission.lesson)))
+
+
+def run(
     lessons: list[str],
     submitted: Path,
     out: Path,
@@ -131,45 +98,61 @@ def grade(
     limits: Limits = LIMITS,
     regrade: bool = False,
     enclosure: Enclosure = Enclosure(),  # noqa: B008 - it cannot change
+    scheduler: str = "",
+    gradebook: str = "",
     progress: Callable[[Graded], None] = lambda graded: None,
-) -> list[Graded]:
+) -> None:
     """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
 
-    What an earlier run, also one that was killed, has found out of the same submissions is not found out again.
+    What an earlier run, also one that was killed, has found out of the same submissions is not found out again, and
+    neither is what another submission of the same cells came to. Nothing of a submission stays in memory.
 
     Args:
         workers: how many submissions are examined at once, each in a sandbox of its own.
         seed: what the hidden cases are drawn from.
         regrade: whether to believe no earlier run.
         enclosure: how submissions are shut in; what it gives up is for the caller to say.
+        scheduler: the address of a Dask scheduler, whose workers then do the examining in place of this machine's.
+        gradebook: the URL of nbgrader's gradebook, if it is not to be a file in `out`.
         progress: called after each submission, in the order in which they are done.
 
     Raises:
         SandboxError: when submissions cannot be isolated on this machine and are not trusted, or there is no GPU.
         FileNotFoundError: when `submitted` is no folder.
         OverlapError: when submissions could lie where results are kept.
+        RefusedError: when what is found out cannot be kept in `out` or the gradebook.
+        ClusterError: when the scheduler's workers cannot do it, or no longer.
         BusyError: when another grader writes to `out`.
     """
-    refuse(enclosure)
-    names = students(submitted)
+    if not scheduler:
+        refuse(enclosure)
+    folders = students(submitted)
     _keep_apart(submitted, out)
-    examiners = {lesson: Examiner(lesson, seed, enclosure.gpu, regrade) for lesson in lessons}
-    done: list[Graded] = []
+    url = gradebook or sqlite_url(out / "gradebook.db")
+    check_folder(out, sum(not noted(out / "journal", _as_text(name), lesson) for name in folders for lesson in lessons))
+    check_gradebook(url)
     with (
-        ExitStack() as stack,
+        plainly(out),
+        closing(_crew(scheduler, workers, lessons, seed, limits, enclosure, regrade)) as crew,
         Journal(out / "journal") as journal,
         tempfile.TemporaryDirectory() as scratch,
-        Writer(out / "gradebook.db", lessons, Path(scratch)) as writer,
-        closing(_all(examiners, names, submitted, workers, seed, limits, enclosure, journal, regrade)) as results,
-    ):
-        for one in examiners.values():
-            stack.callback(one.close)
+        Writer(url, lessons, Path(scratch)) as writer,
+        closing(_all(_wanted(folders, lessons, submitted, seed, limits, enclosure), crew, journal, regrade)) as results,
+    ):  # fmt: skip
         for found in results:
-            done.append(_record(found, out, journal, writer))
-            progress(done[-1])
-        done.sort(key=lambda g: (g.submission.student, lessons.index(g.submission.lesson)))
-        write_atomically(out / "grades.csv", as_csv(done))
-    return done
+            progress(_record(found, out, journal, writer))
+        _write_csv(out / "grades.csv", journal, sorted(map(_as_text, folders)), lessons)
+
+
+def _crew(
+    scheduler: str, workers: int, lessons: list[str], seed: int, limits: Limits, enclosure: Enclosure, anew: bool
+) -> Crew:
+    if scheduler:
+        from autograde.cluster import Cluster  # `distributed` takes a second to load, and need not be there
+
+        return Cluster(scheduler, lessons, seed, limits, enclosure)
+    examiners = {lesson: Examiner(lesson, seed, enclosure.gpu, anew) for lesson in lessons}
+    return LocalCrew(examiners, workers, limits, enclosure)
 
 
 def _keep_apart(submitted: Path, out: Path) -> None:
@@ -184,6 +167,14 @@ def _keep_apart(submitted: Path, out: Path) -> None:
 
 
 @dataclass(frozen=True)
+class _Wanted:
+    """A submission, and the key of all that its verdicts depend on."""
+
+    submission: Submission
+    key: str
+
+
+@dataclass(frozen=True)
 class _Found:
     """A graded submission, the key of its journal entry, and that entry where it is from an earlier run."""
 
@@ -192,54 +183,66 @@ class _Found:
     believed: Entry | None = None
 
 
-def _all(
-    examiners: dict[str, Examiner], names: list[str], submitted: Path, workers: int, seed: int, limits: Limits,
-    enclosure: Enclosure, journal: Journal, regrade: bool,
-) -> Generator[_Found]:  # fmt: skip
-    """Every submission graded, as they get done."""
-    for lesson in examiners:
-        fingerprint(lesson)  # here, once, and not in every thread
-    idle: SimpleQueue[Sandbox] = SimpleQueue()
-    modules = sorted({module for lesson in examiners for module in imports(lesson)})
-    sandboxes = [Sandbox(limits, number, modules, enclosure) for number in range(workers)]
-    for sandbox in sandboxes:
-        idle.put(sandbox)
+def _as_text(folder: str) -> str:
+    """The name of a folder, which may be no text at all, as a student's name."""
+    return folder.encode("utf-8", "backslashreplace").decode()
 
-    def one(folder: str, lesson: str) -> _Found:
-        student = folder.encode("utf-8", "backslashreplace").decode()  # a folder's name may be no text at all
-        submission = read_submission(submitted / folder / lesson / f"{lesson}.ipynb", student, lesson)
-        wanted = key(submission, seed, limits, enclosure)
-        earlier = None if regrade else journal.read(student, lesson)
-        if earlier and earlier.key == wanted:
-            return _Found(Graded(submission, earlier.verdicts), wanted, earlier)
-        sandbox = idle.get()
-        try:
-            return _Found(examiners[lesson].grade(sandbox, submission), wanted)
-        finally:
-            idle.put(sandbox)
 
-    pool = ThreadPoolExecutor(workers)
-    try:
-        running: set[Future[_Found]] = set()
-        for student in names:
-            for lesson in examiners:
-                running.add(pool.submit(one, student, lesson))
-                if len(running) >= 2 * workers:
-                    finished, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in finished)
-        while running:
-            finished, running = wait(running, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in finished)
-    finally:  # after an interrupt what is under way is given up: nothing of it is recorded
-        for sandbox in sandboxes:
-            sandbox.end()
-        pool.shutdown(cancel_futures=True)
-        for sandbox in sandboxes:
-            sandbox.close()
+def _wanted(
+    folders: list[str], lessons: list[str], submitted: Path, seed: int, limits: Limits, enclosure: Enclosure
+) -> Iterator[_Wanted]:
+    """Every submission, read when its turn comes."""
+    for folder in folders:
+        for lesson in lessons:
+            path = submitted / folder / lesson / f"{lesson}.ipynb"
+            submission = read_submission(path, _as_text(folder), lesson)
+            yield _Wanted(submission, key(submission, seed, limits, enclosure))
+
+
+def _all(everything: Iterable[_Wanted], crew: Crew, journal: Journal, regrade: bool) -> Generator[_Found]:
+    """Every submission graded, as they get done. Those of one key are examined once, whoever submitted them."""
+    running: dict[Future[list[Verdict]], str] = {}
+    waiting: dict[str, list[Submission]] = {}
+    afresh: set[str] = set()  # what is known since this run began, if nothing older is to be believed
+    for wanted in everything:
+        submission, its_key = wanted.submission, wanted.key
+        earlier = None if regrade else journal.read(submission.student, submission.lesson)
+        result = None
+        if not regrade or its_key in afresh:
+            result = journal.result(its_key, submission.student, submission.lesson)
+        if earlier and earlier.key == its_key:
+            yield _Found(Graded(submission, earlier.verdicts), its_key, earlier)
+        elif its_key in waiting:
+            waiting[its_key].append(submission)
+        elif result is not None:
+            yield _Found(Graded(submission, result), its_key)
+        else:
+            waiting[its_key] = [submission]
+            running[crew.submit(submission)] = its_key
+        while len(running) >= 2 * crew.breadth():
+            yield from _finished(running, waiting, journal, afresh if regrade else set())
+    while running:
+        yield from _finished(running, waiting, journal, afresh if regrade else set())
+
+
+def _finished(
+    running: dict[Future[list[Verdict]], str],
+    waiting: dict[str, list[Submission]],
+    journal: Journal,
+    afresh: set[str],
+) -> Iterator[_Found]:
+    """What is done next, for everyone who waits for it; what it came to is written down first."""
+    for future in wait(running, return_when=FIRST_COMPLETED).done:
+        its_key = running.pop(future)
+        verdicts = future.result()
+        journal.write_result(its_key, verdicts)
+        afresh.add(its_key)
+        for submission in waiting.pop(its_key):
+            yield _Found(Graded(submission, [replace(v, student=submission.student) for v in verdicts]), its_key)
 
 
 def _record(found: _Found, out: Path, journal: Journal, writer: Writer) -> Graded:
-    """Write down what was found of a submission.
+    """Write down what was found of a submission; the verdicts as they are written, without the cells.
 
     The journal comes first: what is in it is not found out again, and whatever a killed run left undone after it
     differs from what the entry says, and so is done now.
@@ -249,7 +252,6 @@ def _record(found: _Found, out: Path, journal: Journal, writer: Writer) -> Grade
     if entry is None:
         good = _last_good(found.graded, journal, writer)
         entry = Entry(found.key, [_mention(v, submission, good) for v in found.graded.verdicts], good, {})
-    graded = Graded(submission, entry.verdicts)
     places = {
         "autograded": out / "autograded" / student / lesson / f"{lesson}.ipynb",
         "feedback": out / "feedback" / student / f"{lesson}.html",
@@ -266,7 +268,7 @@ def _record(found: _Found, out: Path, journal: Journal, writer: Writer) -> Grade
         for name, text in made.items():
             write_atomically(places[name], text)
     writer.write(student, lesson, entry.verdicts)
-    return graded
+    return Graded(replace(submission, cells=()), entry.verdicts)
 
 
 def _last_good(graded: Graded, journal: Journal, writer: Writer) -> dict[str, float]:
@@ -286,13 +288,14 @@ def _mention(verdict: Verdict, submission: Submission, good: dict[str, float]) -
     return replace(verdict, message=f"{verdict.message} An earlier submission that could be read scored {score} here.")
 
 
-def as_csv(done: list[Graded]) -> str:
-    """grades.csv as text: a row for each student and exercise."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for graded in done:
-        for v in graded.verdicts:
-            score, most = f"{v.score:g}", f"{v.max_score:g}"
-            writer.writerow([v.student, v.lesson, v.exercise, score, most, v.status, v.misconception, v.message])
-    return text.getvalue()
+def _write_csv(path: Path, journal: Journal, names: list[str], lessons: list[str]) -> None:
+    """grades.csv, of what the journal holds: a row for each student and exercise."""
+    with writing_atomically(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for student in names:
+            for lesson in lessons:
+                entry = journal.read(student, lesson)
+                for v in entry.verdicts if entry else ():
+                    numbers = f"{v.score:g}", f"{v.max_score:g}"
+                    writer.writerow([v.student, v.lesson, v.exercise, *numbers, v.status, v.misconception, v.message])

@@ -18,7 +18,7 @@ from pathlib import Path
 import platformdirs
 import torch
 
-from autograde.journal import fingerprint
+from autograde.journal import fingerprint, secrets
 from autograde.oracle import Oracle
 from torchcourse import codec
 
@@ -39,7 +39,7 @@ class Kept:
     def __init__(self, lesson: str, seed: int, accelerator: str) -> None:
         device = torch.cuda.get_device_name() if accelerator == "cuda" else ""
         machine = f"{platform.node()} {platform.machine()} {torch.backends.cpu.get_cpu_capability()} {device}"
-        wanted = f"{fingerprint(lesson)} {seed} {accelerator} {machine}"
+        wanted = f"{fingerprint(lesson)} {sorted(secrets(lesson).items())} {seed} {accelerator} {machine}"
         self.folder = kept_folder() / f"{lesson}-{hashlib.sha256(wanted.encode()).hexdigest()[:24]}"
         self._known: dict[str, int] = {}
 

@@ -16,7 +16,7 @@ from nbconvert.exporters import NotebookExporter
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograde.autograded import restored, with_outputs
-from autograde.grading import examiner
+from autograde.examiner import examiner
 from autograde.sandbox import Sandbox, SandboxError, blocker
 from autograde.submission import Submission, read_submission
 from torchcourse.exercise import LESSONS, imports

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import nbformat
 
 from autograde.building import source_notebook
-from autograde.grading import examiner
+from autograde.examiner import examiner
 from autograde.oracle import references
 from autograde.sandbox import Sandbox, blocker
 from autograde.submission import read_submission

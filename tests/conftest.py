@@ -66,6 +66,8 @@ TOGETHER = (
     "tests/attacks/test_leftovers.py",
     "tests/attacks/test_notebooks.py",
     "tests/browser/",
+    "tests/test_cluster.py",
+    "tests/test_postgres.py",
     "tests/simulated/test_operators.py",
     "tests/test_grading.py",
     "tests/test_sandbox.py",

@@ -48,6 +48,12 @@ def test_an_oracle_that_recalls_runs_nothing_and_says_the_same(monkeypatch: pyte
 
 def test_another_seed_lesson_accelerator_or_version_recalls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     Kept(LESSON, SEED, "simulated").keep(asked())
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "secrets", lambda lesson: {NAME: "other hidden cases"})
+        changed = Kept(LESSON, SEED, "simulated")
+    empty = fresh()
+    changed.recall(empty)
+    assert not empty.found
     others = [Kept(LESSON, SEED + 1, "simulated"), Kept("02_autograd", SEED, "simulated"), Kept(LESSON, SEED, "cuda")]
     monkeypatch.setattr(kept, "fingerprint", lambda lesson: "a changed grader")
     for other in [*others, Kept(LESSON, SEED, "simulated")]:

@@ -7,7 +7,6 @@ batches, and one of its trials is run at the end.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
 import signal
@@ -26,37 +25,14 @@ from autograde import gradebook as gradebook_module
 from autograde.grading import Graded, OverlapError, grade
 from autograde.journal import BusyError, Journal
 from autograde.settings import LIMITS, SEED
-from autograde.submission import Submission, read_submission, release
-from autograde.verdict import Verdict, without_examination
+from autograde.submission import read_submission, release
 from benchmarks.interrupted import recorded, tree
+from tests.stand_ins import LESSON, Quick, submit
 
-LESSON = "01_tensors"
 EXERCISES = release(LESSON).exercises
 SOLVED = "def row_softmax(x):\n    return x.softmax(-1)"
 EVERY = int(os.environ.get("TORCHCOURSE_KILL_EVERY", "11"))
 """A batch is killed at each so-manieth write; `make test-all` takes every one."""
-
-
-class Quick:
-    """Gives verdicts by the text of the cells, and notes for whom."""
-
-    log: Path
-
-    def __init__(self, lesson: str, seed: int, gpu: bool = False, anew: bool = False) -> None:
-        self.lesson = lesson
-
-    def close(self) -> None:
-        """Nothing of it is to be kept."""
-
-    def grade(self, sandbox: object, submission: Submission) -> Graded:
-        with self.log.open("a") as file:
-            file.write(f"{submission.student}\n")
-        return Graded(submission, [self.verdict(submission, name) for name in EXERCISES])
-
-    def verdict(self, submission: Submission, name: str) -> Verdict:
-        points = release(LESSON).points(name)
-        passed = Verdict(submission.student, LESSON, name, points, points, "passed", message="Right.")
-        return without_examination(submission, name) or passed
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +45,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def submitted(tmp_path: Path) -> Path:
     for student in ("ada", "ben", "cleo"):
-        submit(tmp_path / "class", student, SOLVED)
+        submit(tmp_path / "class", student, f"{SOLVED}  # {student}")
     submit(tmp_path / "class", "dan", None)
     return tmp_path / "class"
 
@@ -92,18 +68,6 @@ def with_gradebook(folder: Path, gradebook: Path) -> Path:
     folder.mkdir()
     shutil.copyfile(gradebook, folder / "gradebook.db")
     return folder
-
-
-def submit(folder: Path, student: str, answer: str | None) -> Path:
-    """A submission with an answer to one exercise; one that is no notebook, where the answer is None."""
-    notebook = json.loads((course.NOTEBOOKS / f"{LESSON}.ipynb").read_text())
-    for cell in notebook["cells"]:
-        if cell["metadata"].get("nbgrader", {}).get("grade_id") == "row_softmax":
-            cell["source"] = answer
-    path = folder / student / LESSON / f"{LESSON}.ipynb"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("no notebook" if answer is None else json.dumps(notebook))
-    return path
 
 
 def examined() -> list[str]:
@@ -273,7 +237,7 @@ def test_a_torn_entry_is_no_entry(submitted: Path, out: Path, torn: str) -> None
     examined()
     (out / "journal" / "ada" / f"{LESSON}.json").write_text(torn)
     grade([LESSON], submitted, out)
-    assert examined() == ["ada"]
+    assert examined() == []  # what it came to is kept apart, by key
     assert tree(out) == wanted
 
 
@@ -414,7 +378,6 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("file", "old", "new", "changed"),
     [
-        ("autograde/hidden/tensors.py", "def describe(", "def  describe(", ["01_tensors"]),
         ("autograde/hidden/common.py", "import", "import ", ["01_tensors", "02_autograd"]),
         ("autograde/verdict.py", "def decide(", "def  decide(", ["01_tensors", "02_autograd"]),
         ("solutions/01_tensors.py", "amax(", "amax( ", ["01_tensors"]),
@@ -441,6 +404,83 @@ def test_the_key_is_of_the_cells_as_read_and_of_nothing_about_the_student(tmp_pa
 
     assert key("ada", SOLVED) == key("ben", SOLVED)
     assert len({key("ada", SOLVED), key("ada", SOLVED + " "), key("ada", None)}) == 3
+
+
+def test_new_hidden_cases_regrade_only_what_they_touch(copied: Path, tmp_path: Path) -> None:
+    who_softens = read_submission(submit(tmp_path, "ada", SOLVED), "ada", LESSON)
+    untouched = release(LESSON).cells["row_softmax"].source
+    nobody = read_submission(submit(tmp_path, "eve", untouched), "eve", LESSON)
+
+    def keys() -> list[str]:
+        journal.secrets.cache_clear()
+        return [journal.key(s, SEED, LIMITS) for s in (who_softens, nobody)]
+
+    before = keys()
+    hidden = copied / "autograde" / "hidden" / "tensors.py"
+    text = hidden.read_text()
+    hidden.write_text(text.replace("def describe(\n    t: Tensor,", "def describe(\n    t: Tensor, more: int = 0,", 1))
+    assert hidden.read_text() != text
+    assert keys() == before
+    hidden.write_text(text.replace('"row_softmax": ', '"row_softmax": [] and ', 1))
+    assert [now != then for now, then in zip(keys(), before, strict=True)] == [True, False]
+    hidden.write_text(f"# a comment\n{text}")
+    assert keys() == before
+    journal.secrets.cache_clear()
+
+
+# --- identical work -----------------------------------------------------------------------------------------------
+
+
+def test_the_same_cells_are_examined_once_and_everybody_gets_the_verdicts(submitted: Path, out: Path) -> None:
+    for student in ("fay", "gus", "hal"):
+        submit(submitted, student, SOLVED)
+    done = {g.submission.student: g.verdicts for g in grade([LESSON], submitted, out, workers=2)}
+    seen = examined()
+    assert [name for name in seen if name in ("ada", "ben", "cleo", "dan")] == ["ada", "ben", "cleo", "dan"]
+    assert len(seen) == 5
+    for student in ("fay", "gus", "hal"):
+        assert {v.student for v in done[student]} == {student}
+        assert recorded(out, LESSON)[student, "row_softmax"] == 2
+        assert student in (out / "feedback" / student / f"{LESSON}.html").read_text()
+
+
+def test_what_was_submitted_before_by_anybody_is_not_examined_again(submitted: Path, out: Path) -> None:
+    path = submit(submitted, "ada", SOLVED)
+    grade([LESSON], submitted, out)
+    first, examined_first = path.read_text(), examined()
+    submit(submitted, "ada", SOLVED + "  # again")
+    submit(submitted, "eve", SOLVED)
+    grade([LESSON], submitted, out)
+    assert (examined_first, examined()) == (["ada", "ben", "cleo", "dan"], ["ada"])
+    path.write_text(first)
+    grade([LESSON], submitted, out)
+    assert examined() == []
+    assert recorded(out, LESSON)["eve", "row_softmax"] == 2
+
+
+def test_regrading_examines_the_same_cells_once_more_and_once_only(submitted: Path, out: Path) -> None:
+    submit(submitted, "eve", f"{SOLVED}  # ada")
+    grade([LESSON], submitted, out)
+    examined()
+    grade([LESSON], submitted, out, regrade=True)
+    assert len(examined()) == 4
+
+
+@pytest.mark.parametrize("torn", ["", "[]", "null", "[[1, 2]]", '{"a": 1}'])
+def test_a_torn_result_is_no_result(submitted: Path, out: Path, torn: str) -> None:
+    grade([LESSON], submitted, out)
+    wanted = tree(out)
+    examined()
+    for path in (out / "journal" / journal.RESULTS).rglob("*.json"):
+        path.write_text(torn)
+    shutil.rmtree(out / "journal" / "ada")
+    grade([LESSON], submitted, out)
+    assert examined() == ["ada"]
+    assert tree(out)["grades.csv"] == wanted["grades.csv"]
+
+
+def test_nothing_of_a_submission_stays_in_memory(submitted: Path, out: Path) -> None:
+    assert all(not graded.submission.cells for graded in grade([LESSON], submitted, out))
 
 
 @pytest.mark.sandbox

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 __all__ = ["constraints_text", "environment_text", "needed", "pins"]
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("lab", "author", "test")
+EXTRAS = ("lab", "author", "cluster", "postgres", "test")
 PYTHON = "3.11"
 PLATFORMS = {
     "linux": {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64", "os_name": "posix"},

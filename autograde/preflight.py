@@ -1,0 +1,161 @@
+"""What is looked at before anything is written: whether the results can be kept where they are wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from alembic.script import ScriptDirectory
+from nbgrader import dbutil
+from nbgrader.api import Assignment, Base
+from sqlalchemy import URL, Engine, create_engine, inspect, make_url, select, text
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
+
+from autograde.building import newest_tables
+from torchcourse.exercise import LESSONS
+
+__all__ = ["RefusedError", "check_folder", "check_gradebook", "plainly"]
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+BYTES_EACH = 200_000
+"""What is written of one submission: notebook, page, journal, rows of the gradebook. Of lesson 01 it was 120 kB."""
+BYTES_AT_LEAST = 50_000_000
+STAMP = "alembic_version"
+
+
+class RefusedError(RuntimeError):
+    """Results cannot be kept where they are wanted; the message says why, in one line, and what helps."""
+
+
+def check_folder(out: Path, submissions: int) -> None:
+    """Look whether the results of so many submissions can be written below `out`. Leaves nothing there.
+
+    Raises:
+        RefusedError: when they cannot.
+    """
+    for path in (out, *(out / name for name in ("journal", "autograded", "feedback"))):
+        if path.exists() and not path.is_dir():
+            raise RefusedError(f"{path} is no folder: choose another --out.")
+    here = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=here) as file:
+            file.write(b" " * 4096)
+    except OSError as error:
+        if error.errno in FULL:
+            raise RefusedError(_full(here)) from None
+        raise RefusedError(f"{out} cannot be written to ({error.strerror}): choose another --out.") from None
+    free, needed = shutil.disk_usage(here).free, submissions * BYTES_EACH + BYTES_AT_LEAST
+    if free < needed:
+        raise RefusedError(f"What is to be written to {out} takes up to {_mb(needed)}, and {_mb(free)} are free: make "
+                           "room, or choose another --out.")  # fmt: skip
+
+
+def check_gradebook(url: str) -> None:
+    """Look whether there is a gradebook of this course, of this nbgrader, or none yet. Changes nothing.
+
+    Raises:
+        RefusedError: when there is something else, or nothing can be seen.
+    """
+    place = _place(url)
+    shown = place.database if _is_file(place) else place.render_as_string(hide_password=True)
+    path = Path(place.database or "")
+    if _is_file(place) and not path.exists():
+        return
+    if _is_file(place) and not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
+        raise RefusedError(f"{path} is no file that can be written to: choose another --out or --gradebook.")
+    try:
+        engine = create_engine(place)
+    except ModuleNotFoundError as error:
+        raise RefusedError(f"{shown} needs the module {error.name}: pip install 'psycopg[binary]'.") from None
+    try:
+        complaint = _complaint(engine)
+    except DatabaseError as error:
+        remedy = "choose another --out or --gradebook." if _is_file(place) else "does its server run, and let you in?"
+        raise RefusedError(f"{shown} cannot be read as a gradebook ({_reason(error)}): {remedy}") from None
+    finally:
+        engine.dispose()
+    if complaint:
+        raise RefusedError(f"{shown} {complaint}")
+
+
+@contextlib.contextmanager
+def plainly(out: Path) -> Iterator[None]:
+    """Say in one line that the disk is full or the gradebook gone, whatever was under way.
+
+    Raises:
+        RefusedError: in place of what says so at length.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise RefusedError(_full(out)) from error
+    except SQLAlchemyError as error:
+        if "disk is full" in str(error):
+            raise RefusedError(_full(out)) from error
+        raise RefusedError(f"The gradebook cannot be written to ({_reason(error)}). What was graded is noted in {out}: "
+                           "once that is mended, the same command goes on.") from error  # fmt: skip
+
+
+def _place(url: str) -> URL:
+    try:
+        place = make_url(url)
+        backend = place.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        backend = ""
+    if backend not in ("sqlite", "postgresql") or not place.database:
+        raise RefusedError("--gradebook wants a URL, sqlite:////PATH or postgresql://USER@HOST/DATABASE.")
+    return place
+
+
+def _is_file(place: URL) -> bool:
+    return place.get_backend_name() == "sqlite"
+
+
+def _complaint(engine: Engine) -> str:
+    """What is wrong with a database, and what helps; nothing where it is empty, or a gradebook of ours."""
+    tables = inspect(engine).get_table_names()
+    ours = set(Base.metadata.tables)
+    if not tables:
+        return ""
+    if not ours.issuperset(set(tables) - {STAMP}):
+        return "holds tables that are no gradebook's: choose another --out or --gradebook."
+    with engine.connect() as connection:
+        stamps = connection.execute(text(f"select version_num from {STAMP}")).scalars().all() if STAMP in tables else []
+        names = connection.execute(select(Assignment.name)).scalars().all() if "assignment" in tables else []
+    return _wrong_version(stamps, names) or _wrong_course(names)
+
+
+def _wrong_version(stamps: Collection[str], names: Collection[str]) -> str:
+    if list(stamps) == [newest_tables()] or not (stamps or names):  # the latter: it was being made
+        return ""
+    known = {script.revision for script in ScriptDirectory(dbutil.ALEMBIC_DIR).walk_revisions()}
+    if known.issuperset(stamps):
+        return "was made by an older nbgrader: `nbgrader db upgrade` brings it up to date."
+    return f"was made by a newer nbgrader (its tables are {', '.join(stamps)}): update nbgrader, or choose another."
+
+
+def _wrong_course(names: Collection[str]) -> str:
+    if not names or not LESSONS.keys().isdisjoint(names):
+        return ""
+    few = ", ".join(sorted(names)[:3])
+    return f"is the gradebook of another course (it has {few}): choose another --out or --gradebook."
+
+
+def _full(out: Path) -> str:
+    return f"The disk is full where {out} lies. Nothing is half written: make room, and the same command goes on."
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB".replace(",", " ")

@@ -1,0 +1,115 @@
+"""What a worker costs: CPU for an empty exercise, private memory, and how well two share the work.
+
+    python -m benchmarks.workers [--students 40] [--repeats 50]
+
+CPU is that of the grader and of all processes of the worker. Memory is what the kernel counts for all processes of an
+idle worker, in smaps_rollup: private pages, and its share of pages that others have too. Prints one table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from autograde.examiner import Examiner
+from autograde.grading import run
+from autograde.sandbox import Sandbox
+from autograde.submission import Submission, SubmittedCell
+from benchmarks.solved import write_solved
+from torchcourse.exercise import LESSONS, imports
+
+LESSON, EXERCISE = "01_tensors", "describe"
+EMPTY = Submission("nobody", LESSON, (SubmittedCell("code", f"def {EXERCISE}(t): return None"),))
+"""One cell, and an answer that does nothing."""
+
+
+def processes(sandbox: Sandbox) -> list[psutil.Process]:
+    """All processes of a worker."""
+    assert sandbox.process is not None
+    top = psutil.Process(sandbox.process.pid)
+    return [top, *top.children(recursive=True)]
+
+
+def cpu_seconds(sandbox: Sandbox) -> float:
+    """CPU of this process and of a worker's, those that have ended among them."""
+    spent = [process.cpu_times() for process in processes(sandbox)]
+    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in spent)
+
+
+def memory(sandbox: Sandbox) -> dict[str, int]:
+    """Bytes of an idle worker: private ones, and its share of all."""
+    total = {"private": 0, "share": 0}
+    for process in processes(sandbox):
+        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]:
+            name, size = line.split()[:2]
+            total["private"] += 1024 * int(size) if name.startswith("Private_") else 0
+            total["share"] += 1024 * int(size) if name == "Pss:" else 0
+    return total
+
+
+def overhead(repeats: int) -> float:
+    """CPU seconds for a submission with one empty exercise and its first visible case, on two lanes."""
+    judge, sandbox = Examiner(LESSON), Sandbox(modules=imports(LESSON))
+    oracle = judge.oracles[EXERCISE]
+    judge.oracles[EXERCISE] = oracle.narrowed(1)
+    judge.visible[EXERCISE] = 1
+    sandbox.start()
+    try:
+        for _ in range(3):
+            judge.grade(sandbox, EMPTY)
+        began = cpu_seconds(sandbox)
+        for _ in range(repeats):
+            judge.grade(sandbox, EMPTY)
+        return (cpu_seconds(sandbox) - began) / repeats
+    finally:
+        sandbox.close()
+
+
+def workers_memory(count: int, lessons: list[str]) -> list[dict[str, int]]:
+    """The memory of each of several workers that are idle side by side."""
+    modules = sorted({module for lesson in lessons for module in imports(lesson)})
+    sandboxes = [Sandbox(number=number, modules=modules) for number in range(count)]
+    try:
+        for sandbox in sandboxes:
+            sandbox.start()
+        return [memory(sandbox) for sandbox in sandboxes]
+    finally:
+        for sandbox in sandboxes:
+            sandbox.close()
+
+
+def seconds(students: int, workers: int) -> float:
+    """Wall time of grading a class of solved submissions, from start to end."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_solved(Path(folder) / "class", [LESSON], students)
+        began = time.perf_counter()
+        run([LESSON], Path(folder) / "class", Path(folder) / "out", workers=workers)
+        return time.perf_counter() - began
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--students", type=int, default=40)
+    parser.add_argument("--repeats", type=int, default=50)
+    chosen = parser.parse_args()
+    print(f"python -m benchmarks.workers --students {chosen.students} --repeats {chosen.repeats}\n")
+    print("| what | measured |\n|---|---|", flush=True)
+    print(f"| CPU for a submission with one empty exercise | {1e3 * overhead(chosen.repeats):.0f} ms |", flush=True)
+    for name, lessons in ((f"lesson {LESSON}", [LESSON]), ("all lessons", list(LESSONS))):
+        for number, found in enumerate(workers_memory(2, lessons), 1):
+            print(f"| worker {number} of 2, {name}: private memory, share of all | {found['private'] / 1e6:.0f} MB, "
+                  f"{found['share'] / 1e6:.0f} MB |", flush=True)  # fmt: skip
+    if chosen.students:
+        one, two = (seconds(chosen.students, workers) for workers in (1, 2))
+        print(f"| {chosen.students} solved submissions of {LESSON}, 1 worker, 2 workers | {one:.1f} s, {two:.1f} s |")
+        print(f"| parallel efficiency at 2 workers | {one / two / 2:.2f} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+"""Grading on a Dask cluster: a real scheduler, two worker processes on loopback, and what may happen to them."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograde import cluster, course, grading, remote
+from autograde.cluster import Cluster, ClusterError
+from autograde.enclosure import Enclosure
+from autograde.grading import Graded
+from autograde.settings import LIMITS, SEED
+from autograde.submission import read_submission
+from benchmarks.interrupted import recorded, tree
+from tests.stand_ins import LESSON, Quick, submit
+
+distributed = pytest.importorskip("distributed")
+SOLVED = "def row_softmax(x):\n    return x.softmax(-1)"
+STUDENTS = [f"s{number:02}" for number in range(12)]
+LONG = 600
+"""Seconds that a busy machine may take for anything."""
+
+
+@dataclass
+class Lot:
+    """A cluster for a test: its scheduler's address, and how to start workers."""
+
+    address: str
+    folder: Path
+    scheduler: subprocess.Popen[bytes]
+    workers: dict[str, subprocess.Popen[bytes]]
+
+    def start(self, name: str) -> None:
+        command = [sys.executable, "-W", "ignore", "-m", "tests.cluster_worker", self.address, name, self.log(name)]
+        with (self.folder / f"{name}.txt").open("wb") as said:
+            self.workers[name] = subprocess.Popen(command, cwd=course.ROOT, stdout=said, stderr=said)
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def begun(self, name: str) -> int:
+        """How many submissions a worker has begun."""
+        return self.log(name).read_text().count("\n") if self.log(name).exists() else 0
+
+    def wait_for(self, count: int) -> None:
+        with distributed.Client(self.address, set_as_default=False, timeout=LONG) as client:
+            client.wait_for_workers(count, timeout=LONG)
+
+    def end(self, name: str) -> None:
+        self.workers[name].send_signal(signal.SIGCONT)
+        self.workers[name].kill()
+        self.workers[name].wait()
+
+
+@pytest.fixture(scope="module")
+def lot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lot]:
+    """A scheduler with the workers `one` and `two`."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "tcp://{}:{}".format(*free.getsockname())
+    code = ("import asyncio, sys\nfrom distributed import Scheduler\nasync def main():\n"
+            "    async with Scheduler(host=sys.argv[1], dashboard=False) as s:\n        await s.finished()\n"
+            "asyncio.run(main())")  # fmt: skip
+    with (folder / "scheduler.txt").open("wb") as said:
+        scheduler = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, address], stdout=said, stderr=said)
+    made = Lot(address, folder, scheduler, {})
+    try:
+        for name in ("one", "two"):
+            made.start(name)
+        deadline = time.monotonic() + LONG
+        while not _listens(address) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        made.wait_for(2)
+        yield made
+    finally:
+        for name in made.workers:
+            made.end(name)
+        scheduler.kill()
+        scheduler.wait()
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.removeprefix("tcp://").partition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In this process too, for what is compared with."""
+    monkeypatch.setattr(Quick, "log", tmp_path / "examined", raising=False)
+    monkeypatch.setattr(grading, "Examiner", Quick)
+    monkeypatch.setattr(grading, "blocker", lambda: "")
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", float(LONG))
+
+
+@pytest.fixture(scope="module")
+def gradebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("book")
+    with grading.Writer(folder / "gradebook.db", [LESSON], folder / "scratch"):
+        pass
+    return folder / "gradebook.db"
+
+
+@pytest.fixture
+def submitted(tmp_path: Path) -> Path:
+    for student in STUDENTS:
+        submit(tmp_path / "class", student, f"{SOLVED}  # {student}")
+    submit(tmp_path / "class", "zoe", None)
+    return tmp_path / "class"
+
+
+def folder(path: Path, gradebook: Path) -> Path:
+    path.mkdir()
+    shutil.copyfile(gradebook, path / "gradebook.db")
+    return path
+
+
+def hurried(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Give up waiting for a submission after so many seconds."""
+    monkeypatch.setattr(cluster, "Cluster", lambda *arguments: Cluster(*arguments, patience=seconds))
+    monkeypatch.setattr(cluster, "TRIES", 50)  # a busy machine may take longer than that for what does not hang
+
+
+def at_the(count: int, act: Callable[[], Any]) -> Callable[[Graded], None]:
+    """A progress that acts once so many submissions are recorded."""
+    left = [count]
+
+    def note(graded: Graded) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            act()
+
+    return note
+
+
+def test_a_worker_that_hangs_and_one_that_is_killed_cost_a_retry_and_no_result(
+    lot: Lot, submitted: Path, tmp_path: Path, gradebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = folder(tmp_path / "wanted", gradebook)
+    grading.run([LESSON], submitted, wanted)
+    hurried(monkeypatch, 20.0)
+
+    hung = folder(tmp_path / "hung", gradebook)
+    stop = at_the(2, lambda: lot.workers["two"].send_signal(signal.SIGSTOP))
+    grading.run([LESSON], submitted, hung, scheduler=lot.address, progress=stop)
+    lot.workers["two"].send_signal(signal.SIGCONT)
+    assert lot.begun("one") > 0
+    assert (tree(hung), recorded(hung, LESSON)) == (tree(wanted), recorded(wanted, LESSON))
+
+    before, out = lot.begun("two"), folder(tmp_path / "killed", gradebook)
+    kill = at_the(4, lambda: lot.workers["two"].kill())
+    grading.run([LESSON], submitted, out, scheduler=lot.address, progress=kill)
+    assert lot.workers["two"].wait() == -signal.SIGKILL
+    assert lot.begun("two") > before  # it had begun something when it died
+    assert (tree(out), recorded(out, LESSON)) == (tree(wanted), recorded(wanted, LESSON))
+    lot.start("two")
+    lot.wait_for(2)
+
+
+def test_another_edition_of_the_lesson_is_refused_at_the_start(
+    lot: Lot, submitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = remote.edition([LESSON]) | {"torch": "1.0", f"lesson {LESSON} or the grader": "other hidden cases"}
+    monkeypatch.setattr(remote, "edition", lambda lessons: mine)
+    with pytest.raises(ClusterError, match=r"in place of 1\.0") as caught:
+        grading.run([LESSON], submitted, tmp_path / "out", scheduler=lot.address)
+    assert f"lesson {LESSON}" in str(caught.value)
+    assert "pip install -c constraints.txt" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_worker_that_joins_with_another_edition_is_not_believed(
+    lot: Lot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if all workers of the start had been replaced since."""
+    crew = Cluster(lot.address, [LESSON], SEED, LIMITS, Enclosure())
+    other = remote.edition([LESSON]) | {"torch": "1.0"}
+    crew.order = remote.Order(SEED, LIMITS, Enclosure(), crew.order.modules, other)
+    try:
+        submission = read_submission(submit(tmp_path, "ada", SOLVED), "ada", LESSON)
+        with pytest.raises(ClusterError, match="A worker came later that cannot be used"):
+            crew.submit(submission).result(LONG)
+    finally:
+        crew.close()
+
+
+def test_a_scheduler_that_goes_away_is_said_and_what_was_graded_is_kept(
+    lot: Lot, submitted: Path, tmp_path: Path, gradebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last that needs it."""
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 30.0)
+    out = folder(tmp_path / "out", gradebook)
+    with pytest.raises(ClusterError, match="the same command goes on") as caught:
+        grading.run([LESSON], submitted, out, scheduler=lot.address, progress=at_the(3, lot.scheduler.kill))
+    assert "\n" not in str(caught.value)
+    noted = {path.parent.name for path in out.glob("journal/s*/*.json")}
+    assert noted
+    grading.run([LESSON], submitted, out)
+    assert not noted.intersection(Quick.log.read_text().split())
+    assert {student for student, _ in recorded(out, LESSON)} == {*STUDENTS, "zoe"}
+
+
+@pytest.mark.parametrize(("address", "says"), [("tcp://127.0.0.1:9", "No scheduler answers"), ("nonsense", "tcp://")])
+def test_an_unreachable_scheduler_is_refused_at_the_start(
+    address: str, says: str, submitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 2.0)
+    with pytest.raises(ClusterError, match=says) as caught:
+        grading.run([LESSON], submitted, tmp_path / "out", scheduler=address)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_the_module_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ClusterError, match="pip install distributed"):
+        cluster._connected("tcp://127.0.0.1:9")
+
+
+def test_trusted_submissions_are_kept_away_from_a_cluster() -> None:
+    with pytest.raises(ClusterError, match="exclude each other"):
+        Cluster("tcp://127.0.0.1:9", [LESSON], SEED, LIMITS, Enclosure(trusted=True))
+
+
+def test_nothing_imports_distributed_unless_a_scheduler_is_named() -> None:
+    code = "import sys, autograde.grading, autograde.commands; sys.exit(any('distributed' == m for m in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=course.ROOT, check=False).returncode == 0
+
+
+def test_a_submission_crosses_as_bytes_without_its_name(tmp_path: Path) -> None:
+    submission = read_submission(submit(tmp_path, "ada", SOLVED), "ada", LESSON)
+    data = remote.packed(submission)
+    assert b"ada" not in data
+    back = remote._unpacked(data)
+    assert (back.student, back.cells, back.to_run()) == ("", submission.cells, submission.to_run())
+
+
+def test_processes_of_one_machine_take_numbers_of_their_own() -> None:
+    first, second = remote._number(), remote._number()
+    assert first != second
+    for held in (remote.HELD.pop(), remote.HELD.pop()):
+        held.close()
+    assert remote._number() == first
+    remote.HELD.pop().close()

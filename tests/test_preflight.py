@@ -1,0 +1,189 @@
+"""Refusals at the start: one line with the remedy, and nothing left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import sys
+import warnings
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from autograde import grading, preflight
+from autograde.building import newest_tables
+from autograde.preflight import RefusedError, check_folder, check_gradebook, plainly
+from tests.stand_ins import LESSON, Quick, submit
+
+
+@pytest.fixture
+def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(Quick, "log", tmp_path / "examined", raising=False)
+    monkeypatch.setattr(grading, "Examiner", Quick)
+    monkeypatch.setattr(grading, "blocker", lambda: "")
+    submit(tmp_path / "class", "ada", None)
+    return tmp_path / "class"
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A gradebook of nbgrader's without any assignment."""
+    from nbgrader.api import Gradebook
+
+    from autograde.building import stamped_at_once
+
+    stamped_at_once()
+    path = tmp_path_factory.mktemp("book") / "gradebook.db"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        Gradebook(f"sqlite:///{path}").close()
+    return path
+
+
+def assign(book: sqlite3.Connection, *names: str) -> None:
+    for name in names:
+        book.execute("insert into assignment (id, name, course_id) values (?, ?, 'default_course')", (name, name))
+
+
+def one_line(error: BaseException) -> str:
+    assert "\n" not in str(error)
+    return str(error)
+
+
+CHANGES: dict[str, tuple[Callable[[sqlite3.Connection], object], str]] = {
+    "another course": (lambda b: assign(b, "ps1", "ps2"), "another course (it has ps1, ps2): choose another --out"),
+    "a newer schema": (lambda b: b.execute("update alembic_version set version_num = 'ffff'"), "newer nbgrader"),
+    "an older schema": (
+        lambda b: b.execute("update alembic_version set version_num = 'b6d005d67074'"), "`nbgrader db upgrade`",
+    ),
+    "no stamp": (lambda b: (assign(b, LESSON), b.execute("drop table alembic_version")), "older nbgrader"),
+    "other tables": (lambda b: b.execute("create table recipes (name text)"), "no gradebook's"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_gradebook_that_is_not_ours_is_refused_and_left_alone(
+    what: str, empty: Path, submitted: Path, tmp_path: Path
+) -> None:
+    change, says = CHANGES[what]
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "gradebook.db").write_bytes(empty.read_bytes())
+    with sqlite3.connect(out / "gradebook.db") as book:
+        change(book)
+    book.close()
+    before = (out / "gradebook.db").read_bytes()
+    with pytest.raises(RefusedError) as caught:
+        grading.run([LESSON], submitted, out)
+    assert says in one_line(caught.value)
+    assert [path.name for path in out.iterdir()] == ["gradebook.db"]
+    assert (out / "gradebook.db").read_bytes() == before
+
+
+def test_gradebooks_of_this_course_are_accepted(empty: Path, tmp_path: Path) -> None:
+    check_gradebook(f"sqlite:///{tmp_path / 'none yet.db'}")
+    assert not (tmp_path / "none yet.db").exists()
+    check_gradebook(f"sqlite:///{empty}")
+    mixed = tmp_path / "mixed.db"
+    mixed.write_bytes(empty.read_bytes())
+    with sqlite3.connect(mixed) as book:
+        assign(book, "an assignment of my own", LESSON)
+        (stamp,) = book.execute("select version_num from alembic_version").fetchone()
+    book.close()
+    assert stamp == newest_tables()
+    check_gradebook(f"sqlite:///{mixed}")
+
+
+@pytest.mark.parametrize("url", ["gradebook.db", "mysql://me@here/book", "sqlite://", "postgresql://", "", "::"])
+def test_what_is_no_url_of_a_gradebook_is_said(url: str) -> None:
+    with pytest.raises(RefusedError, match="--gradebook wants a URL"):
+        check_gradebook(url)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database, but a text of some length\n" * 100)
+    with pytest.raises(RefusedError, match="cannot be read as a gradebook"):
+        check_gradebook(f"sqlite:///{tmp_path / 'text.db'}")
+    with pytest.raises(RefusedError, match="is no file"):
+        check_gradebook(f"sqlite:///{tmp_path}")
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(RefusedError, match="does its server run") as caught:
+        check_gradebook("postgresql://ada:sesame@127.0.0.1:9/book")
+    assert "sesame" not in one_line(caught.value)
+    assert "127.0.0.1:9" in str(caught.value)
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(RefusedError, match=r"pip install 'psycopg\[binary\]'"):
+        check_gradebook("postgresql://ada@127.0.0.1:9/book")
+
+
+@pytest.mark.parametrize("place", ["file", "file/out", "out with a file in it"])
+def test_a_folder_that_cannot_be_one_is_refused(place: str, submitted: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "out with a file in it").mkdir()
+    (tmp_path / "out with a file in it" / "journal").write_text("")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(RefusedError) as caught:
+        grading.run([LESSON], submitted, tmp_path / place)
+    assert "choose another --out" in one_line(caught.value)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has a folder that nobody may write to")
+def test_a_folder_that_nobody_may_write_to_is_refused(submitted: Path) -> None:
+    with pytest.raises(RefusedError, match="cannot be written to"):
+        grading.run([LESSON], submitted, Path("/proc/graded"))
+
+
+def test_a_disk_with_too_little_room_is_refused_before_anything_is_made(
+    submitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: usage(1, 1, 50_100_000))
+    with pytest.raises(RefusedError, match="takes up to 50 MB, and 50 MB are free: make room") as caught:
+        grading.run([LESSON], submitted, tmp_path / "out")
+    assert one_line(caught.value)
+    assert not (tmp_path / "out").exists()
+    check_folder(tmp_path / "out", submissions=0)  # what is known already takes no more room
+
+
+def test_a_disk_that_fills_up_on_the_way_is_said_and_the_same_command_goes_on(
+    submitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(submitted, "ben", "def row_softmax(x): return x")
+    out, whole = tmp_path / "out", grading.write_atomically
+
+    def full(path: Path, text: str) -> None:
+        if path.parent.name == "ben":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        whole(path, text)
+
+    monkeypatch.setattr(grading, "write_atomically", full)
+    with pytest.raises(RefusedError, match="and the same command goes on"):
+        grading.run([LESSON], submitted, out)
+    assert not (out / "grades.csv").exists()
+    assert not list(out.rglob(".*.part"))
+    monkeypatch.setattr(grading, "write_atomically", whole)
+    assert {g.submission.student for g in grading.grade([LESSON], submitted, out)} == {"ada", "ben"}
+    assert (out / "feedback" / "ben" / f"{LESSON}.html").exists()
+
+
+def test_a_gradebook_that_goes_away_is_said_in_a_line(tmp_path: Path) -> None:
+    gone = OperationalError("select 1", {}, Exception("server closed the connection\nat some length"))
+    with pytest.raises(RefusedError, match="the same command goes on") as caught, plainly(tmp_path):
+        raise gone
+    assert "(server closed the connection)" in one_line(caught.value)
+    full = OperationalError("insert", {}, Exception("database or disk is full"))
+    with pytest.raises(RefusedError, match="disk is full where"), plainly(tmp_path):
+        raise full
+    with pytest.raises(PermissionError), plainly(tmp_path):
+        raise PermissionError(errno.EPERM, "another trouble")

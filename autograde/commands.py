@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -23,6 +24,10 @@ from rich.text import Text
 
 from autograde.settings import SEED
 
+if TYPE_CHECKING:
+    from autograde.grading import Graded
+    from autograde.sandbox import Enclosure
+
 console = Console(highlight=False, soft_wrap=True)
 aloud = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -33,6 +38,9 @@ def join(app: typer.Typer) -> None:
         os.environ.setdefault("TORCHCOURSE_ACCELERATOR", "simulated")
     for command in (build, grade, sample, verify):
         app.command()(command)
+    from autograde import class_commands  # it uses what is defined here
+
+    class_commands.join(app)
 
 
 def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:
@@ -80,22 +88,43 @@ def grade(
         bool, typer.Option("--trust-submissions", help="run without isolation: see docs/isolation.md")
     ] = False,
     gpu: Annotated[bool, typer.Option("--gpu", help="let submissions use this machine's GPU")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="show what would change, and write only if you agree")] = False,
 ) -> None:
     """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise.
 
     A run that was interrupted or killed is continued by the same command.
     """
-    from autograde.grading import Graded, OverlapError, students
-    from autograde.grading import grade as grade_class
-    from autograde.journal import BusyError
-    from autograde.sandbox import Enclosure, SandboxError
+    from autograde import class_commands
+    from autograde.sandbox import Enclosure
 
     names = _lessons(lessons)
     if not submitted.is_dir():
         _stop(f"{submitted} is no folder: --submitted wants the one that holds a folder for each student.")
+    names = class_commands.before_grading(names, submitted, out)
     enclosure = Enclosure(trusted=trust_submissions, gpu=gpu)
     for weaker in enclosure.warnings():
         aloud.print(f"WARNING: {weaker}", markup=False)
+    run = partial(_grade, names, submitted, workers, seed, enclosure)
+    if diff and not class_commands.agreed(out, names, partial(run, regrade)):
+        return
+    done = run(regrade and not diff, out)
+    class_commands.after_grading(done, submitted, out)
+    right = sum(v.status == "passed" for g in done for v in g.verdicts)
+    count = sum(len(g.verdicts) for g in done)
+    console.print(f"{len(done)} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
+
+
+def _grade(
+    names: list[str], submitted: Path, workers: int, seed: int, enclosure: Enclosure, regrade: bool, out: Path
+) -> list[Graded]:
+    """Grade with a bar that moves; stops with one message where that cannot be."""
+    from sqlalchemy.exc import OperationalError
+
+    from autograde.grading import OverlapError, students
+    from autograde.grading import grade as grade_class
+    from autograde.journal import BusyError
+    from autograde.sandbox import SandboxError
+
     total = len(students(submitted)) * len(names)
     recorded = 0
     with _bar() as bar:
@@ -107,21 +136,22 @@ def grade(
             bar.advance(task)
 
         try:
-            done = grade_class(
+            return grade_class(
                 names, submitted, out, workers=workers, seed=seed, enclosure=enclosure, regrade=regrade,
                 progress=progress,
             )  # fmt: skip
         except (BusyError, OverlapError, SandboxError) as error:
             bar.stop()
             _stop(str(error))
+        except OperationalError as error:
+            bar.stop()
+            _stop(f"The gradebook {out / 'gradebook.db'} cannot be written ({error.orig}): close what has it open. "
+                  "What was found out is kept, and the same command goes on from there.")  # fmt: skip
         except KeyboardInterrupt:
             bar.stop()
             console.print(f"Interrupted: {recorded} of {total} submissions are recorded in {out}. "
                           "The same command goes on from there.", markup=False)  # fmt: skip
             raise typer.Exit(130) from None
-    right = sum(v.status == "passed" for g in done for v in g.verdicts)
-    count = sum(len(g.verdicts) for g in done)
-    console.print(f"{len(done)} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
 
 
 class Rate(ProgressColumn):

@@ -86,7 +86,7 @@ def read_roster(path: Path) -> Roster:
     try:
         names = [re.sub(r"\s+", "_", name.strip().lower()) for name in next(table, [])]
         if "id" not in names or len(set(names)) < len(names):
-            raise RosterError(f"{path}:1: the header names {', '.join(names) or 'nothing'}; a roster needs the column id, "
+            raise RosterError(f"{path}:1: the header names {', '.join(names) or 'nothing'}; a roster has the column id "
                               f"and may have {', '.join(COLUMNS[1:])}, each once.")  # fmt: skip
         for row in table:
             if not any(cell.strip() for cell in row):
@@ -138,13 +138,13 @@ def _fault(member: Member, before: Sequence[Member]) -> str:
     for name in COLUMNS:
         cell = getattr(member, name)
         if is_formula(cell):
-            return f"the {name} {ascii(cell[:40])} is a formula to spreadsheets; write it without its first character."
+            return f"the {name} {cell[:40]!a} is a formula to spreadsheets; write it without its first character."
         if not cell.isprintable() or len(cell) > LONGEST_NAME:
             return f"the {name} holds characters that do not print, or more than {LONGEST_NAME}; correct it."
     if not IDENTITY.fullmatch(member.id):
         return "an id names folders: up to 100 letters, digits and . _ - @, beginning with a letter or digit."
     if member.email and not re.fullmatch(r"[^@\s]+@[^@\s]+", member.email):
-        return f"{ascii(member.email)} is no e-mail address; correct it or leave it empty."
+        return f"{member.email!a} is no e-mail address; correct it or leave it empty."
     for other in before:
         if other.id.casefold() == member.id.casefold():
             return f"this id stands already further up, for {_name(other)}; the first one was taken."

@@ -20,7 +20,7 @@ from typing import Any
 from autograde import course
 from autograde.carrying import carried
 from autograde.roster import Member
-from autograde.script import read_script
+from autograde.script import answers_as_text, read_script
 from torchcourse.exercise import LESSONS
 
 __all__ = ["invented_members", "write_submissions"]
@@ -153,15 +153,15 @@ def _choices(lesson: str) -> dict[str, _Choices]:
     for cell in cells:
         if "setup" in cell.tags:
             exec(compile(cell.source, lesson, "exec"), setup)
+    references = answers_as_text(course.SOLUTIONS / f"{lesson}.py")
     module = LESSONS[lesson]
     hidden, right = course.AUTOGRADE / "hidden" / f"{module}.py", course.ROOT / "tests" / "right" / f"{module}.py"
     found = {}
     for cell in cells:
         if name := cell.exercise:
-            reference = re.sub(r" *### (BEGIN|END) SOLUTION\n?", "", cell.source).strip()
             others = [carried(answer, right, name, setup) for answer in right_answers(lesson).get(name, [])]
             wrong = [carried(mistake.answer(), hidden, name, setup) for mistake in course.mistakes(lesson)[name]]
-            found[name] = _Choices([reference, reference, *filter(None, others)], list(filter(None, wrong)))
+            found[name] = _Choices([references[name]] * 2 + [*filter(None, others)], list(filter(None, wrong)))
     return found
 
 

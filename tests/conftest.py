@@ -56,6 +56,8 @@ TOGETHER = (
     "tests/attacks/test_notebooks.py",
     "tests/browser/",
     "tests/simulated/test_operators.py",
+    "tests/test_bundle.py",
+    "tests/test_class.py",
     "tests/test_grading.py",
     "tests/test_sandbox.py",
     "tests/test_trust.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -59,11 +60,20 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
            "IPYTHONDIR": str(home / "ipython"), "JUPYTER_CONFIG_DIR": str(home / "config"),
            "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime")}  # fmt: skip
     command = [Path(sys.executable).parent / "torchcourse", "lab", str(folder), "--no-browser", "--port", str(port)]
-    with (home / "log").open("w") as log:
-        server = subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    with served(command, env, home / "log", port, folder):
+        yield Lab(port, folder)
+
+
+@contextlib.contextmanager
+def served(command: list[str | Path], env: dict[str, str], log: Path, port: int, folder: Path) -> Iterator[None]:
+    """A Jupyter server that works in `folder`, until it is ready and for as long as it is needed."""
+    with log.open("w") as written:
+        server = subprocess.Popen(
+            command, env=env, stdout=written, stderr=written, stdin=subprocess.DEVNULL, cwd=folder
+        )
         try:
-            wait_for(port, home / "log", server)
-            yield Lab(port, folder)
+            wait_for(port, log, server)
+            yield
         finally:
             server.terminate()
             server.wait(20)

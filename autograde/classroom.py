@@ -83,7 +83,7 @@ def make_class(
     folder: Path, lessons: Sequence[str], *, due: Mapping[str, datetime] | None = None, members: Sequence[Member] = (),
     name: str = "torchcourse", late: float = 0.0, exchange: Path | None = None,
 ) -> None:  # fmt: skip
-    """Make a class folder, or bring one up to date: lessons, due dates and students are added, nothing is removed.
+    """Make a class folder, or bring one up to date: lessons, due dates and students are added, nobody is removed.
 
     Args:
         due: when lessons are due, in UTC.
@@ -104,10 +104,8 @@ def make_class(
         for step in ("source", "release", "submitted"):
             (folder / step).mkdir(exist_ok=True)
         for lesson in lessons:
-            write_source(lesson, folder / "source")
-            release = folder / "release" / lesson / f"{lesson}.ipynb"
-            release.parent.mkdir(exist_ok=True)
-            shutil.copyfile(course.NOTEBOOKS / f"{lesson}.ipynb", release)  # what nbgrader makes of the source
+            _renew(folder, "source", lesson, write_source(lesson, Path(scratch)))
+            _renew(folder, "release", lesson, course.NOTEBOOKS / f"{lesson}.ipynb")  # nbgrader makes this of the source
         known = roster_of(folder) or ()
         joined = {**{member.id: member for member in known}, **{member.id: member for member in members}}
         with Writer(folder / "gradebook.db", list(lessons), Path(scratch)) as writer:
@@ -115,6 +113,17 @@ def make_class(
                 writer.book.update_or_create_assignment(lesson, duedate=when)
             _enroll(writer.book, list(joined.values()))
         write_roster(folder / "roster.csv", joined.values())
+
+
+def _renew(folder: Path, step: str, lesson: str, made: Path) -> None:
+    """Put a notebook in its place; one that was there and differs is kept in `.replaced`."""
+    path = folder / step / lesson / f"{lesson}.ipynb"
+    if path.is_file() and path.read_bytes() != made.read_bytes():
+        kept = folder / ".replaced" / step / lesson
+        kept.mkdir(parents=True, exist_ok=True)
+        path.replace(kept / f"{1 + sum(1 for _ in kept.iterdir())}.ipynb")
+    path.parent.mkdir(exist_ok=True)
+    shutil.copyfile(made, path)
 
 
 def _enroll(book: Gradebook, members: Sequence[Member]) -> None:

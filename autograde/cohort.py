@@ -26,7 +26,7 @@ from torchcourse.exercise import LESSONS
 __all__ = ["invented_members", "write_submissions"]
 
 FIRST = (
-    "Ada", "Ben", "Chloé", "Daniel", "Elif", "Farid", "Greta", "Hiro", "Ines", "Jonas", "Kavya", "Lena", "Mateo",
+    "Ada", "Ben", "Chloé", "Daniel", "Elif", "Farid", "Greta", "Hiro", "Irma", "Jonas", "Kavya", "Lena", "Mateo",
     "Noor", "Olga", "Pablo", "Qing", "Rosa", "Samuel", "Tala",
 )  # fmt: skip
 LAST = (

@@ -96,6 +96,9 @@ def test_the_folder_means_to_nbgrader_what_it_says(room: SimpleNamespace, monkey
 def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     config = room.folder / "nbgrader_config.py"
     config.write_text(config.read_text() + "# mine\n")
+    source = room.folder / "source" / LESSON / f"{LESSON}.ipynb"
+    ours = source.read_bytes()
+    source.write_bytes(b"mine too")
     more = room.folder.parent / "more.csv"
     more.write_text("id,first_name\nada,Augusta\nzoe,Zoe\n")
     words = ["class", "init", room.folder, "--lessons", LESSON, "--due", "2026-12-24", "--roster", more, "--late", 0.5]
@@ -103,6 +106,8 @@ def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace, mo
     assert status == 0
     assert "is as it was" in said
     assert config.read_text().endswith("# mine\n")
+    assert source.read_bytes() == ours
+    assert (room.folder / ".replaced" / "source" / LESSON / "1.ipynb").read_bytes() == b"mine too"
     assert "share = 0.25" in config.read_text()
     with Gradebook(room.url) as book:
         assert [s.id for s in book.students] and {s.id for s in book.students} == {"ada", "bo", "cy", "zoe"}

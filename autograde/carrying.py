@@ -28,12 +28,13 @@ def carried(answer: Callable[..., Any], path: Path, name: str, setup: dict[str, 
     Returns:
         The text, or "" where the program is made in a way that no learner would write (a closure, an instance).
     """
+    program: Callable[..., Any] = answer
     options: dict[str, Any] = {}
     if isinstance(answer, functools.partial):
-        if answer.args or not all(isinstance(value, PLAIN) for value in answer.keywords.values()):
+        program, options = answer.func, dict(answer.keywords)
+        if answer.args or not all(isinstance(value, PLAIN) for value in options.values()):
             return ""
-        answer, options = answer.func, dict(answer.keywords)
-    own = _definition(answer, path)
+    own = _definition(program, path)
     if own is None:
         return ""
     text = "\n\n".join(_closure(path, own))

@@ -62,7 +62,7 @@ def changes(before: dict[Key, Row], after: dict[Key, Row]) -> list[Change]:
 
 
 @contextmanager
-def preview(out: Path, lessons: Sequence[str], grade: Callable[[Path], None]) -> Iterator[tuple[Path, list[Change]]]:
+def preview(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) -> Iterator[tuple[Path, list[Change]]]:
     """Grade beside `out` and compare, without writing there.
 
     Args:

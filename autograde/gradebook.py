@@ -121,4 +121,4 @@ class Writer:
 
 
 def _url(path: Path) -> str:
-    return f"sqlite:///{path}"
+    return f"sqlite:///{path.absolute()}"  # nbgrader goes into other folders while it works

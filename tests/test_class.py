@@ -47,8 +47,9 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     folder = tmp_path_factory.mktemp("course") / "spring"
     roster = folder.parent / "roster.csv"
     roster.write_text(ROSTER)
-    words = ["class", "init", folder, "--lessons", LESSON, "--due", f"{LESSON}=2026-12-01T18:00+00:00"]
+    words = ["class", "init", "spring", "--lessons", LESSON, "--due", f"{LESSON}=2026-12-01T18:00+00:00"]
     with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder.parent)
         status, said = in_this_process(
             patch, *words, "--roster", roster, "--sample", 2, "--late", 0.25, "--exchange", folder.parent / "exchange"
         )
@@ -310,7 +311,8 @@ def test_differences_are_told_for_who_gains_loses_comes_and_goes(
 ) -> None:
     grades(tmp_path / "old", ada=2, bo=0, cy=2, dan=1)
     grades(tmp_path / "new", ada=2, bo=2, cy=1, eve=2)
-    status, said = in_this_process(monkeypatch, "diff", tmp_path / "old", tmp_path / "new" / "grades.csv")
+    monkeypatch.chdir(tmp_path)
+    status, said = in_this_process(monkeypatch, "diff", "old", "new/grades.csv")
     assert status == 0
     assert said.splitlines() == [
         f"bo {LESSON} describe: 0 of 2 (failed) -> 2 of 2 (passed)",
@@ -417,6 +419,7 @@ def test_a_locked_gradebook_is_named_and_nothing_is_lost(
 ) -> None:
     (tmp_path / "submitted" / "ada" / LESSON).mkdir(parents=True)
     monkeypatch.setattr("autograde.grading.refuse", lambda enclosure: None)
+    monkeypatch.setattr("autograde.grading.Examiner", lambda *_: None)
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3.dbapi2, "connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0.1}))
     locking = connect(room.folder / "gradebook.db", isolation_level=None)

@@ -22,7 +22,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from tools import machine
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=120_000)
 
 TOKEN = "test"
 CALM = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -91,7 +91,7 @@ def refers_to(folder: Path) -> list[str]:
 
 
 def wait_for(port: int, log: Path, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and server.poll() is None:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token={TOKEN}", timeout=2)
@@ -117,6 +117,6 @@ def theme(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def page(browser: object) -> Iterator[Page]:
     opened: Page = browser.new_page(viewport={"width": 1400, "height": 1000})  # type: ignore[attr-defined]
-    opened.set_default_timeout(40_000)
+    opened.set_default_timeout(120_000)
     yield opened
     opened.close()

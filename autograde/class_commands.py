@@ -13,7 +13,6 @@ from autograde.commands import _lessons, _stop, console
 
 if TYPE_CHECKING:
     from autograde.differences import Change
-    from autograde.grading import Graded
 
 __all__ = ["after_grading", "agreed", "before_grading", "join"]
 
@@ -215,13 +214,13 @@ def before_grading(names: list[str], submitted: Path, out: Path) -> list[str]:
     return [name for name in names if name in mine]
 
 
-def after_grading(done: Sequence[Graded], submitted: Path, out: Path) -> None:
-    """In a class folder: record when submissions were made, and what late ones lose."""
+def after_grading(graded: Sequence[tuple[str, str]], submitted: Path, out: Path) -> None:
+    """In a class folder: record when submissions (student and lesson) were made, and what late ones lose."""
     from autograde.classroom import is_class
     from autograde.late import settle
 
     if is_class(out):
-        for complaint in settle(out, submitted, [(g.submission.student, g.submission.lesson) for g in done]):
+        for complaint in settle(out, submitted, graded):
             console.print(complaint, markup=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -108,15 +109,29 @@ def grade(
     if diff and not class_commands.agreed(out, names, partial(run, regrade)):
         return
     done = run(regrade and not diff, out)
-    class_commands.after_grading(done, submitted, out)
-    right = sum(v.status == "passed" for g in done for v in g.verdicts)
-    count = sum(len(g.verdicts) for g in done)
-    console.print(f"{len(done)} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
+    class_commands.after_grading(done.submissions, submitted, out)
+    console.print(f"{len(done.submissions)} submissions graded, {done.right} of {done.count} exercises passed: "
+                  f"{out / 'grades.csv'}")  # fmt: skip
+
+
+@dataclass
+class Tally:
+    """What has been graded so far: student and lesson of each submission, exercises passed, and exercises in all."""
+
+    submissions: list[tuple[str, str]] = field(default_factory=list)
+    right: int = 0
+    count: int = 0
+
+    def add(self, graded: Graded) -> None:
+        """One submission more."""
+        self.submissions.append((graded.submission.student, graded.submission.lesson))
+        self.right += sum(verdict.status == "passed" for verdict in graded.verdicts)
+        self.count += len(graded.verdicts)
 
 
 def _grade(
     names: list[str], submitted: Path, workers: int, seed: int, enclosure: Enclosure, regrade: bool, out: Path
-) -> list[Graded]:
+) -> Tally:
     """Grade with a bar that moves; stops with one message where that cannot be."""
     from sqlalchemy.exc import OperationalError
 
@@ -126,17 +141,16 @@ def _grade(
     from autograde.sandbox import SandboxError
 
     total = len(students(submitted)) * len(names)
-    recorded = 0
+    tally = Tally()
     with _bar() as bar:
         task = bar.add_task("grading", total=total)
 
         def progress(graded: Graded) -> None:
-            nonlocal recorded
-            recorded += 1
+            tally.add(graded)
             bar.advance(task)
 
         try:
-            return grade_class(
+            grade_class(
                 names, submitted, out, workers=workers, seed=seed, enclosure=enclosure, regrade=regrade,
                 progress=progress,
             )  # fmt: skip
@@ -149,9 +163,10 @@ def _grade(
                   "What was found out is kept, and the same command goes on from there.")  # fmt: skip
         except KeyboardInterrupt:
             bar.stop()
-            console.print(f"Interrupted: {recorded} of {total} submissions are recorded in {out}. "
+            console.print(f"Interrupted: {len(tally.submissions)} of {total} submissions are recorded in {out}. "
                           "The same command goes on from there.", markup=False)  # fmt: skip
             raise typer.Exit(130) from None
+    return tally
 
 
 class Rate(ProgressColumn):

@@ -145,7 +145,7 @@ def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path:
     assert "Which axis" not in adas
     assert "wrong-dim" in bos
     for page_text in (adas, bos):
-        assert "autograde" not in page_text.lower().replace("autograded", "").replace("autograder", "")
+        assert not [word for word in ("autograde.hidden", "BEGIN SOLUTION", "more_softmax") if word in page_text]
 
     rows = list(csv.DictReader(io.StringIO(export(scores_of(desk.room / "gradebook.db"), "csv"))))
     given = {row["student_id"]: (float(row["raw_score"]), float(row["score"])) for row in rows}

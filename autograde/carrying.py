@@ -16,6 +16,8 @@ from autograde import course
 __all__ = ["carried"]
 
 PLAIN = (str, int, float, bool, type(None))
+REMARK = r" *# (?:fmt: skip|noqa|type: ignore).*"
+"""What authors write for their tools, and learners do not."""
 FUTURE = "from __future__ import annotations\n\n"
 
 
@@ -37,7 +39,7 @@ def carried(answer: Callable[..., Any], path: Path, name: str, setup: dict[str, 
     own = _definition(program, path)
     if own is None:
         return ""
-    text = "\n\n".join(_closure(path, own))
+    text = re.sub(REMARK, "", "\n\n".join(_closure(path, own)))
     text = _bound(text, own, name, options)
     return next((whole for whole in (text, FUTURE + text) if _stands_alone(whole, name, setup)), "")
 

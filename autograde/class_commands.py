@@ -55,12 +55,14 @@ def init(
     try:
         when = due_dates(due or [], names)
         enrolled = read_roster(roster) if roster else Roster()
+        for fault in enrolled.faults:
+            console.print(f"left out: {roster}, {fault}", markup=False)
+        if roster and not enrolled.members:
+            _stop(f"{roster} names no student that can be taken.")
         members = enrolled.members or (roster_of(folder) if not new else None) or tuple(invented_members(sample))
         make_class(folder, names, due=when, members=members, name=name, late=late, exchange=exchange)
     except (BusyError, DueError, RosterError) as error:
         _stop(str(error))
-    for fault in enrolled.faults:
-        console.print(f"left out: {roster}, {fault}", markup=False)
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
     if not new and (late or exchange or name != "torchcourse"):
         console.print(f"{folder / 'nbgrader_config.py'} was there already, and is as it was.", markup=False)

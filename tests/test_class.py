@@ -124,12 +124,15 @@ def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace, mo
         (["--due", "soon"], "soon is no date; write 2026-12-01"),
         (["--due", "02_autograd=2026-12-01"], "is none of the class's lessons"),
         (["--roster", "nowhere.csv"], "No such file"),
+        (["--roster", "empty.csv", "--sample", "3"], "names no student that can be taken"),
         (["--lessons", "01_tensor"], "Did you mean '01_tensors'?"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], says: str
 ) -> None:
+    (tmp_path / "empty.csv").write_text("id,email\n=1,\n")
+    monkeypatch.chdir(tmp_path)
     lessons = [] if "--lessons" in arguments else ["--lessons", LESSON]
     status, said = in_this_process(monkeypatch, "class", "init", tmp_path / "room", *lessons, *arguments)
     assert status == 2

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -25,6 +27,10 @@ from autograde.author_commands import keep_verifying, new
 from autograde.report_command import report
 from autograde.settings import SEED
 
+if TYPE_CHECKING:
+    from autograde.grading import Graded
+    from autograde.sandbox import Enclosure
+
 console = Console(highlight=False, soft_wrap=True)
 aloud = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -36,6 +42,9 @@ def join(app: typer.Typer) -> None:
     for command in (build, grade, report, sample, verify):
         app.command()(command)
     app.add_typer(new, name="new")
+    from autograde import class_commands  # it uses what is defined here
+
+    class_commands.join(app)
 
 
 def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:
@@ -89,46 +98,86 @@ def grade(
     gpu: Annotated[bool, typer.Option("--gpu", help="let submissions use this machine's GPU")] = False,
     scheduler: Annotated[str, typer.Option(help="examine on this Dask cluster, tcp://…: see docs/cluster.md")] = "",
     gradebook: Annotated[str, typer.Option(help="the gradebook's URL, in place of OUT/gradebook.db")] = "",
+    diff: Annotated[bool, typer.Option("--diff", help="show what would change, and write only if you agree")] = False,
 ) -> None:
     """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise.
 
     A run that was interrupted or killed is continued by the same command.
     """
-    from autograde.grading import Graded, OverlapError, run, students
-    from autograde.journal import BusyError
-    from autograde.preflight import RefusedError
-    from autograde.sandbox import Enclosure, SandboxError
+    from autograde import class_commands
+    from autograde.sandbox import Enclosure
 
     names = _lessons(lessons)
     if not submitted.is_dir():
         _stop(f"{submitted} is no folder: --submitted wants the one that holds a folder for each student.")
+    names = class_commands.before_grading(names, submitted, out)
     enclosure = Enclosure(trusted=trust_submissions, gpu=gpu)
     for weaker in enclosure.warnings():
         aloud.print(f"WARNING: {weaker}", markup=False)
+    run = partial(_grade, names, submitted, workers, seed, enclosure, scheduler)
+    if diff and not class_commands.agreed(out, names, partial(run, regrade)):
+        return
+    done = run(regrade and not diff, out, gradebook)
+    class_commands.after_grading(done.submissions, submitted, out)
+    console.print(f"{len(done.submissions)} submissions graded, {done.right} of {done.count} exercises passed: "
+                  f"{out / 'grades.csv'}")  # fmt: skip
+
+
+@dataclass
+class Tally:
+    """What has been graded so far: student and lesson of each submission, exercises passed, and exercises in all."""
+
+    submissions: list[tuple[str, str]] = field(default_factory=list)
+    right: int = 0
+    count: int = 0
+
+    def add(self, graded: Graded) -> None:
+        """One submission more."""
+        self.submissions.append((graded.submission.student, graded.submission.lesson))
+        self.right += sum(verdict.status == "passed" for verdict in graded.verdicts)
+        self.count += len(graded.verdicts)
+
+
+def _grade(
+    names: list[str], submitted: Path, workers: int, seed: int, enclosure: Enclosure, scheduler: str, regrade: bool,
+    out: Path, gradebook: str = "",
+) -> Tally:  # fmt: skip
+    """Grade with a bar that moves; stops with one message where that cannot be."""
+    from sqlalchemy.exc import OperationalError
+
+    from autograde.grading import OverlapError, students
+    from autograde.grading import run as grade_class
+    from autograde.journal import BusyError
+    from autograde.preflight import RefusedError
+    from autograde.sandbox import SandboxError
+
     total = len(students(submitted)) * len(names)
-    recorded = right = count = 0
+    tally = Tally()
     with _bar() as bar:
         task = bar.add_task("grading", total=total)
 
         def progress(graded: Graded) -> None:
-            nonlocal recorded, right, count
-            recorded += 1
-            right += sum(v.status == "passed" for v in graded.verdicts)
-            count += len(graded.verdicts)
+            tally.add(graded)
             bar.advance(task)
 
         try:
-            run(names, submitted, out, workers=workers, seed=seed, enclosure=enclosure, regrade=regrade,
-                scheduler=scheduler, gradebook=gradebook, progress=progress)  # fmt: skip
+            grade_class(
+                names, submitted, out, workers=workers, seed=seed, enclosure=enclosure, regrade=regrade,
+                scheduler=scheduler, gradebook=gradebook, progress=progress,
+            )  # fmt: skip
         except (BusyError, OverlapError, RefusedError, SandboxError) as error:
             bar.stop()
             _stop(str(error))
+        except OperationalError as error:
+            bar.stop()
+            _stop(f"The gradebook {out / 'gradebook.db'} cannot be written ({error.orig}): close what has it open. "
+                  "What was found out is kept, and the same command goes on from there.")  # fmt: skip
         except KeyboardInterrupt:
             bar.stop()
-            console.print(f"Interrupted: {recorded} of {total} submissions are recorded in {out}. "
+            console.print(f"Interrupted: {len(tally.submissions)} of {total} submissions are recorded in {out}. "
                           "The same command goes on from there.", markup=False)  # fmt: skip
             raise typer.Exit(130) from None
-    console.print(f"{recorded} submissions graded, {right} of {count} exercises passed: {out / 'grades.csv'}")
+    return tally
 
 
 class Rate(ProgressColumn):

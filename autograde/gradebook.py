@@ -181,4 +181,4 @@ class Writer:
 
 def sqlite_url(path: Path) -> str:
     """The URL of a gradebook in a file."""
-    return f"sqlite:///{path}"
+    return f"sqlite:///{path.absolute()}"  # nbgrader goes into other folders while it works

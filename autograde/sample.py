@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from autograde import course
-from autograde.script import read_script
+from autograde.script import answers_as_text
 
 __all__ = ["make_sample_class"]
 
@@ -103,8 +102,7 @@ torch.manual_seed(1)"""
 
 def make_sample_class(folder: Path) -> list[str]:
     """Write the ten submissions of lesson 01 below `folder`, as STUDENT/LESSON/LESSON.ipynb; the students' names."""
-    cells = read_script(course.SOLUTIONS / f"{LESSON}.py")
-    solved = {c.exercise: re.sub(r" *### (BEGIN|END) SOLUTION\n?", "", c.source) for c in cells if c.exercise}
+    solved = answers_as_text(course.SOLUTIONS / f"{LESSON}.py")
     files: dict[str, bytes | None] = {
         "ada": _bytes(_notebook(solved)),
         "ben": _bytes(_notebook({**solved, **BEN})),

@@ -12,7 +12,7 @@ import jupytext
 
 from torchcourse.exercise import LESSONS, exercises
 
-__all__ = ["Cell", "MalformedScriptError", "answers", "read_script"]
+__all__ = ["Cell", "MalformedScriptError", "answers", "answers_as_text", "read_script"]
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 KNOWN_KEYS = {"exercise", "points", "check", "tags", "lines_to_next_cell"}
@@ -121,3 +121,13 @@ def answers(path: Path) -> dict[str, Callable[..., Any]]:
             code = compile("\n" * cell.line + cell.source, str(path), "exec")
             exec(code, namespace)
     return {cell.exercise: namespace[cell.exercise] for cell in cells if cell.exercise}
+
+
+def answers_as_text(path: Path) -> dict[str, str]:
+    """The answer cells of a lesson script as they look without the marks of the hole, by exercise.
+
+    Raises:
+        MalformedScriptError: as `read_script` does.
+    """
+    marks = re.compile(rf" *({BEGIN}|{END})\n?")
+    return {cell.exercise: marks.sub("", cell.source).strip() for cell in read_script(path) if cell.exercise}

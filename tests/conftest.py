@@ -69,6 +69,8 @@ TOGETHER = (
     "tests/test_cluster.py",
     "tests/test_postgres.py",
     "tests/simulated/test_operators.py",
+    "tests/test_bundle.py",
+    "tests/test_class.py",
     "tests/test_grading.py",
     "tests/test_sandbox.py",
     "tests/test_trust.py",

@@ -7,7 +7,7 @@ the marker that says so, found by walking the installed packages' own requiremen
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -51,18 +51,18 @@ dependencies:
 """
 
 
-def asked() -> list[Requirement]:
+def asked(extras_wanted: Sequence[str] = EXTRAS) -> list[Requirement]:
     """What pyproject.toml itself asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [line for extra in EXTRAS for line in project["optional-dependencies"][extra]]
+    extras = [line for extra in extras_wanted for line in project["optional-dependencies"][extra]]
     return [Requirement(line) for line in (*project["dependencies"], *extras) if not line.startswith("torchcourse")]
 
 
-def needed(platform: str) -> set[str]:
+def needed(platform: str, extras: Sequence[str] = EXTRAS) -> set[str]:
     """The installed packages that the project pulls in on `platform`, through any number of others."""
     environment: dict[str, str] = {**_this_environment(), **PLATFORMS[platform], "python_version": PYTHON}
     seen: set[tuple[str, str]] = set()
-    todo = asked()
+    todo = asked(extras)
     while todo:
         requirement = todo.pop()
         for extra in ("", *requirement.extras):

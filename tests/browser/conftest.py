@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from tools import machine
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=120_000)
 
 TOKEN = "test"
 CALM = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -59,11 +60,20 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
            "IPYTHONDIR": str(home / "ipython"), "JUPYTER_CONFIG_DIR": str(home / "config"),
            "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime")}  # fmt: skip
     command = [Path(sys.executable).parent / "torchcourse", "lab", str(folder), "--no-browser", "--port", str(port)]
-    with (home / "log").open("w") as log:
-        server = subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    with served(command, env, home / "log", port, folder):
+        yield Lab(port, folder)
+
+
+@contextlib.contextmanager
+def served(command: list[str | Path], env: dict[str, str], log: Path, port: int, folder: Path) -> Iterator[None]:
+    """A Jupyter server that works in `folder`, until it is ready and for as long as it is needed."""
+    with log.open("w") as written:
+        server = subprocess.Popen(
+            command, env=env, stdout=written, stderr=written, stdin=subprocess.DEVNULL, cwd=folder
+        )
         try:
-            wait_for(port, home / "log", server)
-            yield Lab(port, folder)
+            wait_for(port, log, server)
+            yield
         finally:
             server.terminate()
             server.wait(20)
@@ -81,7 +91,7 @@ def refers_to(folder: Path) -> list[str]:
 
 
 def wait_for(port: int, log: Path, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and server.poll() is None:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token={TOKEN}", timeout=2)
@@ -107,6 +117,6 @@ def theme(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def page(browser: object) -> Iterator[Page]:
     opened: Page = browser.new_page(viewport={"width": 1400, "height": 1000})  # type: ignore[attr-defined]
-    opened.set_default_timeout(40_000)
+    opened.set_default_timeout(120_000)
     yield opened
     opened.close()

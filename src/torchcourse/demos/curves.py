@@ -60,14 +60,14 @@ class LossPlot:
 
 def rate(shape: str, step: int, warmup: int, total: int) -> float:
     """The learning rate at a step, in hundredths of the peak."""
-    if step < warmup:
+    ahead = max(total - step, 0) / (total - warmup)
+    if ahead > 1:
         return 100 * step / warmup
-    done = min((step - warmup) / (total - warmup), 1.0)
     if shape == "constant":
         return 100.0
     if shape == "steps":
-        return 100 * 0.1 ** int(3 * done)
-    return 100 * (1 - done) if shape == "straight line" else 50 * (1 + math.cos(math.pi * done))
+        return 100 * 0.1 ** int(3 - 3 * ahead)
+    return 100 * ahead if shape == "straight line" else 100 * math.sin(math.pi / 2 * ahead) ** 2
 
 
 def schedule(shape: str, warmup: int) -> Picture:

@@ -1,0 +1,157 @@
+"""An instructor's afternoon: release, collect what two learners submit, autograde, comment, give feedback, export."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import FrameLocator, Locator, Page, expect
+
+from autograde import course
+from autograde.classroom import make_class
+from autograde.exporting import export, scores_of
+from autograde.roster import Member
+from autograde.script import answers_as_text
+from autograde.submission import release
+from tests.browser.conftest import SCREENSHOTS, TOKEN, free_port, served
+from tests.exchange import Learner
+
+pytestmark = [pytest.mark.browser, pytest.mark.sandbox]
+
+LESSON = "01_tensors"
+MOST = sum(map(release(LESSON).points, release(LESSON).exercises))
+WRONG = """def row_softmax(x):
+    e = torch.exp(x - x.amax(dim=0, keepdim=True))
+    return e / e.sum(dim=0, keepdim=True)"""
+POINTS = release(LESSON).points("row_softmax")
+COMMENT = "Which axis do the rows lie along? Read the section on reductions again."
+SLOW = 240_000
+"""Milliseconds for what grades or converts, on a machine that does other things too."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """An instructor's JupyterLab, open on a class folder, and the exchange."""
+
+    port: int
+    room: Path
+    exchange: Path
+
+    def address(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{path}?token={TOKEN}"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    room, exchange, home = tmp_path / "room", tmp_path / "exchange", tmp_path / "home"
+    members = [Member("ada", "Ada", "Lovelace", "ada@example.org"), Member("bo", "Bo", "O'Neil", "bo@example.org")]
+    due = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
+    make_class(room, [LESSON], members=members, exchange=exchange, due={LESSON: due}, late=0.25)
+    exchange.mkdir()
+    home.mkdir()
+    port = free_port()
+    places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    env = {**os.environ, **places, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "IPYTHONDIR": str(home / "ipython")}
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", f"--notebook-dir={room}",
+               "--LabApp.news_url=", "--allow-root"]  # fmt: skip
+    with served(command, env, home / "log", port, room):
+        yield Desk(port, room, exchange)
+
+
+def submit(learner: Learner, **answers: str) -> None:
+    """Fetch the lesson, answer it as the reference does but for `answers`, and submit."""
+    path = learner.fetch(LESSON)
+    notebook = json.loads(path.read_text())
+    known = answers_as_text(course.SOLUTIONS / f"{LESSON}.py") | answers
+    for cell in notebook["cells"]:
+        name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+        cell["source"] = known.get(name, cell["source"])
+    path.write_text(json.dumps(notebook))
+    learner.submit(LESSON)
+
+
+def press(page: Page, where: Page | FrameLocator, button: Locator, says: str) -> None:
+    """Press a button of formgrader's, and close the window that says how it went."""
+    button.click()
+    window = where.locator(".modal.in")
+    expect(window.locator(".modal-title")).to_have_text("Success", timeout=SLOW)
+    expect(window).to_contain_text(says)
+    window.locator(".modal-footer button").click()
+    expect(where.locator(".modal")).to_have_count(0)
+
+
+def shoot(page: Page, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path: Path) -> None:
+    page.route(re.compile(r"^https?://(?!127\.0\.0\.1)"), lambda route: route.abort())
+    page.goto(desk.address("lab"))
+    page.get_by_role("menuitem", name="Nbgrader", exact=True).click()
+    page.get_by_role("menuitem", name="Formgrader", exact=True).click()
+    panel = page.frame_locator("iframe")
+    row = panel.locator("tr", has_text=LESSON)
+    expect(row.locator(".status")).to_have_text("draft")
+    press(page, panel, row.locator(".release a"), "Successfully released")
+    expect(row.locator(".status")).to_have_text("released")
+    shoot(page, "formgrader-released")
+
+    ada, bo = (Learner(name, tmp_path / name, desk.exchange) for name in ("ada", "bo"))
+    submit(ada)
+    submit(bo, row_softmax=WRONG)
+    press(page, panel, row.locator(".collect a"), "Successfully collected")
+    expect(row.locator(".num-submissions")).to_have_text("2")
+
+    page.goto(desk.address(f"formgrader/manage_submissions/{LESSON}"))
+    for name in ("ada", "bo"):
+        one = page.locator("tr", has=page.locator(".student-id", has_text=name))
+        expect(one.locator(".status")).to_have_text("needs autograding")
+        press(page, page, one.locator(".autograde a"), "Successfully autograded")
+        expect(one.locator(".status")).to_have_text("graded")
+    expect(page.locator("tr", has_text="Lovelace").locator(".score")).to_have_text(f"{MOST:g} / {MOST:g}")
+    expect(page.locator("tr", has_text="O'Neil").locator(".score")).to_have_text(f"{MOST - POINTS:g} / {MOST:g}")
+    shoot(page, "formgrader-autograded")
+
+    page.goto(desk.address(f"formgrader/manage_students/bo/{LESSON}"))
+    page.locator("td a", has_text=LESSON).click()
+    answer, check = page.locator("#row_softmax-comment"), page.locator("#check_row_softmax")
+    expect(check).to_have_attribute("placeholder", "0")
+    expect(page.locator("body")).to_contain_text("wrong-dim")
+    for field, text, kind in ((answer, COMMENT, "comment"), (check, "0.5", "grade")):
+        with page.expect_response(re.compile(f"/api/{kind}/")) as saved:
+            field.fill(text)
+            field.blur()
+        assert saved.value.ok
+    answer.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    shoot(page, "formgrader-comment")
+
+    page.goto(desk.address("formgrader/manage_assignments"))
+    row = page.locator("tr", has_text=LESSON)
+    press(page, page, row.locator(".generate-feedback a"), "Successfully generated feedback")
+    press(page, page, row.locator(".release-feedback a"), "Successfully released feedback")
+    (adas,), (bos,) = ada.feedback(LESSON), bo.feedback(LESSON)
+    assert "Which axis do the rows lie along?" in bos
+    assert "Which axis" not in adas
+    assert "wrong-dim" in bos
+    for page_text in (adas, bos):
+        assert not [word for word in ("autograde.hidden", "BEGIN SOLUTION", "more_softmax") if word in page_text]
+
+    rows = list(csv.DictReader(io.StringIO(export(scores_of(desk.room / "gradebook.db"), "csv"))))
+    given = {row["student_id"]: (float(row["raw_score"]), float(row["score"])) for row in rows}
+    bos_raw, bos_penalty = MOST - POINTS + 0.5, 0.25 * (MOST - POINTS)  # lateness was judged before the half point
+    assert given == {"ada": (MOST, 0.75 * MOST), "bo": (bos_raw, pytest.approx(bos_raw - bos_penalty))}
+    (tmp_path / "feedback.html").write_text(bos)
+    page.goto((tmp_path / "feedback.html").as_uri())
+    page.locator("text=Which axis").first.scroll_into_view_if_needed()
+    shoot(page, "nbgrader-feedback")

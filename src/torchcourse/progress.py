@@ -25,6 +25,8 @@ FILE = "progress.jsonl"
 OPEN, ATTEMPTED, PASSED = "open", "attempted", "passed"
 RANK = {OPEN: 0, ATTEMPTED: 1, PASSED: 2}
 NO_ATTEMPT = ("unattempted", "unknown", "interrupted")
+MOST = 1 << 20
+"""Bytes of the file that are read: a hundred times what the whole course writes."""
 PATIENCE = 1.0
 """Seconds to wait for another tab's turn; after them the line is appended all the same."""
 
@@ -117,7 +119,8 @@ def read(desk: Path) -> dict[str, str]:
         OSError: when the file is there and cannot be read.
     """
     try:
-        lines = (desk / STATE / FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+        with (desk / STATE / FILE).open("rb") as file:
+            lines = file.read(MOST).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return {}
     noted: dict[str, str] = {}

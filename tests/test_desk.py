@@ -78,6 +78,16 @@ def test_lab_again_changes_nothing_but_the_start_pages_table(tmp_path: Path, sta
     assert "| 12 | 1 | 0 | 11 |" in "".join(page(tmp_path)["cells"][1]["outputs"][0]["data"]["text/markdown"])
 
 
+def test_a_copy_that_was_made_by_hand_gets_its_origin_where_that_is_sure(tmp_path: Path) -> None:
+    source = lessons.released() / "01_tensors.ipynb"
+    for change in ("", "A tensor is a grid"):
+        folder = tmp_path / (change or "same")
+        folder.mkdir()
+        (folder / source.name).write_text(source.read_text("utf-8").replace(change or "import torch", "x"), "utf-8")
+        copy_notebooks(folder)
+        assert origin(folder, source.name).exists() == (not change)
+
+
 def test_what_a_learner_writes_into_the_start_page_stays(tmp_path: Path) -> None:
     (tmp_path / progress.STATE).mkdir()
     startpage.renew(tmp_path)

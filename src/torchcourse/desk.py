@@ -13,7 +13,7 @@ from typing import Any
 
 from torchcourse import progress, startpage
 from torchcourse.lessons import released
-from torchcourse.notebookfile import DeskError
+from torchcourse.notebookfile import DeskError, cells, read, text
 
 __all__ = ["copy_notebooks", "find_desk", "is_of_another_release", "open_lab", "origin"]
 
@@ -53,15 +53,28 @@ def copy_notebooks(folder: Path) -> list[Path]:
     """
     try:
         origin(folder, "").mkdir(parents=True, exist_ok=True)
-        new = [folder / source.name for source in sorted(released().glob("*.ipynb"))]
-        new = [target for target in new if not os.path.lexists(target)]
-        for target in new:
-            _copy(released() / target.name, origin(folder, target.name))
-            _copy(released() / target.name, target)
+        targets = [folder / source.name for source in sorted(released().glob("*.ipynb"))]
+        new = [target for target in targets if not os.path.lexists(target)]
+        for target in targets:
+            source, origins = released() / target.name, origin(folder, target.name)
+            if target in new or (not origins.exists() and _is_made_from(source, target)):
+                _copy(source, origins)
+            if target in new:
+                _copy(source, target)
     except OSError as error:
         raise DeskError(f"The lessons cannot be copied to {folder}: {error.strerror}. Name a folder where you may "
                         "write and where there is room: torchcourse lab FOLDER") from None  # fmt: skip
     return new
+
+
+def _is_made_from(source: Path, copy: Path) -> bool:
+    """Whether a copy of which no origin is kept has all prose of this release, so that it will be the origin."""
+    try:
+        mine = {cell.get("id"): text(cell) for cell in cells(read(copy))}
+    except DeskError:
+        return False
+    prose = (cell for cell in cells(read(source)) if cell["cell_type"] == "markdown")
+    return all(mine.get(cell["id"]) == text(cell) for cell in prose)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -48,7 +48,7 @@ def exercise(name: str, head: str = "") -> list[Cell]:
 
 def notebook(*found: Cell | list[Cell]) -> Notebook:
     flat = [cell for some in found for cell in (some if isinstance(some, list) else [some])]
-    metadata = {"kernelspec": {"name": "python3"}, "torchcourse": {"lesson": "01_small"}}
+    metadata = {"kernelspec": {"display_name": "Python 3", "name": "python3"}, "torchcourse": {"lesson": "01_small"}}
     return copy.deepcopy({"cells": flat, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
 
 

@@ -161,9 +161,14 @@ def test_what_jupyterlab_lacks_in_the_browser_is_named(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(("runs", "state"), [(sys.executable, "ok"), ("python", "ok"), ("/bin/sh", "warning")])
-def test_a_kernel_of_another_python_is_named(runs: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = SimpleNamespace(argv=[runs, "-m", "ipykernel_launcher"])
-    monkeypatch.setattr("jupyter_client.kernelspec.KernelSpecManager.get_kernel_spec", lambda self, name: spec)
+def test_a_kernel_of_another_python_is_named(
+    runs: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "jupyter_folders", lambda: [tmp_path])
+    assert only(doctor.kernel()).state == "ok"  # none is registered, and Jupyter knows this one without
+    (tmp_path / "kernels" / "python3").mkdir(parents=True)
+    spec = {"argv": [runs, "-m", "ipykernel_launcher"]}
+    (tmp_path / "kernels" / "python3" / "kernel.json").write_text(json.dumps(spec))
     found = only(doctor.kernel())
     assert (found.state, "/bin/sh" in found.says or state == "ok") == (state, True)
 

@@ -211,20 +211,25 @@ def extensions() -> Iterator[Finding]:
 
 def kernel() -> Iterator[Finding]:
     """Which Python runs the notebooks: one that was registered earlier may stand before this one."""
-    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+    from importlib.util import find_spec
 
-    try:
-        command = KernelSpecManager().get_kernel_spec("python3").argv
-    except NoSuchKernel:
+    places = (folder / "kernels" / "python3" / "kernel.json" for folder in jupyter_folders())
+    registered = next(filter(Path.is_file, places), None)
+    command = json.loads(registered.read_text(encoding="utf-8"))["argv"] if registered else []
+    if not command and find_spec("ipykernel") is None:
         yield Finding("kernel", "blocked", "none for Python: notebooks cannot run", "pip install ipykernel")
-        return
-    runs = shutil.which(command[0]) or command[0]
-    here = Path(sys.prefix) in Path(runs).parents or Path(command[0]).name == command[0]
-    if here or Path(runs).resolve() == Path(sys.executable).resolve():
+    elif not command or _is_this_python(command[0]):
         yield Finding("kernel", "ok", "notebooks run in this Python")
     else:
         remedy = "jupyter kernelspec remove python3, or choose another kernel in JupyterLab's Kernel menu"
-        yield Finding("kernel", "warning", f"notebooks run in {runs}, which is not this Python", remedy)
+        yield Finding("kernel", "warning", f"notebooks run in {command[0]}, which is not this Python", remedy)
+
+
+def _is_this_python(program: str) -> bool:
+    """Whether Jupyter starts this Python for `program`: a bare name stands for the one that runs Jupyter."""
+    if not Path(program).is_absolute():
+        return True
+    return Path(sys.prefix) in Path(program).parents or Path(program).resolve() == Path(sys.executable).resolve()
 
 
 def notebooks() -> Iterator[Finding]:

@@ -72,7 +72,7 @@ def _code_cell(number: int, source: str, name: str) -> CodeCell:
     from IPython.core.inputtransformer2 import TransformerManager
 
     try:
-        code = TransformerManager().transform_cell(source)  # type: ignore[no-untyped-call]
+        code = TransformerManager().transform_cell(source)
         tree, table = ast.parse(code), symtable.symtable(code, "cell", "exec")
     except (SyntaxError, ValueError, RecursionError):
         return CodeCell(number, source, name, opaque=True)
@@ -129,7 +129,8 @@ def check_notebook(path: Path, names: Sequence[str] = (), say: Callable[[str], N
     asked = list(names) or exercises_of(notebook)
     _complain(path, notebook, asked)
     chosen = needed(code_cells(notebook), asked)
-    child = multiprocessing.get_context(START).Process(target=_child, args=(path, asked, chosen, bool(names)))
+    context: Any = multiprocessing.get_context(START)
+    child = context.Process(target=_child, args=(path, asked, chosen, bool(names)))
     sys.stdout.flush()
     with warnings.catch_warnings():  # Python warns of the threads of NumPy's algebra, which takes care of forks itself
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -138,11 +139,12 @@ def check_notebook(path: Path, names: Sequence[str] = (), say: Callable[[str], N
         child.join()
     finally:
         child.kill()
-    if child.exitcode is None or child.exitcode < 0 or child.exitcode > SOME_NOT:
-        died = signal.Signals(-child.exitcode).name if child.exitcode and child.exitcode < 0 else "an error of its own"
+    left = int(child.exitcode)
+    if left < 0 or left > SOME_NOT:
+        died = signal.Signals(-left).name if left < 0 else f"itself, with status {left}"
         say(f"The process that ran your cells was ended by {died}: no further check could be made.")
         return BROKEN
-    return child.exitcode
+    return left
 
 
 def _complain(path: Path, notebook: Notebook, asked: Sequence[str]) -> None:
@@ -230,7 +232,7 @@ def _shell() -> Any:
 
     config = Config()
     config.HistoryManager.enabled = False
-    shell: Any = InteractiveShell.instance(config=config)  # type: ignore[no-untyped-call]
+    shell: Any = InteractiveShell.instance(config=config)
     shell.showtraceback = shell.showsyntaxerror = shell.enable_gui = lambda *args, **kwargs: None
     return shell
 

@@ -179,7 +179,9 @@ def watch(path: Path, names: Sequence[str] = (), say: Callable[[str], None] = pr
             say(f"Waiting for {path} to be saved; Ctrl-C ends this.")
             while _stamp(path) in (seen, None):
                 _nap(0.2)
-            seen = _stamp(path)
+            while (now := _stamp(path)) != seen:  # Jupyter writes in place, and may not have come to the end yet
+                seen = now
+                _nap(0.2)
             try:
                 check_notebook(path, names, say)
             except DeskError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import TOKEN, Lab
 from tests.browser.test_learner import card, code_cell, run, shoot, write
 from torchcourse import desk, lessons, updating
-from torchcourse.notebookfile import find_cell, read, text
+from torchcourse.notebookfile import DeskError, find_cell, read, text
 from torchcourse.notebookfile import write as write_notebook
 
 pytestmark = pytest.mark.browser
@@ -125,9 +126,10 @@ def test_an_evening_at_the_desk(page: Page, lab: Lab, tmp_path: Path, monkeypatc
 
 
 def expect_saved(page: Page, path: Path, source: str) -> None:
-    for _ in range(100):
-        cell = find_cell(read(path), "snapshot")
-        if cell is not None and text(cell) == source:
-            return
+    for _ in range(150):
+        with contextlib.suppress(DeskError):  # in the middle of being written
+            cell = find_cell(read(path), "snapshot")
+            if cell is not None and text(cell) == source:
+                return
         page.wait_for_timeout(200)
     pytest.fail(f"{path.name} was not saved")

@@ -48,6 +48,7 @@ def test_the_lessons_of_the_notebooks_are_those_of_the_package() -> None:
     assert [lesson.name for lesson in lessons()] == list(LESSONS)
     for lesson in lessons():
         assert sorted(lesson.exercises) == sorted(exercises(lesson.name))
+    assert [lesson.takes.split()[1] for lesson in lessons()] == ["minutes"] * len(LESSONS)
     assert lesson_of("row_softmax") == "01_tensors"
     assert lesson_of("no_such_thing") == ""
 
@@ -208,7 +209,7 @@ def test_status_of_a_folder_that_is_none_says_how_to_make_it_one(tmp_path: Path)
 def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(desk: Path) -> None:
     assert as_markdown(standings(desk)).endswith("Begin with [1 · Tensors](01_tensors.ipynb).")
     said = as_markdown(standings(noted(desk)))
-    assert "| [1 · Tensors](01_tensors.ipynb) | an hour | 12 | 2 | 1 | 9 |" in said
+    assert "| [1 · Tensors](01_tensors.ipynb) | 60 minutes | 12 | 2 | 1 | 9 |" in said
     assert said.endswith("Go on with [1 · Tensors](01_tensors.ipynb).")
     for lesson in lessons():
         for exercise in lesson.exercises:

@@ -12,6 +12,7 @@ from torchcourse.notebookfile import cells, grade_id, read, text
 __all__ = ["Lesson", "lesson_of", "lessons", "released"]
 
 TIME = re.compile(r"takes (?:about )?(an hour and a quarter|an hour|\d+ minutes)")
+IN_MINUTES = {"an hour": "60 minutes", "an hour and a quarter": "75 minutes"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def _lesson(path: Path) -> Lesson:
     takes = TIME.search(opening)
     checks = (grade_id(cell) for cell in cells(notebook) if grade_id(cell).startswith("check_"))
     exercises = tuple(check.removeprefix("check_") for check in checks)
-    return Lesson(path.stem, title, takes.group(1) if takes else "an hour", exercises)
+    words = takes.group(1) if takes else "an hour"
+    return Lesson(path.stem, title, IN_MINUTES.get(words, words), exercises)
 
 
 def lesson_of(exercise: str) -> str:

@@ -17,7 +17,7 @@ import torchcourse
 from torchcourse import checking, progress
 from torchcourse.cli import app
 from torchcourse.exercise import LESSONS, exercises
-from torchcourse.lessons import lesson_of, lessons
+from torchcourse.lessons import lessons
 from torchcourse.status import as_markdown, show, standings
 
 FILE = Path(progress.STATE) / progress.FILE
@@ -49,8 +49,6 @@ def test_the_lessons_of_the_notebooks_are_those_of_the_package() -> None:
     for lesson in lessons():
         assert sorted(lesson.exercises) == sorted(exercises(lesson.name))
     assert [lesson.takes.split()[1] for lesson in lessons()] == ["minutes"] * len(LESSONS)
-    assert lesson_of("row_softmax") == "01_tensors"
-    assert lesson_of("no_such_thing") == ""
 
 
 def test_a_check_notes_what_it_found_and_a_pass_stays(in_notebook: Path) -> None:

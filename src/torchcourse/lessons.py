@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchcourse.notebookfile import cells, grade_id, read, text
 
-__all__ = ["Lesson", "lesson_of", "lessons", "released"]
+__all__ = ["Lesson", "lessons", "released"]
 
 TIME = re.compile(r"takes (?:about )?(an hour and a quarter|an hour|\d+ minutes)")
 IN_MINUTES = {"an hour": "60 minutes", "an hour and a quarter": "75 minutes"}
@@ -57,8 +57,3 @@ def _lesson(path: Path) -> Lesson:
     exercises = tuple(check.removeprefix("check_") for check in checks)
     words = takes.group(1) if takes else "an hour"
     return Lesson(path.stem, title, IN_MINUTES.get(words, words), exercises)
-
-
-def lesson_of(exercise: str) -> str:
-    """The name of the lesson that has this exercise; "" where none has."""
-    return next((lesson.name for lesson in lessons() if exercise in lesson.exercises), "")

@@ -18,10 +18,12 @@ from torchcourse.notebookfile import write as write_notebook
 
 pytestmark = pytest.mark.browser
 
-LESSON = "02_autograd.ipynb"
-WRONG = "def snapshot(t):\n    return t.detach()"
-RIGHT = "def snapshot(t):\n    return t.detach().clone()"
-ASK = '\n\nhint("snapshot")'
+LESSON, TITLE, NAME = "03_modules.ipynb", "3 · Modules", "count_parameters"
+WRONG = """def count_parameters(model, trainable_only=False):
+    return sum(p.numel() for p in model.parameters())"""
+RIGHT = """def count_parameters(model, trainable_only=False):
+    return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable_only)"""
+ASK = f'\n\nhint("{NAME}")'
 THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
 NEWS = "This release says more."
 
@@ -51,9 +53,9 @@ def newer_release(folder: Path) -> Path:
     folder.mkdir()
     notebook = read(lessons.released() / LESSON)
     notebook["cells"][0]["source"] += ["\n", "\n", NEWS]
-    stub = find_cell(notebook, "td_loss")
+    stub = find_cell(notebook, "freeze")
     assert stub is not None
-    stub["source"] = [text(stub).replace("def td_loss(", "def td_loss(\n    ", 1)]
+    stub["source"] = [text(stub).replace("def freeze(", "def freeze(\n    ", 1)]
     write_notebook(folder / LESSON, notebook)
     return folder
 
@@ -66,23 +68,23 @@ def test_an_evening_at_the_desk(page: Page, lab: Lab, tmp_path: Path, monkeypatc
     shoot(page, page.locator(".jp-Cell").first, "start-dark")
     use_theme(page, lab, "JupyterLab Light")
     open_notebook(page, lab, "START.ipynb")
-    assert counts(page, "2 · Autograd") == ["12", "0", "0", "12"]
+    assert counts(page, TITLE) == ["12", "0", "0", "12"]
     shoot(page, page.locator(".jp-Cell").first, "start-light")
 
-    row(page, "2 · Autograd").locator("a").click()
+    row(page, TITLE).locator("a").click()
     expect(page.locator(".lm-TabBar-tabLabel", has_text=LESSON)).to_be_visible()
     open_notebook(page, lab, LESSON)
     run(page, code_cell(page, "from torchcourse import"))
-    answer, check = code_cell(page, "def snapshot"), code_cell(page, 'check("snapshot")')
+    answer, check = code_cell(page, f"def {NAME}"), code_cell(page, f'check("{NAME}")')
     run(page, answer)
     run(page, check)
     expect(card(check)).to_contain_text("Not attempted")
 
     write(page, answer, WRONG + ASK)
     run(page, answer)
-    expect(card(answer)).to_contain_text("Which method gives the one")
+    expect(card(answer)).to_contain_text("Which method walks over all parameters")
     run(page, check)
-    expect(card(check)).to_contain_text("shares-memory")
+    expect(card(check)).to_contain_text("ignores-trainable-only")
 
     write(page, answer, RIGHT)
     run(page, answer)
@@ -100,8 +102,8 @@ def test_an_evening_at_the_desk(page: Page, lab: Lab, tmp_path: Path, monkeypatc
     open_notebook(page, lab, "START.ipynb")
     table = code_cell(page, "progress_here()")
     run(page, table)
-    expect(row(page, "2 · Autograd").locator("td").nth(3)).to_have_text("1")
-    assert counts(page, "2 · Autograd") == ["12", "1", "0", "11"]
+    expect(row(page, TITLE).locator("td").nth(3)).to_have_text("1")
+    assert counts(page, TITLE) == ["12", "1", "0", "11"]
     shoot(page, page.locator(".jp-Cell").first, "start-later")
 
     release = newer_release(tmp_path / "release")
@@ -110,12 +112,12 @@ def test_an_evening_at_the_desk(page: Page, lab: Lab, tmp_path: Path, monkeypatc
             patched.setattr(module, "released", lambda: release)
         (updated,) = updating.update(lab.folder)
     assert updated.merged is not None
-    assert updated.merged.answers == ["snapshot"]
+    assert updated.merged.answers == [NAME]
 
     open_notebook(page, lab, LESSON)
     expect(page.locator(".jp-Cell").first).to_contain_text(NEWS)
-    answer, check = code_cell(page, "def snapshot"), code_cell(page, 'check("snapshot")')
-    expect(answer).to_contain_text("t.detach().clone()")
+    answer, check = code_cell(page, f"def {NAME}"), code_cell(page, f'check("{NAME}")')
+    expect(answer).to_contain_text("p.requires_grad or not trainable_only")
     run(page, code_cell(page, "from torchcourse import"))
     for cell in (answer, check):
         cell.scroll_into_view_if_needed()
@@ -128,7 +130,7 @@ def test_an_evening_at_the_desk(page: Page, lab: Lab, tmp_path: Path, monkeypatc
 def expect_saved(page: Page, path: Path, source: str) -> None:
     for _ in range(150):
         with contextlib.suppress(DeskError):  # in the middle of being written
-            cell = find_cell(read(path), "snapshot")
+            cell = find_cell(read(path), NAME)
             if cell is not None and text(cell) == source:
                 return
         page.wait_for_timeout(200)

@@ -37,7 +37,8 @@ aloud = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def join(app: typer.Typer) -> None:
     """Add the commands to the `torchcourse` command."""
-    if sys.argv[1:2] != ["verify"]:  # the others judge by what the simulated accelerator shows, on GPU machines too
+    # But for these, all judge by what the simulated accelerator shows, on GPU machines too
+    if sys.argv[1:2] not in (["verify"], ["check"]):
         os.environ.setdefault("TORCHCOURSE_ACCELERATOR", "simulated")
     for command in (build, grade, report, sample, verify):
         app.command()(command)

@@ -150,7 +150,7 @@ def test_cell_ids_are_derived_and_unique() -> None:
         assert all(re.fullmatch(r"cell-\d{3}|exercise-\w+|check-\w+", i) for i in ids)
 
 
-def test_the_wheel_holds_nothing_of_solutions_or_autograde(tmp_path: Path) -> None:
+def test_the_wheel_holds_the_lessons_and_nothing_of_solutions_or_autograde(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -173,6 +173,9 @@ def test_the_wheel_holds_nothing_of_solutions_or_autograde(tmp_path: Path) -> No
         texts = {n: archive.read(n).decode("utf-8", "replace") for n in names}
     assert any(n.endswith("stored/01_tensors.bin") for n in names)
     assert all(n.startswith(("torchcourse/", "torchcourse-")) for n in names)
+    released = {f"torchcourse/notebooks/{p.name}": p.read_text("utf-8") for p in course.NOTEBOOKS.glob("*.ipynb")}
+    assert len(released) == len(LESSONS)
+    assert {n: texts.pop(n) for n in released} == released  # they name exercises, and `generate` left no answer in them
     markers = ["BEGIN SOLUTION", "more_softmax", "def row_softmax("]
     assert not [(n, m) for n, text in texts.items() for m in markers if m in text]
 

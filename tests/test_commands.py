@@ -38,7 +38,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> tupl
 def test_help_lists_the_learners_and_the_instructors_commands() -> None:
     said = torchcourse("--help")
     assert said.returncode == 0
-    for command in ("lab", "doctor", "build", "grade", "sample", "verify"):
+    for command in ("lab", "status", "check", "reset", "update", "doctor", "build", "grade", "sample", "verify"):
         assert command in said.stdout
 
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from autograde import enclosure, layers
-from torchcourse import doctor
+from torchcourse import doctor, lessons
 from torchcourse.cli import app
 from torchcourse.doctor import Finding
 
@@ -39,6 +39,7 @@ def test_findings_are_lines_for_people_and_objects_for_programs(
     assert said.exit_code == any(f["state"] == "blocked" for f in findings)
     about = {f["about"] for f in findings}
     assert {"Python", "PyTorch", "GPU", "C++ compiler", "DataLoader workers", "jupyterlab", "nbgrader", "disk"} <= about
+    assert {"widgets", "Validate button", "kernel", "lessons"} <= about
     assert {"sandbox: namespaces", "sandbox: Landlock", "sandbox: limits", "sandbox: memory group"} <= about
     assert list(tmp_path.iterdir()) == []
 
@@ -144,6 +145,43 @@ def test_versions_that_do_not_fit_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     lab, nbgrader = doctor.jupyter()
     assert (lab.state, "3.6.0" in lab.says, lab.remedy.startswith("pip install")) == ("warning", True, True)
     assert (nbgrader.state, nbgrader.says) == ("warning", "not installed")
+
+
+def test_what_jupyterlab_lacks_in_the_browser_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "jupyter_folders", lambda: [tmp_path / "none", tmp_path])
+    found = list(doctor.extensions())
+    assert [f.state for f in found] == ["warning", "warning"]
+    assert all(f.remedy.startswith("pip install") for f in found)
+    for name in doctor.EXTENSIONS:
+        (tmp_path / "labextensions" / name).mkdir(parents=True)
+        (tmp_path / "labextensions" / name / "package.json").write_text('{"version": "5.0.1"}')
+    found = list(doctor.extensions())
+    assert [f.state for f in found] == ["ok", "ok"]
+    assert found[0].says.endswith("5.0.1")
+
+
+@pytest.mark.parametrize(("runs", "state"), [(sys.executable, "ok"), ("python", "ok"), ("/bin/sh", "warning")])
+def test_a_kernel_of_another_python_is_named(
+    runs: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "jupyter_folders", lambda: [tmp_path])
+    assert only(doctor.kernel()).state == "ok"  # none is registered, and Jupyter knows this one without
+    (tmp_path / "kernels" / "python3").mkdir(parents=True)
+    spec = {"argv": [runs, "-m", "ipykernel_launcher"]}
+    (tmp_path / "kernels" / "python3" / "kernel.json").write_text(json.dumps(spec))
+    found = only(doctor.kernel())
+    assert (found.state, "/bin/sh" in found.says or state == "ok") == (state, True)
+
+
+def test_an_installation_without_lessons_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def released() -> Path:
+        raise FileNotFoundError("holds no notebooks")
+
+    assert only(doctor.notebooks()).state == "ok"
+    monkeypatch.setattr("torchcourse.lessons.released", released)
+    lessons.lessons.cache_clear()
+    assert only(doctor.notebooks()).state == "blocked"
+    lessons.lessons.cache_clear()
 
 
 @pytest.mark.parametrize(

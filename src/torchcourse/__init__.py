@@ -2,16 +2,24 @@
 
 Importing this prepares the second device that exercises are checked on: where there is no GPU, a simulated one, which
 has to be registered before the process runs its first backward. `TORCHCOURSE_SIMULATED=off` leaves that out.
+
+Commands that show or copy notebooks and run none (`torchcourse lab` and its like) do without torch, which takes seconds
+to import.
 """
 
 import os
-
-from torchcourse.checking import check, hint
-from torchcourse.exercise import Unattempted
-from torchcourse.lanes import accelerator_lane
+import sys
+from pathlib import Path
 
 __all__ = ["Unattempted", "check", "hint"]
 __version__ = "0.1.0"
 
-if os.environ.get("TORCHCOURSE_SIMULATED") != "off":
-    accelerator_lane()
+WITHOUT_TORCH = ("lab", "reset", "status", "update")
+
+if Path(sys.argv[0] if sys.argv else "").stem != "torchcourse" or sys.argv[1:2] not in [[c] for c in WITHOUT_TORCH]:
+    from torchcourse.checking import check, hint
+    from torchcourse.exercise import Unattempted
+    from torchcourse.lanes import accelerator_lane
+
+    if os.environ.get("TORCHCOURSE_SIMULATED") != "off":
+        accelerator_lane()

@@ -19,6 +19,7 @@ from torchcourse.explaining import Result, compare
 from torchcourse.lanes import lanes
 from torchcourse.observations import Raised
 from torchcourse.probing import observe
+from torchcourse.progress import remember
 from torchcourse.reporting import Report, judge
 
 __all__ = ["TimeIsUpError", "check", "examine", "hint"]
@@ -46,6 +47,7 @@ def check(answer: str | Callable[..., Any]) -> None:
             raise AssertionError(f"{report.exercise}: {report.status}. {report.message}")
         return
     show(report)
+    remember(report.exercise, report.status)
 
 
 def examine(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Report:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from torchcourse import learner
+
 app = typer.Typer(
     help="Learn PyTorch by building it: lessons that check every answer.", no_args_is_help=True, add_completion=False
 )
@@ -19,16 +21,7 @@ def course() -> None:
     """Learn PyTorch by building it: lessons that check every answer."""
 
 
-@app.command()
-def lab(
-    folder: Annotated[Path, typer.Argument(help="where your working copy of the notebooks lies")] = Path("work"),
-    browser: Annotated[bool, typer.Option(help="open a browser window")] = True,
-    port: Annotated[int, typer.Option(help="the first port to try")] = 8888,
-) -> None:
-    """Open the course in JupyterLab, on a working copy of the notebooks that nothing of yours is overwritten in."""
-    from torchcourse.desk import open_lab
-
-    raise typer.Exit(open_lab(folder, browser, port))
+learner.join(app)
 
 
 @app.command()

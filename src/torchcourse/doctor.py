@@ -42,7 +42,9 @@ class Finding:
 def examine_machine(more: Iterable[Callable[[], Iterator[Finding]]] = ()) -> list[Finding]:
     """All findings, those of `more` at the end. A look that fails is a finding too."""
     findings: list[Finding] = []
-    for look in (python, torch_build, gpu, compiler, loader_workers, shared_memory, jupyter, disk, *more):
+    looks = (python, torch_build, gpu, compiler, loader_workers, shared_memory, jupyter, extensions, kernel, notebooks,
+             disk)  # fmt: skip
+    for look in (*looks, *more):
         try:
             findings.extend(look())
         except Exception as error:  # whatever a broken installation may raise
@@ -179,6 +181,65 @@ def jupyter() -> Iterator[Finding]:
         fits = requirement.specifier.contains(version, prereleases=True)
         yield Finding(name, "ok" if fits else "warning", version if fits else f"{version} is not supported",
                       "" if fits else remedy)  # fmt: skip
+
+
+EXTENSIONS = {
+    "@jupyter-widgets/jupyterlab-manager": ("widgets", "sliders and buttons do not appear", "jupyterlab_widgets"),
+    "@jupyter/nbgrader": ("Validate button", "it is not in the notebook's toolbar", "'nbgrader>=0.9.6'"),
+}
+"""What JupyterLab needs in the browser: what it is for, what is amiss without it, the package that brings it."""
+
+
+def jupyter_folders() -> list[Path]:
+    """The folders in which Jupyter looks for what belongs to it, the first one first."""
+    from jupyter_core.paths import jupyter_path
+
+    return [Path(folder) for folder in jupyter_path()]
+
+
+def extensions() -> Iterator[Finding]:
+    """The parts of ipywidgets and nbgrader that run in the browser."""
+    for name, (about, amiss, package) in EXTENSIONS.items():
+        places = (folder / "labextensions" / name / "package.json" for folder in jupyter_folders())
+        found = next(filter(Path.is_file, places), None)
+        if found is None:
+            yield Finding(about, "warning", f"{name} is missing: {amiss}", f"pip install {package}")
+        else:
+            version = json.loads(found.read_text(encoding="utf-8")).get("version", "")
+            yield Finding(about, "ok", f"{name} {version}".rstrip())
+
+
+def kernel() -> Iterator[Finding]:
+    """Which Python runs the notebooks: one that was registered earlier may stand before this one."""
+    from importlib.util import find_spec
+
+    places = (folder / "kernels" / "python3" / "kernel.json" for folder in jupyter_folders())
+    registered = next(filter(Path.is_file, places), None)
+    command = json.loads(registered.read_text(encoding="utf-8"))["argv"] if registered else []
+    if not command and find_spec("ipykernel") is None:
+        yield Finding("kernel", "blocked", "none for Python: notebooks cannot run", "pip install ipykernel")
+    elif not command or _is_this_python(command[0]):
+        yield Finding("kernel", "ok", "notebooks run in this Python")
+    else:
+        remedy = "jupyter kernelspec remove python3, or choose another kernel in JupyterLab's Kernel menu"
+        yield Finding("kernel", "warning", f"notebooks run in {command[0]}, which is not this Python", remedy)
+
+
+def _is_this_python(program: str) -> bool:
+    """Whether Jupyter starts this Python for `program`: a bare name stands for the one that runs Jupyter."""
+    if not Path(program).is_absolute():
+        return True
+    return Path(sys.prefix) in Path(program).parents or Path(program).resolve() == Path(sys.executable).resolve()
+
+
+def notebooks() -> Iterator[Finding]:
+    """The lessons that this installation brings."""
+    from torchcourse.lessons import lessons, released
+
+    try:
+        yield Finding("lessons", "ok", f"{len(lessons())} in {released()}")
+    except FileNotFoundError as error:
+        yield Finding("lessons", "blocked", str(error), "install the course anew, from its wheel or a clone")
 
 
 def disk(folder: Path = Path()) -> Iterator[Finding]:

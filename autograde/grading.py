@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Generator
@@ -14,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
+from autograde import course
 from autograde.autograded import autograded
-from autograde.enclosure import gpu_blocker, trust_blocker
+from autograde.enclosure import exposed, gpu_blocker, trust_blocker
 from autograde.examining import Examined, examine
 from autograde.feedback import feedback
 from autograde.files import digest, holds, write_atomically
@@ -32,6 +35,9 @@ from torchcourse.lanes import accelerator_lane
 __all__ = ["COLUMNS", "Examiner", "Graded", "OverlapError", "examiner", "grade", "students"]
 
 COLUMNS = ("student", "lesson", "exercise", "score", "max_score", "status", "misconception", "message")
+
+LONGEST_NAME = 255
+"""Bytes of a file's name."""
 
 ONE_ORACLE = threading.Lock()
 """Oracles, of whatever lesson, run programs in this process and set its defaults while they do: one at a time."""
@@ -107,6 +113,28 @@ def students(submitted: Path) -> list[str]:
     return sorted(entry.name for entry in entries if entry.is_dir() or entry.is_symlink())
 
 
+def identities(folders: list[str]) -> dict[str, str]:
+    """What the student of each folder is called in everything that is written: the folder's name.
+
+    A name that is no text, or acts on a terminal, is spelt out with backslashes; where that is too long for a folder,
+    or is another's name already, a hash of the name takes the place of its end.
+    """
+    found: dict[str, str] = {}
+    for folder in sorted(folders, key=lambda name: (_spelt(name) != name, name)):  # plain names keep what they are
+        name = _spelt(folder)
+        if len(name.encode()) > LONGEST_NAME or name in found.values():
+            mark = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+            name = f"{name.encode()[: LONGEST_NAME - 20].decode(errors='ignore')}…{mark}"
+        found[folder] = name
+    return found
+
+
+def _spelt(name: str) -> str:
+    """A name without surrogates, which stand for bytes that are no text, and without what no one can see."""
+    seen = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return "".join(seen)
+
+
 def grade(
     lessons: list[str],
     submitted: Path,
@@ -131,12 +159,15 @@ def grade(
         progress: called after each submission, in the order in which they are done.
 
     Raises:
-        SandboxError: when submissions cannot be isolated on this machine and are not trusted, or there is no GPU.
+        SandboxError: when submissions cannot be isolated on this machine and are not trusted, there is no GPU, or
+            answers or other submissions would lie where they may be read.
         FileNotFoundError: when `submitted` is no folder.
         OverlapError: when submissions could lie where results are kept.
         BusyError: when another grader writes to `out`.
     """
     refuse(enclosure)
+    if reason := exposed([course.SOLUTIONS, course.AUTOGRADE / "hidden", submitted, out]):
+        raise SandboxError(reason)
     names = students(submitted)
     _keep_apart(submitted, out)
     examiners = {lesson: Examiner(lesson, seed, enclosure.gpu) for lesson in lessons}
@@ -182,6 +213,7 @@ def _all(
     """Every submission graded, as they get done."""
     for lesson in examiners:
         fingerprint(lesson)  # here, once, and not in every thread
+    called = identities(names)
     idle: SimpleQueue[Sandbox] = SimpleQueue()
     modules = sorted({module for lesson in examiners for module in imports(lesson)})
     sandboxes = [Sandbox(limits, number, modules, enclosure) for number in range(workers)]
@@ -189,7 +221,7 @@ def _all(
         idle.put(sandbox)
 
     def one(folder: str, lesson: str) -> _Found:
-        student = folder.encode("utf-8", "backslashreplace").decode()  # a folder's name may be no text at all
+        student = called[folder]
         submission = read_submission(submitted / folder / lesson / f"{lesson}.ipynb", student, lesson)
         wanted = key(submission, seed, limits, enclosure)
         earlier = None if regrade else journal.read(student, lesson)
@@ -273,5 +305,11 @@ def as_csv(done: list[Graded]) -> str:
     for graded in done:
         for v in graded.verdicts:
             score, most = f"{v.score:g}", f"{v.max_score:g}"
-            writer.writerow([v.student, v.lesson, v.exercise, score, most, v.status, v.misconception, v.message])
+            row = [v.student, v.lesson, v.exercise, score, most, v.status, v.misconception, v.message]
+            writer.writerow(map(_as_text, row))
     return text.getvalue()
+
+
+def _as_text(field: str) -> str:
+    """A field that no spreadsheet takes for a formula: an apostrophe says that it is text."""
+    return f"'{field}" if field.startswith(("=", "+", "-", "@")) else field

@@ -22,6 +22,8 @@ from torchcourse.probing import observe
 __all__ = ["VISIBLE_SEED", "Oracle", "hidden", "oracle", "oracles", "references", "visible"]
 
 VISIBLE_SEED = 1
+REFERENCE = -1
+"""Among the programs whose observations are remembered; mistakes are numbered."""
 
 
 @cache
@@ -39,11 +41,12 @@ class Oracle:
         self.exercise, self.reference, self.cases = exercise, reference, cases
         self.mistakes = mistakes
         self._seen: dict[tuple[int, str, int], Observations] = {}
+        self._raw: dict[tuple[str, int], Observations] = {}
 
     def narrowed(self, count: int) -> Oracle:
         """An oracle of the first `count` cases alone; what one of the two finds out the other knows."""
         narrow = Oracle(self.exercise, self.reference, self.mistakes, self.cases[:count])
-        narrow._seen = self._seen
+        narrow._seen, narrow._raw = self._seen, self._raw
         return narrow
 
     def lane(self, name: str) -> Lane:
@@ -51,12 +54,37 @@ class Oracle:
 
     def run(self, answer: Callable[..., Any], lane: str, number: int) -> Observations:
         """What `answer` does in a case, derived."""
-        case = self.cases[number]
-        return derived(self.exercise, case, observe(self.exercise, answer, case, self.lane(lane)))
+        return self._derived(number, self._observed(answer, lane, number))
+
+    def _observed(self, answer: Callable[..., Any], lane: str, number: int) -> Observations:
+        return observe(self.exercise, answer, self.cases[number], self.lane(lane))
+
+    def _derived(self, number: int, raw: Observations) -> Observations:
+        return derived(self.exercise, self.cases[number], raw)
 
     def wanted(self, lane: str, number: int) -> Observations:
         """What the reference does in a case."""
-        return self._remembered(-1, self.reference, lane, number)
+        if (REFERENCE, lane, number) not in self._seen:
+            raw = self._raw[lane, number] = self._observed(self.reference, lane, number)
+            self._seen[REFERENCE, lane, number] = self._derived(number, raw)
+        return self._seen[REFERENCE, lane, number]
+
+    def admitted(self, lane: str, number: int, raw: Observations) -> Observations:
+        """Raw observations from a process that nobody trusts, without what only deriving may say of them.
+
+        Those are names that the reference's raw observations do not have and its derived ones do, and derived words
+        under names where the probe reports no words. Else who rewrites the probe would send the properties that are
+        wanted, which anybody can guess, in place of what they are to be derived from.
+        """
+        wanted = self.wanted(lane, number)
+        reported = self._raw[lane, number]
+
+        def said_outside(name: str) -> bool:
+            if name not in wanted or name not in reported:
+                return name in wanted
+            return isinstance(wanted[name], str) and not isinstance(reported[name], str) and raw[name] == wanted[name]
+
+        return {name: value for name, value in raw.items() if not said_outside(name)}
 
     def _remembered(self, who: int, answer: Callable[..., Any], lane: str, number: int) -> Observations:
         key = (who, lane, number)

@@ -29,6 +29,10 @@ from torchcourse.observations import Value
 
 __all__ = ["Enclosure", "Job", "LostError", "Sandbox", "SandboxError", "SlowError", "blocker"]
 
+SLACK = 1 << 16
+"""How much more than the observations of a case a message may weigh."""
+
+
 class SandboxError(RuntimeError):
     """The sandbox cannot be started on this machine; the message says why and what helps."""
 
@@ -47,6 +51,8 @@ class Job:
     def __init__(self, sock: socket.socket, sandbox: Sandbox, most_bytes: int) -> None:
         self.sock, self.sandbox, self.most_bytes = sock, sandbox, most_bytes
         self.outgrown, self.kills = False, sandbox.memory_kills()
+        self.weight = 0
+        """What the last message weighs."""
 
     def send(self, value: Value) -> None:
         """Send a value.
@@ -69,10 +75,14 @@ class Job:
         """
         deadline = time.monotonic() + seconds
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size, deadline))
-        if length > self.most_bytes + (1 << 16):
+        if length > self.most_bytes + SLACK:
             raise LostError(f"a message of {length} bytes")
+        data = self._exactly(length, deadline)
+        self.weight = codec.weight(data)
+        if self.weight > self.most_bytes + SLACK:
+            raise LostError(f"a message that weighs {self.weight} bytes")
         try:
-            value = codec.unpack(self._exactly(length, deadline))
+            value = codec.unpack(data)
         except codec.MalformedError as error:
             raise LostError(str(error)) from None
         if not isinstance(value, dict):

@@ -54,6 +54,7 @@ TOGETHER = (
     "tests/attacks/test_exhaustion.py",
     "tests/attacks/test_leftovers.py",
     "tests/attacks/test_notebooks.py",
+    "tests/attacks/test_weakened.py",
     "tests/browser/",
     "tests/simulated/test_operators.py",
     "tests/test_grading.py",

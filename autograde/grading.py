@@ -8,6 +8,7 @@ import io
 import os
 import tempfile
 import threading
+import unicodedata
 from collections.abc import Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -130,9 +131,14 @@ def identities(folders: list[str]) -> dict[str, str]:
 
 
 def _spelt(name: str) -> str:
-    """A name without surrogates, which stand for bytes that are no text, and without what no one can see."""
-    seen = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-    return "".join(seen)
+    """A name with these spelt out: surrogates, which stand for bytes that are no text, control characters, ends of
+    lines, and what turns the direction of writing. Joiners stay: some scripts need them."""
+    return "".join(c.encode("unicode_escape").decode() if _acts(c) else c for c in name)
+
+
+def _acts(character: str) -> bool:
+    turns = unicodedata.bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    return turns or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def grade(

@@ -41,7 +41,9 @@ LEFT = {  # what a learner leaves, and what the next one must not find
         "import shutil; os.chdir('/'); shutil.rmtree('/tmp/work'); os.chmod('/tmp', 0o555)",
         "assert os.stat('/tmp').st_mode == 0o41777",
     ),
-    "a mark on a scratch folder": ("os.setxattr('/dev/shm', 'user.left', b'x')", "assert 'user.left' not in os.listxattr('/dev/shm')"),
+    "a mark on a scratch folder": (
+        "os.setxattr('/dev/shm', 'user.left', b'x')", "assert 'user.left' not in os.listxattr('/dev/shm')",
+    ),
     "a time on a scratch folder": (
         "os.utime('/dev/shm', ns=(4711, 4711))", "assert os.stat('/dev/shm').st_atime_ns != 4711",
     ),

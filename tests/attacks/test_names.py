@@ -23,7 +23,8 @@ from tests.test_resuming import LESSON, SOLVED, Quick, submit
 
 NAMES = [
     os.fsdecode(b"caf\xe9"), "caf\\xe9", "caf\\udce9", os.fsdecode(b"\xe9" * 120), "é" * 127, "\x1b[2J\x1b]0;x\x07",
-    "two\nlines", "=cmd|' C calc'!A0", "+1", "-1", "@SUM(1)", "a,b\"c", "<script>alert(1)", "ann",
+    "two\nlines", "=cmd|' C calc'!A0", "+1", "-1", "@SUM(1)", "a,b\"c", "gnp.\u202eann", "क्\u200dष", "ann",
+    "<script>alert(1)",
 ]  # fmt: skip
 SCRIPTS = """# Mine
 
@@ -36,12 +37,12 @@ SCRIPTS = """# Mine
 def test_every_folder_has_a_name_of_its_own_that_can_be_shown_and_kept() -> None:
     called = identities(NAMES)
     assert len(set(called.values())) == len(NAMES)
-    for folder, name in called.items():
-        assert name.isprintable()
+    for name in called.values():
+        assert not set(name) & {"\x1b", "\n", "\u202e"}
         assert len(name.encode()) <= 255
-        assert name == folder or not folder.isprintable() or "\\" in folder or len(folder.encode()) > 255
     assert called["ann"] == "ann"
     assert called["é" * 127] == "é" * 127
+    assert called["क्\u200dष"] == "क्\u200dष"
     assert identities(NAMES[::-1]) == called
 
 
@@ -57,7 +58,7 @@ def test_a_class_of_odd_names_is_graded_and_nothing_in_its_table_is_a_formula(
     shown = grade([LESSON], tmp_path / "class", tmp_path / "out")
     assert len({graded.submission.student for graded in shown}) == len(list((tmp_path / "class").iterdir()))
     text = (tmp_path / "out" / "grades.csv").read_text()
-    assert text.replace("\n", "").isprintable()
+    assert not set(text) & {"\x1b", "\u202e"}
     with (tmp_path / "out" / "grades.csv").open(newline="") as file:
         rows = list(csv.reader(file))[1:]
     assert len(rows) == len(shown) * len(release(LESSON).exercises)
@@ -103,6 +104,8 @@ def test_what_a_learner_wrote_runs_on_no_page_of_nbgrader() -> None:
     config = Config()
     config.HTMLExporter.template_name = "feedback"
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
+    styles = Path(handlers.template_path).with_name("static") / "node_modules" / "bootstrap" / "dist" / "css"
+    config.HTMLExporter.extra_template_paths = [str(styles)]
     plain = HTMLExporter(config=config).from_notebook_node(notebook)[0]
     assert "<script>steal()" in plain
     config.HTMLExporter.filters = {"markdown2html": "autograde.nbgrader_door.safe_markdown"}

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.sandbox
 
 STRICT = dataclasses.replace(
     LIMITS, cell_seconds=0.5, exercise_seconds=0.5, patience=120.0, data_bytes=1024 * MIB, file_bytes=16 * MIB,
-    processes=20, reply_bytes=1 * MIB, observations_bytes=2 * MIB,
+    processes=20, reply_bytes=1 * MIB, observations_bytes=2 * MIB, lane_seconds=1800.0, submission_seconds=1800.0,
 )  # fmt: skip
 ATTACKS: dict[str, tuple[str, set[str], dict[str, Any]]] = {
     # by what is limited: the answer, the verdicts it must get, and the limits that are taken away

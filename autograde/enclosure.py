@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import torchcourse
 from autograde.inside import landlock, seccomp
 from autograde.settings import FIRST_UID, LIMITS
 
-__all__ = ["TRUST_WEAKENS", "Enclosure", "blocker", "gpu_blocker", "namespaces_remedy", "trust_blocker"]
+__all__ = ["TRUST_WEAKENS", "Enclosure", "blocker", "exposed", "gpu_blocker", "namespaces_remedy", "trust_blocker"]
 
 WORKER = Path(__file__).parent / "inside" / "worker.py"
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ssl", "/etc/alternatives",
@@ -120,6 +121,16 @@ def blocker() -> str:
     if trial.returncode:
         reason = (trial.stderr.strip().splitlines() or ["it gave no reason"])[-1]
         return f"bubblewrap cannot make a sandbox here ({reason}). {namespaces_remedy()}"
+    return ""
+
+
+def exposed(paths: Iterable[Path]) -> str:
+    """Which of these lies where submissions may read, with the remedy; empty where none does."""
+    shown = [(path, Path(path).resolve()) for path in _readable()]
+    for path in paths:
+        for name, place in shown:
+            if path.resolve().is_relative_to(place):
+                return f"{path} lies in {name}, which submissions may read: it has to be kept elsewhere."
     return ""
 
 

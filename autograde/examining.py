@@ -27,11 +27,13 @@ class Examined:
     """What is known of one exercise on one lane: raw observations by case, and how it ended early, if it did.
 
     `incident` is "", "unattempted", "crashed", "timeout", "memory" or "error"; `reason` is a sentence for the learner.
+    `weight` is what the observations weigh, in bytes.
     """
 
     seen: list[Observations] = field(default_factory=list)
     incident: str = ""
     reason: str = ""
+    weight: int = 0
 
 
 def examine(
@@ -184,11 +186,24 @@ class _Visit:
             job.send({"do": "case", "inputs": case.inputs})
             reply = job.receive(until - time.monotonic())
             if isinstance(reply.get("seen"), dict):
-                examined.seen.append(reply["seen"])
+                self._keep(part.exercise.name, reply["seen"], job.weight, examined)
                 continue
             self._note(part.exercise, reply, examined)
             return self.lane != "cpu" or reply.get("unattempted") is True
         return True
+
+    def _keep(self, name: str, seen: Observations, weight: int, examined: Examined) -> None:
+        """Keep the observations of a case, unless those of all exercises together weigh too much: then this one's are
+        given up."""
+        held = sum(each.weight for each in self.found.values())
+        if examined.incident:
+            return
+        if held + weight > self.limits.observations_bytes:
+            examined.seen, examined.weight, examined.incident = [], 0, "memory"
+            examined.reason = f"What `{name}` returns, in all cases, is more than can be kept of a notebook."
+            return
+        examined.seen.append(seen)
+        examined.weight += weight
 
     def _ended(self, name: str, how: object) -> str:
         how = f" ({how})" if ENDINGS.fullmatch(str(how)) else ""  # else it says what somebody wanted it to say

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import os
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from autograde import course
 from autograde.autograded import autograded
 from autograde.crew import Crew, LocalCrew
-from autograde.enclosure import gpu_blocker, trust_blocker
+from autograde.enclosure import exposed, gpu_blocker, trust_blocker
 from autograde.examiner import Examiner, Graded
 from autograde.feedback import feedback
 from autograde.files import digest, holds, write_atomically, writing_atomically
@@ -28,6 +32,10 @@ from autograde.verdict import Verdict
 __all__ = ["COLUMNS", "Examiner", "Graded", "OverlapError", "grade", "run", "students"]
 
 COLUMNS = ("student", "lesson", "exercise", "score", "max_score", "status", "misconception", "message")
+
+LONGEST_NAME = 255
+"""Bytes of a file's name."""
+
 
 class OverlapError(ValueError):
     """Submissions and results would lie in one folder."""
@@ -67,6 +75,33 @@ class How(TypedDict, total=False):
     enclosure: Enclosure
     scheduler: str
     gradebook: str
+
+
+def identities(folders: list[str]) -> dict[str, str]:
+    """What the student of each folder is called in everything that is written: the folder's name.
+
+    A name that is no text, or acts on a terminal, is spelt out with backslashes; where that is too long for a folder,
+    or is another's name already, a hash of the name takes the place of its end.
+    """
+    found: dict[str, str] = {}
+    for folder in sorted(folders, key=lambda name: (_spelt(name) != name, name)):  # plain names keep what they are
+        name = _spelt(folder)
+        if len(name.encode()) > LONGEST_NAME or name in found.values():
+            mark = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+            name = f"{name.encode()[: LONGEST_NAME - 20].decode(errors='ignore')}…{mark}"
+        found[folder] = name
+    return found
+
+
+def _spelt(name: str) -> str:
+    """A name with these spelt out: surrogates, which stand for bytes that are no text, control characters, ends of
+    lines, and what turns the direction of writing. Joiners stay: some scripts need them."""
+    return "".join(c.encode("unicode_escape").decode() if _acts(c) else c for c in name)
+
+
+def _acts(character: str) -> bool:
+    turns = unicodedata.bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    return turns or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def grade(
@@ -117,7 +152,8 @@ def run(
         progress: called after each submission, in the order in which they are done.
 
     Raises:
-        SandboxError: when submissions cannot be isolated on this machine and are not trusted, or there is no GPU.
+        SandboxError: when submissions cannot be isolated on this machine and are not trusted, there is no GPU, or
+            answers or other submissions would lie where they may be read.
         FileNotFoundError: when `submitted` is no folder.
         OverlapError: when submissions could lie where results are kept.
         RefusedError: when what is found out cannot be kept in `out` or the gradebook.
@@ -126,10 +162,12 @@ def run(
     """
     if not scheduler:
         refuse(enclosure)
-    folders = students(submitted)
+    if reason := exposed([course.SOLUTIONS, course.AUTOGRADE / "hidden", submitted, out]):
+        raise SandboxError(reason)
+    called = identities(students(submitted))
     _keep_apart(submitted, out)
     url = gradebook or sqlite_url(out / "gradebook.db")
-    check_folder(out, sum(not noted(out / "journal", _as_text(name), lesson) for name in folders for lesson in lessons))
+    check_folder(out, sum(not noted(out / "journal", name, lesson) for name in called.values() for lesson in lessons))
     check_gradebook(url)
     with (
         plainly(out),
@@ -137,11 +175,11 @@ def run(
         Journal(out / "journal") as journal,
         tempfile.TemporaryDirectory() as scratch,
         Writer(url, lessons, Path(scratch)) as writer,
-        closing(_all(_wanted(folders, lessons, submitted, seed, limits, enclosure), crew, journal, regrade)) as results,
+        closing(_all(_wanted(called, lessons, submitted, seed, limits, enclosure), crew, journal, regrade)) as results,
     ):  # fmt: skip
         for found in results:
             progress(_record(found, out, journal, writer))
-        _write_csv(out / "grades.csv", journal, sorted(map(_as_text, folders)), lessons)
+        _write_csv(out / "grades.csv", journal, sorted(called.values()), lessons)
 
 
 def _crew(
@@ -183,19 +221,14 @@ class _Found:
     believed: Entry | None = None
 
 
-def _as_text(folder: str) -> str:
-    """The name of a folder, which may be no text at all, as a student's name."""
-    return folder.encode("utf-8", "backslashreplace").decode()
-
 
 def _wanted(
-    folders: list[str], lessons: list[str], submitted: Path, seed: int, limits: Limits, enclosure: Enclosure
+    called: Mapping[str, str], lessons: list[str], submitted: Path, seed: int, limits: Limits, enclosure: Enclosure
 ) -> Iterator[_Wanted]:
     """Every submission, read when its turn comes."""
-    for folder in folders:
+    for folder, student in called.items():
         for lesson in lessons:
-            path = submitted / folder / lesson / f"{lesson}.ipynb"
-            submission = read_submission(path, _as_text(folder), lesson)
+            submission = read_submission(submitted / folder / lesson / f"{lesson}.ipynb", student, lesson)
             yield _Wanted(submission, key(submission, seed, limits, enclosure))
 
 
@@ -298,4 +331,10 @@ def _write_csv(path: Path, journal: Journal, names: list[str], lessons: list[str
                 entry = journal.read(student, lesson)
                 for v in entry.verdicts if entry else ():
                     numbers = f"{v.score:g}", f"{v.max_score:g}"
-                    writer.writerow([v.student, v.lesson, v.exercise, *numbers, v.status, v.misconception, v.message])
+                    row = [v.student, v.lesson, v.exercise, *numbers, v.status, v.misconception, v.message]
+                    writer.writerow(map(_as_text, row))
+
+
+def _as_text(field: str) -> str:
+    """A field that no spreadsheet takes for a formula: an apostrophe says that it is text."""
+    return f"'{field}" if field.startswith(("=", "+", "-", "@")) else field

@@ -19,9 +19,11 @@ from torchcourse.lanes import CPU, Lane, accelerator_lane
 from torchcourse.observations import Observations
 from torchcourse.probing import observe
 
-__all__ = ["VISIBLE_SEED", "Oracle", "hidden", "oracle", "oracles", "references", "visible"]
+__all__ = ["REFERENCE", "VISIBLE_SEED", "Oracle", "hidden", "oracle", "oracles", "references", "visible"]
 
 VISIBLE_SEED = 1
+REFERENCE, REPORTED = -1, -2
+"""In what was found out: derived observations of the reference, and raw ones. Mistakes have their number."""
 
 
 @cache
@@ -39,7 +41,7 @@ class Oracle:
         self.exercise, self.reference, self.cases = exercise, reference, cases
         self.mistakes = mistakes
         self.found: dict[tuple[int, str, int], Observations] = {}
-        """What was found out, by who answers (-1 the reference, else the place of a mistake), lane and case."""
+        """What was found out, by who answers (the place of a mistake, or `REFERENCE`, or `REPORTED`), lane and case."""
 
     def narrowed(self, count: int) -> Oracle:
         """An oracle of the first `count` cases alone; what one of the two finds out the other knows."""
@@ -52,12 +54,37 @@ class Oracle:
 
     def run(self, answer: Callable[..., Any], lane: str, number: int) -> Observations:
         """What `answer` does in a case, derived."""
-        case = self.cases[number]
-        return derived(self.exercise, case, observe(self.exercise, answer, case, self.lane(lane)))
+        return self._derived(number, self._observed(answer, lane, number))
+
+    def _observed(self, answer: Callable[..., Any], lane: str, number: int) -> Observations:
+        return observe(self.exercise, answer, self.cases[number], self.lane(lane))
+
+    def _derived(self, number: int, raw: Observations) -> Observations:
+        return derived(self.exercise, self.cases[number], raw)
 
     def wanted(self, lane: str, number: int) -> Observations:
         """What the reference does in a case."""
-        return self._remembered(-1, self.reference, lane, number)
+        if (REFERENCE, lane, number) not in self.found:
+            raw = self.found[REPORTED, lane, number] = self._observed(self.reference, lane, number)
+            self.found[REFERENCE, lane, number] = self._derived(number, raw)
+        return self.found[REFERENCE, lane, number]
+
+    def admitted(self, lane: str, number: int, raw: Observations) -> Observations:
+        """Raw observations from a process that nobody trusts, without what only deriving may say of them.
+
+        Those are names that the reference's raw observations do not have and its derived ones do, and derived words
+        under names where the probe reports no words. Else who rewrites the probe would send the properties that are
+        wanted, which anybody can guess, in place of what they are to be derived from.
+        """
+        wanted = self.wanted(lane, number)
+        reported = self.found[REPORTED, lane, number]
+
+        def said_outside(name: str) -> bool:
+            if name not in wanted or name not in reported:
+                return name in wanted
+            return isinstance(wanted[name], str) and not isinstance(reported[name], str) and raw[name] == wanted[name]
+
+        return {name: value for name, value in raw.items() if not said_outside(name)}
 
     def _remembered(self, who: int, answer: Callable[..., Any], lane: str, number: int) -> Observations:
         key = (who, lane, number)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import socket
 import subprocess
@@ -28,6 +29,10 @@ from torchcourse import codec
 from torchcourse.observations import Value
 
 __all__ = ["Enclosure", "Job", "LostError", "Sandbox", "SandboxError", "SlowError", "blocker"]
+
+SLACK = 1 << 16
+"""How much more than the observations of a case a message may weigh."""
+
 
 class SandboxError(RuntimeError):
     """The sandbox cannot be started on this machine; the message says why and what helps."""
@@ -47,6 +52,8 @@ class Job:
     def __init__(self, sock: socket.socket, sandbox: Sandbox, most_bytes: int) -> None:
         self.sock, self.sandbox, self.most_bytes = sock, sandbox, most_bytes
         self.outgrown, self.kills = False, sandbox.memory_kills()
+        self.weight = 0
+        """What the last message weighs."""
 
     def send(self, value: Value) -> None:
         """Send a value.
@@ -69,10 +76,14 @@ class Job:
         """
         deadline = time.monotonic() + seconds
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size, deadline))
-        if length > self.most_bytes + (1 << 16):
+        if length > self.most_bytes + SLACK:
             raise LostError(f"a message of {length} bytes")
+        data = self._exactly(length, deadline)
+        self.weight = codec.weight(data)
+        if self.weight > self.most_bytes + SLACK:
+            raise LostError(f"a message that weighs {self.weight} bytes")
         try:
-            value = codec.unpack(self._exactly(length, deadline))
+            value = codec.unpack(data)
         except codec.MalformedError as error:
             raise LostError(str(error)) from None
         if not isinstance(value, dict):
@@ -244,8 +255,9 @@ class Sandbox:
         }  # fmt: skip
 
     def _processes(self) -> int:
-        """The limit counts every process and thread of a uid, so an ordinary user's own come on top."""
-        if os.geteuid() == 0:
+        """The limit counts every process and thread of a uid, so an ordinary user's own come on top; but not where the
+        sandbox has a user namespace, for which newer kernels count apart."""
+        if os.geteuid() == 0 or (not self.enclosure.trusted and _counts_by_namespace(os.uname().release)):
             return self.limits.processes
         mine = [p for p in Path("/proc").iterdir() if p.name.isdigit() and _owner(p) == os.getuid()]
         threads = sum(len(list((p / "task").iterdir())) for p in mine if (p / "task").is_dir())
@@ -287,6 +299,12 @@ class Sandbox:
             self.group.remove()
             self.group = None
         return stderr.decode(errors="replace")
+
+
+def _counts_by_namespace(release: str) -> bool:
+    """Whether a kernel of this release limits the processes of a uid in each user namespace apart: from 5.14 on."""
+    numbers = [int(part) for part in re.findall(r"\d+", release)[:2]]
+    return numbers >= [5, 14]
 
 
 def _owner(path: Path) -> int:

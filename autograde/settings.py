@@ -48,11 +48,16 @@ class Limits:
     """processes and threads of one worker (RLIMIT_NPROC)"""
     open_files: int = 1024
     """open files of one process (RLIMIT_NOFILE)"""
-    reply_bytes: int = 32 * MIB
-    """the observations of one case; what a cell prints or displays is kept nowhere"""
+    reply_bytes: int = 8 * MIB
+    """the observations of one case, as they weigh when they are read; what a cell prints or displays is kept nowhere"""
+    observations_bytes: int = 128 * MIB
+    """all observations of one submission on one lane: they lie in the grader's own memory until it is judged"""
     deaths: int = 4
     """how often a lane is started again for a submission whose process dies or hangs"""
     notebook_bytes: int = 20 * MIB
+    """one notebook's file"""
+    notebook_cells: int = 2000
+    """cells of one notebook: each is written out again, in the autograded one"""
     start_seconds: float = 300.0
     """until a worker is ready, of wall time"""
 

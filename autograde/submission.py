@@ -198,9 +198,12 @@ def _cells(notebook: Any) -> Iterator[dict[str, Any]]:
         raise ValueError("it holds no notebook, but something else")
     cells = notebook.get("cells")
     if not isinstance(cells, list) and isinstance(notebook.get("worksheets"), list):
-        cells = [c for sheet in notebook["worksheets"] if isinstance(sheet, dict) for c in sheet.get("cells", [])]
+        sheets = [sheet.get("cells") for sheet in notebook["worksheets"] if isinstance(sheet, dict)]
+        cells = [cell for sheet in sheets if isinstance(sheet, list) for cell in sheet]
     if not isinstance(cells, list):
         raise ValueError("it has no cells")
+    if len(cells) > LIMITS.notebook_cells:
+        raise ValueError(f"it has {len(cells)} cells, and the limit is {LIMITS.notebook_cells}")
     yield from (cell for cell in cells if isinstance(cell, dict))
 
 

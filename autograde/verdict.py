@@ -94,7 +94,7 @@ def unjudged(submission: Submission, exercise: str, error: Exception) -> Verdict
 
 def _results(oracle: Oracle, lane: str, examined: Examined) -> list[Result]:
     return [
-        compare(oracle.exercise, oracle.cases[n], n, lane, seen, oracle.wanted(lane, n))
+        compare(oracle.exercise, oracle.cases[n], n, lane, oracle.admitted(lane, n, seen), oracle.wanted(lane, n))
         for n, seen in enumerate(examined.seen)
     ]
 

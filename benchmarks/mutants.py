@@ -1,9 +1,12 @@
 """Notebooks damaged at random, in their bytes, their JSON and their cells, graded as a class.
 
-    python -m benchmarks.mutants [--count 10000] [--seed 0] [--workers 2]
+    python -m benchmarks.mutants [--count 10000] [--seed 0] [--workers 2] [--folder DIR]
 
 Every mutant has to get one verdict for each exercise, no batch may stop, and none may score more than the honest
 notebook that they were made from. Prints what was found and ends with 1 if anything broke that rule.
+
+All are read, judged, recorded and written about as any submission is; of those in which grading runs the same cells,
+damaged elsewhere, only the first is run. With a folder, the same command goes on where an earlier one was ended.
 """
 
 from __future__ import annotations
@@ -20,17 +23,23 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from autograde.grading import Graded, grade
+from autograde import grading
+from autograde.files import write_atomically
+from autograde.grading import Examiner, Graded, grade
+from autograde.journal import fingerprint
 from autograde.sample import LESSON, make_sample_class
+from autograde.sandbox import Sandbox
 from autograde.settings import LIMITS
-from autograde.submission import release
-from autograde.verdict import STATUSES
+from autograde.submission import Submission, release
+from autograde.verdict import STATUSES, Verdict, without_examination
 
 PATIENT = dataclasses.replace(LIMITS, start_seconds=600, lane_seconds=1200)
-BATCH = 100
+BATCH = 250
 HONEST = "honest"
 UNSOLVED = ("flatten_reporting", "sliding_windows", "masked_mean")
 JUNK: list[Any] = [
@@ -221,6 +230,29 @@ def complaints(graded: Graded, most: dict[str, float]) -> Iterator[str]:
             yield f"{where}: more than the honest {most[v.exercise]:g}: {v.message}"
 
 
+class Remembering(Examiner):
+    """Runs the same cells once. Verdicts on exercises that are examined depend on nothing else of a submission."""
+
+    def __init__(self, lesson: str, seed: int, gpu: bool = False) -> None:
+        super().__init__(lesson, seed, gpu)
+        self.known: dict[object, dict[str, Verdict]] = {}
+
+    def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
+        """The verdicts on one submission."""
+        early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
+        pending = tuple((name, submission.solution(name)) for name, verdict in early.items() if verdict is None)
+        ran = (tuple(submission.to_run()), pending) if pending else None
+        if ran not in self.known:
+            self.known[ran] = {v.exercise: v for v in super().grade(sandbox, submission).verdicts}
+        known = self.known[ran]
+        mine = (v or dataclasses.replace(known[name], student=submission.student) for name, v in early.items())
+        return Graded(submission, list(mine))
+
+
+remembering = cache(Remembering)
+"""One for all batches."""
+
+
 @dataclasses.dataclass
 class Findings:
     """What came of a run."""
@@ -230,35 +262,52 @@ class Findings:
     unsound: list[str] = dataclasses.field(default_factory=list)
     statuses: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
+    def add(self, more: Findings) -> None:
+        """Count `more` too."""
+        self.graded += more.graded
+        self.aborts += more.aborts
+        self.unsound += more.unsound
+        self.statuses.update(more.statuses)
+
 
 def run(folder: Path, numbers: range, seed: int, workers: int = 1) -> Findings:
-    """Grade the mutants of these numbers, a batch at a time, below `folder`."""
+    """Grade the mutants of these numbers as one batch, below `folder`, where results of other batches may lie."""
     original, found = honest(), Findings()
-    most: dict[str, float] = {}
-    for first in range(numbers.start, numbers.stop, BATCH):
-        batch = range(first, min(first + BATCH, numbers.stop))
-        submitted = folder / f"from{first}"
-        texts = {f"m{number:06}": mutant(original, seed, number) for number in batch}
-        for name, data in {HONEST: json.dumps(original).encode(), **texts}.items():
-            path = submitted / name / LESSON / f"{LESSON}.ipynb"
-            path.parent.mkdir(parents=True)
-            path.write_bytes(data)
-        try:
+    submitted = folder / "submitted"
+    shutil.rmtree(submitted, ignore_errors=True)
+    texts = {f"m{number:06}": mutant(original, seed, number) for number in numbers}
+    for name, data in {HONEST: json.dumps(original).encode(), **texts}.items():
+        path = submitted / name / LESSON / f"{LESSON}.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data)
+    try:
+        with mock.patch.object(grading, "Examiner", remembering):
             done = grade([LESSON], submitted, folder / "out", workers=workers, limits=PATIENT)
-        except Exception:
-            found.aborts += 1
-            found.unsound.append(f"the batch from {first} stopped:\n{traceback.format_exc()}")
-            continue
-        scores = {v.exercise: v.score for g in done if g.submission.student == HONEST for v in g.verdicts}
-        most = most or scores
-        if scores != most:
-            found.unsound.append(f"in the batch from {first} the honest one scored {scores}, and not {most}")
-        for each in done:
-            if each.submission.student != HONEST:
-                found.graded += 1
-                found.statuses.update(v.status for v in each.verdicts)
-                found.unsound += [f"{each.submission.student}: {wrong}" for wrong in complaints(each, most)]
-        shutil.rmtree(submitted)
+    except Exception:
+        found.aborts += 1
+        found.unsound.append(f"the batch from {numbers.start} stopped:\n{traceback.format_exc()}")
+        return found
+    most = {v.exercise: v.score for g in done if g.submission.student == HONEST for v in g.verdicts}
+    if not any(most.values()) or all(most.values()):
+        found.unsound.append(f"in the batch from {numbers.start} the honest one scored {most}")
+    for each in done:
+        if each.submission.student != HONEST:
+            found.graded += 1
+            found.statuses.update(v.status for v in each.verdicts)
+            found.unsound += [f"{each.submission.student}: {wrong}" for wrong in complaints(each, most)]
+    return found
+
+
+def noted(folder: Path, numbers: range, seed: int, workers: int) -> Findings:
+    """What `run` finds, or has found of the same grader before."""
+    note = folder / "found" / f"{fingerprint(LESSON)[:16]}-{seed}-{numbers.start}-{numbers.stop}.json"
+    if note.exists():
+        said = json.loads(note.read_text(encoding="utf-8"))
+        return Findings(**{**said, "statuses": collections.Counter(said["statuses"])})
+    found = run(folder, numbers, seed, workers)
+    for made in ("autograded", "feedback"):  # many gigabytes of them, in the end
+        shutil.rmtree(folder / "out" / made, ignore_errors=True)
+    write_atomically(note, json.dumps(vars(found)))
     return found
 
 
@@ -268,21 +317,23 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--folder", type=Path, help="keeps what was found; a temporary one, if none is named")
     chosen = parser.parse_args()
-    begun = time.monotonic()
-    total = Findings()
+    with tempfile.TemporaryDirectory() as temporary:
+        total = _all(chosen, chosen.folder or Path(temporary))
+    return int(bool(total.unsound))
+
+
+def _all(chosen: argparse.Namespace, folder: Path) -> Findings:
+    begun, total = time.monotonic(), Findings()
     for first in range(0, chosen.count, BATCH):
-        with tempfile.TemporaryDirectory() as folder:
-            part = run(Path(folder), range(first, min(first + BATCH, chosen.count)), chosen.seed, chosen.workers)
-        total.graded += part.graded
-        total.aborts += part.aborts
-        total.unsound += part.unsound
-        total.statuses.update(part.statuses)
+        part = noted(folder, range(first, min(first + BATCH, chosen.count)), chosen.seed, chosen.workers)
+        total.add(part)
         for line in part.unsound:
             print(line, flush=True)
         print(f"{total.graded} mutants, {total.aborts} batches stopped, {len(total.unsound)} complaints, "
               f"{time.monotonic() - begun:.0f} s: {dict(total.statuses.most_common())}", flush=True)  # fmt: skip
-    return int(bool(total.unsound))
+    return total
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ TOGETHER = (
     "tests/attacks/test_exhaustion.py",
     "tests/attacks/test_leftovers.py",
     "tests/attacks/test_notebooks.py",
+    "tests/attacks/test_weakened.py",
     "tests/browser/",
     "tests/test_cluster.py",
     "tests/test_postgres.py",

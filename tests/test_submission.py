@@ -148,6 +148,7 @@ def test_an_answer_in_another_cell_is_an_attempt(submit: Any, notebook: Any) -> 
         (b"   \n", "it is empty"),
         (b'{"cells": [', "no notebook"),
         (b"[1, 2]", "something else"),
+        (b'{"cells": [' + b"{}, " * 2500 + b"{}]}", "2501 cells"),
         (b'"text"', "something else"),
         (b"{}", "no cells"),
         (b'{"cells": 3}', "no cells"),
@@ -161,6 +162,12 @@ def test_broken_files_are_unreadable_with_a_reason(submit: Any, content: bytes, 
     read = submit(content)
     assert read.problem == "unreadable"
     assert reason in read.reason
+
+
+@pytest.mark.parametrize("cells", [5, None, "text", {"a": 1}, [3]])
+def test_strange_worksheets_are_survived(submit: Any, cells: Any) -> None:
+    read = submit({"nbformat": 3, "cells": 5, "worksheets": [{"cells": cells}, {}, 7]})
+    assert (read.problem, read.cells) == ("", ())
 
 
 def test_strange_cells_are_survived(submit: Any, notebook: Any) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from autograde import commands, course, enclosure, grading
 from autograde.enclosure import Enclosure
-from autograde.sandbox import Sandbox
+from autograde.sandbox import Sandbox, SandboxError
 from autograde.settings import SEED
 from tests.attacks.box import run_in_box, scratch
 from tests.attacks.test_exhaustion import LESSON, OTHER, RIGHT, TARGET, notebook
@@ -27,7 +27,7 @@ def test_the_rest_of_this_file_holds_for_an_ordinary_user() -> None:
     with scratch() as folder:
         said = run_in_box("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", __file__, folder=folder)
     assert said.returncode == 0, said.stdout[-3000:]
-    assert "9 passed, 1 skipped" in said.stdout
+    assert "10 passed, 1 skipped" in said.stdout
 
 
 @pytest.fixture
@@ -142,3 +142,13 @@ def test_root_is_told_where_a_worker_could_not_start(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(enclosure, "_readable", lambda: [str(tmp_path / "mine" / "python")])
     assert "grade as an ordinary user" in enclosure.trust_blocker()
+
+
+def test_nothing_secret_may_lie_where_submissions_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A course that is installed below /usr, say: all of that is in the sandbox."""
+    assert enclosure.exposed([course.SOLUTIONS, tmp_path]) == ""
+    monkeypatch.setattr(enclosure, "_readable", lambda: [str(course.ROOT)])
+    monkeypatch.setattr(grading, "blocker", lambda: "")
+    assert "solutions" in enclosure.exposed([tmp_path, course.SOLUTIONS])
+    with pytest.raises(SandboxError, match="kept elsewhere"):
+        grading.grade([LESSON], tmp_path, tmp_path / "out")

@@ -183,9 +183,27 @@ def _lives(pid: int) -> bool:
 
 
 def tidy(told: dict[str, Any]) -> bool:
-    """Empty the scratch folders, but for what is mounted there (a checkout may lie in /tmp); whether that worked."""
-    emptied = [_empty(Path(folder), frozenset(told["mounted"])) for folder in told["scratch"]]
+    """Empty the scratch folders, but for what is mounted there (a checkout may lie in /tmp), and make the folders
+    themselves as they were, since whose they are may lock or mark them; whether that worked."""
+    mode = 0o1777 if told["namespaces"] else 0o700
+    mounted = frozenset(told["mounted"])
+    emptied = [_restore(folder, mode) and _empty(Path(folder), mounted) for folder in told["scratch"]]
     return all(emptied)  # each of them, also where one fails
+
+
+def _restore(folder: str, mode: int) -> bool:
+    """Give a scratch folder that is ours the rights, marks and times of a new one; whether that worked."""
+    if os.stat(folder).st_uid != os.getuid():
+        return True
+    try:
+        os.chmod(folder, mode)
+        for mark in os.listxattr(folder) if sys.platform == "linux" else ():
+            if mark.startswith(("user.", "system.posix_acl_")):
+                os.removexattr(folder, mark)
+        os.utime(folder, (0, 0))
+    except OSError:
+        return False
+    return True
 
 
 def _empty(folder: Path, mounted: frozenset[str]) -> bool:
@@ -203,7 +221,7 @@ def _empty(folder: Path, mounted: frozenset[str]) -> bool:
 
 
 def _remove(entry: os.DirEntry[str]) -> None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RecursionError):  # what is left makes an end of this worker
         if entry.is_dir(follow_symlinks=False):
             _open_up(entry.path)
             shutil.rmtree(entry.path)
@@ -429,7 +447,7 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
             reply = codec.pack({"ended": "timeout"})
         except TypeError as error:  # an observation of a kind that is not carried
             reply = codec.pack({"seen": {"raised": Raised("TypeError", str(error)[:200])}})
-        if len(reply) > request["most_bytes"]:
+        if codec.weight(reply) > request["most_bytes"]:
             reply = codec.pack({"seen": {"raised": Raised("OutputTooLarge", f"{len(reply)} bytes")}})
         send(job, reply)
     if lane.name != "cpu":

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from torchcourse.observations import Raised, Value
 
-__all__ = ["MalformedError", "decode", "encode", "pack", "unpack"]
+__all__ = ["MalformedError", "decode", "encode", "pack", "unpack", "weight"]
 
 DTYPES = {
     str(d).removeprefix("torch."): d
@@ -31,6 +31,8 @@ LONGEST_LIST = 100_000
 DEEPEST = 16
 MOST_DIMENSIONS = 32
 HEAD = struct.Struct("<Q")
+HEADER_WEIGHT = 16
+"""How much more memory plain values take than the JSON that they are read from, about."""
 
 
 class MalformedError(ValueError):
@@ -190,3 +192,9 @@ def unpack(data: bytes, *, trusted: bool = False) -> Value:
     except (struct.error, ValueError, RecursionError) as error:
         raise MalformedError(f"no header: {error}") from None
     return decode(header, data[HEAD.size + length :], trusted=trusted)
+
+
+def weight(data: bytes) -> int:
+    """About how many bytes of memory `unpack` takes for these bytes; `data` may be packed by anybody."""
+    length = HEAD.unpack_from(data)[0] if len(data) >= HEAD.size else 0
+    return len(data) + HEADER_WEIGHT * min(int(length), len(data))

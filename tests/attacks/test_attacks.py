@@ -136,6 +136,12 @@ def test_what_they_wrote_is_shown_as_text_only(graded: dict[str, Graded], out: P
     assert not [line for line in table.splitlines() if line.startswith("=")]
 
 
+def test_what_is_kept_of_one_notebook_has_a_limit(graded: dict[str, Graded]) -> None:
+    told = {v.status: v.message for v in graded["heavy_observations"].verdicts}
+    assert "more than can be kept" in told["memory"]
+    assert "passed" in told
+
+
 @pytest.mark.parametrize("name", ["network", "other_learners", "environment_and_proc", "home_folder"])
 def test_without_a_sandbox_the_attack_would_succeed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,19 @@ LEFT = {  # what a learner leaves, and what the next one must not find
     "a queue of System V": ("libc.msgget(4712, 0o1666)", "assert libc.msgget(4712, 0) < 0"),
     "semaphores of System V": ("libc.semget(4713, 1, 0o1666)", "assert libc.semget(4713, 0, 0) < 0"),
     "a POSIX queue": ("libc.mq_open(b'/left', 0o102, 0o666, None)", "assert libc.mq_open(b'/left', 2) < 0"),
+    "folders deeper than a path can say": (
+        "for _ in range(3000): os.mkdir('x'); os.chdir('x')", "assert not os.path.exists('/tmp/work/x')",
+    ),
+    "a scratch folder without rights": (  # where it is its user's: with a grader that is no root
+        "import shutil; os.chdir('/'); shutil.rmtree('/tmp/work'); os.chmod('/tmp', 0o555)",
+        "assert os.stat('/tmp').st_mode == 0o41777",
+    ),
+    "a mark on a scratch folder": (
+        "os.setxattr('/dev/shm', 'user.left', b'x')", "assert 'user.left' not in os.listxattr('/dev/shm')",
+    ),
+    "a time on a scratch folder": (
+        "os.utime('/dev/shm', ns=(4711, 4711))", "assert os.stat('/dev/shm').st_atime_ns != 4711",
+    ),
     "a key": (
         "libc.syscall(248, b'user', b'left', b'x', 1, -4)",
         "assert libc.syscall(249, b'user', b'left', None, 0) < 0",
@@ -86,6 +99,17 @@ def test_the_worker_cannot_be_changed_from_within(sandbox: Sandbox, what: str) -
 
     assert states(sandbox, LIBC, honest % os.getpriority(os.PRIO_PROCESS, 0)) == ["done", "done"]
     assert sandbox.process is worker
+
+
+def test_sockets_that_a_network_namespace_does_not_shut_in_cannot_be_made(sandbox: Sandbox) -> None:
+    """Those to the machine around a virtual one, above all. Of packets the kernel itself would say something else."""
+    made = "import errno, socket\n"
+    made += "[socket.socket(f).close() for f in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)]\n"
+    made += "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW).close()\n"
+    refused = "for family in (17, 40):\n    try:\n        socket.socket(family, socket.SOCK_DGRAM)\n"
+    refused += "    except OSError as error:\n        assert error.errno == errno.EAFNOSUPPORT, error\n"
+    refused += "    else:\n        assert False, family"
+    assert states(sandbox, made, refused) == ["done", "done"]
 
 
 def test_nothing_that_escapes_the_limits_can_be_made(sandbox: Sandbox) -> None:

@@ -430,7 +430,7 @@ def probe_loader(
 
 
 def _column(epoch: list[Any], place: int) -> list[Any]:
-    return [value.item() for batch in epoch for value in batch[place].flatten()]
+    return [value for batch in epoch for value in batch[place].flatten().tolist()]
 
 
 def _by_process(epoch: list[Any], place: int) -> dict[int, list[float]]:
@@ -626,7 +626,8 @@ def _epoch(sampler: Any, epoch: int) -> list[Any]:
 
 
 def _padding(batches: list[list[int]], lengths: list[int]) -> int:
-    return sum(max(lengths[i] for i in batch) - lengths[j] for batch in batches for j in batch)
+    long = [[lengths[i] for i in batch] for batch in batches if batch]
+    return sum(max(each) * len(each) - sum(each) for each in long)
 
 
 def derive_lengths(case: Case, seen: Observations) -> Observations:

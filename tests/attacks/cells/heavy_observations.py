@@ -1,0 +1,16 @@
+# Says seven megabytes of observations in each case of some exercises: none too much, but all together.
+# verdict: failed,memory
+import torchcourse.probing as probing
+
+_observe = probing.observe
+
+def heavy(exercise, answer, case, lane):
+    seen = _observe(exercise, answer, case, lane)
+    if exercise.name not in ("describe", "row_softmax", "standardize", "one_hot"):
+        return seen
+    return {**seen, "more": torch.zeros(7 << 20, dtype=torch.uint8)}
+
+probing.observe = heavy
+
+def row_softmax(x):
+    return x

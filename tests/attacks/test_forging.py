@@ -1,0 +1,82 @@
+"""Observations that say what is wanted, and not what was seen: what is derived outside cannot be said by a probe.
+
+A notebook can rewrite its own probe. What is then sent is judged here without a sandbox: the properties that the grader
+derives, in place of what it derives them from.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from autograde import course
+from autograde.examining import Examined
+from autograde.oracle import Oracle, oracle
+from autograde.submission import Submission
+from autograde.verdict import Verdict, decide
+from torchcourse import codec
+from torchcourse.exercise import LESSONS, exercises
+from torchcourse.explaining import compare
+from torchcourse.lanes import CPU
+from torchcourse.observations import Observations
+from torchcourse.probing import observe
+
+DERIVED = [
+    ("01_tensors", "select_scores"), ("03_modules", "Affine"), ("03_modules", "Dropout"), ("04_data", "split_indices"),
+    ("04_data", "ShardedStream"), ("04_data", "LengthBatchSampler"), ("04_data", "ResumableSampler"),
+]  # fmt: skip
+"""Exercises in which properties are compared, and not what was observed."""
+
+
+@cache
+def judge_of(lesson: str, name: str) -> Oracle:
+    return oracle(lesson, name)
+
+
+def verdict(lesson: str, name: str, seen: list[Observations]) -> Verdict:
+    """The verdict on observations as they arrive."""
+    arrived = [codec.unpack(codec.pack(each)) for each in seen]
+    judge = judge_of(lesson, name)
+    return decide(Submission("ann", lesson), judge, len(judge.cases), {CPU.name: Examined(arrived)})
+
+
+@pytest.mark.parametrize(("lesson", "name"), DERIVED)
+def test_what_an_honest_probe_sends_of_the_reference_gets_all_points(lesson: str, name: str) -> None:
+    judge = judge_of(lesson, name)
+    seen = [observe(judge.exercise, judge.reference, case) for case in judge.cases]
+    found = verdict(lesson, name, seen)
+    assert (found.status, found.score) == ("passed", found.max_score)
+
+
+@pytest.mark.parametrize(("lesson", "name"), DERIVED)
+def test_who_sends_the_wanted_properties_themselves_gets_nothing(lesson: str, name: str) -> None:
+    judge = judge_of(lesson, name)
+    wanted = [judge.wanted(CPU.name, number) for number in range(len(judge.cases))]
+    raw = [observe(judge.exercise, judge.reference, case) for case in judge.cases]
+    assert any(one.keys() != other.keys() for one, other in zip(wanted, raw, strict=True))
+    believed = [compare(judge.exercise, c, n, CPU.name, wanted[n], wanted[n]) for n, c in enumerate(judge.cases)]
+    assert all(result.passed for result in believed)  # so they would get all points, if they were taken as they came
+    found = verdict(lesson, name, wanted)
+    assert found.score == 0
+    assert found.status in ("failed", "error")
+
+
+@pytest.mark.parametrize(("lesson", "name"), [("03_modules", "Affine"), ("04_data", "split_indices")])
+def test_properties_beside_what_they_are_derived_from_change_nothing(lesson: str, name: str) -> None:
+    judge = judge_of(lesson, name)
+    mixed = [
+        {**judge.wanted(CPU.name, number), **observe(judge.exercise, lambda *args, **kwargs: None, case)}
+        for number, case in enumerate(judge.cases)
+    ]
+    assert verdict(lesson, name, mixed).score == 0
+
+
+def test_the_page_on_what_can_be_forged_names_exercises_and_all_that_forbid_calls() -> None:
+    page = (course.ROOT / "docs" / "threat-model.md").read_text()
+    known = {name: e for lesson in LESSONS for name, e in exercises(lesson).items()}
+    table = [row for row in page.splitlines() if row.startswith("  |")]
+    rows = {row.split("|")[1].strip(): set(re.findall(r"`(\w+)`", row)) for row in table}
+    assert set.union(*rows.values()) <= known.keys()
+    assert rows["that no forbidden call was made"] == {name for name, e in known.items() if e.forbids}

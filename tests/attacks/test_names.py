@@ -1,0 +1,117 @@
+"""Names and times that come with a submission: of its folder, of files beside it, of what it says of itself."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbconvert.exporters import HTMLExporter
+from nbgrader.server_extensions.formgrader import handlers
+from traitlets.config import Config
+
+from autograde import course, grading
+from autograde.autograded import autograded
+from autograde.grading import as_csv, grade, identities
+from autograde.nbgrader_door import safe_markdown, timestamp
+from autograde.submission import Submission, SubmittedCell, release
+from autograde.verdict import Verdict
+from tests.test_resuming import LESSON, SOLVED, Quick, submit
+
+NAMES = [
+    os.fsdecode(b"caf\xe9"), "caf\\xe9", "caf\\udce9", os.fsdecode(b"\xe9" * 120), "é" * 127, "\x1b[2J\x1b]0;x\x07",
+    "two\nlines", "=cmd|' C calc'!A0", "+1", "-1", "@SUM(1)", "a,b\"c", "gnp.\u202eann", "क्\u200dष", "ann",
+    "<script>alert(1)",
+]  # fmt: skip
+SCRIPTS = """# Mine
+
+<script>steal()</script><img src=x onerror=steal()> <a href="javascript:steal()">x</a> <svg onload=steal()>
+[y](javascript:steal()) **bold** `code` <iframe src="http://127.0.0.1:9"></iframe>
+<form action="/formgrader/api"></form>
+"""
+
+
+def test_every_folder_has_a_name_of_its_own_that_can_be_shown_and_kept() -> None:
+    called = identities(NAMES)
+    assert len(set(called.values())) == len(NAMES)
+    for name in called.values():
+        assert not set(name) & {"\x1b", "\n", "\u202e"}
+        assert len(name.encode()) <= 255
+    assert called["ann"] == "ann"
+    assert called["é" * 127] == "é" * 127
+    assert called["क्\u200dष"] == "क्\u200dष"
+    assert identities(NAMES[::-1]) == called
+
+
+def test_a_class_of_odd_names_is_graded_and_nothing_in_its_table_is_a_formula(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Quick, "log", tmp_path / "examined", raising=False)
+    monkeypatch.setattr(grading, "Examiner", Quick)
+    monkeypatch.setattr(grading, "blocker", lambda: "")
+    first = submit(tmp_path / "class", "ann", SOLVED).parents[1]
+    for name in [name for name in NAMES if name != "ann"]:
+        shutil.copytree(first, tmp_path / "class" / name)
+    shown = grade([LESSON], tmp_path / "class", tmp_path / "out")
+    assert len({graded.submission.student for graded in shown}) == len(list((tmp_path / "class").iterdir()))
+    text = (tmp_path / "out" / "grades.csv").read_text()
+    assert not set(text) & {"\x1b", "\u202e"}
+    with (tmp_path / "out" / "grades.csv").open(newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    assert len(rows) == len(shown) * len(release(LESSON).exercises)
+    assert not [field for row in rows for field in row if field[:1] in ("=", "+", "-", "@")]
+    pages = list((tmp_path / "out" / "feedback").glob(f"*/{LESSON}.html"))
+    assert len(pages) == len(shown)
+    assert not [page for page in pages if "<script" in page.read_text()]
+
+
+def test_no_field_of_the_table_is_a_formula() -> None:
+    row = Verdict("=1", "01_tensors", "describe", 1.0, 1.0, "passed", "+mistake", "@message")
+    line = as_csv([grading.Graded(Submission("=1", "01_tensors"), [row])]).splitlines()[1]
+    assert line == "'=1,01_tensors,describe,1,1,passed,'+mistake,'@message"
+
+
+@pytest.mark.parametrize(
+    ("text", "year"),
+    [
+        (b"2015-02-02 15:58:23.948203 UTC\n", 2015), (b"2099-12-31 23:59:59 +0100", 2099), (b"whenever", None),
+        (b"", None), (b"\xff\xfe\x00", None), (b"0001-01-01 00:00:00 +2300", None), (b"9" * 5000, None),
+        (b"2015-02-02 15:58:23 99999999999999999999", None),
+    ],
+)  # fmt: skip
+def test_a_timestamp_that_says_no_time_is_none(tmp_path: Path, text: bytes, year: int | None) -> None:
+    (tmp_path / "timestamp.txt").write_bytes(text)
+    said = timestamp(tmp_path / "timestamp.txt")
+    assert (said and said.year) == year
+
+
+def test_a_timestamp_that_is_no_file_is_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/etc/hostname")
+    assert [timestamp(tmp_path / name) for name in ("pipe", "link", "nothing", ".")] == [None] * 4
+
+
+def test_what_a_learner_wrote_runs_on_no_page_of_nbgrader() -> None:
+    """On the formgrader's pages grades are given; on those of its feedback others are logged in."""
+    shown = safe_markdown(SCRIPTS)
+    assert "<strong>bold</strong>" in shown
+    cell = SubmittedCell("markdown", SCRIPTS)
+    submission = Submission("ann", LESSON, (cell, SubmittedCell("raw", SCRIPTS), SubmittedCell("code", SCRIPTS)))
+    notebook = nbformat.reads(autograded(submission, []), as_version=4)
+    config = Config()
+    config.HTMLExporter.template_name = "feedback"
+    config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
+    styles = Path(handlers.template_path).with_name("static") / "node_modules" / "bootstrap" / "dist" / "css"
+    config.HTMLExporter.extra_template_paths = [str(styles)]
+    plain = HTMLExporter(config=config).from_notebook_node(notebook)[0]
+    assert "<script>steal()" in plain
+    config.HTMLExporter.filters = {"markdown2html": "autograde.nbgrader_door.safe_markdown"}
+    page = HTMLExporter(config=config).from_notebook_node(notebook)[0]
+    for harm in ("<script>steal()", "<img src=x", 'href="javascript:', "<svg onload", "<iframe src", "<form action"):
+        assert harm not in page, harm
+    assert '"markdown2html": "autograde.nbgrader_door.safe_markdown"' in (
+        course.AUTOGRADE / "nbgrader_config.py"
+    ).read_text()

@@ -9,9 +9,11 @@ import os
 from torchcourse.checking import check, hint
 from torchcourse.exercise import Unattempted
 from torchcourse.lanes import accelerator_lane
+from torchcourse.working_copy import watch
 
 __all__ = ["Unattempted", "check", "hint"]
 __version__ = "0.1.0"
 
 if os.environ.get("TORCHCOURSE_SIMULATED") != "off":
     accelerator_lane()
+watch()

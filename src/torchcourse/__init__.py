@@ -5,6 +5,7 @@ has to be registered before the process runs its first backward. `TORCHCOURSE_SI
 """
 
 import os
+from typing import Any
 
 from torchcourse.checking import check, hint
 from torchcourse.exercise import Unattempted
@@ -17,3 +18,17 @@ __version__ = "0.1.0"
 if os.environ.get("TORCHCOURSE_SIMULATED") != "off":
     accelerator_lane()
 watch()
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext torchcourse`: errors of torch come with a paragraph on the tensors involved and the usual causes."""
+    from torchcourse import extension
+
+    extension.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext torchcourse`."""
+    from torchcourse import extension
+
+    extension.unload(shell)

@@ -47,7 +47,7 @@ def _note(info: Any) -> None:
 
 
 def cell_of(answer: object) -> str:
-    """The text of the cell that defined a function or class; of one from a file its own text; "" where it is unknown."""
+    """The text of the cell that defined a function or class, or its own text if it is from a file; "" if unknown."""
     code = _code(answer)
     if code is None:
         return ""
@@ -61,8 +61,8 @@ def cell_of(answer: object) -> str:
 
 
 def _code(answer: object) -> CodeType | None:
-    return next((function.__code__ for function in _functions(answer) if "<string>" not in function.__code__.co_filename),
-                None)  # fmt: skip
+    codes = (function.__code__ for function in _functions(answer))
+    return next((code for code in codes if code.co_filename != "<string>"), None)  # that is a dataclass's __init__
 
 
 def _functions(answer: object) -> Iterator[FunctionType]:

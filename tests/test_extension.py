@@ -47,7 +47,8 @@ ERRORS = {
         ("index-dtype", "`rows` has shape (2,), float32", "whole numbers"),
     "x = torch.zeros(2, 3)\nlabels = torch.tensor([[0.0], [1.0]])\nx.gather(1, labels)":
         ("index-dtype", "`labels` has shape (2, 1), float32"),
-    "table = nn.Embedding(5, 2)\nids = torch.tensor([1.0])\ntable(ids)": ("index-dtype", "`ids` has shape (1,), float32"),
+    "table = nn.Embedding(5, 2)\nids = torch.tensor([1.0])\ntable(ids)":
+        ("index-dtype", "`ids` has shape (1,), float32"),
     "logits = torch.zeros(2, 3)\nlabels = torch.zeros(2)\nF.cross_entropy(logits, labels)":
         ("target-dtype", "`logits`", "`labels` has shape (2,), float32"),
     "logits = torch.zeros(2, 3)\nlabels = torch.zeros(2, dtype=torch.int32)\nF.cross_entropy(logits, labels)":
@@ -63,7 +64,7 @@ ERRORS = {
     "x = torch.arange(3)\nx.mean()": ("dtype", "`x` has shape (3,), int64"),
     "counts = torch.arange(3)\ncounts += torch.tensor([0.5])": ("dtype", "`counts` has shape (3,), int64"),
     "ids = torch.arange(3)\nids.requires_grad_()": ("dtype", "`ids`"),
-    "pred = torch.zeros(2, requires_grad=True)\ny = torch.zeros(2, dtype=torch.float64)\nF.mse_loss(pred, y).backward()":
+    "p = torch.zeros(2, requires_grad=True)\ny = torch.zeros(2, dtype=torch.float64)\nF.mse_loss(p, y).backward()":
         ("dtype", "`y` has shape (2,), float64"),
     "w = torch.ones(3, requires_grad=True)\nh = w.exp()\nh += 1\nh.sum().backward()":
         ("in-place", "written to in place: `h` has shape (3,)"),
@@ -192,8 +193,7 @@ def test_the_traceback_stays_and_the_paragraph_follows_it_until_it_is_unloaded(s
 
 def test_an_error_raised_again_has_one_paragraph(shell: Any) -> None:
     shown(shell, "%load_ext torchcourse")
-    again = "try:\n    torch.zeros(2, 3) @ torch.zeros(2, 3)\nexcept RuntimeError as caught:\n    kept = caught\nraise kept"
-    shown(shell, "import torch\n" + again)
+    shown(shell, WRONG.replace("x @ x", "try:\n    x @ x\nexcept RuntimeError as error:\n    kept = error\nraise kept"))
     assert shown(shell, "raise kept").count("torchcourse: ") == 1
 
 

@@ -83,7 +83,7 @@ def draw(name: str, rate: float) -> Picture:
     axes.plot(points[:, 0].numpy(), points[:, 1].numpy(), color=style.BLUE, marker="o", markersize=3.5, linewidth=1)
     axes.plot([points[0, 0].item()], [points[0, 1].item()], color=style.VERMILION, marker="o", markersize=6)
     axes.set(xlim=(left, right), ylim=(bottom, top))
-    axes.tick_params(labelsize=7)
+    style.dress(axes)
     return style.finish(figure, f"Gradient descent on {name}, {text}.")
 
 

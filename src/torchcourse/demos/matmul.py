@@ -52,19 +52,13 @@ def speeds(
 
 def draw(found: dict[int, float], title: str = "") -> Picture:
     """Speed over size, both on logarithmic axes."""
-    figure, page = style.canvas(6.0, 2.6)
-    page.set_axis_on()
-    page.set_position((0.13, 0.2, 0.83, 0.66))
+    figure, page = style.chart(
+        place=(0.13, 0.2, 0.83, 0.66), title=title, across="rows and columns", up="10⁹ operations a second"
+    )
     page.set_xscale("log", base=2)
     page.set_yscale("log")
-    page.autoscale()
     page.plot(list(found), [speed / 1e9 for speed in found.values()], "o-", color=style.BLUE)
-    page.set_title(title, fontsize=9, loc="left")
-    page.set_xlabel("rows and columns", fontsize=8)
-    page.set_ylabel("10⁹ operations a second", fontsize=8)
     page.set_xticks(list(found), [str(size) for size in found])
-    page.tick_params(labelsize=8)
-    page.spines[["top", "right"]].set_visible(False)
     small, large = found[min(found)], max(found.values())
     words = f"{small / 1e9:.2g} billion operations a second at size {min(found)}, {large / 1e9:.2g} at best"
     return style.finish(figure, f"Speed of matrix multiplication, {title}: {words}.")

@@ -25,6 +25,12 @@ SKY, PURPLE, YELLOW = "#56b4e9", "#cc79a7", "#f0e442"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
 MONO, SANS = "DejaVu Sans Mono", "DejaVu Sans"
 PIXELS_PER_INCH = 100
+LOOK = "border-radius:6px;max-width:100%"
+NO_DEAD_CONTROLS = (
+    "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .tc-picture) div.lm-Panel.jupyter-widgets:not(:has(*))"
+    "{display:none}</style>"
+)
+"""Where the kernel that had the controls is gone, JupyterLab shows an error in their place; the picture is enough."""
 SHARPNESS = 1.6  # pixels drawn for each pixel shown
 
 
@@ -39,8 +45,9 @@ class Picture:
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """What a notebook shows: an image with its text alternative, or that text alone."""
         data = base64.b64encode(self.png).decode("ascii")
-        image = f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" width="{self.width}">'
-        return {"text/html": image, "text/plain": self.alt}
+        said = f'alt="{html.escape(self.alt)}" width="{self.width}"'
+        image = f'<img class="tc-picture" style="{LOOK}" src="data:image/png;base64,{data}" {said}>'
+        return {"text/html": NO_DEAD_CONTROLS + image, "text/plain": self.alt}
 
 
 def canvas(width: float = 6.0, height: float = 2.5) -> tuple[Figure, Axes]:
@@ -51,6 +58,41 @@ def canvas(width: float = 6.0, height: float = 2.5) -> tuple[Figure, Axes]:
     axes.set(xlim=(0, width), ylim=(0, height))
     axes.set_axis_off()
     return figure, axes
+
+
+def chart(
+    width: float = 6.0,
+    height: float = 2.6,
+    place: tuple[float, float, float, float] = (0.1, 0.18, 0.86, 0.68),
+    title: str = "",
+    across: str = "",
+    up: str = "",
+) -> tuple[Figure, Axes]:
+    """A figure of so many inches with axes for curves at `place` (left, bottom, width, height, as shares of it)."""
+    figure, page = canvas(width, height)
+    page.set_axis_on()
+    page.set_position(place)
+    page.autoscale()
+    dress(page)
+    page.set_title(title, fontsize=9, loc="left", color=INK, family=SANS)
+    page.set_xlabel(across, fontsize=8, color=INK, family=SANS)
+    page.set_ylabel(up, fontsize=8, color=INK, family=SANS)
+    return figure, page
+
+
+def dress(page: Axes) -> None:
+    """Paper, ticks and lines of axes, the same whatever style the notebook has chosen for figures of its own."""
+    page.set_facecolor(PAPER)
+    page.grid(False)
+    page.tick_params(which="both", labelsize=8, labelcolor=INK, color=GREY, labelfontfamily=SANS)
+    page.spines[["left", "bottom"]].set_color(GREY)
+    page.spines[["top", "right"]].set_visible(False)
+
+
+def key(page: Axes, beside: bool = True) -> None:
+    """Which colour is which: beside the axes, or in their lower left corner."""
+    where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if beside else {"loc": "lower left"}
+    page.legend(frameon=False, labelcolor=INK, prop={"size": 8, "family": SANS}, **where)
 
 
 def finish(figure: Figure, alt: str) -> Picture:

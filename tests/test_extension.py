@@ -64,8 +64,8 @@ ERRORS = {
     "x = torch.arange(3)\nx.mean()": ("dtype", "`x` has shape (3,), int64"),
     "counts = torch.arange(3)\ncounts += torch.tensor([0.5])": ("dtype", "`counts` has shape (3,), int64"),
     "ids = torch.arange(3)\nids.requires_grad_()": ("dtype", "`ids`"),
-    "p = torch.zeros(2, requires_grad=True)\ny = torch.zeros(2, dtype=torch.float64)\nF.mse_loss(p, y).backward()":
-        ("dtype", "`y` has shape (2,), float64"),
+    "x = torch.zeros(2, 3)\nw = torch.zeros(3, 2, dtype=torch.float64)\nx @ w":
+        ("dtype", "`x` has shape (2, 3), float32", "`w` has shape (3, 2), float64"),
     "w = torch.ones(3, requires_grad=True)\nh = w.exp()\nh += 1\nh.sum().backward()":
         ("in-place", "written to in place: `h` has shape (3,)"),
     "w = torch.ones(3, requires_grad=True)\nw -= 0.1": ("leaf-in-place", "`w` has shape (3,)", "no_grad"),

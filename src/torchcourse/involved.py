@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import ast
 import linecache
-import re
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 __all__ = ["Named", "in_call", "inside", "written_in_place"]
 
+COURSE = str(Path(__file__).parent)
 LIBRARIES = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"),
-                   str(Path(torch.__file__).parent), str(Path(__file__).parent)})  # fmt: skip
+                   str(Path(torch.__file__).parent), COURSE})  # fmt: skip
 MOST, MOST_ITEMS, MOST_NAMES = 5, 3, 500
 MISSING = object()
 
@@ -46,12 +46,15 @@ def in_call(traceback: TracebackType) -> list[Named]:
 
 
 def inside(traceback: TracebackType) -> tuple[str, list[Named]]:
-    """Where in a library's Python the error came up, as `Linear.forward`, and the tensors named there; ("", []) where
-    it came up in the learner's own code."""
-    last = _chain(traceback)[-1]
-    if last is _learners(traceback):
-        return "", []
-    return last.tb_frame.f_code.co_qualname, _named(last)
+    """The innermost function of a library that names tensors, as `Linear.forward`, and those tensors; ("", []) where
+    the error came up in the learner's own code."""
+    for step in reversed(_chain(traceback)):
+        if _is_own(step.tb_frame):
+            break
+        found = [] if step.tb_frame.f_code.co_filename.startswith(COURSE) else _named(step)
+        if found:
+            return step.tb_frame.f_code.co_qualname, found
+    return "", []
 
 
 def written_in_place(traceback: TracebackType, shape: tuple[int, ...] | None, version: int | None) -> list[Named]:
@@ -138,14 +141,20 @@ def _below(node: ast.AST, frame: FrameType) -> Iterator[Named]:
 
 def _tensors(name: str, value: object) -> Iterator[Named]:
     """The tensor that a value is, or the first few that a dict, list or tuple holds."""
-    if isinstance(value, Tensor):
+    items: list[tuple[object, object]] = []
+    if _is_tensor(value):
         yield Named(name, value)
     elif type(value) is dict:
-        held = [Named(f"{name}[{key!r}]", item) for key, item in list(value.items())[:20] if isinstance(item, Tensor)]
-        yield from held[:MOST_ITEMS]
-    elif type(value) in (list, tuple):
-        held = [Named(f"{name}[{i}]", item) for i, item in enumerate(value[:20]) if isinstance(item, Tensor)]  # type: ignore[index]
-        yield from held[:MOST_ITEMS]
+        items = list(value.items())
+    elif type(value) is list or type(value) is tuple:
+        items = list(enumerate(value))
+    held = [Named(f"{name}[{key!r}]", item) for key, item in items[:20] if _is_tensor(item)]
+    yield from held[:MOST_ITEMS]
+
+
+def _is_tensor(value: object) -> TypeGuard[Tensor]:
+    """By its type, which runs nothing of its own; `isinstance` would ask the value for its class."""
+    return issubclass(type(value), Tensor)
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
@@ -167,9 +176,11 @@ def _value(node: ast.expr, frame: FrameType) -> Any:
 
 
 def _attribute(base: Any, name: str) -> Any:
-    if isinstance(base, Tensor):
+    if _is_tensor(base):
         return base.mT if name in ("T", "mT") and base.dim() >= 2 else MISSING
-    own = getattr(base, "__dict__", {})
-    if isinstance(base, nn.Module):
-        own = {**own, **base._modules, **base._buffers, **base._parameters}
-    return own.get(name, MISSING) if re.match(r"[^_]", name) else MISSING
+    try:
+        own: Mapping[str, Any] = object.__getattribute__(base, "__dict__")
+    except AttributeError:  # a value without attributes of its own
+        return MISSING
+    registered = ("_parameters", "_buffers", "_modules") if issubclass(type(base), nn.Module) else ()
+    return next((names[name] for names in (own, *(own[r] for r in registered)) if name in names), MISSING)

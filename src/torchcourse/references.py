@@ -35,7 +35,7 @@ def reference(lesson: str, exercise: str) -> Reference | None:
     """The reference of an exercise; None where this installation has none, or where it cannot be read."""
     try:
         return _from_scripts(lesson, exercise) or _from_package(exercise)
-    except (OSError, ValueError, KeyError, TypeError):  # a damaged file costs the card this one part
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a damaged file costs the card this one part
         return None
 
 

@@ -66,7 +66,8 @@ KINDS = (
         "bool. `.long()` or `.bool()` where the index is made.",
     ),
     Kind(
-        "target-dtype", (r"expected scalar type Long but found", r"\"nll_loss\w*\" not implemented for",
+        "target-dtype", (r"expected scalar type Long but found", r"expected target dtype to be",
+                         r"\"nll_loss\w*\" not implemented for",
                          r"Expected floating point type for target with class prob"),
         "`cross_entropy` takes class numbers as int64 of shape (n,), or probabilities as floats of the logits' shape.",
         "labels that are float32 or int32: `.long()` them; logits and labels in the wrong order; one-hot labels of an "
@@ -85,7 +86,7 @@ KINDS = (
                   r"Found dtype \w+ but expected \w+",
                   r"Input type \(.*\) and (weight|bias) type \(.*\) should be the same",
                   r"can't be cast to the desired output type", r"Expected \w*Tensor of type",
-                  r"Only Tensors of floating point and complex dtype can require gradients",
+                  r"[Oo]nly Tensors of floating point .*can require gradients",
                   r"Input dtype must be either a floating point or complex dtype"),
         "The operation wants one dtype of all, or a floating one.",
         "NumPy's floats, which arrive as float64 (`.float()` them, or `torch.as_tensor(a, dtype=torch.float32)`); "

@@ -64,16 +64,17 @@ def draw(found: dict[int, float], title: str = "") -> Picture:
     return style.finish(figure, f"Speed of matrix multiplication, {title}: {words}.")
 
 
-def _from_controls(dtype: str) -> Picture:
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    return draw(speeds(dtype), f"{dtype} on {where}")
-
-
 def explorer() -> Live:
-    """The measurement with its menu, not yet on show."""
-    return Live(_from_controls, dtype=list(DTYPES))
+    """The measurements, made now in every dtype, with their menu; not yet on show."""
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    found = {dtype: speeds(dtype) for dtype in DTYPES}
+
+    def picture(dtype: str) -> Picture:
+        return draw(found[dtype], f"{dtype} on {where}")
+
+    return Live(picture, dtype=list(DTYPES))
 
 
 def explore() -> None:
-    """Measure matrix multiplication here, in the dtype that is chosen."""
+    """Measure matrix multiplication here, and show it in the dtype that is chosen."""
     explorer().show()

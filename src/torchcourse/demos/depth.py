@@ -94,10 +94,9 @@ def draw(start: str, activation: str, depth: int) -> Picture:
             x = left + PANEL * (power - LOWEST) / (HIGHEST - LOWEST)
             axes.plot([x, x], [0.35, height - TOP], color=style.FAINT, linewidth=1, zorder=0)
             style.say(axes, x, 0.2, f"1e{power}", size=7.5, colour=style.GREY, align="center")
-    for number, layer in enumerate(layers, 1):
-        base = height - TOP - LINE * number
-        style.say(axes, 0.12, base + 0.1, f"layer {number}", size=8)
     floors = [height - TOP - LINE * number for number in range(1, depth + 1)]
+    for number, floor in enumerate(floors, 1):
+        style.say(axes, 0.12, floor + 0.1, f"layer {number}", size=8)
     _bars(axes, [layer.activations for layer in layers], panels[0][2], floors, panels[0][1])
     _bars(axes, [layer.gradients for layer in layers], panels[1][2], floors, panels[1][1])
     return style.finish(figure, in_words(layers, start, activation))

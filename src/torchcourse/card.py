@@ -48,8 +48,9 @@ background:transparent!important;color:inherit;max-width:24em;white-space:normal
 .tc-card details{margin-top:.3em}.tc-card summary{cursor:pointer}.tc-card .tc-dim{opacity:.8}
 .tc-card .tc-pictures,.tc-card .tc-sides{display:flex;flex-wrap:wrap;gap:1.4em;margin-top:.3em}
 .tc-card figure{margin:0;min-width:0}.tc-card figcaption{font-size:12px;opacity:.85}
-.tc-card .tc-sides figure{flex:1 1 22em}.tc-card pre{overflow-x:auto;margin:.2em 0;padding:.5em;font-size:12.5px;
-line-height:1.4;border:1px solid var(--tc-line);border-radius:4px;background:transparent;color:inherit}
+.tc-card .tc-sides figure{flex:1 1 22em}.tc-card pre{overflow-x:auto;margin:.2em 0;padding:.5em!important;
+border:1px solid var(--tc-line)!important;border-radius:4px;background:transparent;color:inherit}
+.tc-card pre,.tc-card pre code{font-size:12.5px;line-height:1.4;white-space:pre!important;word-break:normal!important}
 .tc-card :is(a,summary,pre):focus-visible{outline:2px solid var(--jp-brand-color1,#0072b2);outline-offset:2px}
 .tc-card .tc-spoken{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 .jp-OutputArea-child:has(.tc-card) + .jp-OutputArea-child div.lm-Panel.jupyter-widgets:not(:has(*)){display:none}

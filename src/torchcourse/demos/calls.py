@@ -18,6 +18,8 @@ from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
 COMPILED, EAGER = "compiled", "eager"
+MOST_MARKS = 60
+"""Calls that are drawn with a mark each; more of them would be a thick line, drawn slowly."""
 
 
 @contextmanager
@@ -72,7 +74,8 @@ def draw(series: Mapping[str, Sequence[float]], title: str = "time per call, in 
     figure, page = style.chart(place=(0.1, 0.18, 0.66, 0.68), title=title, across="call number")
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
-        page.plot(range(1, len(values) + 1), values, "o-", color=colour, label=name, markersize=3, linewidth=1)
+        marked = "o-" if len(values) <= MOST_MARKS else "-"
+        page.plot(range(1, len(values) + 1), values, marked, color=colour, label=name, markersize=3, linewidth=1)
         words.append(f"{name}: first {values[0]:.3g}, then {median(values[1:] or values):.3g}")
     page.set_yscale("log")
     style.key(page)

@@ -26,7 +26,7 @@ class Moment:
 
 
 def record(
-    device: torch.device, blocks: int = 4, batch: int = 256, width: int = 64, how: str = CHOICES[0]
+    device: torch.device, blocks: int = 4, batch: int = 256, width: int = 32, how: str = CHOICES[0]
 ) -> list[Moment]:
     """Two training steps of a small network on an accelerator: bytes held after each part of the second, beyond what
     was held before the network was made."""

@@ -103,6 +103,7 @@ def never_killed() -> list[float]:
         return list(islice(Run(seed=0).losses(), STEPS))
 
 
+@cache
 def resumed(step: int, brought: str) -> list[float]:
     """The losses from a checkpoint on, in a new run into which this much was brought back."""
     with torch.random.fork_rng(devices=[]):
@@ -131,7 +132,10 @@ def draw(brought: str = "everything", checkpoint: str = SAVED[0]) -> Picture:
 
 
 def explorer() -> Live:
-    """The picture with its two menus, not yet on show."""
+    """The picture with its two menus, not yet on show. All runs are made now, so that the menus answer at once."""
+    for brought in CHOICES:
+        for checkpoint in SAVED:
+            resumed(int(checkpoint), brought)
     return Live(draw, brought=list(CHOICES), checkpoint=SAVED)
 
 

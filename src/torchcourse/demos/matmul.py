@@ -66,7 +66,9 @@ def draw(found: dict[int, float], title: str = "") -> Picture:
 
 def explorer() -> Live:
     """The measurements, made now in every dtype, with their menu; not yet on show."""
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    cpu = f"CPU, {threads} thread{'s' * (threads > 1)}"
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
     found = {dtype: speeds(dtype) for dtype in DTYPES}
 
     def picture(dtype: str) -> Picture:

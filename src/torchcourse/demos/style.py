@@ -94,7 +94,8 @@ def dress(page: Axes) -> None:
 def key(page: Axes, beside: bool = True) -> None:
     """Which colour is which: beside the axes, or in their lower left corner."""
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if beside else {"loc": "lower left"}
-    page.legend(frameon=False, labelcolor=INK, prop={"size": 8, "family": SANS}, **where)
+    look: dict[str, Any] = {"facecolor": PAPER, "edgecolor": PAPER, "framealpha": 0.85, "labelcolor": INK}
+    page.legend(prop={"size": 8, "family": SANS}, **look, **where)
 
 
 def finish(figure: Figure, alt: str) -> Picture:

@@ -1,7 +1,7 @@
 """How long checks take: `python benchmarks/checks.py [LESSON…]`, from the repository's root.
 
-For each exercise the visible check of the reference, first in the process and median of five more; then what importing
-the course adds to importing torch, and what one solved lesson costs in the sandbox.
+For each exercise the visible check of the reference with its card, first in the process and median of five more; then
+what importing the course adds to importing torch, and what one solved lesson costs in the sandbox.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -23,6 +24,8 @@ from autograde.examiner import examiner
 from autograde.oracle import references
 from autograde.sandbox import Sandbox, blocker
 from autograde.submission import read_submission
+from torchcourse.beside import beside
+from torchcourse.card import as_html
 from torchcourse.checking import examine
 from torchcourse.exercise import LESSONS, imports
 
@@ -35,11 +38,17 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
+def card(name: str, answer: Callable[..., object]) -> str:
+    """All that `check` does but for handing the card to the notebook."""
+    report = examine(name, {name: answer})
+    return as_html(report, beside(report, answer))
+
+
 def checks(lesson: str) -> None:
     namespace = dict(references(lesson))
     medians = []
     for name in namespace:
-        first, *rest = (seconds(lambda name=name: examine(name, namespace)) for _ in range(6))
+        first, *rest = (seconds(partial(card, name, namespace[name])) for _ in range(6))
         medians.append(statistics.median(rest))
         print(f"{lesson:20} {name:24} first {1e3 * first:6.0f} ms   then {1e3 * medians[-1]:6.0f} ms")
     print(f"{lesson:20} {'median of all':24} {'':12}   then {1e3 * statistics.median(medians):6.0f} ms")

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import torchcourse
-from torchcourse import Unattempted, card, check, hint
+from torchcourse import Unattempted, card, check, hint, hints
 from torchcourse import checking as checking_module
 from torchcourse.checking import examine
 from torchcourse.exercise import Exercise, exercises
@@ -227,12 +227,12 @@ def test_a_card_is_sound_html_with_words_beside_every_picture(answer: Callable[.
 
 
 def test_hints_come_one_after_another(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking_module, "_asked", {})
-    hints = exercises("01_tensors")["one_hot"].hints
+    monkeypatch.setattr(hints, "_asked", {})
+    texts = exercises("01_tensors")["one_hot"].hints
     for level in range(1, 5):
         hint("one_hot")
         said = capsys.readouterr().out
-        assert [text in said for text in hints] == [i < level for i in range(3)]
+        assert [text in said for text in texts] == [i < level for i in range(3)]
     hint("one_hott")
     assert "Did you mean 'one_hot'?" in capsys.readouterr().out
 

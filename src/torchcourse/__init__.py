@@ -10,6 +10,7 @@ to import.
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Unattempted", "check", "hint"]
 __version__ = "0.1.0"
@@ -20,6 +21,22 @@ if Path(sys.argv[0] if sys.argv else "").stem != "torchcourse" or sys.argv[1:2] 
     from torchcourse.checking import check, hint
     from torchcourse.exercise import Unattempted
     from torchcourse.lanes import accelerator_lane
+    from torchcourse.working_copy import watch
 
     if os.environ.get("TORCHCOURSE_SIMULATED") != "off":
         accelerator_lane()
+    watch()
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext torchcourse`: errors of torch come with a paragraph on the tensors involved and the usual causes."""
+    from torchcourse import extension
+
+    extension.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext torchcourse`."""
+    from torchcourse import extension
+
+    extension.unload(shell)

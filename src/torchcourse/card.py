@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
-import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from urllib.parse import quote
 
-import torch
-from torch import Tensor
-
+from torchcourse import hints
+from torchcourse.beside import Beside
+from torchcourse.drawing import pictures
 from torchcourse.explaining import Result, brief, difference
+from torchcourse.references import Reference
 from torchcourse.reporting import Report
+from torchcourse.working_copy import shell
 
 __all__ = ["as_html", "as_text", "say", "show"]
 
@@ -26,31 +29,57 @@ TITLES = {
 }
 MARKS = {True: "✓", False: "✗"}
 LANES = {"cpu": "CPU", "cuda": "GPU", "simulated": "second device (simulated)"}
-LONGEST_SIDE = 12
+IN_FRAGMENTS = "?/:@!$&'()*+,;="
+"""What a link to a heading leaves as it is, beside letters and digits: as JupyterLab and nbconvert do."""
 
+# The colours are JupyterLab's own where it has told them, so that the card follows the theme; elsewhere the page's.
+# The last rule hides the place of a hint button that belonged to a kernel of yesterday.
 STYLE = """<style>
-.tc-card{--tc-line:#8c959f;--tc-dim:#57606a;border:1px solid var(--tc-line);border-left-width:6px;border-radius:6px;
-padding:.6em 1em;margin:.3em 0;max-width:56em;font-size:14px;line-height:1.45;color:inherit}
+.tc-card{--tc-line:var(--jp-border-color1,#8c959f);border:1px solid var(--tc-line);border-left-width:6px;
+border-radius:6px;padding:.6em 1em;margin:.3em 0;max-width:60em;font-size:14px;line-height:1.45;
+color:var(--jp-content-font-color1,inherit)}
 .tc-card.passed{border-left-color:#009e73}.tc-card.failed,.tc-card.error,.tc-card.forbidden,.tc-card.timeout
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
 .tc-card .tc-title{font-weight:700}.tc-card code{background:transparent;color:inherit;padding:0}
 .tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}
 .tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;
 background:transparent!important;color:inherit;max-width:24em;white-space:normal}
-.tc-card details{margin-top:.3em}.tc-card summary{cursor:pointer}.tc-card .tc-dim{opacity:.75}
-.tc-card .tc-pictures{display:flex;flex-wrap:wrap;gap:1.4em;margin-top:.3em}.tc-card figure{margin:0}
-.tc-card figcaption{font-size:12px;opacity:.8}
+.tc-card tbody th{font-weight:400}.tc-card ol{margin:.3em 0;padding-left:1.6em}.tc-card p{margin:.4em 0}
+.tc-card details{margin-top:.3em}.tc-card summary{cursor:pointer}.tc-card .tc-dim{opacity:.8}
+.tc-card .tc-pictures,.tc-card .tc-sides{display:flex;flex-wrap:wrap;gap:1.4em;margin-top:.3em}
+.tc-card figure{margin:0;min-width:0}.tc-card figcaption{font-size:12px;opacity:.85}
+.tc-card .tc-sides figure{flex:1 1 22em}.tc-card pre{overflow-x:auto;margin:.2em 0;padding:.5em!important;
+border:1px solid var(--tc-line)!important;border-radius:4px;background:transparent;color:inherit}
+.tc-card pre,.tc-card pre code{font-size:12.5px;line-height:1.4;white-space:pre!important;word-break:normal!important}
+.tc-card :is(a,summary,pre):focus-visible{outline:2px solid var(--jp-brand-color1,#0072b2);outline-offset:2px}
+.tc-card .tc-spoken{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+.jp-OutputArea-child:has(.tc-card) + .jp-OutputArea-child div.lm-Panel.jupyter-widgets:not(:has(*)){display:none}
 </style>"""
 
 
-def show(report: Report) -> None:
-    """Display a report where the caller is: as a card in a notebook, else as text."""
-    if _in_notebook():
-        from IPython.display import display
+def show(report: Report, more: Beside | None = None) -> None:
+    """Display a report where the caller is: as a card in a notebook, with a button for the next hint where hints are
+    offered and widgets are there; else as text."""
+    more = more or Beside()
+    if not _in_notebook():
+        print(as_text(report, more))
+        return
+    from IPython.display import display
 
-        display({"text/html": as_html(report), "text/plain": as_text(report)}, raw=True)
-    else:
-        print(as_text(report))
+    handle = display(_bundle(report, more), raw=True, display_id=True)
+    exercise = more.exercise
+    if exercise is None or len(more.hints) == len(exercise.hints):
+        return
+
+    def redraw() -> None:
+        handle.update(_bundle(report, replace(more, hints=hints.asked(exercise), fresh=True)), raw=True)
+
+    if button := hints.button(exercise, redraw):
+        display(button, raw=True)
+
+
+def _bundle(report: Report, more: Beside) -> dict[str, str]:
+    return {"text/html": as_html(report, more), "text/plain": as_text(report, more)}
 
 
 def say(text: str) -> None:
@@ -66,21 +95,24 @@ def say(text: str) -> None:
 
 
 def _in_notebook() -> bool:
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
+    running = shell()
+    return running is not None and type(running).__name__ == "ZMQInteractiveShell"
 
 
-def as_text(report: Report) -> str:
+def as_text(report: Report, more: Beside | None = None) -> str:
     """A report in lines of plain text."""
     lines = [f"{report.exercise}: {TITLES[report.status]}. {report.message}"]
     if report.misconception:
         lines += [f"  misconception: {report.misconception}"]
     if report.read:
         lines += [f"  read again: {report.read}"]
+    if more and more.note:
+        lines += [f"  {more.note}"]
     lines += [
         f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}" for name, group in _by_case(report.results)
     ]
+    if more:
+        lines += [f"  hint {number}: {text}" for number, text in enumerate(more.hints, 1)]
     return "\n".join(lines)
 
 
@@ -95,23 +127,29 @@ def _devices(group: Sequence[Result]) -> str:
     return f" ({', '.join(failed)})" if failed and len(failed) < len(group) else ""
 
 
-def as_html(report: Report) -> str:
-    """A report as a card; readable in light and dark themes, with words beside every colour and picture."""
+def as_html(report: Report, more: Beside | None = None) -> str:
+    """A report as a card: readable in light and dark themes, with words beside every colour and picture, and with
+    nothing in it that could run."""
+    more = more or Beside()
     title = f'<div class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></div>'
     parts = [title, f"<div>{_code(report.message)}</div>"]
     if report.misconception:
         parts.append(f'<div class="tc-dim">This is known as <code>{html.escape(report.misconception)}</code>.</div>')
     if report.read:
         parts.append(f"<div>Read again: {_section(report.read)}</div>")
+    if more.note:
+        parts.append(f"<p>{_code(more.note)}</p>")
     if report.results:
         parts.append(_cases(report))
+    parts += [_hints(more), _answers(more.reference, more.own) if more.reference else ""]
     label = f"Check of {report.exercise}: {TITLES[report.status]}"
     body = "".join(parts)
     return f'{STYLE}<div class="tc-card {report.status}" role="region" aria-label="{html.escape(label)}">{body}</div>'
 
 
 def _section(heading: str) -> str:
-    anchor = html.escape(heading.replace(" ", "-"), quote=True)
+    """A link to a heading of the notebook, as JupyterLab and nbconvert name its place."""
+    anchor = html.escape(quote(heading.replace(" ", "-"), safe=IN_FRAGMENTS))
     return f'<a href="#{anchor}">{html.escape(heading)}</a>'
 
 
@@ -121,79 +159,66 @@ def _code(text: str) -> str:
     return "".join(f"<code>{p}</code>" if i % 2 and i < len(pieces) - 1 else p for i, p in enumerate(pieces))
 
 
+def _spoken(mark: str, words: str) -> str:
+    """A mark to look at, and words in its place for who listens."""
+    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken">{words}</span>'
+
+
 def _cases(report: Report) -> str:
     rows = [_row(name, group) for name, group in _by_case(report.results)]
     passed = sum(all(r.passed for r in group) for _, group in _by_case(report.results))
-    head = "<tr><th></th><th>case</th><th>what came out</th><th>what was wanted</th></tr>"
-    table = f"<table>{head}{''.join(rows)}</table>"
+    columns = (_spoken("", "outcome"), "case", "what came out", "what was wanted")
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     failed = next((r for r in report.results if not r.passed), None)
-    picture = _pictures(failed) if failed else ""
     opened = "" if report.passed else " open"
-    return f"<details{opened}><summary>{passed} of {len(rows)} cases pass</summary>{table}</details>{picture}"
+    summary = f"<summary>{passed} of {len(rows)} cases pass</summary>"
+    return f"<details{opened}>{summary}{table}</details>{pictures(failed) if failed else ''}"
 
 
 def _row(name: str, group: Sequence[Result]) -> str:
     failed = next((r for r in group if not r.passed), None)
-    mark = f'<td aria-label="{"failed" if failed else "passed"}">{MARKS[failed is None]}</td>'
-    where = html.escape(name + _devices(group))
-    if failed is None:
-        return f"<tr>{mark}<td>{where}</td><td></td><td></td></tr>"
+    mark = _spoken(MARKS[failed is None], "failed" if failed else "passed")
+    got, want = _difference(failed) if failed else ("", "")
+    where = f'<th scope="row">{html.escape(name + _devices(group))}</th>'
+    return f"<tr><td>{mark}</td>{where}<td>{got}</td><td>{want}</td></tr>"
+
+
+def _difference(failed: Result) -> tuple[str, str]:
+    """What came out of a failed case, and what was wanted."""
     if "raised" in failed.seen:
-        return (
-            f"<tr>{mark}<td>{where}</td><td>{html.escape(brief(failed.seen['raised']))}</td><td>no exception</td></tr>"
-        )
+        return html.escape(brief(failed.seen["raised"])), "no exception"
     what = failed.differs[0]
     fields = difference(failed, what)
     label = "" if what == "result" else f'<span class="tc-dim">{html.escape(what)}: </span>'
     got, want = (html.escape(text if text != "None" else "nothing") for text in (fields["got"], fields["want"]))
-    return f"<tr>{mark}<td>{where}</td><td>{label}{got}</td><td>{want}</td></tr>"
+    return label + got, want
 
 
-def _pictures(result: Result) -> str:
-    """What came out, what was wanted and where they differ, where both are tensors of one drawable shape."""
-    name = next(iter(result.differs), "")
-    got, want = result.seen.get(name), result.wanted.get(name)
-    if not (isinstance(got, Tensor) and isinstance(want, Tensor)) or got.is_complex() or want.is_complex():
+def _hints(more: Beside) -> str:
+    """The hints that were asked for, folded unless the last one is new; and how to get another."""
+    if more.exercise is None:
         return ""
-    sides = [("came out", got), ("wanted", want)]
-    drawn = [
-        f"<figure>{_grid(t, _scale(want))}<figcaption>{w}, {tuple(t.shape)}</figcaption></figure>" for w, t in sides
+    count, used = len(more.exercise.hints), len(more.hints)
+    call = f'<code>hint("{html.escape(more.exercise.name)}")</code>'
+    if not used:
+        return f'<p class="tc-dim">Stuck? {call} gives a hint, and each further call a little more.</p>'
+    items = [f"<li>{_code(text)}</li>" for text in more.hints]
+    if more.fresh:  # inserted with this role, it is read out at once
+        items[-1] = f'<li role="alert">{_code(more.hints[-1])}</li>'
+    opened = " open" if more.fresh else ""
+    return f"<details{opened}><summary>Hints so far: {used} of {count}</summary><ol>{''.join(items)}</ol></details>"
+
+
+def _answers(reference: Reference, own: str) -> str:
+    """The reference, why it is as it is, and the learner's own answer beside it; folded."""
+    sides = [("yours", own), ("the reference", reference.source)]
+    figures = [
+        f'<figure><figcaption>{words}</figcaption><pre tabindex="0" aria-label="{words}"><code>{html.escape(text)}'
+        "</code></pre></figure>"
+        for words, text in sides
+        if text
     ]
-    if got.shape == want.shape and got.numel():
-        wrong = ~torch.isclose(got.double(), want.double(), 1e-3, 1e-4, equal_nan=True)
-        note = f"where they differ: {int(wrong.sum())} of {wrong.numel()}"
-        drawn.append(f"<figure>{_grid(wrong.float(), 1.0)}<figcaption>{note}</figcaption></figure>")
-    text = f"Pictures of the case {result.case.name}"
-    return f'<div class="tc-pictures" role="img" aria-label="{html.escape(text)}">{"".join(drawn)}</div>'
-
-
-def _scale(tensor: Tensor) -> float:
-    finite = tensor.double()[tensor.double().isfinite()]
-    return max(1e-12, float(finite.abs().max())) if finite.numel() else 1.0
-
-
-def _grid(tensor: Tensor, scale: float) -> str:
-    """A tensor as an SVG of coloured squares: its last two dimensions, at the first index of the others."""
-    flat = tensor.detach().double()
-    while flat.dim() > 2:
-        flat = flat[0] if len(flat) else flat.reshape(0, 0)
-    flat = flat.reshape(1, -1) if flat.dim() < 2 else flat
-    flat = flat[:LONGEST_SIDE, :LONGEST_SIDE]
-    squares = [
-        f'<rect x="{14 * j}" y="{14 * i}" width="13" height="13" fill="{_colour(v, scale)}">'
-        f"<title>{v:.4g}</title></rect>"
-        for i, row in enumerate(flat.tolist())
-        for j, v in enumerate(row)
-    ]
-    height, width = 14 * flat.shape[0] or 1, 14 * flat.shape[1] or 1
-    return f'<svg width="{width}" height="{height}" aria-hidden="true">{"".join(squares)}</svg>'
-
-
-def _colour(value: float, scale: float) -> str:
-    """Orange above zero, blue below, grey where not a finite number."""
-    if value != value or abs(value) == float("inf"):
-        return "#444444"
-    share = max(-1.0, min(1.0, value / scale))
-    end = (213, 94, 0) if share > 0 else (0, 114, 178)
-    mixed = [round(245 + (c - 245) * abs(share)) for c in end]
-    return f"rgb({mixed[0]},{mixed[1]},{mixed[2]})"
+    why = f"<p>{_code(reference.why)}</p>" if reference.why else ""
+    summary = f"<summary>{'Your answer beside the reference' if own else 'The reference'}, and why</summary>"
+    return f'<details class="tc-answers">{summary}{why}<div class="tc-sides">{"".join(figures)}</div></details>'

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from torchcourse import stored
+from torchcourse import hints, stored
 from torchcourse.exercise import Exercise, Unattempted, UnknownExerciseError, find, preload
 from torchcourse.explaining import Result, compare
 from torchcourse.lanes import lanes
@@ -35,6 +35,7 @@ def check(answer: str | Callable[..., Any]) -> None:
     Never raises in a learner's run. Under nbgrader's Validate it raises AssertionError when the answer is not right,
     which is what Validate looks for.
     """
+    from torchcourse.beside import beside
     from torchcourse.card import show
 
     caller = sys._getframe(1).f_globals
@@ -46,7 +47,7 @@ def check(answer: str | Callable[..., Any]) -> None:
         if not report.passed:
             raise AssertionError(f"{report.exercise}: {report.status}. {report.message}")
         return
-    show(report)
+    show(report, beside(report, caller.get(answer) if isinstance(answer, str) else answer))
     remember(report.exercise, report.status)
 
 
@@ -142,9 +143,6 @@ def time_limit(seconds: float, patience: float = PATIENCE) -> Iterator[None]:
         signal.signal(signal.SIGINT, interrupted)
 
 
-_asked: dict[str, int] = {}
-
-
 def hint(name: str) -> None:
     """Show the next of an exercise's three hints; after the third, all three again."""
     from torchcourse.card import say
@@ -154,6 +152,5 @@ def hint(name: str) -> None:
     except UnknownExerciseError as error:
         say(str(error.args[0]))
         return
-    level = min(_asked.get(name, 0) + 1, len(exercise.hints))
-    _asked[name] = level
-    say("\n".join(f"Hint {i + 1} of {len(exercise.hints)}. {exercise.hints[i]}" for i in range(level)))
+    count = len(exercise.hints)
+    say("\n".join(f"Hint {i} of {count}. {text}" for i, text in enumerate(hints.next_hint(exercise), 1)))

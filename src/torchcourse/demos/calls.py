@@ -18,6 +18,8 @@ from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
 COMPILED, EAGER = "compiled", "eager"
+MOST_MARKS = 60
+"""Calls that are drawn with a mark each; more of them would be a thick line, drawn slowly."""
 
 
 @contextmanager
@@ -69,20 +71,14 @@ def break_even(compiling: float, eager: float, compiled: float) -> float:
 
 def draw(series: Mapping[str, Sequence[float]], title: str = "time per call, in medians of eager") -> Picture:
     """Time per call over call number, on a logarithmic axis."""
-    figure, page = style.canvas(6.0, 2.6)
-    page.set_axis_on()
-    page.set_position((0.1, 0.18, 0.66, 0.68))
+    figure, page = style.chart(place=(0.1, 0.18, 0.66, 0.68), title=title, across="call number")
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
-        page.plot(range(1, len(values) + 1), values, "o-", color=colour, label=name, markersize=3, linewidth=1)
+        marked = "o-" if len(values) <= MOST_MARKS else "-"
+        page.plot(range(1, len(values) + 1), values, marked, color=colour, label=name, markersize=3, linewidth=1)
         words.append(f"{name}: first {values[0]:.3g}, then {median(values[1:] or values):.3g}")
     page.set_yscale("log")
-    page.autoscale()
-    page.set_xlabel("call number", fontsize=8)
-    page.set_title(title, fontsize=9, loc="left")
-    page.tick_params(labelsize=8)
-    page.spines[["top", "right"]].set_visible(False)
-    page.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    style.key(page)
     return style.finish(figure, f"{title}. {'; '.join(words)}.")
 
 

@@ -15,10 +15,7 @@ SHAPES = ["warm-up and cosine", "constant", "steps", "straight line"]
 
 def draw(series: Mapping[str, Sequence[float]], title: str = "", log: bool = False) -> Picture:
     """Draw lists of numbers over their place in the list."""
-    figure, page = style.canvas(6.0, 2.6)
-    page.set_axis_on()
-    page.set_position((0.1, 0.16, 0.6, 0.7))
-    page.autoscale()
+    figure, page = style.chart(place=(0.1, 0.16, 0.6, 0.7), title=title)
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
         shown = [v if math.isfinite(v) else math.nan for v in values]
@@ -30,10 +27,7 @@ def draw(series: Mapping[str, Sequence[float]], title: str = "", log: bool = Fal
     else:
         page.relim()
         page.autoscale(axis="y")
-    page.set_title(title, fontsize=9, loc="left")
-    page.tick_params(labelsize=8)
-    page.spines[["top", "right"]].set_visible(False)
-    page.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    style.key(page)
     return style.finish(figure, f"{title}: {'; '.join(words)}." if title else f"{'; '.join(words)}.")
 
 

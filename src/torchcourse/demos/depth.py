@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from torch import Tensor
 
 from torchcourse.demos import style
 from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
-WIDTH, ROWS = 128, 256  # units in each layer, examples in the batch
+WIDTH, ROWS = 128, 64  # units in each layer, examples in the batch
 LOWEST, HIGHEST, BINS = -9, 4, 52  # the powers of ten that the histograms span
 LINE, TOP, LEFT, PANEL = 0.3, 0.75, 0.8, 2.55  # inches
 
@@ -93,20 +94,24 @@ def draw(start: str, activation: str, depth: int) -> Picture:
             x = left + PANEL * (power - LOWEST) / (HIGHEST - LOWEST)
             axes.plot([x, x], [0.35, height - TOP], color=style.FAINT, linewidth=1, zorder=0)
             style.say(axes, x, 0.2, f"1e{power}", size=7.5, colour=style.GREY, align="center")
-    for number, layer in enumerate(layers, 1):
-        base = height - TOP - LINE * number
-        style.say(axes, 0.12, base + 0.1, f"layer {number}", size=8)
-        _bars(axes, layer.activations, panels[0][2], base, panels[0][1])
-        _bars(axes, layer.gradients, panels[1][2], base, panels[1][1])
+    floors = [height - TOP - LINE * number for number in range(1, depth + 1)]
+    for number, floor in enumerate(floors, 1):
+        style.say(axes, 0.12, floor + 0.1, f"layer {number}", size=8)
+    _bars(axes, [layer.activations for layer in layers], panels[0][2], floors, panels[0][1])
+    _bars(axes, [layer.gradients for layer in layers], panels[1][2], floors, panels[1][1])
     return style.finish(figure, in_words(layers, start, activation))
 
 
-def _bars(axes: Axes, heights: list[float], left: float, base: float, colour: str) -> None:
-    """One histogram, standing on `base`."""
-    step = PANEL / len(heights)
-    across = [left + (i + 0.5) * step for i in range(len(heights))]
-    axes.fill_between(across, base, [base + h * LINE * 0.85 for h in heights], color=colour, linewidth=0, step="mid")
-    axes.plot([left, left + PANEL], [base, base], color=style.GREY, linewidth=0.4)
+def _bars(axes: Axes, histograms: list[list[float]], left: float, floors: list[float], colour: str) -> None:
+    """The histograms of one panel, each standing on its floor; all of them at once, which is drawn several times as
+    fast as one by one."""
+    edges = torch.linspace(left, left + PANEL, BINS + 1).repeat_interleave(2).tolist()
+    outlines = []
+    for heights, floor in zip(histograms, floors, strict=True):
+        tops = [floor + LINE * 0.85 * h for h in heights for _ in range(2)]
+        outlines.append(list(zip(edges, [floor, *tops, floor], strict=True)))
+    axes.add_collection(PolyCollection(outlines, facecolors=colour, linewidths=0))
+    axes.hlines(floors, left, left + PANEL, colors=style.GREY, linewidths=0.4)
 
 
 def explorer() -> Live:

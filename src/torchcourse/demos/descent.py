@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from torchcourse.demos import style
@@ -64,26 +68,33 @@ def outcome(surface: Callable[[Tensor], Tensor], points: Tensor) -> str:
     return f"{end}, from {losses[0].item():.3g}"
 
 
+@cache
+def contours(name: str) -> list[Any]:
+    """The lines of equal height of a surface, each an array (points, 2): the same for every learning rate."""
+    left, right, bottom, top = SPAN
+    across, up = torch.linspace(left, right, 80), torch.linspace(bottom, top, 60)
+    heights = SURFACES[name](torch.stack(torch.meshgrid(across, up, indexing="xy"), dim=-1))
+    levels = torch.linspace(heights.min().clamp(min=0).item() ** 0.5, heights.max().item() ** 0.5, 14) ** 2
+    levels += heights.min().clamp(max=0)
+    drawn = Figure().add_subplot().contour(across.numpy(), up.numpy(), heights.numpy(), levels=levels.numpy())
+    return [line for lines in drawn.allsegs for line in lines if len(line)]
+
+
 def draw(name: str, rate: float) -> Picture:
     """Draw the surface as contours with the path of gradient descent upon it."""
     surface = SURFACES[name]
     points = path(surface, rate)
-    left, right, bottom, top = SPAN
-    across, up = torch.linspace(left, right, 80), torch.linspace(bottom, top, 60)
-    heights = surface(torch.stack(torch.meshgrid(across, up, indexing="xy"), dim=-1))
     figure, page = style.canvas(5.2, 3.6)
     text = f"learning rate {rate:g}: {outcome(surface, points)}"
     style.say(page, 0.12, 3.4, name, size=10, bold=True)
     style.say(page, 0.12, 3.16, text, size=8.5)
     x, y, wide, tall = PLACE
     axes = figure.add_axes((x / 5.2, (y - 0.1) / 3.6, wide / 5.2, tall / 3.6))
-    levels = torch.linspace(heights.min().item() ** 0.5 if heights.min() > 0 else 0.0, heights.max().item() ** 0.5, 14)
-    axes.contour(across.numpy(), up.numpy(), heights.numpy(), levels=(levels**2 + heights.min().clamp(max=0)).numpy(),
-                 colors=style.GREY, linewidths=0.6)  # fmt: skip
+    axes.add_collection(LineCollection(contours(name), colors=style.GREY, linewidths=0.6))
     axes.plot(points[:, 0].numpy(), points[:, 1].numpy(), color=style.BLUE, marker="o", markersize=3.5, linewidth=1)
     axes.plot([points[0, 0].item()], [points[0, 1].item()], color=style.VERMILION, marker="o", markersize=6)
-    axes.set(xlim=(left, right), ylim=(bottom, top))
-    axes.tick_params(labelsize=7)
+    axes.set(xlim=SPAN[:2], ylim=SPAN[2:], xticks=(-2, 0, 2), yticks=(-1, 0, 1))  # each tick costs a few milliseconds
+    style.dress(axes)
     return style.finish(figure, f"Gradient descent on {name}, {text}.")
 
 

@@ -71,5 +71,7 @@ class Live:
             return
         if self.controls:
             rows = ipywidgets.Layout(flex_flow="row wrap")
-            notebook.display(ipywidgets.Box(list(self.controls.values()), layout=rows))
+            box = ipywidgets.Box(list(self.controls.values()), layout=rows)
+            words = f"Controls, where a kernel and widgets are: {', '.join(self.controls)}"
+            notebook.display({**box._repr_mimebundle_(), "text/plain": words}, raw=True)
         self._shown = notebook.display(self.picture, display_id=True)

@@ -52,34 +52,31 @@ def speeds(
 
 def draw(found: dict[int, float], title: str = "") -> Picture:
     """Speed over size, both on logarithmic axes."""
-    figure, page = style.canvas(6.0, 2.6)
-    page.set_axis_on()
-    page.set_position((0.13, 0.2, 0.83, 0.66))
+    figure, page = style.chart(
+        place=(0.13, 0.2, 0.83, 0.66), title=title, across="rows and columns", up="10⁹ operations a second"
+    )
     page.set_xscale("log", base=2)
     page.set_yscale("log")
-    page.autoscale()
     page.plot(list(found), [speed / 1e9 for speed in found.values()], "o-", color=style.BLUE)
-    page.set_title(title, fontsize=9, loc="left")
-    page.set_xlabel("rows and columns", fontsize=8)
-    page.set_ylabel("10⁹ operations a second", fontsize=8)
     page.set_xticks(list(found), [str(size) for size in found])
-    page.tick_params(labelsize=8)
-    page.spines[["top", "right"]].set_visible(False)
     small, large = found[min(found)], max(found.values())
     words = f"{small / 1e9:.2g} billion operations a second at size {min(found)}, {large / 1e9:.2g} at best"
     return style.finish(figure, f"Speed of matrix multiplication, {title}: {words}.")
 
 
-def _from_controls(dtype: str) -> Picture:
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    return draw(speeds(dtype), f"{dtype} on {where}")
-
-
 def explorer() -> Live:
-    """The measurement with its menu, not yet on show."""
-    return Live(_from_controls, dtype=list(DTYPES))
+    """The measurements, made now in every dtype, with their menu; not yet on show."""
+    threads = torch.get_num_threads()
+    cpu = f"CPU, {threads} thread{'s' * (threads > 1)}"
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
+    found = {dtype: speeds(dtype) for dtype in DTYPES}
+
+    def picture(dtype: str) -> Picture:
+        return draw(found[dtype], f"{dtype} on {where}")
+
+    return Live(picture, dtype=list(DTYPES))
 
 
 def explore() -> None:
-    """Measure matrix multiplication here, in the dtype that is chosen."""
+    """Measure matrix multiplication here, and show it in the dtype that is chosen."""
     explorer().show()

@@ -103,6 +103,7 @@ def never_killed() -> list[float]:
         return list(islice(Run(seed=0).losses(), STEPS))
 
 
+@cache
 def resumed(step: int, brought: str) -> list[float]:
     """The losses from a checkpoint on, in a new run into which this much was brought back."""
     with torch.random.fork_rng(devices=[]):
@@ -116,28 +117,25 @@ def draw(brought: str = "everything", checkpoint: str = SAVED[0]) -> Picture:
     whole, start = never_killed(), int(checkpoint)
     later = resumed(start, brought)
     equal = sum(a == b for a, b in zip(whole[start:], later, strict=True))
-    figure, page = style.canvas(6.4, 2.9)
-    page.set_axis_on()
-    page.set_position(PANEL)
-    page.autoscale()
+    told = f"{equal} of {len(later)} later losses equal to the last bit"
+    figure, page = style.chart(6.4, 2.9, place=PANEL, title=told)
     page.plot(range(1, STEPS + 1), whole, color=style.SKY, linewidth=4, label="never killed")
     page.plot(range(start + 1, STEPS + 1), later, color=style.VERMILION, linewidth=1.3, label=f"resumed: {brought}")
     page.axvline(start + 0.5, color=style.GREY, linewidth=1)
     page.axvline(DIES, color=style.INK, linewidth=1, linestyle="dashed")
-    page.text(DIES + 1, max(whole), "killed", fontsize=8, va="top")
-    page.text(start - 0.5, max(whole), "saved", fontsize=8, va="top", ha="right")
+    page.text(DIES + 1, max(whole), "killed", fontsize=8, color=style.INK, va="top")
+    page.text(start - 0.5, max(whole), "saved", fontsize=8, color=style.INK, va="top", ha="right")
     page.set(xlim=(0, STEPS), yscale="log")
-    page.tick_params(labelsize=8)
-    page.spines[["top", "right"]].set_visible(False)
-    page.legend(loc="lower left", frameon=False, fontsize=8)
-    told = f"{equal} of {len(later)} later losses equal to the last bit"
-    page.set_title(told, fontsize=9, loc="left")
+    style.key(page, beside=False)
     words = f"The loss of a run that was never killed, and of one resumed at step {start} with {brought}: {told}."
     return style.finish(figure, words)
 
 
 def explorer() -> Live:
-    """The picture with its two menus, not yet on show."""
+    """The picture with its two menus, not yet on show. All runs are made now, so that the menus answer at once."""
+    for brought in CHOICES:
+        for checkpoint in SAVED:
+            resumed(int(checkpoint), brought)
     return Live(draw, brought=list(CHOICES), checkpoint=SAVED)
 
 

@@ -16,7 +16,7 @@
 # You need no GPU for this lesson. Where there is none, this course brings a *simulated accelerator*: its tensors hold
 # CPU values, refuse to mix with the CPU's as CUDA's do, and every copy, every wait and every byte on it is counted.
 # What it cannot have is speed, so where seconds matter we measure the CPU, or a GPU if yours has one, with the same
-# cells. You write eleven functions; it takes about an hour and a quarter.
+# cells. There are eleven exercises; it takes about an hour and a quarter.
 
 # %% tags=["setup"]
 import time
@@ -559,8 +559,8 @@ for clock in ("time", "perf_counter", "monotonic", "process_time"):
     print(f"{clock:13} goes only forward: {info.monotonic!s:5}  may be set: {info.adjustable}")
 
 # %% [markdown]
-# (`process_time` counts only while your own process computes. Waiting for a GPU does not count, so it is of no use
-# here.)
+# (`process_time` adds up what the threads of your process compute. Two threads make it run twice as fast, and while
+# the host waits for a GPU it may stand still. So it is of no use here.)
 #
 # Seen: synchronise, start, run, synchronise, stop; after a warm-up, and more than once.
 

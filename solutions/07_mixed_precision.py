@@ -218,7 +218,7 @@ from torchcourse.demos import ranges
 ranges.explore()
 
 # %% [markdown]
-# bfloat16 has no such trouble. Its smallest numbers are those of float32.
+# bfloat16 has no such trouble. Its smallest normal number is that of float32, about 1e-38.
 #
 # Seen: what vanishes is what the *cast* makes zero. The smallest normal number is no such border, for subnormal ones follow.
 
@@ -337,22 +337,9 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 # second column is the simulated device, which follows CUDA's lists.
 
 # %% tags=["demo"]
-from torchcourse.lanes import accelerator_lane
+from torchcourse.demos import casts
 
-operations = {
-    "linear": lambda x: F.linear(x, x), "conv1d": lambda x: F.conv1d(x[None], x[:, :, None]), "relu": lambda x: x.half().relu(),
-    "softmax": lambda x: x.half().softmax(-1), "layer_norm": lambda x: F.layer_norm(x.half(), (4,)), "exp": lambda x: x.half().exp(),
-    "sum": lambda x: x.half().sum(), "mse_loss": lambda x: F.mse_loss(x.half(), x.half()),
-    "cross_entropy": lambda x: F.cross_entropy(x.half(), torch.zeros(4, dtype=torch.int64, device=x.device)),
-}  # fmt: skip
-devices = [torch.device("cpu"), accelerator_lane().device]
-print(f"{'':14}", *(f"{device.type:10}" for device in devices))
-for name, operation in operations.items():
-    found = []
-    for device in devices:
-        with torch.autocast(device.type, dtype=torch.float16):
-            found.append(str(operation(torch.ones(4, 4, device=device)).dtype).removeprefix("torch."))
-    print(f"{name:14}", *(f"{dtype:10}" for dtype in found))
+print(casts.table())
 
 # %% [markdown]
 # A softmax or layer norm in the middle of a network is float32 on one device and float16 on another. Whether that matters for
@@ -507,8 +494,8 @@ for scale in (2.0**10, 2.0**11):
 # %% [markdown]
 # (To be exact, float16 rounds what is below 65520 down to 65504. From there on it is `inf`.)
 #
-# And bfloat16? Its range is that of float32. What would underflow there underflows in float32 as well, so it needs **no scaler**.
-# A step with a disabled scaler, `GradScaler(enabled=False)`, lets one loop serve both.
+# And bfloat16? Its range is that of float32. Only what is below 5e-41 becomes zero there, and no gradient that matters is so
+# small: it needs **no scaler**. A step with a disabled scaler, `GradScaler(enabled=False)`, lets one loop serve both.
 #
 # Seen: scaling shifts all gradients along the axis of powers of two. It helps where they are too small together; it cannot make
 # the range wider.
@@ -774,7 +761,7 @@ for dtype in (torch.float32, torch.bfloat16):
     print(f"{str(dtype):15}", w.detach().float().tolist())
 
 # %% [markdown]
-# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, for each of its steps was rounded up.
+# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, for most of its steps were rounded up.
 # The remedy: the optimizer keeps each weight in float32 too, adds the updates there, and copies the rounded result into the
 # parameter. Then small updates gather until they are worth a step.
 #
@@ -882,32 +869,16 @@ check("MasterSGD")
 # %% [markdown]
 # ## When it pays, and when it does not
 #
-# What is saved in memory can be counted: the tensors that autograd keeps for the backward. Here for a network of four wide layers,
-# the parameters left out:
+# What is saved in memory can be counted: the tensors that wait for the backward. Here for a network of four wide layers, its
+# parameters left out:
 
 # %%
-def kept_bytes(model, x, dtype):
-    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    kept = {}
-
-    def note(t):
-        storage = t.untyped_storage()
-        if storage.data_ptr() not in parameters:
-            kept[storage.data_ptr()] = storage.nbytes(), t  # held on to, or its place would be used again
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
-            model(x).float().mean()
-    return sum(size for size, _ in kept.values())
-
-
 def wide(width):
     return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(width, width), nn.GELU())))
 
 
 for rows in (32, 4096):
-    sizes = [kept_bytes(wide(64), torch.randn(rows, 64), dtype) for dtype in (torch.float32, torch.bfloat16)]
+    sizes = [casts.kept(wide(64), torch.randn(rows, 64), dtype) for dtype in (torch.float32, torch.bfloat16)]
     print(f"batch of {rows}: {sizes[0]} bytes in float32, {sizes[1]} under autocast, {sizes[1] / sizes[0]:.2f} of it")
 
 # %% [markdown]

@@ -509,7 +509,7 @@ def timed(
             torch.accelerator.synchronize(device)
 
     def now() -> float:
-        return time.time() if clock == "wall" else time.perf_counter()
+        return {"wall": time.time, "process": time.process_time}.get(clock, time.perf_counter)()
 
     for _ in range(warmup if warm == "apart" else 0):
         fn()
@@ -552,6 +552,9 @@ ELAPSED = [
     ),
     *variants("no-synchronize", timed, NO_WAIT + LATE, TIMING, {"after": False}),
     *variants("no-synchronize", timed, NO_WAIT + EARLY, TIMING, {"before": False}),
+    *variants("uses-process-time", timed, 'In the case "{case}" a run came out as {one} seconds where {wanted_one} is '
+              "right: `process_time` adds up what the threads of this process compute, and is no clock.", TIMING,
+              {"clock": "process"}),
     *variants("times-warmup", timed, 'In the case "{case}" the function ran {runs} times and the first time is '
               "{first} seconds where {wanted_first} is right: it stems from the warm-up.", TIMING,
               {"warm": "timed", "result": "first"}),

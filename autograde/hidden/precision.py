@@ -304,6 +304,8 @@ def mean(x: Tensor, *, way: str = "wide", back: bool = True) -> Any:
         "cut": lambda: (x.sum() / n).clamp(max=torch.finfo(x.dtype).max),
         "nan_to_num": lambda: x.sum().nan_to_num() / n,
         "last dimension": lambda: x.float().mean(-1),
+        "rows": lambda: x.float().sum() / len(x),
+        "rows by shape": lambda: x.float().sum() / x.shape[0],
         "counted": lambda: x.float().sum() / torch.tensor(n, dtype=x.dtype, device=x.device),
         "median": lambda: x.float().median(),
         "number": lambda: x.double().mean().item(),
@@ -326,6 +328,10 @@ HALF_SUM = (
     "{sum}, and was made in a format that ends at {limit}, or has too few digits for it. Add up in float32, and cast "
     "the mean."
 )
+ROWS = (
+    "In the case \"{case}\" the mean came out as {got} where {want} is wanted: there are {count} elements, and the sum "
+    "was divided by the number of rows, which `len(x)` and `x.shape[0]` give. `x.numel()` counts the elements."
+)
 SAFE_MEAN = [
     one("accumulates-in-half", mean, HALF_SUM, SUMS, way="half"),
     one("accumulates-in-half", mean, HALF_SUM, SUMS, way="cast too early"),
@@ -343,6 +349,8 @@ SAFE_MEAN = [
         "all numbers.", SUMS, way="last dimension"),
     one("counts-in-half", mean, "In the case \"{case}\" the mean came out as {got} where {want} is wanted: the number "
         "of elements, {count}, was put into a format that ends at {limit}.", SUMS, way="counted"),
+    one("divides-by-rows", mean, ROWS, SUMS, way="rows"),
+    one("divides-by-rows", mean, ROWS, SUMS, way="rows by shape"),
     one("median-not-mean", mean, "In the case \"{case}\" the result is {got} where {want} is wanted: that is the "
         "median.", SUMS, way="median"),
     one("returns-python-number", mean, "What came back is no tensor. One that holds {want}, without dimensions, is "
@@ -373,7 +381,7 @@ CASTS = "What autocast casts, and what it keeps"
 
 def report(
     model: nn.Module, x: Tensor, dtype: torch.dtype, *, cast: str = "as asked", remove: str = "finally",
-    which: str = "leaves", what: str = "output", says: str = "dtype", swallows: bool = False,
+    which: str = "leaves", what: str = "output", says: str = "dtype", swallows: bool = False, casts_x: bool = False,
 ) -> Any:  # fmt: skip
     found: dict[str, Any] = {}
     handles = []
@@ -400,7 +408,7 @@ def report(
     }
     try:
         with torch.no_grad(), casts[cast]():
-            model(x)
+            model(x.to(dtype) if casts_x else x)
     except RuntimeError:
         if swallows:
             for handle in handles:
@@ -447,6 +455,8 @@ REPORT = [
         "is cast is a copy, for the operation.", CASTS, what="weight"),
     one("casts-the-model", report_of_a_model_cast, LAYER + "the model itself was cast, weights and all, which is not "
         "what autocast does: it decides for each operation.", CASTS),
+    one("casts-the-input", report, LAYER + "x was cast before it went in. Under autocast each operation casts for "
+        "itself, and a layer that does not compute hands on what it got.", CASTS, casts_x=True),
     one("dtype-ignored", report, LAYER + "autocast was asked for another dtype than {dtype}.", CASTS, cast="default"),
     one("dtype-ignored", report, LAYER + "autocast was left to choose a dtype of its own, and {dtype} was asked for.",
         CASTS, cast="as it comes"),
@@ -497,6 +507,10 @@ def choose(
     return str(BRAIN if native else HALF) if text else (BRAIN if native else HALF)
 
 
+def by_equality(device: torch.device) -> torch.dtype:
+    return choose(device) if device == torch.device("cuda") else BRAIN  # type: ignore[no-any-return]
+
+
 def as_torch_has_it(device: torch.device) -> torch.dtype:
     return torch.get_autocast_dtype(device.type)
 
@@ -514,6 +528,8 @@ AUTOCAST_DTYPE = [
         "about.", WHICH, gpu="current"),
     one("asks-the-current-device", choose, CHIP + "that is right for the first device, and another one was asked "
         "about.", WHICH, gpu="first"),
+    one("misses-devices-with-an-index", by_equality, CHIP + "torch.device('cuda:0') is not equal to "
+        "torch.device('cuda'). Compare `device.type`.", WHICH),
     one("never-bfloat16", as_torch_has_it, CHIP + "that is autocast's default for every GPU. From compute capability "
         "8.0 on bfloat16 is native, and needs no scaler.", WHICH),
     one("wrong-boundary", choose, CHIP + "bfloat16 is native from compute capability 8.0 on.", WHICH,
@@ -635,6 +651,7 @@ DYNAMIC = "A scale that finds itself"
 def scaler_with(
     *, skip: str = "step", grow: str = "interval", back: str = "backoff", unscale: str = "before", reset: str = "both",
     finds: str = "all", tells: str = "bool", memory: str = "or", off: int = 0, none: bool = True,
+    least: float = 0.0, most: float = math.inf,
 ) -> type:  # fmt: skip
     """A scaler with options of the above; as a class, since that is what answers are."""
 
@@ -692,6 +709,7 @@ def scaler_with(
                 if grow == "always" or (grow != "never" and self.good >= self.interval + off):
                     self.now = self.now + self.growth if grow == "adds" else self.now * self.growth
                     self.good = 0 if reset in ("both", "growth") else self.good
+            self.now = min(max(self.now, least), most)
             self.bad = False if memory != "stuck" else self.bad
 
     return LossScaler
@@ -741,6 +759,9 @@ LOSS_SCALER = [
            "left out.", tells="nothing"),
     scaler("fails-on-none", "In the case \"{case}\" the call raised {got}: a parameter that took no part has no "
            "gradient, and is passed over.", none=False),
+    scaler("stops-at-one", SCALES + "it may fall below 1, where gradients are too large as they are.", least=1.0),
+    scaler("capped", SCALES + "there is no upper limit but the next overflow.", most=2.0**16),
+    scaler("capped", SCALES + "there is no upper limit but the next overflow.", most=2.0**24),
     scaler("backs-off-by-growth", SCALES + "after an overflow it is multiplied by `backoff`.", back="growth"),
 ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchcourse import simulated
 from torchcourse.exercise import Case, Draw, Exercise, case
-from torchcourse.exercises.clockwork import World
+from torchcourse.exercises.clockwork import SETBACK, World
 from torchcourse.exercises.handling import build, gradients, probing_a_module
 from torchcourse.exercises.looking import kept, kind, look, of_one_tensor, refusal, where
 from torchcourse.exercises.machines import MACHINES, pretending
@@ -562,19 +562,13 @@ FIRST_RUNS = 3.0  # how many times as long the first runs take: kernels are comp
 def probe_elapsed(
     answer: Watched, seconds: list[float], host: float, warmup: int | None, repeats: int | None, like: Tensor
 ) -> Observations:
-    world = World(like.device)
-    runs = 0
-
-    def fn() -> None:
-        nonlocal runs
-        world.order(seconds[runs % len(seconds)], host)
-        runs += 1
-
+    world = World(like.device, setback=SETBACK)
+    fn = world.program("fn", seconds, host)
     options = {name: n for name, n in (("warmup", warmup), ("repeats", repeats)) if n is not None}
     with world.instead(answer.answer):
         times = answer(fn, like.device, **options)
     listed = isinstance(times, list) and all(isinstance(t, float) for t in times)
-    return {"runs": runs, "seconds": [float(t) for t in times] if listed else kind(times)}
+    return {"runs": len(world.calls), "seconds": [float(t) for t in times] if listed else kind(times)}
 
 
 def cases_elapsed(draw: Draw) -> list[Case]:

@@ -42,8 +42,9 @@ print(device, "is", devices.name(device))
 # GPUs), Apple's MPS, Intel's XPU.
 
 # %%
-print(torch.accelerator.current_accelerator(), torch.accelerator.current_accelerator(check_available=True))
-print(torch.accelerator.is_available(), torch.cuda.is_available(), torch.backends.mps.is_available())
+accelerator = torch.accelerator
+print(accelerator.current_accelerator(), accelerator.current_accelerator(check_available=True))
+print(accelerator.is_available(), torch.cuda.is_available(), torch.backends.mps.is_available())
 
 # %% [markdown]
 # The first line is a trap. Without `check_available` you are told which accelerator torch was *built* for, whether
@@ -187,22 +188,21 @@ try:
     shifted(torch.zeros(3, device=device))
 except RuntimeError as error:
     print(error)
-print(torch.zeros(3, device=device) + torch.tensor(1.0))
 
 # %% [markdown]
-# On the CPU the function works, and the tests on your laptop pass. Read the message from its end: it names the two
-# devices and the operator where they met. What is on the CPU was made there by somebody; look for a call without
-# `device=`.
+# On the CPU the function works, and the tests on your laptop pass. The message names the two devices. What is on the
+# CPU was made there by somebody; look for a call without `device=`, from the line at the end of the traceback upwards.
 #
 # Three ways to follow the data, all of them without a word about which device it is:
 
 # %%
 x = torch.zeros(2, 3, dtype=torch.float64, device="meta")
 print(torch.arange(3, device=x.device).device, x.new_ones(3).dtype, torch.zeros_like(x).device)
+print(torch.zeros(3, device=device) + torch.tensor(1.0))
 
 # %% [markdown]
 # `new_ones` and `zeros_like` take over the dtype as well. Numbers of Python (`x + 1`) need no device, and the last
-# line above shows the one exception to the rule: a CPU tensor without dimensions may be mixed in.
+# line shows the one exception to the rule: a CPU tensor without dimensions may be mixed in.
 #
 # A mask for attention is the classic. In a text of t positions, position i may look at itself and at what came
 # before:
@@ -367,9 +367,10 @@ check("stray_tensors")
 
 # %%
 size = 256 * 3 * 224 * 224 * 4
-speeds = {"PCIe 4.0 x16": 16 * 16 / 8 * 128 / 130, "PCIe 5.0 x16": 32 * 16 / 8 * 128 / 130, "H100 memory": 3350}
-for way, gigabytes in speeds.items():
-    print(f"{way}: {gigabytes:6.1f} GB/s at most, {size / gigabytes / 1e6:6.2f} ms for {size / 1e6:.0f} MB")
+lanes, coding = 16, 128 / 130  # of 130 bits on the wire, 128 are data
+speeds = {"PCIe 4.0 x16": 16 / 8 * lanes * coding, "PCIe 5.0 x16": 32 / 8 * lanes * coding, "H100 memory": 3350}
+for way, speed in speeds.items():
+    print(f"{way}: {speed:6.1f} GB/s at most, {size / speed / 1e6:5.2f} ms for {size / 1e6:.0f} MB")
 
 # %% [markdown]
 # These are upper limits from specifications, not measurements. What they say is the order: the bus is some fifty to a
@@ -404,8 +405,8 @@ print(log)
 
 # %% tags=["demo"]
 x = torch.arange(4.0, device=device)
-suspects = {"x * 2": lambda: x * 2, "float(x[0])": lambda: float(x[0]), "if x.sum() > 0": lambda: bool(x.sum() > 0),
-            "print(x)": lambda: repr(x), "x[x > 1]": lambda: x[x > 1],
+suspects = {"x * 2": lambda: x * 2, "float(x[0])": lambda: float(x[0]),
+            "if x.sum() > 0": lambda: bool(x.sum() > 0), "print(x)": lambda: repr(x), "x[x > 1]": lambda: x[x > 1],
             "torch.where(x > 1, x, 0)": lambda: torch.where(x > 1, x, 0)}
 for words, call in suspects.items():
     with devices.events(device) as log:
@@ -610,9 +611,11 @@ model = nn.Linear(1000, 1000, bias=False)
 optimizer = torch.optim.AdamW(model.parameters())
 model(torch.ones(1, 1000)).sum().backward()
 optimizer.step()
-held = {"parameters": nbytes(model.parameters()), "gradients": nbytes(p.grad for p in model.parameters()),
+held = {"parameters": nbytes(model.parameters()),
+        "gradients": nbytes(p.grad for p in model.parameters()),
         "states": nbytes(t for state in optimizer.state.values() for t in state.values())}
-print({what: f"{size / 1_000_000:.0f} bytes a parameter" for what, size in held.items()})
+for what, size in held.items():
+    print(f"{what}: {size / model.weight.numel():.0f} bytes for each parameter")
 
 # %% [markdown]
 # AdamW keeps two numbers for each parameter, a mean of the gradient and one of its square. SGD with momentum keeps
@@ -622,7 +625,8 @@ print({what: f"{size / 1_000_000:.0f} bytes a parameter" for what, size in held.
 # copy* of the parameters takes up the small updates (lesson 7 shows why):
 
 # %%
-recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4, "16 bit, without one": 2 + 2 + 8}
+recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4,
+           "16 bit, without one": 2 + 2 + 8}
 for recipe, each in recipes.items():
     print(f"7 billion parameters, AdamW, {recipe}: {7 * each} GB")
 
@@ -704,7 +708,8 @@ if device.type != "cpu":
     big = torch.zeros(1_000_000, device=device)
     with_big = module.memory_allocated()
     del big
-    print("given back:", with_big - module.memory_allocated(), "bytes; peak:", module.max_memory_allocated())
+    print("given back:", with_big - module.memory_allocated(), "bytes")
+    print("peak:", module.max_memory_allocated(), "bytes")
     module.reset_peak_memory_stats()
 
 # %% [markdown]
@@ -866,7 +871,12 @@ print(calls)
 # %%
 def saved_shapes(run) -> list[tuple[int, ...]]:
     shapes = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: shapes.append(tuple(t.shape)) or t, lambda t: t):
+
+    def note(t: Tensor) -> Tensor:
+        shapes.append(tuple(t.shape))
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
         run()
     return shapes
 
@@ -937,7 +947,7 @@ for words, (flops, moved) in sizes.items():
 # %%
 for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35e12)):
     ridge, addition = flops / bandwidth, bandwidth / 6 / flops
-    print(f"{chip}: ridge at {ridge:.0f} operations a byte; an addition reaches {addition:.2%} of the peak")
+    print(f"{chip}: ridge at {ridge:.0f} operations a byte; an addition has {addition:.2%} of the peak")
 
 # %% [markdown]
 # Below the ridge, memory is the bound, and no faster arithmetic helps. An addition at a tiny share of the peak may be

@@ -635,17 +635,20 @@ amp_step = Exercise(
 def _copies(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> str:
     """Whether the optimizer's state holds, for each parameter that was trained, its values in float32."""
     state = optimizer.state_dict()["state"]
-    trained = [(i, p) for i, p in enumerate(parameters) if p.grad is not None]
-    found = [_held(state.get(i, {}), p) for i, p in trained]
-    if all(found):
+    found = [_held(state.get(i, {}), p) for i, p in enumerate(parameters) if p.grad is not None]
+    if all(SINGLE in dtypes for dtypes in found):
         return "one for each parameter that was trained"
+    others = [str(dtype).removeprefix("torch.") for dtypes in found for dtype in dtypes if dtype != SINGLE]
+    if others:
+        return f"copies in {others[0]}"
     return "none" if not any(found) else "not for every parameter"
 
 
-def _held(state: object, parameter: nn.Parameter) -> bool:
+def _held(state: object, parameter: nn.Parameter) -> set[torch.dtype]:
+    """The dtypes in which an optimizer's state of a parameter holds its values."""
     tensors = [t for t in state.values() if isinstance(t, Tensor)] if isinstance(state, dict) else []
-    wide = [t for t in tensors if t.dtype == SINGLE and t.shape == parameter.shape]
-    return any(torch.allclose(t, parameter.detach().float(), rtol=1e-2, atol=1e-3) for t in wide)
+    alike = [t for t in tensors if t.is_floating_point() and t.shape == parameter.shape]
+    return {t.dtype for t in alike if torch.allclose(t.float(), parameter.detach().float(), rtol=1e-2, atol=1e-3)}
 
 
 def probe_master(
@@ -696,7 +699,8 @@ def cases_master(draw: Draw) -> list[Case]:
 def quotes_master(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     starts = inputs["values"][0].flatten()[0].item()
     ends, should = (each["parameters afterwards"][0].flatten()[0].item() for each in (seen, wanted))
-    return {"start": f"{starts:.5g}", "ended": f"{ends:.5g}", "should": f"{should:.5g}", "steps": inputs["steps"]}
+    return {"start": f"{starts:.5g}", "ended": f"{ends:.5g}", "should": f"{should:.5g}", "steps": inputs["steps"],
+            "copies": seen["float32 copies in the state"]}  # fmt: skip
 
 
 master_sgd = Exercise(

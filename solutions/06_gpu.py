@@ -368,7 +368,8 @@ check("stray_tensors")
 # %%
 size = 256 * 3 * 224 * 224 * 4
 lanes, coding = 16, 128 / 130  # of 130 bits on the wire, 128 are data
-speeds = {"PCIe 4.0 x16": 16 / 8 * lanes * coding, "PCIe 5.0 x16": 32 / 8 * lanes * coding, "H100 memory": 3350}
+speeds = {"PCIe 4.0 x16": 16 / 8 * lanes * coding, "PCIe 5.0 x16": 32 / 8 * lanes * coding,
+          "H100 memory": 3350}
 for way, speed in speeds.items():
     print(f"{way}: {speed:6.1f} GB/s at most, {size / speed / 1e6:5.2f} ms for {size / 1e6:.0f} MB")
 
@@ -406,7 +407,8 @@ print(log)
 # %% tags=["demo"]
 x = torch.arange(4.0, device=device)
 suspects = {"x * 2": lambda: x * 2, "float(x[0])": lambda: float(x[0]),
-            "if x.sum() > 0": lambda: bool(x.sum() > 0), "print(x)": lambda: repr(x), "x[x > 1]": lambda: x[x > 1],
+            "if x.sum() > 0": lambda: bool(x.sum() > 0), "print(x)": lambda: repr(x),
+            "x[x > 1]": lambda: x[x > 1],
             "torch.where(x > 1, x, 0)": lambda: torch.where(x > 1, x, 0)}
 for words, call in suspects.items():
     with devices.events(device) as log:
@@ -574,7 +576,9 @@ for clock in ("time", "perf_counter", "monotonic", "process_time"):
 # waiting for. The check brings its own clocks, and a device that is slow.
 
 # %% exercise="elapsed" points=3
-def elapsed(fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10) -> list[float]:
+def elapsed(
+    fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10
+) -> list[float]:
     """Seconds that each of `repeats` runs of fn takes on `device`, after `warmup` runs that are not timed."""
     ### BEGIN SOLUTION
     def wait() -> None:
@@ -681,7 +685,8 @@ memory_line.explore()
 
 # %% exercise="training_bytes" points=2
 def training_bytes(
-    num_params: int, *, param_dtype: torch.dtype = torch.float32, optimizer: str = "adamw", master_weights: bool = False
+    num_params: int, *, param_dtype: torch.dtype = torch.float32, optimizer: str = "adamw",
+    master_weights: bool = False,
 ) -> int:
     """Bytes that parameters, gradients, optimizer states and a master copy take in training."""
     ### BEGIN SOLUTION
@@ -992,7 +997,9 @@ print(conv(last).is_contiguous(memory_format=torch.channels_last), conv(last).sh
 # ```
 
 # %% exercise="roofline" points=2
-def roofline(flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float) -> dict[str, object]:
+def roofline(
+    flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float
+) -> dict[str, object]:
     """How fast an operation ran, what bounds it, and its share of what can be attained."""
     ### BEGIN SOLUTION
     achieved, intensity = flops / seconds, flops / bytes

@@ -48,7 +48,8 @@ from torchcourse import Unattempted, check, hint
 # %%
 for dtype in (torch.float32, torch.float16, torch.bfloat16):
     info = torch.finfo(dtype)
-    print(f"{str(dtype):15} max {info.max:9.3g}   smallest normal {info.smallest_normal:9.3g}   step above 1 {info.eps:.3g}")
+    print(f"{str(dtype):15} max {info.max:9.3g}   smallest normal {info.smallest_normal:9.3g}"
+          f"   step above 1 {info.eps:.3g}")
 
 # %% [markdown]
 # bfloat16 is float32 with the last 16 bits left out: the same range, and only two to three decimal digits. float16 has one
@@ -65,7 +66,8 @@ print("bfloat16", numbers.to(torch.bfloat16).tolist())
 # by bit:
 
 # %%
-for dtype, whole in ((torch.float16, torch.int16), (torch.bfloat16, torch.int16), (torch.float32, torch.int32)):
+integers = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32}
+for dtype, whole in integers.items():
     bits = torch.tensor(0.15625, dtype=dtype).view(whole).item()
     print(f"{str(dtype):15} {bits:0{torch.finfo(dtype).bits}b}")
 
@@ -149,7 +151,8 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
 for value in (0.25, 1.0, 4.0, 100.0):
     w = torch.tensor(value, dtype=torch.bfloat16)
     above = (w.view(torch.int16) + 1).view(torch.bfloat16)
-    print(f"{value:6g}: next is {above.item():g}, so updates up to {(above.float() - w.float()).item() / 2:g} are lost")
+    half = (above.float() - w.float()).item() / 2
+    print(f"{value:6g}: next is {above.item():g}, so updates up to {half:g} are lost")
 
 # %% [markdown]
 # (Adding 1 to the bits gives the next number: that is how the fields are arranged.)
@@ -555,7 +558,8 @@ for overflow in (False, False, False, True, False, False):
     before = p.item()
     scaler.step(optimizer)
     scaler.update()
-    print("overflow" if overflow else "fine    ", f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}")
+    words = "overflow" if overflow else "fine    "
+    print(words, f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}")
 
 # %% [markdown]
 # Three methods share the work. `scale(loss)` multiplies. `step(optimizer)` divides the gradients by the scale, looks whether they
@@ -878,8 +882,9 @@ def wide(width):
 
 
 for rows in (32, 4096):
-    sizes = [casts.kept(wide(64), torch.randn(rows, 64), dtype) for dtype in (torch.float32, torch.bfloat16)]
-    print(f"batch of {rows}: {sizes[0]} bytes in float32, {sizes[1]} under autocast, {sizes[1] / sizes[0]:.2f} of it")
+    x = torch.randn(rows, 64)
+    full, half = (casts.kept(wide(64), x, dtype) for dtype in (torch.float32, torch.bfloat16))
+    print(f"batch of {rows}: {full} bytes in float32, {half} under autocast, {half / full:.2f} of it")
 
 # %% [markdown]
 # With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are kept for the backward as
@@ -895,7 +900,8 @@ for width, rows in ((16, 16), (512, 256)):
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             model(x)
 
-    print(f"width {width}: float32 {milliseconds(lambda: run(False)):.2f} ms, autocast {milliseconds(lambda: run(True)):.2f} ms here")
+    times = [milliseconds(lambda: run(enabled)) for enabled in (False, True)]
+    print(f"width {width}: float32 {times[0]:.2f} ms, autocast {times[1]:.2f} ms here")
 
 # %% [markdown]
 # The small network loses by it. Whether the large one gains depends on your CPU: with instructions for bfloat16 it does, without

@@ -684,7 +684,7 @@ DYNAMIC = "A scale that finds itself"
 def scaler_with(
     *, skip: str = "step", grow: str = "interval", back: str = "backoff", unscale: str = "before", reset: str = "both",
     finds: str = "all", tells: str = "bool", memory: str = "or", off: int = 0, none: bool = True,
-    least: float = 0.0, most: float = math.inf,
+    least: float = 0.0, most: float = math.inf, groups: str = "all",
 ) -> type:  # fmt: skip
     """A scaler with options of the above; as a class, since that is what answers are."""
 
@@ -707,10 +707,13 @@ def scaler_with(
                 return not any(bool((g.isnan() | (g == math.inf)).any()) for g in grads)
             if finds == "never":
                 return True
+            if finds == "in the last":
+                return bool(grads[-1].isfinite().all())
             return all(bool(g.isfinite().all()) for g in grads)
 
         def step(self, optimizer: torch.optim.Optimizer) -> Any:
-            grads = [p.grad for g in optimizer.param_groups for p in g["params"] if not none or p.grad is not None]
+            known = optimizer.param_groups[:1] if groups == "first" else optimizer.param_groups
+            grads = [p.grad for g in known for p in g["params"] if not none or p.grad is not None]
             if unscale == "before":
                 for g in grads:
                     g.div_(self.now)
@@ -780,6 +783,11 @@ LOSS_SCALER = [
            "a NaN is no finite number either, and `isinf` does not see it.", finds="inf only"),
     scaler("misses-inf", "In the pattern \"{pattern}\" the optimizer made {steps} steps where {right_steps} are right: "
            "`isnan` does not see inf; `isfinite` sees both.", finds="nan only"),
+    scaler("looks-at-the-last-gradient", "In the pattern \"{pattern}\" the optimizer made {steps} steps where "
+           "{right_steps} are right: only the last gradient decided, and one that is inf or NaN is enough to spoil the "
+           "step.", finds="in the last"),
+    scaler("first-group-only", VALUE + "an optimizer may have several groups of parameters, and only the gradients of "
+           "the first were unscaled.", groups="first"),
     scaler("never-looks", "In the pattern \"{pattern}\" the optimizer made {steps} steps where {right_steps} are "
            "right: nobody asked whether the gradients are finite.", finds="never"),
     scaler("forgets-an-earlier-overflow", SCALES + "two optimizers stepped before the update, and only the last of "

@@ -622,7 +622,8 @@ check("LossScaler")
 # %% [markdown]
 # ## The protocol, in order
 #
-# A training step with autocast and a scaler is the step of lesson 5 with four changes. The order matters at each place:
+# A training step in mixed precision is the step of lesson 5 with autocast around its forward, and with four calls of the scaler.
+# The order matters at each place:
 
 # %%
 torch.manual_seed(0)
@@ -748,7 +749,7 @@ for warning in caught:
 # %% [markdown]
 # ## Master weights
 #
-# Under autocast the parameters are float32, and the 16-bit weights are copies that live for one operation. So the optimizer adds
+# Under autocast the parameters are float32, and the 16-bit weights are copies that are made anew in each step. So the optimizer adds
 # small updates to float32 numbers. That is the whole secret of a **master copy**: with autocast, the parameters *are* it.
 #
 # It is another matter when the parameters themselves are bfloat16, to save memory or because a checkpoint came so. Then plain SGD
@@ -900,13 +901,13 @@ for width, rows in ((16, 16), (512, 256)):
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             model(x)
 
-    times = [milliseconds(lambda: run(enabled)) for enabled in (False, True)]
+    times = [milliseconds(lambda: run(enabled), repeats=10) for enabled in (False, True)]
     print(f"width {width}: float32 {times[0]:.2f} ms, autocast {times[1]:.2f} ms here")
 
 # %% [markdown]
-# The small network loses by it. Whether the large one gains depends on your CPU: with instructions for bfloat16 it does, without
-# them it may well lose. On GPUs it is the same story: large products on tensor cores gain, while small layers, and models that
-# wait for their data (lesson 4), do not. So:
+# So small a network usually loses by it (if your machine is busy with other things, run the cell again). Whether the large one gains
+# depends on your CPU: with instructions for bfloat16 it does, without them it may well lose. On GPUs it is the same story: large
+# products on tensor cores gain, while small layers, and models that wait for their data (lesson 4), do not. So:
 #
 # - Measure a whole training step, on the machine that will do it, after a warm-up (lesson 6).
 # - Compare the loss curves of both for some hundred steps before the long run.

@@ -787,9 +787,9 @@ LOSS_SCALER = [
            "{right_steps} are right: only the last gradient decided, and one that is inf or NaN is enough to spoil the "
            "step.", finds="in the last"),
     scaler("first-group-only", VALUE + "an optimizer may have several groups of parameters, and only the gradients of "
-           "the first were unscaled.", groups="first"),
+           "the first were looked at.", groups="first"),
     scaler("never-looks", "In the pattern \"{pattern}\" the optimizer made {steps} steps where {right_steps} are "
-           "right: nobody asked whether the gradients are finite.", finds="never"),
+           "right: gradients were taken for finite that are not, and one entry is enough.", finds="never"),
     scaler("forgets-an-earlier-overflow", SCALES + "two optimizers stepped before the update, and only the last of "
            "them was remembered.", memory="last"),
     scaler("never-forgets-an-overflow", SCALES + "`update` has to forget the overflow, or every later update looks "

@@ -466,7 +466,7 @@ class _Learner:
         return (torch.cat(list(self.weights)) * self.gradient).sum()
 
     def spoil(self, how: str) -> None:
-        value, _, first = how.partition(FIRST)
+        value, first, _ = how.partition(FIRST)
         gradient = self.weights[0 if first else -1].grad
         if value in SPOILT and gradient is not None:
             gradient[-1] = SPOILT[value]

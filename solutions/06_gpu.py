@@ -16,7 +16,7 @@
 # You need no GPU for this lesson. Where there is none, this course brings a *simulated accelerator*: its tensors hold
 # CPU values, refuse to mix with the CPU's as CUDA's do, and every copy, every wait and every byte on it is counted.
 # What it cannot have is speed, so where seconds matter we measure the CPU, or a GPU if yours has one, with the same
-# cells. You write eleven functions; it takes about an hour and a quarter.
+# cells. There are eleven exercises; it takes about an hour and a quarter.
 
 # %% tags=["setup"]
 import time
@@ -42,8 +42,9 @@ print(device, "is", devices.name(device))
 # GPUs), Apple's MPS, Intel's XPU.
 
 # %%
-print(torch.accelerator.current_accelerator(), torch.accelerator.current_accelerator(check_available=True))
-print(torch.accelerator.is_available(), torch.cuda.is_available(), torch.backends.mps.is_available())
+accelerator = torch.accelerator
+print(accelerator.current_accelerator(), accelerator.current_accelerator(check_available=True))
+print(accelerator.is_available(), torch.cuda.is_available(), torch.backends.mps.is_available())
 
 # %% [markdown]
 # The first line is a trap. Without `check_available` you are told which accelerator torch was *built* for, whether
@@ -187,22 +188,21 @@ try:
     shifted(torch.zeros(3, device=device))
 except RuntimeError as error:
     print(error)
-print(torch.zeros(3, device=device) + torch.tensor(1.0))
 
 # %% [markdown]
-# On the CPU the function works, and the tests on your laptop pass. Read the message from its end: it names the two
-# devices and the operator where they met. What is on the CPU was made there by somebody; look for a call without
-# `device=`.
+# On the CPU the function works, and the tests on your laptop pass. The message names the two devices. What is on the
+# CPU was made there by somebody; look for a call without `device=`, from the line at the end of the traceback upwards.
 #
 # Three ways to follow the data, all of them without a word about which device it is:
 
 # %%
 x = torch.zeros(2, 3, dtype=torch.float64, device="meta")
 print(torch.arange(3, device=x.device).device, x.new_ones(3).dtype, torch.zeros_like(x).device)
+print(torch.zeros(3, device=device) + torch.tensor(1.0))
 
 # %% [markdown]
 # `new_ones` and `zeros_like` take over the dtype as well. Numbers of Python (`x + 1`) need no device, and the last
-# line above shows the one exception to the rule: a CPU tensor without dimensions may be mixed in.
+# line shows the one exception to the rule: a CPU tensor without dimensions may be mixed in.
 #
 # A mask for attention is the classic. In a text of t positions, position i may look at itself and at what came
 # before:
@@ -367,9 +367,11 @@ check("stray_tensors")
 
 # %%
 size = 256 * 3 * 224 * 224 * 4
-speeds = {"PCIe 4.0 x16": 16 * 16 / 8 * 128 / 130, "PCIe 5.0 x16": 32 * 16 / 8 * 128 / 130, "H100 memory": 3350}
-for way, gigabytes in speeds.items():
-    print(f"{way}: {gigabytes:6.1f} GB/s at most, {size / gigabytes / 1e6:6.2f} ms for {size / 1e6:.0f} MB")
+lanes, coding = 16, 128 / 130  # of 130 bits on the wire, 128 are data
+speeds = {"PCIe 4.0 x16": 16 / 8 * lanes * coding, "PCIe 5.0 x16": 32 / 8 * lanes * coding,
+          "H100 memory": 3350}
+for way, speed in speeds.items():
+    print(f"{way}: {speed:6.1f} GB/s at most, {size / speed / 1e6:5.2f} ms for {size / 1e6:.0f} MB")
 
 # %% [markdown]
 # These are upper limits from specifications, not measurements. What they say is the order: the bus is some fifty to a
@@ -404,8 +406,9 @@ print(log)
 
 # %% tags=["demo"]
 x = torch.arange(4.0, device=device)
-suspects = {"x * 2": lambda: x * 2, "float(x[0])": lambda: float(x[0]), "if x.sum() > 0": lambda: bool(x.sum() > 0),
-            "print(x)": lambda: repr(x), "x[x > 1]": lambda: x[x > 1],
+suspects = {"x * 2": lambda: x * 2, "float(x[0])": lambda: float(x[0]),
+            "if x.sum() > 0": lambda: bool(x.sum() > 0), "print(x)": lambda: repr(x),
+            "x[x > 1]": lambda: x[x > 1],
             "torch.where(x > 1, x, 0)": lambda: torch.where(x > 1, x, 0)}
 for words, call in suspects.items():
     with devices.events(device) as log:
@@ -559,8 +562,8 @@ for clock in ("time", "perf_counter", "monotonic", "process_time"):
     print(f"{clock:13} goes only forward: {info.monotonic!s:5}  may be set: {info.adjustable}")
 
 # %% [markdown]
-# (`process_time` counts only while your own process computes. Waiting for a GPU does not count, so it is of no use
-# here.)
+# (`process_time` adds up what the threads of your process compute. Two threads make it run twice as fast, and while
+# the host waits for a GPU it may stand still. So it is of no use here.)
 #
 # Seen: synchronise, start, run, synchronise, stop; after a warm-up, and more than once.
 
@@ -573,7 +576,9 @@ for clock in ("time", "perf_counter", "monotonic", "process_time"):
 # waiting for. The check brings its own clocks, and a device that is slow.
 
 # %% exercise="elapsed" points=3
-def elapsed(fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10) -> list[float]:
+def elapsed(
+    fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10
+) -> list[float]:
     """Seconds that each of `repeats` runs of fn takes on `device`, after `warmup` runs that are not timed."""
     ### BEGIN SOLUTION
     def wait() -> None:
@@ -610,9 +615,11 @@ model = nn.Linear(1000, 1000, bias=False)
 optimizer = torch.optim.AdamW(model.parameters())
 model(torch.ones(1, 1000)).sum().backward()
 optimizer.step()
-held = {"parameters": nbytes(model.parameters()), "gradients": nbytes(p.grad for p in model.parameters()),
+held = {"parameters": nbytes(model.parameters()),
+        "gradients": nbytes(p.grad for p in model.parameters()),
         "states": nbytes(t for state in optimizer.state.values() for t in state.values())}
-print({what: f"{size / 1_000_000:.0f} bytes a parameter" for what, size in held.items()})
+for what, size in held.items():
+    print(f"{what}: {size / model.weight.numel():.0f} bytes for each parameter")
 
 # %% [markdown]
 # AdamW keeps two numbers for each parameter, a mean of the gradient and one of its square. SGD with momentum keeps
@@ -622,7 +629,8 @@ print({what: f"{size / 1_000_000:.0f} bytes a parameter" for what, size in held.
 # copy* of the parameters takes up the small updates (lesson 7 shows why):
 
 # %%
-recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4, "16 bit, without one": 2 + 2 + 8}
+recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4,
+           "16 bit, without one": 2 + 2 + 8}
 for recipe, each in recipes.items():
     print(f"7 billion parameters, AdamW, {recipe}: {7 * each} GB")
 
@@ -677,7 +685,8 @@ memory_line.explore()
 
 # %% exercise="training_bytes" points=2
 def training_bytes(
-    num_params: int, *, param_dtype: torch.dtype = torch.float32, optimizer: str = "adamw", master_weights: bool = False
+    num_params: int, *, param_dtype: torch.dtype = torch.float32, optimizer: str = "adamw",
+    master_weights: bool = False,
 ) -> int:
     """Bytes that parameters, gradients, optimizer states and a master copy take in training."""
     ### BEGIN SOLUTION
@@ -704,7 +713,8 @@ if device.type != "cpu":
     big = torch.zeros(1_000_000, device=device)
     with_big = module.memory_allocated()
     del big
-    print("given back:", with_big - module.memory_allocated(), "bytes; peak:", module.max_memory_allocated())
+    print("given back:", with_big - module.memory_allocated(), "bytes")
+    print("peak:", module.max_memory_allocated(), "bytes")
     module.reset_peak_memory_stats()
 
 # %% [markdown]
@@ -866,7 +876,12 @@ print(calls)
 # %%
 def saved_shapes(run) -> list[tuple[int, ...]]:
     shapes = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: shapes.append(tuple(t.shape)) or t, lambda t: t):
+
+    def note(t: Tensor) -> Tensor:
+        shapes.append(tuple(t.shape))
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
         run()
     return shapes
 
@@ -937,7 +952,7 @@ for words, (flops, moved) in sizes.items():
 # %%
 for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35e12)):
     ridge, addition = flops / bandwidth, bandwidth / 6 / flops
-    print(f"{chip}: ridge at {ridge:.0f} operations a byte; an addition reaches {addition:.2%} of the peak")
+    print(f"{chip}: ridge at {ridge:.0f} operations a byte; an addition has {addition:.2%} of the peak")
 
 # %% [markdown]
 # Below the ridge, memory is the bound, and no faster arithmetic helps. An addition at a tiny share of the peak may be
@@ -982,7 +997,9 @@ print(conv(last).is_contiguous(memory_format=torch.channels_last), conv(last).sh
 # ```
 
 # %% exercise="roofline" points=2
-def roofline(flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float) -> dict[str, object]:
+def roofline(
+    flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float
+) -> dict[str, object]:
     """How fast an operation ran, what bounds it, and its share of what can be attained."""
     ### BEGIN SOLUTION
     achieved, intensity = flops / seconds, flops / bytes

@@ -48,7 +48,8 @@ from torchcourse import Unattempted, check, hint
 # %%
 for dtype in (torch.float32, torch.float16, torch.bfloat16):
     info = torch.finfo(dtype)
-    print(f"{str(dtype):15} max {info.max:9.3g}   smallest normal {info.smallest_normal:9.3g}   step above 1 {info.eps:.3g}")
+    print(f"{str(dtype):15} max {info.max:9.3g}   smallest normal {info.smallest_normal:9.3g}"
+          f"   step above 1 {info.eps:.3g}")
 
 # %% [markdown]
 # bfloat16 is float32 with the last 16 bits left out: the same range, and only two to three decimal digits. float16 has one
@@ -65,7 +66,8 @@ print("bfloat16", numbers.to(torch.bfloat16).tolist())
 # by bit:
 
 # %%
-for dtype, whole in ((torch.float16, torch.int16), (torch.bfloat16, torch.int16), (torch.float32, torch.int32)):
+integers = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32}
+for dtype, whole in integers.items():
     bits = torch.tensor(0.15625, dtype=dtype).view(whole).item()
     print(f"{str(dtype):15} {bits:0{torch.finfo(dtype).bits}b}")
 
@@ -149,7 +151,8 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
 for value in (0.25, 1.0, 4.0, 100.0):
     w = torch.tensor(value, dtype=torch.bfloat16)
     above = (w.view(torch.int16) + 1).view(torch.bfloat16)
-    print(f"{value:6g}: next is {above.item():g}, so updates up to {(above.float() - w.float()).item() / 2:g} are lost")
+    half = (above.float() - w.float()).item() / 2
+    print(f"{value:6g}: next is {above.item():g}, so updates up to {half:g} are lost")
 
 # %% [markdown]
 # (Adding 1 to the bits gives the next number: that is how the fields are arranged.)
@@ -218,7 +221,7 @@ from torchcourse.demos import ranges
 ranges.explore()
 
 # %% [markdown]
-# bfloat16 has no such trouble. Its smallest numbers are those of float32.
+# bfloat16 has no such trouble. Its smallest normal number is that of float32, about 1e-38.
 #
 # Seen: what vanishes is what the *cast* makes zero. The smallest normal number is no such border, for subnormal ones follow.
 
@@ -337,22 +340,9 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 # second column is the simulated device, which follows CUDA's lists.
 
 # %% tags=["demo"]
-from torchcourse.lanes import accelerator_lane
+from torchcourse.demos import casts
 
-operations = {
-    "linear": lambda x: F.linear(x, x), "conv1d": lambda x: F.conv1d(x[None], x[:, :, None]), "relu": lambda x: x.half().relu(),
-    "softmax": lambda x: x.half().softmax(-1), "layer_norm": lambda x: F.layer_norm(x.half(), (4,)), "exp": lambda x: x.half().exp(),
-    "sum": lambda x: x.half().sum(), "mse_loss": lambda x: F.mse_loss(x.half(), x.half()),
-    "cross_entropy": lambda x: F.cross_entropy(x.half(), torch.zeros(4, dtype=torch.int64, device=x.device)),
-}  # fmt: skip
-devices = [torch.device("cpu"), accelerator_lane().device]
-print(f"{'':14}", *(f"{device.type:10}" for device in devices))
-for name, operation in operations.items():
-    found = []
-    for device in devices:
-        with torch.autocast(device.type, dtype=torch.float16):
-            found.append(str(operation(torch.ones(4, 4, device=device)).dtype).removeprefix("torch."))
-    print(f"{name:14}", *(f"{dtype:10}" for dtype in found))
+print(casts.table())
 
 # %% [markdown]
 # A softmax or layer norm in the middle of a network is float32 on one device and float16 on another. Whether that matters for
@@ -507,8 +497,8 @@ for scale in (2.0**10, 2.0**11):
 # %% [markdown]
 # (To be exact, float16 rounds what is below 65520 down to 65504. From there on it is `inf`.)
 #
-# And bfloat16? Its range is that of float32. What would underflow there underflows in float32 as well, so it needs **no scaler**.
-# A step with a disabled scaler, `GradScaler(enabled=False)`, lets one loop serve both.
+# And bfloat16? Its range is that of float32. Only what is below 5e-41 becomes zero there, and no gradient that matters is so
+# small: it needs **no scaler**. A step with a disabled scaler, `GradScaler(enabled=False)`, lets one loop serve both.
 #
 # Seen: scaling shifts all gradients along the axis of powers of two. It helps where they are too small together; it cannot make
 # the range wider.
@@ -568,7 +558,8 @@ for overflow in (False, False, False, True, False, False):
     before = p.item()
     scaler.step(optimizer)
     scaler.update()
-    print("overflow" if overflow else "fine    ", f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}")
+    words = "overflow" if overflow else "fine    "
+    print(words, f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}")
 
 # %% [markdown]
 # Three methods share the work. `scale(loss)` multiplies. `step(optimizer)` divides the gradients by the scale, looks whether they
@@ -631,7 +622,8 @@ check("LossScaler")
 # %% [markdown]
 # ## The protocol, in order
 #
-# A training step with autocast and a scaler is the step of lesson 5 with four changes. The order matters at each place:
+# A training step in mixed precision is the step of lesson 5 with autocast around its forward, and with four calls of the scaler.
+# The order matters at each place:
 
 # %%
 torch.manual_seed(0)
@@ -757,7 +749,7 @@ for warning in caught:
 # %% [markdown]
 # ## Master weights
 #
-# Under autocast the parameters are float32, and the 16-bit weights are copies that live for one operation. So the optimizer adds
+# Under autocast the parameters are float32, and the 16-bit weights are copies that are made anew in each step. So the optimizer adds
 # small updates to float32 numbers. That is the whole secret of a **master copy**: with autocast, the parameters *are* it.
 #
 # It is another matter when the parameters themselves are bfloat16, to save memory or because a checkpoint came so. Then plain SGD
@@ -774,7 +766,7 @@ for dtype in (torch.float32, torch.bfloat16):
     print(f"{str(dtype):15}", w.detach().float().tolist())
 
 # %% [markdown]
-# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, for each of its steps was rounded up.
+# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, for most of its steps were rounded up.
 # The remedy: the optimizer keeps each weight in float32 too, adds the updates there, and copies the rounded result into the
 # parameter. Then small updates gather until they are worth a step.
 #
@@ -882,33 +874,18 @@ check("MasterSGD")
 # %% [markdown]
 # ## When it pays, and when it does not
 #
-# What is saved in memory can be counted: the tensors that autograd keeps for the backward. Here for a network of four wide layers,
-# the parameters left out:
+# What is saved in memory can be counted: the tensors that wait for the backward. Here for a network of four wide layers, its
+# parameters left out:
 
 # %%
-def kept_bytes(model, x, dtype):
-    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    kept = {}
-
-    def note(t):
-        storage = t.untyped_storage()
-        if storage.data_ptr() not in parameters:
-            kept[storage.data_ptr()] = storage.nbytes(), t  # held on to, or its place would be used again
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
-            model(x).float().mean()
-    return sum(size for size, _ in kept.values())
-
-
 def wide(width):
     return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(width, width), nn.GELU())))
 
 
 for rows in (32, 4096):
-    sizes = [kept_bytes(wide(64), torch.randn(rows, 64), dtype) for dtype in (torch.float32, torch.bfloat16)]
-    print(f"batch of {rows}: {sizes[0]} bytes in float32, {sizes[1]} under autocast, {sizes[1] / sizes[0]:.2f} of it")
+    x = torch.randn(rows, 64)
+    full, half = (casts.kept(wide(64), x, dtype) for dtype in (torch.float32, torch.bfloat16))
+    print(f"batch of {rows}: {full} bytes in float32, {half} under autocast, {half / full:.2f} of it")
 
 # %% [markdown]
 # With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are kept for the backward as
@@ -924,12 +901,13 @@ for width, rows in ((16, 16), (512, 256)):
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             model(x)
 
-    print(f"width {width}: float32 {milliseconds(lambda: run(False)):.2f} ms, autocast {milliseconds(lambda: run(True)):.2f} ms here")
+    times = [milliseconds(lambda: run(enabled), repeats=10) for enabled in (False, True)]
+    print(f"width {width}: float32 {times[0]:.2f} ms, autocast {times[1]:.2f} ms here")
 
 # %% [markdown]
-# The small network loses by it. Whether the large one gains depends on your CPU: with instructions for bfloat16 it does, without
-# them it may well lose. On GPUs it is the same story: large products on tensor cores gain, while small layers, and models that
-# wait for their data (lesson 4), do not. So:
+# So small a network usually loses by it (if your machine is busy with other things, run the cell again). Whether the large one gains
+# depends on your CPU: with instructions for bfloat16 it does, without them it may well lose. On GPUs it is the same story: large
+# products on tensor cores gain, while small layers, and models that wait for their data (lesson 4), do not. So:
 #
 # - Measure a whole training step, on the machine that will do it, after a warm-up (lesson 6).
 # - Compare the loss curves of both for some hundred steps before the long run.

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from torchcourse.demos import bits, ranges
+from torchcourse.demos import bits, casts, ranges
 
 
 @pytest.mark.parametrize("name", bits.FORMATS)
@@ -68,3 +68,24 @@ def test_the_explorers_redraw_when_a_control_moves() -> None:
     second.set("scale", 12)
     assert (first.picture.alt, second.picture.alt) != before
     assert second.picture.png.startswith(b"\x89PNG")
+
+
+def test_the_table_of_casts_is_what_the_operations_give() -> None:
+    cpu = torch.device("cpu")
+    assert casts.given(cpu)["linear"] == torch.float16
+    lines = casts.table([cpu]).splitlines()
+    assert lines[0].split() == ["cpu"]
+    assert [line.split() for line in lines[1:]] == [
+        [name, str(dtype).removeprefix("torch.")] for name, dtype in casts.given(cpu).items()
+    ]
+
+
+def test_half_the_bytes_are_kept_under_autocast_where_the_batch_is_large() -> None:
+    layers = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.GELU(), torch.nn.Linear(16, 16))
+    small, large = (
+        [casts.kept(layers, torch.ones(rows, 16), dtype) for dtype in (torch.float32, torch.bfloat16)]
+        for rows in (1, 2048)
+    )
+    assert large[0] == 3 * 2048 * 16 * 4
+    assert large[1] == pytest.approx(0.5 * large[0], rel=0.01)
+    assert small[1] > small[0]

@@ -195,11 +195,13 @@ def result_of(seen: Observations, wanted: Observations) -> Result:
     return compare(CENTER, CASES[0], 0, "cpu", seen, wanted)
 
 
+SEVENS = [7] * 9
 TOLD: list[tuple[Observations, Observations, str]] = [
     ({}, {"numel": 3}, "`numel` is missing"),
     ({"numel": 3.0}, {"numel": 3}, "`numel` is 3 (float) where 3 (int) is wanted"),
     ({"numel": torch.tensor(3)}, {"numel": 3}, "`numel` is 3 (Tensor) where 3 (int) is wanted"),
     ({"flag": 0}, {"flag": False}, "`flag` is 0 where False is wanted"),
+    ({"r": {"a": 1, "b": SEVENS}}, {"r": {"a": 1, "b": [7, 8, *SEVENS[2:]]}}, "`r['b'][1]` is 7 where 8 is wanted"),
     ({"stride": (1,)}, {}, "`stride` came out as (1,), which was not asked for"),
 ]
 

@@ -1,4 +1,4 @@
-"""What the probes of lesson 06 rely on: made-up clocks, pretended machines, bytes that are kept."""
+"""What the probes of lessons 06 and 08 rely on: made-up clocks, pretended machines, bytes that are kept."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from time import perf_counter
 import pytest
 import torch
 from torch import nn
+from torch.utils.benchmark import Timer
 from torch.utils.checkpoint import checkpoint
 
 from torchcourse import simulated
-from torchcourse.exercises.clockwork import World
+from torchcourse.exercises.clockwork import LAUNCH, SETBACK, World
 from torchcourse.exercises.machines import MACHINES, pretending
 from torchcourse.exercises.memory import kept_bytes
 
@@ -60,14 +61,47 @@ def test_whoever_is_not_the_answer_goes_on_living_in_real_time() -> None:
     assert time is real
 
 
-def test_the_clock_on_the_wall_goes_back() -> None:
+def test_the_clock_on_the_wall_may_go_back() -> None:
+    def passed() -> float:
+        start = time.time()
+        world.order(5.0, host=0.0)
+        return time.time() - start
+
     world = World(torch.device("cpu"))
+    with world.instead(passed):
+        assert passed() == pytest.approx(5.0)
+    world = World(torch.device("cpu"), setback=SETBACK)
+    with world.instead(passed):
+        assert passed() == pytest.approx(5.0 - SETBACK)
 
+
+def test_the_time_of_the_processor_is_no_time_that_passes() -> None:
     def read() -> float:
-        return time.time()
+        return time.process_time()
 
+    world = World(torch.device("cpu"))
     with world.instead(read):
-        assert read() > read()
+        start = read()
+        world.order(5.0, host=1.0)
+        assert read() - start == pytest.approx(2 * 6.0)
+
+
+def test_stopwatches_of_the_libraries_live_in_the_same_time() -> None:
+    def measure() -> tuple[float, float]:
+        run = world.program("f", [5.0], compiling=3.0)
+        return timeit.Timer(run).timeit(1), timeit.repeat(run, number=2, repeat=1)[0]
+
+    def with_torchs_own() -> float:
+        run = world.program("f", [5.0])
+        return float(Timer("run()", globals={"run": run}).timeit(1).mean)
+
+    world = World(torch.device("cpu"))
+    with world.instead(measure):
+        assert measure() == pytest.approx((8.0, 10.0))
+        assert with_torchs_own() == pytest.approx(5.0)
+    assert world.calls[:3] == ["f"] * 3
+    assert timeit.Timer.__init__.__defaults__[2] is perf_counter  # type: ignore[index]
+    assert timeit.default_timer is perf_counter
 
 
 def test_a_device_works_until_somebody_waits() -> None:
@@ -83,6 +117,8 @@ def test_a_device_works_until_somebody_waits() -> None:
         assert by_name() - start == pytest.approx(6.0)
         world.order(2.0, host=0.0)
         torch.get_device_module(device).synchronize()
+        assert by_name() - start == pytest.approx(8.0)
+        world.program("f", [5.0], host=LAUNCH)()
         assert by_name() - start == pytest.approx(8.0)
 
 

@@ -33,7 +33,7 @@ def one(name: str, program: Callable[..., Any], sentence: str, read: str, **opti
 
 def pick(
     prefer: Any = None, *, finds: str = "any", heeds: str = "checks", says: str = "all", index: bool = True,
-    returns: str = "device",
+    returns: str = "device", unknown: str = "refused",
 ) -> Any:  # fmt: skip
     """Choose a device, with this or that done wrong."""
     if prefer is None or heeds == "never":
@@ -45,7 +45,7 @@ def pick(
     try:
         device = torch.device(prefer)
     except RuntimeError:
-        if says == "torch":
+        if says == "torch" or unknown == "raises":
             raise
         if heeds == "falls back":
             return _found(finds)
@@ -79,6 +79,9 @@ PICK = [
                             "`prefer` has no influence on it."),
         index_not_checked=({"index": False}, "The machine has one GPU, and {prefer} was accepted all the same: the "
                            "outcome was {got}. Compare the index with `device_count()`."),
+        unknown_names_left_to_torch=({"unknown": "raises"}, 'In the case "{case}" the call ended with {outcome}: '
+                                     "`torch.device` refuses a name it does not know with a RuntimeError of its own, "
+                                     "and a ValueError is wanted."),
     ),
     *variants("hardcoded-cuda", pick, CUDA_ONLY, CHOOSING, {"finds": "first gpu"}),
     *variants("falls-back-silently", pick, 'In the case "{case}" the outcome was {got}: who asks for a device by name '
@@ -142,11 +145,15 @@ def move(
         return [inner(value) for value in obj]
     if isinstance(obj, tuple):
         moved = [inner(value) for value in obj]
+        if tuples == "unpacked":
+            return type(obj)(*moved)
         if hasattr(obj, "_fields") and named != "lost":
             return type(obj)(*moved) if named == "kept" else type(obj)(moved)
         return moved if tuples == "lists" else tuple(moved)
     if others == "to" and hasattr(obj, "to"):
         return obj.to(device)
+    if others == "none":
+        return None
     return obj.to(device) if others == "all" else obj
 
 
@@ -166,6 +173,11 @@ MOVE = [
     ),
     *variants("namedtuple-from-one-list", move, 'In the case "{case}" the call raised {error}: a namedtuple takes its '
               "fields one by one, so a list of them has to be unpacked.", MOVING, {"named": "one list"}),
+    *variants("tuple-from-single-items", move, 'In the case "{case}" the call raised {error}: a plain tuple takes one '
+              "iterable; only a namedtuple takes its fields one by one.", MOVING, {"tuples": "unpacked"}),
+    *variants("forgets-other-things", move, 'In the case "{case}" the result is {came}, and {should} is wanted: what '
+              "is neither a tensor nor a container passes through, and a function without `return` returns None.",
+              MOVING, {"others": "none"}),
     *variants("crashes-on-other-things", move, 'In the case "{case}" the call raised {error}: only tensors can be '
               "moved, all else passes through.", MOVING, {"others": "all"}),
     *variants("passes-lists-by", move, 'In the case "{case}" the result is {came}, and {should} is wanted: there are '
@@ -252,7 +264,7 @@ class EncodingWith(nn.Module):
     table: Tensor
 
     def __init__(
-        self, dim: int, max_len: int, *, holder: str = "buffer", layout: str = "interleaved", doubled: bool = True,
+        self, dim: int, max_len: int, *, holder: str = "buffer", layout: str = "interleaved", factor: int = 2,
         base: float = 10_000.0, first: int = 0, adds: bool = True, rows: str = "t", keeps_dtype: bool = True,
         in_place: bool = False,
     ) -> None:  # fmt: skip
@@ -260,8 +272,8 @@ class EncodingWith(nn.Module):
         self.adds, self.rows, self.keeps_dtype, self.in_place = adds, rows, keeps_dtype, in_place
         position = torch.arange(first, first + max_len, dtype=torch.float32)[:, None]
         column = torch.arange(dim)
-        pair = column % (dim // 2) if layout == "halves" else column // 2
-        angle = position / base ** ((2 if doubled else 1) * pair / dim)
+        pair = column % (dim // 2) if layout == "halves" else column / 2 if layout == "own" else column // 2
+        angle = position / base ** (factor * pair / dim)
         is_sine = column < dim // 2 if layout == "halves" else column % 2 == (layout == "swapped")
         table = torch.where(is_sine, angle.sin(), angle.cos())
         if holder == "plain":
@@ -282,6 +294,16 @@ class EncodingWith(nn.Module):
         return x + table if self.adds else table.expand_as(x)
 
 
+class EncodingUnbegun(nn.Module):
+    def __init__(self, dim: int, max_len: int) -> None:
+        self.table = nn.Buffer(torch.zeros(max_len, dim), persistent=False)
+
+
+class EncodingUnbegunRegistering(nn.Module):
+    def __init__(self, dim: int, max_len: int) -> None:
+        self.register_buffer("table", torch.zeros(max_len, dim), persistent=False)
+
+
 AT = 'In the case "{case}" the value at {at} is {got_at} where {want_at} is wanted: '
 ENCODING = [
     *slips(
@@ -295,12 +317,14 @@ ENCODING = [
     ),
     *apart(slips(
         EncodingWith, MAKING,
-        table_is_trained=({"holder": "parameter"}, "`parameters()` gives {parameters}: the table is fixed, and a "
-                          "parameter would be trained, and saved."),
+        table_is_trained=({"holder": "parameter"}, "`parameters()` gives {parameters} numbers: the table is "
+                          "fixed, and a parameter would be trained, and saved."),
         halves_not_interleaved=({"layout": "halves"}, AT + "sine and cosine take turns from column to column; here all "
                                 "sines come first."),
         sine_and_cosine_swapped=({"layout": "swapped"}, AT + "the even columns, from column 0 on, hold the sines."),
-        exponent_not_doubled=({"doubled": False}, AT + "the exponent is 2i/dim for the columns 2i and 2i+1."),
+        exponent_not_doubled=({"factor": 1}, AT + "the exponent is 2i/dim for the columns 2i and 2i+1."),
+        exponent_doubled_twice=({"factor": 4}, AT + "`torch.arange(0, dim, 2)` counts the columns in twos already, so "
+                                "2i is doubled."),
         another_base=({"base": 1000.0}, AT + "the base is 10000."),
         starts_at_one=({"first": 1}, AT + "the first position is 0."),
         replaces_x=({"adds": False}, AT + "the table is returned in place of x, and not added to it."),
@@ -311,6 +335,13 @@ ENCODING = [
         adds_the_whole_table=({"rows": "all"}, 'In the case "{case}" the call raised {got}: of the max_len rows of the '
                               "table only the first t are added."),
     )),
+    *variants("a-frequency-for-each-column", EncodingWith, AT + "sine and cosine of a pair of columns share one "
+              "frequency, that of the even one.", MAKING, {"layout": "own"}, {"layout": "own", "factor": 4}),
+    one("missing-super-init", EncodingUnbegun, "Making the module ended with {construction}: `super().__init__()` is "
+        "the first line of `__init__`, or nothing is there that could remember a buffer.", MAKING),
+    one("missing-super-init", EncodingUnbegunRegistering, "Making the module ended with {construction}: "
+        "`super().__init__()` is the first line of `__init__`, or nothing is there that could remember a buffer.",
+        MAKING),
 ]  # fmt: skip
 
 
@@ -471,8 +502,7 @@ PREFETCH = [
         leaves_batches_on_cpu=({"moves": False}, "The batches that came out are on {places}: nobody moved them to the "
                                "device."),
     )),
-    one("not-ahead", not_ahead, "When the first batch is handed out, only so many were taken: {taken_ahead}. The "
-        "next one has to be on its way by then.", AHEAD),
+    one("not-ahead", not_ahead, "Batches taken: {taken_ahead}. The next one has to be on its way by then.", AHEAD),
     one("loads-everything", all_at_once, "Batches taken: {taken_ahead}. The whole data set is on the device before "
         "the first step.", AHEAD),
     one("loads-everything", all_taken_at_once, "Batches taken: {taken_ahead}. The loader is emptied before the first "
@@ -509,7 +539,7 @@ def timed(
             torch.accelerator.synchronize(device)
 
     def now() -> float:
-        return time.time() if clock == "wall" else time.perf_counter()
+        return {"wall": time.time, "process": time.process_time}.get(clock, time.perf_counter)()
 
     for _ in range(warmup if warm == "apart" else 0):
         fn()
@@ -552,6 +582,9 @@ ELAPSED = [
     ),
     *variants("no-synchronize", timed, NO_WAIT + LATE, TIMING, {"after": False}),
     *variants("no-synchronize", timed, NO_WAIT + EARLY, TIMING, {"before": False}),
+    *variants("uses-process-time", timed, 'In the case "{case}" a run came out as {one} seconds where {wanted_one} is '
+              "right: `process_time` adds up what the threads of this process compute, and is no clock.", TIMING,
+              {"clock": "process"}),
     *variants("times-warmup", timed, 'In the case "{case}" the function ran {runs} times and the first time is '
               "{first} seconds where {wanted_first} is right: it stems from the warm-up.", TIMING,
               {"warm": "timed", "result": "first"}),
@@ -601,8 +634,9 @@ def held(
     total = size
     total += {"as parameters": size, "float32": 4, "none": 0}[gradients]
     total += known.get(optimizer, 0) * (size if in_param_dtype else 4) if states else 0
-    total += {"float32": 4, "as parameters": size, "none": 0}[master] * master_weights
-    return num_params * total if unit == 1 else num_params * total / unit
+    copied = master_weights or (master == "unasked" and size < 4)
+    total += {"as parameters": size, "replaces": 4 - size, "none": 0}.get(master, 4) * copied
+    return num_params * total if unit == 1 else num_params * total / abs(unit)
 
 
 EACH = 'In the case "{case}" there are {each} bytes for each parameter where {wanted_each} are right: '
@@ -621,6 +655,10 @@ BYTES = [
         gradients_in_float32=({"gradients": "float32"}, EACH + "the gradients have the parameters' dtype."),
         master_in_param_dtype=({"master": "as parameters"}, EACH + "a master copy is float32, or it would be of no "
                                "use."),
+        master_replaces_parameters=({"master": "replaces"}, EACH + "the master copy is kept beside the parameters, not "
+                                    "in their place."),
+        master_unasked=({"master": "unasked"}, EACH + "there is a master copy only where `master_weights` asks for "
+                        "one."),
         one_state_for_adamw=({"counts": "one"}, EACH + "AdamW keeps a mean and a mean square for each parameter."),
         accepts_unknown_optimizer=({"refuses": "not"}, 'In the case "{case}" the outcome was {outcome}: an optimizer '
                                    "whose states nobody knows should raise."),
@@ -629,6 +667,8 @@ BYTES = [
         returns_a_float=({"unit": 1 << 30}, 'In the case "{case}" the answer is {got} where {want} is wanted: bytes '
                          "are counted, as an int."),
     )),
+    *variants("returns-a-float", held, 'In the case "{case}" the answer is {got}, and {want} is wanted: bytes are '
+              "counted, as an int. `/` gives a float whatever it divides.", HOLDS, {"unit": -1}),
 ]  # fmt: skip
 
 
@@ -682,6 +722,18 @@ def search(
     return good + off if good or off > 0 else 0
 
 
+def halving(run: Callable[[int], object], start: int, limit: int) -> int:
+    size = start
+    while size:
+        try:
+            run(size)
+        except torch.OutOfMemoryError:
+            size //= 2
+        else:
+            break
+    return size
+
+
 def one_by_one(run: Callable[[int], object], start: int, limit: int) -> int:
     best = 0
     for size in range(1, limit + 1):
@@ -722,6 +774,9 @@ LARGEST = [
     *variants("swallows-other-errors", search, 'In the case "{case}" the answer is {result}, and the model\'s own '
               "{wanted_error} never came out: an `except Exception` hides a broken model.", MEMORY,
               {"catches": Exception}),
+    *variants("catches-another-class", search, 'In the case "{case}" the call raised {got}: `MemoryError` is what '
+              "Python raises, and torch.OutOfMemoryError is no kind of it.", MEMORY, {"catches": MemoryError}),
+    one("only-halves", halving, RESULT + "the start is a guess; where it fits, larger sizes may fit too.", MEMORY),
     one("linear-search", one_by_one, MANY, MEMORY),
     one("linear-search", one_less_each_time, MANY, MEMORY),
 ]  # fmt: skip
@@ -766,9 +821,10 @@ def in_one_segment(blocks: Iterable[nn.Module], x: Tensor) -> Any:
     return checkpoint_sequential(list(blocks), 1, x, use_reentrant=False)  # type: ignore[no-untyped-call]
 
 
-def on_the_cpu_meanwhile(blocks: Iterable[nn.Module], x: Tensor) -> Any:
-    with torch.autograd.graph.save_on_cpu():
-        return rerun(blocks, x, saves="all")
+def looked_up_late(blocks: Iterable[nn.Module], x: Tensor) -> Any:
+    for block in blocks:
+        x = checkpoint(lambda inner: block(inner), x, use_reentrant=False)  # noqa: B023 - that is the mistake
+    return x
 
 
 def without_the_last(blocks: Iterable[nn.Module], x: Tensor) -> Any:
@@ -790,6 +846,8 @@ CHECKPOINTED = [
     *variants("loses-gradient", rerun, LOSES + "`detach` ends the graph.", TWICE, {"cut": "between"}),
     one("stores-everything", in_one_segment, 'In the case "{case}" backward keeps {bytes}: checkpoint_sequential '
         "runs its last segment as it is, and with one segment that is all of it.", TWICE),
+    one("repeats-the-last-block", looked_up_late, 'In the case "{case}", `{what}` came out as {got} where {want} is '
+        "wanted: a lambda looks up `block` when it runs, and in backward that is the last one of the loop.", TWICE),
     one("leaves-out-a-block", without_the_last, 'In the case "{case}" the result is {got} where {want} is wanted: a '
         "block is missing.", TWICE),
 ]  # fmt: skip

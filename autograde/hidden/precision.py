@@ -50,6 +50,7 @@ def fields(
     x: float, dtype: torch.dtype, *, cut: bool = False, swapped: bool = False, unbiased: bool = False,
     leading: bool = False, signed: bool = False, zero_sign: bool = True, tensors: bool = False,
     fraction: bool = False, ignored: bool = False, normal: bool = False, order: str = "sem",
+    masked: bool = True,
 ) -> Any:  # fmt: skip
     dtype = SINGLE if ignored else dtype
     e, m = widths_of({HALF: BRAIN, BRAIN: HALF}.get(dtype, dtype) if swapped else dtype)
@@ -60,6 +61,7 @@ def fields(
     raw = int(rounded.view(torch.int32 if total == 32 else torch.int16).item())
     bits = raw if signed else raw & (2**total - 1)
     sign, exponent, mantissa = bits >> (total - 1), (bits >> m) & (2**e - 1), bits & (2**m - 1)
+    exponent = exponent if masked else bits >> m
     if not zero_sign and x == 0:
         sign = 0
     if leading and exponent:
@@ -100,6 +102,8 @@ FLOAT_FIELDS = [
         "field.", BITS, leading=True),
     one("sign-extended", fields, ENTRY + "a negative integer shifted right fills up with ones, and a sign of one bit "
         "became -1.", BITS, signed=True),
+    one("sign-left-in-the-exponent", fields, ENTRY + "shifting leaves the sign bit in front of the exponent; `&` with "
+        "as many ones as the field has bits takes it away.", BITS, masked=False),
     one("sign-of-zero-lost", fields, ENTRY + "minus zero has its sign bit set, though it is not smaller than zero.",
         BITS, zero_sign=False),
     one("subnormals-lost", fields, ENTRY + "where the stored exponent is 0, the mantissa still counts: these are the "
@@ -232,6 +236,7 @@ def underflow(
             "zero": lambda g=g: g.to(dtype) == 0,
             "tiny": lambda g=g: (g != 0) & (g.abs() < info.tiny),
             "eps": lambda g=g: (g != 0) & (g.abs() < info.eps),
+        "smallest": lambda g=g: (g != 0) & (g.abs() < info.smallest_normal * info.eps),
             "negative too": lambda g=g: (g != 0) & (g < 2.0**-25),
         }[counts]()
         gone.append(zero.sum().item())
@@ -258,6 +263,8 @@ UNDERFLOW = [
         under="all"),
     one("eps-is-not-the-smallest-number", underflow, SHARE + "`eps` is the step above 1, not the smallest number that "
         "there is.", GONE, counts="eps"),
+    one("threshold-not-cast", underflow, SHARE + "those below the smallest number were counted, but a cast rounds to "
+        "the nearest one: down to half of the smallest that is not yet zero.", GONE, counts="smallest"),
     one("sign-forgotten", underflow, SHARE + "negative gradients were taken for small ones: the size of a number is "
         "its absolute value.", GONE, counts="negative too"),
     one("mean-of-shares", underflow, SHARE + "the share of each of the {pieces} tensors counted the same, whatever its "
@@ -304,6 +311,9 @@ def mean(x: Tensor, *, way: str = "wide", back: bool = True) -> Any:
         "cut": lambda: (x.sum() / n).clamp(max=torch.finfo(x.dtype).max),
         "nan_to_num": lambda: x.sum().nan_to_num() / n,
         "last dimension": lambda: x.float().mean(-1),
+        "first dimension": lambda: x.float().mean(0),
+        "rows": lambda: x.float().sum() / len(x),
+        "rows by shape": lambda: x.float().sum() / x.shape[0],
         "counted": lambda: x.float().sum() / torch.tensor(n, dtype=x.dtype, device=x.device),
         "median": lambda: x.float().median(),
         "number": lambda: x.double().mean().item(),
@@ -326,6 +336,10 @@ HALF_SUM = (
     "{sum}, and was made in a format that ends at {limit}, or has too few digits for it. Add up in float32, and cast "
     "the mean."
 )
+ROWS = (
+    "In the case \"{case}\" the mean came out as {got} where {want} is wanted: there are {count} elements, and the sum "
+    "was divided by the number of rows, which `len(x)` and `x.shape[0]` give. `x.numel()` counts the elements."
+)
 SAFE_MEAN = [
     one("accumulates-in-half", mean, HALF_SUM, SUMS, way="half"),
     one("accumulates-in-half", mean, HALF_SUM, SUMS, way="cast too early"),
@@ -341,8 +355,12 @@ SAFE_MEAN = [
         "was inf already, and cutting it off at {limit} only makes it look like a number.", SUMS, way="cut"),
     one("mean-over-one-dimension", mean, "The result is of shape {got_shape} where {want_shape} is wanted: the mean of "
         "all numbers.", SUMS, way="last dimension"),
+    one("mean-over-one-dimension", mean, "The result is of shape {got_shape} where {want_shape} is wanted: the mean of "
+        "all numbers.", SUMS, way="first dimension"),
     one("counts-in-half", mean, "In the case \"{case}\" the mean came out as {got} where {want} is wanted: the number "
         "of elements, {count}, was put into a format that ends at {limit}.", SUMS, way="counted"),
+    one("divides-by-rows", mean, ROWS, SUMS, way="rows"),
+    one("divides-by-rows", mean, ROWS, SUMS, way="rows by shape"),
     one("median-not-mean", mean, "In the case \"{case}\" the result is {got} where {want} is wanted: that is the "
         "median.", SUMS, way="median"),
     one("returns-python-number", mean, "What came back is no tensor. One that holds {want}, without dimensions, is "
@@ -373,22 +391,25 @@ CASTS = "What autocast casts, and what it keeps"
 
 def report(
     model: nn.Module, x: Tensor, dtype: torch.dtype, *, cast: str = "as asked", remove: str = "finally",
-    which: str = "leaves", what: str = "output", says: str = "dtype", swallows: bool = False,
+    which: str = "leaves", what: str = "output", says: str = "dtype", swallows: bool = False, casts_x: bool = False,
+    late: bool = False,
 ) -> Any:  # fmt: skip
     found: dict[str, Any] = {}
-    handles = []
+    handles, last = [], ""
 
     def hook(name: str) -> Callable[..., None]:
         def note(module: nn.Module, inputs: Any, output: Any) -> None:
             weights = [p.dtype for p in module.parameters()]
             dtypes = {"output": output.dtype, "input": inputs[0].dtype, "weight": (weights or [output.dtype])[0]}
-            found[name] = str(dtypes[what]) if says == "text" else dtypes[what]
+            found[last if late else name] = str(dtypes[what]) if says == "text" else dtypes[what]
 
         return note
 
     named: Iterable[tuple[str, nn.Module]] = model.named_children() if which == "children" else model.named_modules()
     for name, module in named:
-        if which != "leaves" or not list(module.children()):
+        leaf, weights = not list(module.children()), list(module.parameters(recurse=False))
+        if {"leaves": leaf, "leaves inside": leaf and name, "with weights": weights}.get(which, True):
+            last = name
             key = type(module).__name__ if which == "classes" else name
             handles.append(module.register_forward_hook(hook(key)))
     casts: dict[str, Any] = {
@@ -400,7 +421,7 @@ def report(
     }
     try:
         with torch.no_grad(), casts[cast]():
-            model(x)
+            model(x.to(dtype) if casts_x else x)
     except RuntimeError:
         if swallows:
             for handle in handles:
@@ -440,6 +461,12 @@ REPORT = [
     one("includes-containers", report, LAYER + "it is no leaf: it only holds other modules.", CASTS, which="all"),
     one("top-level-only", report, LAYER + "only the outermost modules were looked at; `named_modules()` goes all the "
         "way down.", CASTS, which="children"),
+    one("leaves-out-the-model-itself", report, LAYER + "a model without submodules is a leaf as well, and its name is "
+        "empty.", CASTS, which="leaves inside"),
+    one("only-layers-with-weights", report, LAYER + "a leaf is a module without submodules, also one without weights.",
+        CASTS, which="with weights"),
+    one("all-under-the-last-name", report, LAYER + "a hook that looks up a variable of the loop does so when it runs, "
+        "and finds the last name. Bind it when the hook is made.", CASTS, late=True),
     one("named-by-class", report, LAYER + "two layers of one class cannot share a name; `named_modules()` has one for "
         "each.", CASTS, which="classes"),
     one("input-not-output", report, LAYER + "that is the dtype of what goes in.", CASTS, what="input"),
@@ -447,6 +474,8 @@ REPORT = [
         "is cast is a copy, for the operation.", CASTS, what="weight"),
     one("casts-the-model", report_of_a_model_cast, LAYER + "the model itself was cast, weights and all, which is not "
         "what autocast does: it decides for each operation.", CASTS),
+    one("casts-the-input", report, LAYER + "x was cast before it went in. Under autocast each operation casts for "
+        "itself, and a layer that does not compute hands on what it got.", CASTS, casts_x=True),
     one("dtype-ignored", report, LAYER + "autocast was asked for another dtype than {dtype}.", CASTS, cast="default"),
     one("dtype-ignored", report, LAYER + "autocast was left to choose a dtype of its own, and {dtype} was asked for.",
         CASTS, cast="as it comes"),
@@ -497,6 +526,10 @@ def choose(
     return str(BRAIN if native else HALF) if text else (BRAIN if native else HALF)
 
 
+def by_equality(device: torch.device) -> torch.dtype:
+    return choose(device) if device == torch.device("cuda") else BRAIN  # type: ignore[no-any-return]
+
+
 def as_torch_has_it(device: torch.device) -> torch.dtype:
     return torch.get_autocast_dtype(device.type)
 
@@ -514,6 +547,8 @@ AUTOCAST_DTYPE = [
         "about.", WHICH, gpu="current"),
     one("asks-the-current-device", choose, CHIP + "that is right for the first device, and another one was asked "
         "about.", WHICH, gpu="first"),
+    one("misses-devices-with-an-index", by_equality, CHIP + "torch.device('cuda:0') is not equal to "
+        "torch.device('cuda'). Compare `device.type`.", WHICH),
     one("never-bfloat16", as_torch_has_it, CHIP + "that is autocast's default for every GPU. From compute capability "
         "8.0 on bfloat16 is native, and needs no scaler.", WHICH),
     one("wrong-boundary", choose, CHIP + "bfloat16 is native from compute capability 8.0 on.", WHICH,
@@ -564,6 +599,15 @@ def best_scale(
             "int": int(scale) if scale >= 1 else scale}[gives]
 
 
+def doubled_from_one(grads: Any, dtype: torch.dtype = HALF) -> float:
+    tensors = [grads] if isinstance(grads, Tensor) else grads
+    top = max(g.abs().max().item() for g in tensors)
+    scale = 1.0
+    while top and math.isfinite(torch.tensor(top * scale, dtype=torch.float64).to(dtype).item()):
+        scale *= 2
+    return scale / 2 if top else 1.0
+
+
 TOO_LARGE = PRODUCT + (
     "the largest gradient, {largest}, becomes {product}, and {format} ends at {limit}. One overflow is enough to lose "
     "the step."
@@ -584,6 +628,11 @@ SCALE = [
         never_below_one=({"less": False}, PRODUCT + "the largest gradient, {largest}, is above {limit} as it is, and "
                          "a power of two below one brings it into the range."),
     ),
+    one("too-large-below-one", doubled_from_one, PRODUCT + "the largest gradient, {largest}, is above {limit} as it "
+        "is, and becomes {product}. Below 1, a search that begins at 1 and doubles ends too early, and `int` rounds "
+        "the exponent up, where `math.floor` rounds it down.", SCALING),
+    one("capped", best_scale, PRODUCT + "the search began there and went down, and the largest gradient, {largest}, "
+        "allows more.", SCALING, cap=2.0**24),
     one("overflows", best_scale, TOO_LARGE, SCALING, power="ceil"),
     one("overflows", best_scale, TOO_LARGE, SCALING, power="round"),
     one("overflows", best_scale, TOO_LARGE, SCALING, power="more"),
@@ -635,6 +684,7 @@ DYNAMIC = "A scale that finds itself"
 def scaler_with(
     *, skip: str = "step", grow: str = "interval", back: str = "backoff", unscale: str = "before", reset: str = "both",
     finds: str = "all", tells: str = "bool", memory: str = "or", off: int = 0, none: bool = True,
+    least: float = 0.0, most: float = math.inf, groups: str = "all",
 ) -> type:  # fmt: skip
     """A scaler with options of the above; as a class, since that is what answers are."""
 
@@ -657,10 +707,13 @@ def scaler_with(
                 return not any(bool((g.isnan() | (g == math.inf)).any()) for g in grads)
             if finds == "never":
                 return True
+            if finds == "in the last":
+                return bool(grads[-1].isfinite().all())
             return all(bool(g.isfinite().all()) for g in grads)
 
         def step(self, optimizer: torch.optim.Optimizer) -> Any:
-            grads = [p.grad for g in optimizer.param_groups for p in g["params"] if not none or p.grad is not None]
+            known = optimizer.param_groups[:1] if groups == "first" else optimizer.param_groups
+            grads = [p.grad for g in known for p in g["params"] if not none or p.grad is not None]
             if unscale == "before":
                 for g in grads:
                     g.div_(self.now)
@@ -692,6 +745,7 @@ def scaler_with(
                 if grow == "always" or (grow != "never" and self.good >= self.interval + off):
                     self.now = self.now + self.growth if grow == "adds" else self.now * self.growth
                     self.good = 0 if reset in ("both", "growth") else self.good
+            self.now = min(max(self.now, least), most)
             self.bad = False if memory != "stuck" else self.bad
 
     return LossScaler
@@ -729,8 +783,13 @@ LOSS_SCALER = [
            "a NaN is no finite number either, and `isinf` does not see it.", finds="inf only"),
     scaler("misses-inf", "In the pattern \"{pattern}\" the optimizer made {steps} steps where {right_steps} are right: "
            "`isnan` does not see inf; `isfinite` sees both.", finds="nan only"),
+    scaler("looks-at-the-last-gradient", "In the pattern \"{pattern}\" the optimizer made {steps} steps where "
+           "{right_steps} are right: only the last gradient decided, and one that is inf or NaN is enough to spoil the "
+           "step.", finds="in the last"),
+    scaler("first-group-only", VALUE + "an optimizer may have several groups of parameters, and only the gradients of "
+           "the first were looked at.", groups="first"),
     scaler("never-looks", "In the pattern \"{pattern}\" the optimizer made {steps} steps where {right_steps} are "
-           "right: nobody asked whether the gradients are finite.", finds="never"),
+           "right: gradients were taken for finite that are not, and one entry is enough.", finds="never"),
     scaler("forgets-an-earlier-overflow", SCALES + "two optimizers stepped before the update, and only the last of "
            "them was remembered.", memory="last"),
     scaler("never-forgets-an-overflow", SCALES + "`update` has to forget the overflow, or every later update looks "
@@ -741,6 +800,9 @@ LOSS_SCALER = [
            "left out.", tells="nothing"),
     scaler("fails-on-none", "In the case \"{case}\" the call raised {got}: a parameter that took no part has no "
            "gradient, and is passed over.", none=False),
+    scaler("stops-at-one", SCALES + "it may fall below 1, where gradients are too large as they are.", least=1.0),
+    scaler("capped", SCALES + "there is no upper limit but the next overflow.", most=2.0**16),
+    scaler("capped", SCALES + "there is no upper limit but the next overflow.", most=2.0**24),
     scaler("backs-off-by-growth", SCALES + "after an overflow it is multiplied by `backoff`.", back="growth"),
 ]  # fmt: skip
 
@@ -785,9 +847,15 @@ def amp(
     big = scaler.scale(loss) if scaled else loss
     big.backward()
     if max_norm is not None and clip != "never":
-        if clip == "unscaled":
+        if clip in ("unscaled", "each", "values"):
             scaler.unscale_(optimizer)
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        if clip == "each":
+            for p in model.parameters():
+                nn.utils.clip_grad_norm_(p, max_norm)
+        elif clip == "values":
+            nn.utils.clip_grad_value_(model.parameters(), max_norm)
+        else:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         if clip == "then unscaled":
             scaler.unscale_(optimizer)
     if update == "before":
@@ -811,8 +879,9 @@ def amp(
 CAST = "`{what}` was {got} and should be {want}: "
 ORDER = "The order was \"{got}\" where \"{want}\" is wanted: "
 CLIP_EARLY = (
-    "In the case \"{case}\" the order was \"{got}\" where \"{want}\" is wanted: the gradients still carry the scale "
-    "when they are clipped, so nearly all of them are cut down to max_norm = {max_norm}, and then divided by the scale."
+    "In the case \"{case}\" the order was \"{got}\" where \"{want}\" is wanted: before `scaler.unscale_` the "
+    "gradients carry the scale. Clipped then, they are cut down to max_norm = {max_norm} and divided by the scale "
+    "afterwards, also if you have divided them by hand."
 )
 AMP = [
     one("clips-before-unscale", amp, CLIP_EARLY, PROTOCOL, clip="scaled"),
@@ -839,6 +908,10 @@ AMP = [
     one("steps-past-the-scaler", amp, ORDER + "`optimizer.step()` was called directly. After an overflow it fills the "
         "weights with NaN; `scaler.step` leaves such a step out.", PROTOCOL, step="unscaled"),
     one("never-clips", amp, ORDER + "max_norm was given, and the gradients were not clipped.", PROTOCOL, clip="never"),
+    one("clips-each-tensor", amp, VALUE + "the gradient of each parameter was clipped by itself, and max_norm = "
+        "{max_norm} is meant for the norm of all of them together.", PROTOCOL, clip="each"),
+    one("clips-values", amp, VALUE + "each entry was cut off at max_norm = {max_norm}, which is meant for the norm of "
+        "all gradients together.", PROTOCOL, clip="values"),
     one("returns-scaled-loss", amp, VALUE + "that is the loss times the scale.", PROTOCOL, gives="scaled"),
     one("returns-tensor", amp, "What came back is {got} where {want} is wanted, a Python float.", PROTOCOL,
         gives="tensor"),
@@ -935,11 +1008,17 @@ STALLS = (
     "In the case \"{case}\" the first parameter began at {start}, and after {steps} steps it is {ended} where {should} "
     "is wanted: "
 )
+COPIES = (
+    "In the case \"{case}\" the optimizer's state holds {copies} where float32 is wanted: fewer digits lose the "
+    "updates, and more only take up memory."
+)
 MASTER = [
     one("updates-low-precision", PlainSGD, STALLS + "each update was added to the low-precision number itself, and "
         "rounded away. It has to be added to a float32 copy.", MASTERS),
     one("master-not-in-state", sgd(kept="own"), "Float32 copies in the state: {got}; wanted: {want}. They are kept "
         "elsewhere, and a checkpoint of the optimizer would lose them: `self.state[p]` is the place.", MASTERS),
+    one("master-not-float32", sgd(master_dtype=torch.float64), COPIES, MASTERS),
+    one("master-not-float32", sgd(master_dtype=BRAIN), COPIES, MASTERS),
     one("master-remade-every-step", RemadeSGD, STALLS + "the float32 copy was made anew from the rounded parameter at "
         "every step, which forgets what had gathered in it.", MASTERS),
     one("never-copies-back", sgd(back=False), STALLS + "the float32 copy moved, and the parameter, with which the "

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torchcourse.exercise import Case, Exercise
-from torchcourse.observations import Observations, Raised, Value, agree, differing
+from torchcourse.observations import Observations, Raised, Tolerance, Value, agree, differing
 
 __all__ = ["Known", "Result", "brief", "compare", "compared", "derived", "difference", "explain", "quoted", "told"]
 
@@ -212,6 +212,8 @@ def told(result: Result, name: str) -> str:
     got, want = result.seen[name], result.wanted.get(name)
     if name not in result.wanted:
         return f"`{name}` came out as {brief(got)}, which was not asked for"
+    if brief(got) == brief(want):
+        name, got, want = _inside(name, got, want, result.case.tolerance)
     texts = [brief(got), brief(want)]
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         if got.shape == want.shape and got.dtype == want.dtype and got.numel() > 1:
@@ -226,6 +228,20 @@ def told(result: Result, name: str) -> str:
     elif texts[0] == texts[1] or isinstance(got, Tensor) is not isinstance(want, Tensor):
         texts = [f"{text} ({type(value).__name__})" for text, value in zip(texts, (got, want), strict=True)]
     return f"`{name}` is {texts[0]} where {texts[1]} is wanted"
+
+
+def _inside(name: str, got: Any, want: Any, tolerance: Tolerance) -> tuple[str, Value, Value]:
+    """The first difference inside of two containers that look alike in short, and where it is."""
+    while type(got) is type(want) and isinstance(got, dict | list | tuple) and _places(got) == _places(want):
+        place = next((p for p in _places(want) if not agree(got[p], want[p], tolerance)), None)
+        if place is None:
+            break
+        name, got, want = f"{name}[{place!r}]", got[place], want[place]
+    return name, got, want
+
+
+def _places(container: Any) -> list[Any]:
+    return sorted(container) if isinstance(container, dict) else list(range(len(container)))
 
 
 def _brief_tensor(tensor: Tensor) -> str:

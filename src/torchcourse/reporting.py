@@ -76,7 +76,8 @@ def _unexplained(result: Result) -> str:
         return f"{where[0].upper()}{where[1:]}, the answer raised {error}."
     if "returned" in result.seen and "returned" not in result.wanted:
         return f"{where[0].upper()}{where[1:]}, the answer returned {result.seen['returned']}."
-    differences = " and ".join(told(result, name) for name in result.differs[:2])
+    names = sorted(result.differs, key=lambda name: name not in result.seen)  # what is there says more
+    differences = " and ".join(told(result, name) for name in names[:2])
     return f"{where[0].upper()}{where[1:]}, {differences}."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import timeit
 from collections import deque
@@ -233,6 +234,12 @@ class PrefetchOfClass:
         return present
 
 
+def prefetch_pairwise(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    batches = (sent(batch, device) for batch in loader)
+    for present, _following in itertools.pairwise(itertools.chain(batches, [None])):
+        yield present
+
+
 def prefetch_two(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
     """Two ahead: more than asked for, and still no more than three batches at once."""
     waiting: deque[Any] = deque()
@@ -299,6 +306,20 @@ def elapsed_with_timeit(
         waited()
         results.append((timeit.default_timer() if number % 2 else time.monotonic()) - start)
     return results
+
+
+def elapsed_by_repeating(
+    fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10
+) -> list[float]:
+    wait = torch.get_device_module(device).synchronize
+
+    def whole() -> None:
+        fn()
+        wait()
+
+    for _ in range(warmup):
+        fn()
+    return timeit.repeat(whole, setup=wait, number=1, repeat=repeats)
 
 
 # --- training_bytes ----------------------------------------------------------------------------------------------
@@ -467,8 +488,9 @@ RIGHT: dict[str, list[Callable[..., Any]]] = {
     "causal_mask": [mask_by_comparing, mask_by_negation, mask_by_filling, mask_by_cumsum],
     "PositionalEncoding": [EncodingByExp, EncodingByPhase],
     "stray_tensors": [strays_by_lists, strays_by_descent],
-    "prefetch": [prefetch_with_a_queue, prefetch_with_a_loop, PrefetchOfClass, prefetch_two],
-    "elapsed": [elapsed_by_module, elapsed_in_nanoseconds, elapsed_with_timeit],
+    "prefetch": [prefetch_with_a_queue, prefetch_with_a_loop, PrefetchOfClass, prefetch_pairwise,
+                 prefetch_two],
+    "elapsed": [elapsed_by_module, elapsed_in_nanoseconds, elapsed_with_timeit, elapsed_by_repeating],
     "training_bytes": [bytes_by_match, bytes_by_bits],
     "largest_batch": [largest_by_bisection, largest_by_bits, largest_from_start],
     "checkpointed": [checkpointed_by_lambda, checkpointed_in_segments, checkpointed_in_pairs, checkpointed_as_a_whole,

@@ -73,10 +73,11 @@ def draw(moments: list[Moment], title: str = "") -> Picture:
     page.set(xlim=(-0.6, len(moments) - 0.4), ylim=(0, 1.12 * top / 1e6))
     page.bar(range(len(moments)), [m.held / 1e6 for m in moments], color=[PHASES[m.phase] for m in moments], width=0.9)
     page.set_xticks([])
-    for place, (phase, colour) in enumerate(PHASES.items()):
-        at, look = 0.02 + 0.16 * place, {"fontsize": 8.5, "transform": page.transAxes, "family": style.SANS}
-        page.text(at, -0.13, "■", color=colour, **look)
-        page.text(at + 0.025, -0.13, phase, color=style.INK, **look)
+    for phase in PHASES:
+        places = [place for place, moment in enumerate(moments) if moment.phase == phase]
+        look = {"fontsize": 8.5, "color": style.INK, "family": style.SANS, "horizontalalignment": "center"}
+        if places:
+            page.text(sum(places) / len(places), -0.13 * page.get_ylim()[1], phase, **look)
     words = f"{moments[0].held / 1e6:.1f} MB at the start, {top / 1e6:.1f} at the peak, in {peak.phase}"
     return style.finish(figure, f"Memory of a training step, {title}: {words}.")
 

@@ -1,4 +1,7 @@
-"""Time that probes make up: clocks that move only as they are told, and a device that works while the host goes on."""
+"""Time that probes make up: clocks that move only as they are told, and a device that works while the host goes on.
+
+So measurements are judged without measuring.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import functools
 import sys
 import time
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -16,43 +19,69 @@ import torch
 from torchcourse import simulated
 from torchcourse.exercises.machines import MACHINES, pretending
 
-__all__ = ["World"]
+__all__ = ["LAUNCH", "SETBACK", "World"]
 
 ONE_WAY = ("perf_counter", "monotonic")
-SETBACK = 3600.0  # seconds by which the clock on the wall is put back each time that somebody looks at it
+EPOCH = 1.75e9  # what the clock on the wall says when a world begins
+SETBACK = 3600.0  # seconds by which people may put the clock on the wall back each time that somebody looks at it
+THREADS = 2  # how many processors compute while the host does: their time adds up in `process_time`
+LAUNCH = 1e-6  # seconds until the host has queued some work
 
 
 class World:
     """A host, a device that takes orders, and the clocks they are timed by.
 
     `now` is the time on the host in seconds; the device is busy until `busy`. A host whose device is the CPU itself
-    does the work as it is ordered.
+    does the work as it is ordered. `calls` are the names of the programs that ran, in order. Each look at the clock on
+    the wall puts it back by `setback` seconds.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.device, self.now, self.busy, self.looks = device, 100.0, 0.0, 0
+    def __init__(self, device: torch.device, setback: float = 0.0) -> None:
+        self.device, self.setback = device, setback
+        self.now, self.busy, self.computed, self.looks = 1000.0, 0.0, 0.0, 0
+        self.calls: list[str] = []
 
     def order(self, seconds: float, host: float) -> None:
         """Give the device work for so many seconds, which takes the host `host` seconds."""
         self.now += host
         self.busy = max(self.busy, self.now) + seconds
+        self.computed += host
         if self.device.type == "cpu":
+            self.computed += seconds
             self.wait()
 
     def wait(self) -> None:
         """Let the host wait until the device has done its work."""
         self.now = max(self.now, self.busy)
 
+    def program(
+        self, name: str, seconds: Sequence[float], host: float = 0.0, compiling: float = 0.0
+    ) -> Callable[..., Any]:
+        """A function that orders work for the next of `seconds`, over and over, and returns its first argument; each
+        call keeps the host busy for `host` seconds, the first for `compiling` more."""
+        count = 0
+
+        def run(*args: Any) -> Any:
+            nonlocal count
+            self.calls.append(name)
+            if count == 0:
+                self.order(0.0, compiling)
+            self.order(seconds[count % len(seconds)], host)
+            count += 1
+            return args[0] if args else None
+
+        return run
+
     def on_the_wall(self) -> float:
-        """What the clock on the wall says: somebody keeps setting it right."""
+        """What the clock on the wall says."""
         self.looks += 1
-        return self.now - SETBACK * self.looks
+        return EPOCH + self.now - self.setback * self.looks
 
     @contextlib.contextmanager
     def instead(self, answer: Callable[..., Any]) -> Iterator[None]:
         """A block in which `answer`, and what it calls by name, lives in this world."""
         with contextlib.ExitStack() as stack:
-            stack.callback(_restore, _replaced(answer, self._clocks()))
+            stack.enter_context(_replacing(answer, self._clocks()))
             if self.device.type == simulated.NAME:
                 stack.enter_context(simulated.as_accelerator())
                 stack.enter_context(simulated.events(_Listener(self)))
@@ -74,14 +103,16 @@ class World:
             raise RuntimeError("there is no accelerator on this machine to synchronize")
         self.wait()
 
-    def _clocks(self) -> dict[Any, Callable[[], Any]]:
+    def _clocks(self) -> dict[Any, Callable[[], float]]:
         """What each clock of the standard library says here."""
-        clocks: dict[Any, Callable[[], Any]] = {time.time: self.on_the_wall}
-        clocks[time.time_ns] = lambda: round(self.on_the_wall() * 1e9)
-        for name in ONE_WAY:
-            clocks[getattr(time, name)] = lambda: self.now
-            clocks[getattr(time, f"{name}_ns")] = lambda: round(self.now * 1e9)
-        return clocks
+        told: dict[str, Callable[[], float]] = {name: lambda: self.now for name in ONE_WAY}
+        told |= {"time": self.on_the_wall, "process_time": lambda: THREADS * self.computed}
+        clocks: dict[Any, Callable[[], float]] = {getattr(time, name): clock for name, clock in told.items()}
+        return clocks | {getattr(time, f"{name}_ns"): _in_nanoseconds(clock) for name, clock in told.items()}
+
+
+def _in_nanoseconds(clock: Callable[[], float]) -> Callable[[], int]:
+    return lambda: round(clock() * 1e9)
 
 
 class _Listener(list[str]):
@@ -103,27 +134,26 @@ def _waiting() -> Iterator[tuple[Any, str]]:
             yield torch._C, name
 
 
-Place = tuple[dict[str, Any], str, Any]
-
-
-def _replaced(answer: Callable[..., Any], clocks: dict[Any, Callable[[], Any]]) -> list[Place]:
-    """Put `clocks` in place of the real ones wherever the answer has them from, and nowhere else, for other threads go
-    on living in real time; what stood there before."""
+@contextlib.contextmanager
+def _replacing(answer: Callable[..., Any], clocks: dict[Any, Callable[[], float]]) -> Iterator[None]:
+    """A block in which `clocks` stand in place of the real ones wherever the answer has them from, and nowhere else,
+    for other threads go on living in real time."""
     copies = {module: _copied(module, clocks) for module in (time, timeit)}
     instead = {id(real): copy for real, copy in [*clocks.items(), *copies.items()]}
-    places = [
-        (names, name, value)
-        for names in _namespaces(answer)
-        for name, value in list(names.items())
-        if id(value) in instead
-    ]
-    places += [(sys.modules, module.__name__, module) for module in copies]
-    for names, name, value in places:
-        names[name] = instead[id(value)]
-    return places
+    with contextlib.ExitStack() as stack:
+        for names in [sys.modules, *_namespaces(answer)]:
+            for name, value in list(names.items()):
+                if id(value) in instead:
+                    stack.callback(names.__setitem__, name, value)
+                    names[name] = instead[id(value)]
+        for function in (timeit.timeit, timeit.repeat, timeit.Timer.__init__):  # they have kept a clock as a default
+            defaults = function.__defaults__ or ()
+            stack.callback(setattr, function, "__defaults__", defaults)
+            function.__defaults__ = tuple(instead.get(id(value), value) for value in defaults)
+        yield
 
 
-def _copied(module: ModuleType, clocks: dict[Any, Callable[[], Any]]) -> ModuleType:
+def _copied(module: ModuleType, clocks: dict[Any, Callable[[], float]]) -> ModuleType:
     copy = ModuleType(module.__name__)
     for name, value in vars(module).items():
         setattr(copy, name, clocks[value] if callable(value) and value in clocks else value)
@@ -131,7 +161,8 @@ def _copied(module: ModuleType, clocks: dict[Any, Callable[[], Any]]) -> ModuleT
 
 
 def _namespaces(answer: Any) -> Iterator[dict[str, Any]]:
-    """The names that an answer sees: those of its module or notebook, and the defaults of its keywords."""
+    """The names that an answer sees: those of its module or notebook, the defaults of its keywords, and those of
+    torch's own stopwatch."""
     while isinstance(answer, functools.partial):
         answer = answer.func
     function = getattr(answer, "__func__", answer)
@@ -139,8 +170,4 @@ def _namespaces(answer: Any) -> Iterator[dict[str, Any]]:
         function = vars(type(answer)).get("__call__")
     yield getattr(function, "__globals__", {})
     yield getattr(function, "__kwdefaults__", None) or {}
-
-
-def _restore(places: list[Place]) -> None:
-    for names, name, value in places:
-        names[name] = value
+    yield vars(sys.modules.get("torch.utils.benchmark.utils.timer", ModuleType("none")))

@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcourse.exercise import Case, Draw, Exercise, Unattempted, case
+from torchcourse.exercises.clockwork import LAUNCH, World
 from torchcourse.exercises.compilers import Counted, as_new, captured_whole, waits, written
 from torchcourse.exercises.handling import ramp
 from torchcourse.exercises.looking import kept, kind, look
-from torchcourse.exercises.stopwatch import Machine
 from torchcourse.exercises.trainable import number, remark
 from torchcourse.observations import Observations, Raised
 from torchcourse.probing import Watched
@@ -424,10 +424,10 @@ MEASURES = ("median", "iqr")
 def probe_benchmark(
     answer: Watched, bases: dict[str, float], pattern: list[float], repeats: int | None, x: Tensor
 ) -> Observations:
-    machine = Machine(x.device)
-    fns = {name: machine.program(name, base, pattern, COMPILING) for name, base in bases.items()}
+    world, host = World(x.device), 0.0 if x.device.type == "cpu" else LAUNCH
+    fns = {name: world.program(name, [base * p for p in pattern], host, COMPILING) for name, base in bases.items()}
     options = {} if repeats is None else {"repeats": repeats}
-    with machine.replacing_clocks(answer.answer):
+    with world.instead(answer.answer):
         found = answer.answer(fns, x, device=x.device, **options)
     if not isinstance(found, dict):
         return {"returned": kind(found)}
@@ -437,7 +437,7 @@ def probe_benchmark(
         good = isinstance(held, dict) and set(MEASURES) <= held.keys()
         for measure in MEASURES:
             seen[f"{measure} of {name}"] = number(held[measure]) if good else f"missing: {kind(held)}"
-    return {**seen, "order of the calls": machine.calls[-len(bases) * (repeats or 30):]}
+    return {**seen, "order of the calls": world.calls[-len(bases) * (repeats or 30):]}
 
 
 def derive_benchmark(case: Case, seen: Observations) -> Observations:

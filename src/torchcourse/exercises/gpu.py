@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchcourse import simulated
 from torchcourse.exercise import Case, Draw, Exercise, case
-from torchcourse.exercises.clockwork import World
+from torchcourse.exercises.clockwork import SETBACK, World
 from torchcourse.exercises.handling import build, gradients, probing_a_module
 from torchcourse.exercises.looking import kept, kind, look, of_one_tensor, refusal, where
 from torchcourse.exercises.machines import MACHINES, pretending
@@ -278,7 +278,7 @@ def probe_encoding(answer: Watched, dim: int, max_len: int, x: Tensor) -> Observ
     module = build(answer, x.device, dim, max_len)
     held = [b for b in module.buffers() if b.numel() == max_len * dim]
     seen: Observations = {
-        "parameters": sorted(name for name, _ in module.named_parameters()),
+        "parameters": sum(p.numel() for p in module.parameters()),
         "saved": sum(t.numel() for t in module.state_dict().values()),
         "table": "in a buffer" if held else "in no buffer",
     }
@@ -303,8 +303,7 @@ def cases_encoding(draw: Draw) -> list[Case]:
 
 
 def quotes_encoding(_inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
-    names = {"saved": "saved", "parameters": "parameters", "table": "table"}
-    return {field: seen[name] for field, name in names.items() if name in seen}
+    return {name: seen[name] for name in ("saved", "parameters", "table", "construction") if name in seen}
 
 
 PositionalEncoding = Exercise(
@@ -424,7 +423,7 @@ FAR = 3
 """From how many batches in advance on something is no longer called one ahead, while there are more to come."""
 
 
-class Shelf:
+class Loader:
     """A loader that notes how many batches were taken from it."""
 
     def __init__(self, batches: list[Any]) -> None:
@@ -469,7 +468,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 
 def probe_prefetch(answer: Watched, batches: list[Any], like: Tensor) -> Observations:
-    shelf = Shelf(brought(batches, torch.device("cpu")))
+    shelf = Loader(brought(batches, torch.device("cpu")))
     copies = Copies(like.device)
     handed: list[Any] = []
     taken: list[int] = []
@@ -562,19 +561,16 @@ FIRST_RUNS = 3.0  # how many times as long the first runs take: kernels are comp
 def probe_elapsed(
     answer: Watched, seconds: list[float], host: float, warmup: int | None, repeats: int | None, like: Tensor
 ) -> Observations:
-    world = World(like.device)
-    runs = 0
-
-    def fn() -> None:
-        nonlocal runs
-        world.order(seconds[runs % len(seconds)], host)
-        runs += 1
-
+    world = World(like.device, setback=SETBACK)
+    fn = world.program("fn", seconds, host)
     options = {name: n for name, n in (("warmup", warmup), ("repeats", repeats)) if n is not None}
     with world.instead(answer.answer):
         times = answer(fn, like.device, **options)
-    listed = isinstance(times, list) and all(isinstance(t, float) for t in times)
-    return {"runs": runs, "seconds": [float(t) for t in times] if listed else kind(times)}
+    seen = {"runs": len(world.calls), "seconds": kind(times)}
+    if isinstance(times, list):
+        others = sorted({type(t).__name__ for t in times if not isinstance(t, float)})
+        seen["seconds"] = f"a list of {' and '.join(others)}" if others else [float(t) for t in times]
+    return seen
 
 
 def cases_elapsed(draw: Draw) -> list[Case]:
@@ -662,6 +658,7 @@ def cases_bytes(draw: Draw) -> list[Case]:
         drawn("float32 and plain SGD", n, torch.float32, "sgd"),
         drawn("bfloat16 and AdamW", n, torch.bfloat16, "adamw"),
         drawn("bfloat16, AdamW and a master copy", n, torch.bfloat16, "adamw", True),
+        drawn("float32, AdamW and a master copy", n, torch.float32, "adamw", True),
         drawn("float16, momentum and a master copy", n, torch.float16, "momentum", True),
         drawn("bfloat16 and plain SGD", n, torch.bfloat16, "sgd", False),
         drawn("float64 and AdamW", n, torch.float64, "adamw"),

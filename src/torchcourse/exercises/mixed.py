@@ -155,7 +155,8 @@ class _Statistics(nn.Module):
 
 
 MODELS: dict[str, Callable[[int], nn.Module]] = {
-    "row": lambda w: nn.Sequential(nn.Linear(w, 2 * w), nn.ReLU(), nn.Linear(2 * w, w), nn.Tanh(), nn.Softmax(dim=-1)),
+    "row": lambda w: nn.Sequential(
+        nn.Dropout(), nn.Linear(w, 2 * w), nn.ReLU(), nn.Linear(2 * w, w), nn.Tanh(), nn.Softmax(dim=-1)),
     "nested": _Nested,
     "single": lambda w: nn.Linear(w, 2),
     "statistics": _Statistics,

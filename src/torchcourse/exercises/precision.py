@@ -443,36 +443,39 @@ safe_mean = Exercise(
 # --- LossScaler --------------------------------------------------------------------------------------------------
 
 SPOILT = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+FIRST = " in the first"  # of an optimizer's gradients
 
 
 class _Learner:
-    """A parameter with an optimizer that notes when it ran, and on which gradients. Where `idle`, the optimizer has a
-    second parameter, which never gets a gradient."""
+    """Two parameters, a group each, with an optimizer that notes when it ran, and on which gradients. Where `idle`, it
+    has a third one, which never gets a gradient."""
 
     def __init__(self, gradient: Tensor, idle: bool) -> None:
         self.gradient = gradient
-        self.weight = nn.Parameter(torch.ones_like(gradient))
+        self.weights = [nn.Parameter(torch.ones_like(part)) for part in (gradient[:1], gradient[1:])]
         others = [nn.Parameter(torch.ones_like(gradient))] if idle else []
-        self.optimizer = torch.optim.SGD([*others, self.weight], lr=0.1, momentum=0.5)
+        groups = [{"params": self.weights[:1]}, {"params": [*others, *self.weights[1:]]}]
+        self.optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.5)
         self.seen: list[Tensor] = []
         self.optimizer.register_step_pre_hook(self._note)
 
     def _note(self, *_: object) -> None:
-        assert self.weight.grad is not None
-        self.seen.append(self.weight.grad.clone())
+        self.seen.append(flat(weight.grad for weight in self.weights if weight.grad is not None))
 
     def loss(self) -> Tensor:
-        return (self.weight * self.gradient).sum()
+        return (torch.cat(list(self.weights)) * self.gradient).sum()
 
     def spoil(self, how: str) -> None:
-        if how in SPOILT and self.weight.grad is not None:
-            self.weight.grad[-1] = SPOILT[how]
+        value, first, _ = how.partition(FIRST)
+        gradient = self.weights[0 if first else -1].grad
+        if value in SPOILT and gradient is not None:
+            gradient[-1] = SPOILT[value]
 
 
 def probe_scaler(
     answer: Watched, options: dict[str, float], pattern: list[str], gradients: list[Tensor], idle: bool
 ) -> dict[str, Any]:
-    """Replays a pattern: for each update, and each optimizer, "fine" or what its gradient holds."""
+    """Replays a pattern: for each update, and each optimizer, "fine" or what one of its gradients holds."""
     learners, scaler = [_Learner(g, idle) for g in gradients], answer(**options)
     one = torch.ones((), device=gradients[0].device)
     scales, stepped, ran = list[Any](), list[Any](), list[bool]()
@@ -499,12 +502,13 @@ def probe_scaler(
         "the optimizer ran": ran,
         "step returned": stepped,
         "gradients that the optimizer saw": [g for learner in learners for g in learner.seen[:2]],
-        "parameters afterwards": flat(learner.weight for learner in learners),
+        "parameters afterwards": flat(weight for learner in learners for weight in learner.weights),
     }
 
 
 def _drawn_pattern(draw: Draw, length: int, share: float) -> list[str]:
-    return [draw.pick(["inf", "nan", "-inf"]) if flag else "fine" for flag in draw.flags(length, share=share)]
+    spoilt = ["inf", "nan", "-inf", f"inf{FIRST}", f"nan{FIRST}"]
+    return [draw.pick(spoilt) if flag else "fine" for flag in draw.flags(length, share=share)]
 
 
 def cases_scaler(draw: Draw) -> list[Case]:
@@ -517,8 +521,9 @@ def cases_scaler(draw: Draw) -> list[Case]:
         case("one overflow, as it comes", **replay([fine, bad, fine])),
         case("growing every second update", **replay([fine] * 5, scale=8.0, interval=2)),
         case("a NaN", **replay([fine, "nan", fine, fine], scale=256.0, interval=3)),
-        case("an overflow between", **replay([fine, fine, bad, fine, fine, fine, fine], scale=64.0, interval=3)),
-        case("a row of overflows", **replay([bad, "nan", fine, fine], scale=2.0**12, interval=2)),
+        case("an overflow between", **replay([fine, fine, bad + FIRST, *[fine] * 4], scale=64.0, interval=3)),
+        case("a row of overflows", **replay([bad, "nan", fine, fine], scale=2.0, interval=2)),
+        case("growing from a high scale", **replay([fine, fine], scale=2.0**24, interval=1)),
         case("other factors", **replay([fine, fine, bad, fine], scale=100.0, growth=3.0, backoff=0.25, interval=1)),
         case("two optimizers, the first overflows", **replay(["inf,fine", "fine,fine"], 2, scale=32.0, interval=2)),
         case("two optimizers, the second overflows", **replay(["fine,fine", "fine,inf", "fine,fine"], 2, scale=32.0)),
@@ -634,17 +639,20 @@ amp_step = Exercise(
 def _copies(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> str:
     """Whether the optimizer's state holds, for each parameter that was trained, its values in float32."""
     state = optimizer.state_dict()["state"]
-    trained = [(i, p) for i, p in enumerate(parameters) if p.grad is not None]
-    found = [_held(state.get(i, {}), p) for i, p in trained]
-    if all(found):
+    found = [_held(state.get(i, {}), p) for i, p in enumerate(parameters) if p.grad is not None]
+    if all(SINGLE in dtypes for dtypes in found):
         return "one for each parameter that was trained"
+    others = [str(dtype).removeprefix("torch.") for dtypes in found for dtype in dtypes if dtype != SINGLE]
+    if others:
+        return f"copies in {others[0]}"
     return "none" if not any(found) else "not for every parameter"
 
 
-def _held(state: object, parameter: nn.Parameter) -> bool:
+def _held(state: object, parameter: nn.Parameter) -> set[torch.dtype]:
+    """The dtypes in which an optimizer's state of a parameter holds its values."""
     tensors = [t for t in state.values() if isinstance(t, Tensor)] if isinstance(state, dict) else []
-    wide = [t for t in tensors if t.dtype == SINGLE and t.shape == parameter.shape]
-    return any(torch.allclose(t, parameter.detach().float(), rtol=1e-2, atol=1e-3) for t in wide)
+    alike = [t for t in tensors if t.is_floating_point() and t.shape == parameter.shape]
+    return {t.dtype for t in alike if torch.allclose(t.float(), parameter.detach().float(), rtol=1e-2, atol=1e-3)}
 
 
 def probe_master(
@@ -695,7 +703,8 @@ def cases_master(draw: Draw) -> list[Case]:
 def quotes_master(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     starts = inputs["values"][0].flatten()[0].item()
     ends, should = (each["parameters afterwards"][0].flatten()[0].item() for each in (seen, wanted))
-    return {"start": f"{starts:.5g}", "ended": f"{ends:.5g}", "should": f"{should:.5g}", "steps": inputs["steps"]}
+    return {"start": f"{starts:.5g}", "ended": f"{ends:.5g}", "should": f"{should:.5g}", "steps": inputs["steps"],
+            "copies": seen["float32 copies in the state"]}  # fmt: skip
 
 
 master_sgd = Exercise(

@@ -55,6 +55,7 @@ def test_another_seed_lesson_accelerator_or_version_recalls_nothing(monkeypatch:
     empty = fresh()
     changed.recall(empty)
     assert not empty.found
+    monkeypatch.setattr(kept.torch.cuda, "get_device_name", lambda: "a GPU")
     others = [Kept(LESSON, SEED + 1, "simulated"), Kept("02_autograd", SEED, "simulated"), Kept(LESSON, SEED, "cuda")]
     monkeypatch.setattr(kept, "fingerprint", lambda lesson: "a changed grader")
     for other in [*others, Kept(LESSON, SEED, "simulated")]:

@@ -41,13 +41,15 @@ _warned = False
 
 
 def remember(exercise: str, status: str) -> None:
-    """Note the outcome of a check that was run in a notebook of a working copy; elsewhere do nothing. Never raises.
+    """Note the outcome of a check that was run in a notebook of a working copy; elsewhere, and where nbgrader runs it,
+    do nothing. Never raises.
 
     Where the file cannot be written, that is said once.
     """
     global _warned
     try:
-        desk = desk_of(_notebooks_folder()) if _in_notebook() else None
+        graded = "NBGRADER_EXECUTION" in os.environ
+        desk = desk_of(_notebooks_folder()) if _in_notebook() and not graded else None
         if desk:
             note(desk, exercise, status)
     except Exception as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +13,11 @@ import typer
 from autograde.commands import _lessons, _stop, console
 
 if TYPE_CHECKING:
+    from sqlalchemy.exc import OperationalError
+
     from autograde.differences import Change
 
-__all__ = ["after_grading", "agreed", "before_grading", "join"]
+__all__ = ["after_grading", "agreed", "before_grading", "join", "locked"]
 
 SHOWN = 40
 """How many changes are shown one by one."""
@@ -28,6 +31,23 @@ def join(app: typer.Typer) -> None:
     app.add_typer(rooms, name="class")
     for command in (bundle, collect, diff, export):
         app.command()(command)
+
+
+def locked(folder: Path, error: OperationalError) -> str:
+    """What to say where a gradebook cannot be read or written."""
+    return (f"The gradebook {folder / 'gradebook.db'} cannot be used ({error.orig}): close what has it open. "
+            "What was found out is kept, and the same command goes on from there.")  # fmt: skip
+
+
+@contextmanager
+def _free(folder: Path) -> Iterator[None]:
+    """Stop with one message where another program holds the gradebook."""
+    from sqlalchemy.exc import OperationalError
+
+    try:
+        yield
+    except OperationalError as error:
+        _stop(locked(folder, error))
 
 
 def about() -> None:
@@ -60,7 +80,8 @@ def init(
         if roster and not enrolled.members:
             _stop(f"{roster} names no student that can be taken.")
         members = enrolled.members or (roster_of(folder) if not new else None) or tuple(invented_members(sample))
-        make_class(folder, names, due=when, members=members, name=name, late=late, exchange=exchange)
+        with _free(folder):
+            make_class(folder, names, due=when, members=members, name=name, late=late, exchange=exchange)
     except (BusyError, DueError, RosterError) as error:
         _stop(str(error))
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
@@ -135,7 +156,8 @@ def export(
         _stop('--column is LESSON="title", once for a lesson.')
     _lessons(list(titles))
     try:
-        scores = scores_of(folder / "gradebook.db", _listed(lessons) if lessons else ())
+        with _free(folder):
+            scores = scores_of(folder / "gradebook.db", _listed(lessons) if lessons else ())
     except FileNotFoundError as error:
         _stop(str(error))
     text = written(scores, form, titles)
@@ -201,7 +223,8 @@ def before_grading(names: list[str], submitted: Path, out: Path) -> list[str]:
 
     if not is_class(out):
         return names
-    mine = class_lessons(out)
+    with _free(out):
+        mine = class_lessons(out)
     for name in names:
         if name not in mine:
             console.print(f"{name} is no lesson of the class in {out}, and is left out; "
@@ -222,7 +245,9 @@ def after_grading(graded: Sequence[tuple[str, str]], submitted: Path, out: Path)
     from autograde.late import settle
 
     if is_class(out):
-        for complaint in settle(out, submitted, graded):
+        with _free(out):
+            complaints = settle(out, submitted, graded)
+        for complaint in complaints:
             console.print(complaint, markup=False)
 
 

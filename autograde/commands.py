@@ -146,6 +146,7 @@ def _grade(
     """Grade with a bar that moves; stops with one message where that cannot be."""
     from sqlalchemy.exc import OperationalError
 
+    from autograde import class_commands
     from autograde.grading import OverlapError, students
     from autograde.grading import run as grade_class
     from autograde.journal import BusyError
@@ -171,8 +172,7 @@ def _grade(
             _stop(str(error))
         except OperationalError as error:
             bar.stop()
-            _stop(f"The gradebook {out / 'gradebook.db'} cannot be written ({error.orig}): close what has it open. "
-                  "What was found out is kept, and the same command goes on from there.")  # fmt: skip
+            _stop(class_commands.locked(out, error))
         except KeyboardInterrupt:
             bar.stop()
             console.print(f"Interrupted: {len(tally.submissions)} of {total} submissions are recorded in {out}. "

@@ -427,11 +427,17 @@ def test_a_locked_gradebook_is_named_and_nothing_is_lost(
     monkeypatch.setattr(sqlite3.dbapi2, "connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0.1}))
     locking = connect(room.folder / "gradebook.db", isolation_level=None)
     locking.execute("BEGIN EXCLUSIVE")
+    submitted = ["--submitted", tmp_path / "submitted"]
     try:
-        status, said = in_this_process(
-            monkeypatch, "grade", LESSON, "--submitted", tmp_path / "submitted", "--out", room.folder
-        )
+        tried = [
+            in_this_process(monkeypatch, "grade", LESSON, *submitted, "--out", room.folder),
+            in_this_process(monkeypatch, "class", "init", room.folder, "--lessons", LESSON),
+            in_this_process(monkeypatch, "export", "--class", room.folder),
+        ]
+        monkeypatch.setattr(class_commands, "before_grading", lambda names, *_: names)
+        tried.append(in_this_process(monkeypatch, "grade", LESSON, *submitted, "--out", room.folder))
     finally:
         locking.close()
-    assert status == 2
-    assert "cannot be written (database is locked): close what has it open" in said.replace("\n", " ")
+    for status, said in tried:
+        assert status == 2
+        assert "cannot be used (database is locked): close what has it open" in said.replace("\n", " ")

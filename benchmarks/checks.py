@@ -1,8 +1,8 @@
 """How long checks take: `python benchmarks/checks.py [LESSON…]`, from the repository's root.
 
-For each exercise the visible check of the reference with its card, first in the process and median of five more; then what importing
-the course adds to importing torch, and what one solved lesson costs in the sandbox, by the clock and in core-seconds,
-which do not depend on what else the machine does.
+For each exercise the visible check of the reference with its card, first in the process and median of five more; then
+what importing the course adds to importing torch, and what one solved lesson costs in the sandbox, by the clock and in
+core-seconds, which do not depend on what else the machine does.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,9 +76,10 @@ def draw(moments: list[Moment], title: str = "") -> Picture:
     page.set_xticks([])
     for phase in PHASES:
         places = [place for place, moment in enumerate(moments) if moment.phase == phase]
-        look = {"fontsize": 8.5, "color": style.INK, "family": style.SANS, "horizontalalignment": "center"}
+        look: dict[str, Any] = {"fontsize": 8.5, "color": style.INK, "family": style.SANS}
         if places:
-            page.text(sum(places) / len(places), -0.13 * page.get_ylim()[1], phase, **look)
+            middle, below = sum(places) / len(places), -0.13 * page.get_ylim()[1]
+            page.text(middle, below, phase, horizontalalignment="center", **look)
     words = f"{moments[0].held / 1e6:.1f} MB at the start, {top / 1e6:.1f} at the peak, in {peak.phase}"
     return style.finish(figure, f"Memory of a training step, {title}: {words}.")
 

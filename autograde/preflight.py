@@ -75,6 +75,8 @@ def check_gradebook(url: str) -> None:
     try:
         complaint = _complaint(engine)
     except DatabaseError as error:
+        if "locked" in _reason(error):
+            raise RefusedError(f"{shown} cannot be used ({_reason(error)}): close what has it open.") from None
         remedy = "choose another --out or --gradebook." if _is_file(place) else "does its server run, and let you in?"
         raise RefusedError(f"{shown} cannot be read as a gradebook ({_reason(error)}): {remedy}") from None
     finally:

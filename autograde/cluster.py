@@ -21,7 +21,6 @@ from autograde import remote
 from autograde.enclosure import Enclosure
 from autograde.journal import verdicts
 from autograde.preflight import RefusedError
-from autograde.sandbox import SandboxError
 from autograde.settings import Limits
 from autograde.submission import Submission
 from autograde.verdict import Verdict
@@ -157,15 +156,16 @@ class Cluster:
             return
         try:
             found = verdicts(json.loads(done.result()), task.submission.student, task.submission.lesson)
-        except (remote.Unlike, SandboxError) as error:
+        except remote.Unlike as error:
             self._fail(task, ClusterError(f"A worker came later that cannot be used: {error}. End it, or give it what "
                                           "the others have; the same command goes on."))  # fmt: skip
-        except Exception as error:  # killed with its worker, or cancelled while the client connects anew
+        except Exception as error:  # killed with its worker, which may not get a sandbox, or cancelled on the way
             if task.tries < TRIES:
                 self._hand_out(task)
             else:
-                self._fail(task, ClusterError(f"A submission was lost {TRIES} times ({type(error).__name__}): the same "
-                                              "command tries again."))  # fmt: skip
+                reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+                self._fail(task, ClusterError(f"A submission was lost {TRIES} times ({reason}). What was graded is "
+                                              "kept: the same command tries again."))  # fmt: skip
         else:
             self.under_way.pop(id(task), None)
             task.promised.set_result(found)

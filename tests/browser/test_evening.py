@@ -69,7 +69,6 @@ def test_an_evening_at_the_desk(page: Page, lab: Lab, tmp_path: Path, monkeypatc
     use_theme(page, lab, "JupyterLab Light")
     open_notebook(page, lab, "START.ipynb")
     assert counts(page, TITLE) == ["12", "0", "0", "12"]
-    shoot(page, page.locator(".jp-Cell").first, "start-light")
 
     row(page, TITLE).locator("a").click()
     expect(page.locator(".lm-TabBar-tabLabel", has_text=LESSON)).to_be_visible()
@@ -104,7 +103,7 @@ def test_an_evening_at_the_desk(page: Page, lab: Lab, tmp_path: Path, monkeypatc
     run(page, table)
     expect(row(page, TITLE).locator("td").nth(3)).to_have_text("1")
     assert counts(page, TITLE) == ["12", "1", "0", "11"]
-    shoot(page, page.locator(".jp-Cell").first, "start-later")
+    shoot(page, page.locator(".jp-Cell").first, "start")
 
     release = newer_release(tmp_path / "release")
     with monkeypatch.context() as patched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +75,8 @@ def draw(moments: list[Moment], title: str = "") -> Picture:
     page.bar(range(len(moments)), [m.held / 1e6 for m in moments], color=[PHASES[m.phase] for m in moments], width=0.9)
     page.set_xticks([])
     for place, (phase, colour) in enumerate(PHASES.items()):
-        at, look = 0.02 + 0.16 * place, {"fontsize": 8.5, "transform": page.transAxes, "family": style.SANS}
+        at = 0.02 + 0.16 * place
+        look: dict[str, Any] = {"fontsize": 8.5, "transform": page.transAxes, "family": style.SANS}
         page.text(at, -0.13, "■", color=colour, **look)
         page.text(at + 0.025, -0.13, phase, color=style.INK, **look)
     words = f"{moments[0].held / 1e6:.1f} MB at the start, {top / 1e6:.1f} at the peak, in {peak.phase}"

@@ -101,8 +101,8 @@ def key(page: Axes, beside: bool = True) -> None:
 def finish(figure: Figure, alt: str) -> Picture:
     """Render a figure and let go of it."""
     paper, buffer = FigureCanvasAgg(figure), io.BytesIO()
-    paper.draw()
-    drawn = Image.fromarray(np.asarray(paper.buffer_rgba()))
+    paper.draw()  # type: ignore[no-untyped-call]
+    drawn = Image.fromarray(np.asarray(paper.buffer_rgba()))  # type: ignore[no-untyped-call]
     drawn.convert("RGB").save(buffer, "png", compress_level=3)  # the paper is opaque; half the time of savefig
     width = round(figure.get_figwidth() * PIXELS_PER_INCH)
     figure.clear()

@@ -54,7 +54,8 @@ def test_every_lesson_with_something_to_play_with_is_here() -> None:
 def test_a_demo_reacts_in_under_a_tenth_of_a_second(name: str) -> None:
     """Of CPU time, at the median move; and what it then shows has words and the common paper, and is not blank."""
     pytest.importorskip("ipywidgets")
-    one, said, rounds = EXPLORERS[name](), set(), []
+    one, rounds = EXPLORERS[name](), list[float]()
+    said = {one.picture.alt}
     while not rounds or (rounds[-1] >= REACTION and len(rounds) < 3):  # others use this machine too
         times = []
         for control, value in moves(one):

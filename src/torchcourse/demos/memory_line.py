@@ -91,7 +91,7 @@ def _from_controls(blocks: int, batch: int, memory: str) -> Picture:
 
 def explorer() -> Live:
     """The timeline with its controls, not yet on show."""
-    return Live(_from_controls, blocks=range(4, 13), batch=range(256, 1025, 256), memory=CHOICES)
+    return Live(_from_controls, blocks=range(4, 9), batch=range(256, 1025, 256), memory=CHOICES)
 
 
 def explore() -> None:

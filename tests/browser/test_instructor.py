@@ -61,8 +61,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     port = free_port()
     places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
     env = {**os.environ, **places, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "IPYTHONDIR": str(home / "ipython")}
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    env["JUPYTERLAB_SETTINGS_DIR"] = str(home / "settings")
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", f"--notebook-dir={room}",
-               "--LabApp.news_url=", "--allow-root"]  # fmt: skip
+               "--allow-root"]  # fmt: skip
     with served(command, env, home / "log", port, room):
         yield Desk(port, room, exchange)
 

@@ -111,16 +111,17 @@ def _import(node: ast.Import | ast.ImportFrom, wanted: str) -> str:
 
 
 def _bound(text: str, own: str, name: str, options: dict[str, Any]) -> str:
-    if options:
-        arguments = ", ".join(f"{option}={value!r}" for option, value in options.items())
-        program = "_" + own if own == name else own
-        text = re.sub(rf"\b{own}\b", program, text)
-        return f"import functools\n\n{text}\n\n{name} = functools.partial({program}, {arguments})"
-    if own == name:
-        return text
-    if not re.search(rf"\b{name}\b", text):
-        return re.sub(rf"\b{own}\b", name, text)
-    return f"{text}\n\n{name} = {own}"
+    """The text with the exercise's name bound to the program `own`; a helper that has this name gets another."""
+    if own != name or options:
+        text, own = _renamed(text, name, f"_{name}"), f"_{name}" if own == name else own
+    if not options:
+        return _renamed(text, own, name)
+    arguments = ", ".join(f"{option}={value!r}" for option, value in options.items())
+    return f"import functools\n\n{text}\n\n{name} = functools.partial({own}, {arguments})"
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    return re.sub(rf"(?<!\.)\b{old}\b", new, text)
 
 
 def _stands_alone(text: str, name: str, setup: dict[str, Any]) -> bool:

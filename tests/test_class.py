@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
+import math
 import sqlite3
 import warnings
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +19,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograde import class_commands, course
+from autograde.carrying import carried
 from autograde.classroom import DueError, class_lessons, due_dates, make_class
 from autograde.cohort import invented_members, write_submissions
 from autograde.differences import changes, preview, read_grades
@@ -177,6 +181,29 @@ def test_a_made_up_class_is_always_the_same_and_of_all_kinds(tmp_path: Path) -> 
     assert len(untouched) == 1
     assert any(b"while True" in data for data in notebooks.values())
     assert sum(p.name == "timestamp.txt" for p in files) == 19
+
+
+def test_programs_are_carried_whole_and_under_the_name_of_the_exercise(tmp_path: Path) -> None:
+    path = tmp_path / "programs.py"
+    path.write_text(
+        "import math\nfrom functools import wraps\n\nSCALE = math.pi\n\n\ndef answer(x, *, by=1.0):\n"
+        "    return x * SCALE * by  # noqa: F401\n\n\ndef twice(x):\n    return answer(x, by=2.0)\n\n\n"
+        "def closure(x):\n    def inner():\n        return x\n    return inner\n"
+    )
+    spec = importlib.util.spec_from_file_location("programs", path)
+    assert spec
+    assert spec.loader
+    programs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(programs)
+    for program, value in ((programs.answer, 1), (programs.twice, 2), (partial(programs.answer, by=3.0), 3)):
+        text = carried(program, path, "answer", {})
+        bound: dict[str, object] = {}
+        exec(text, bound)
+        assert bound["answer"](1.0) == pytest.approx(value * math.pi)  # type: ignore[operator]
+        assert "noqa" not in text
+        assert "wraps" not in text
+    assert carried(programs.closure(1), path, "answer", {}) == ""
+    assert carried(partial(programs.answer, by=programs), path, "answer", {}) == ""
 
 
 # Scores, made by hand: what grading does is tested where grading is

@@ -76,7 +76,7 @@ def served(command: list[str | Path], env: dict[str, str], log: Path, port: int,
             yield
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(120)
             assert not refers_to(folder), "JupyterLab left processes behind"
 
 

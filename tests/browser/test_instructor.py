@@ -61,8 +61,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     port = free_port()
     places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
     env = {**os.environ, **places, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "IPYTHONDIR": str(home / "ipython")}
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    env["JUPYTERLAB_SETTINGS_DIR"] = str(home / "settings")
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", f"--notebook-dir={room}",
-               "--LabApp.news_url=", "--allow-root"]  # fmt: skip
+               "--allow-root"]  # fmt: skip
     with served(command, env, home / "log", port, room):
         yield Desk(port, room, exchange)
 
@@ -89,9 +93,9 @@ def press(page: Page, where: Page | FrameLocator, button: Locator, says: str) ->
     expect(where.locator(".modal")).to_have_count(0)
 
 
-def shoot(page: Page, name: str) -> None:
+def shoot(page: Page, name: str, height: int = 1000) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", clip={"x": 0, "y": 0, "width": 1400, "height": height})
 
 
 def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path: Path) -> None:
@@ -120,7 +124,7 @@ def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path:
         expect(one.locator(".status")).to_have_text("graded")
     expect(page.locator("tr", has_text="Lovelace").locator(".score")).to_have_text(f"{MOST:g} / {MOST:g}")
     expect(page.locator("tr", has_text="O'Neil").locator(".score")).to_have_text(f"{MOST - POINTS:g} / {MOST:g}")
-    shoot(page, "formgrader-autograded")
+    shoot(page, "formgrader-autograded", 420)
 
     page.goto(desk.address(f"formgrader/manage_students/bo/{LESSON}"))
     page.locator("td a", has_text=LESSON).click()

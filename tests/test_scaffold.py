@@ -45,7 +45,7 @@ def test_the_parts_come_behind_those_of_the_other_and_lines_are_only_added(copy:
     """Behind the first exercise a function, behind the last a class."""
     first, *_, last = exercises(lesson)
     added_behind(lesson, "fold_rows", first)
-    added_behind(lesson, "FoldRows", last)
+    added_behind(lesson, "RowFolder", last)
     # the order of imports could only be judged with all modules beside these
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--ignore", "I001", "."]
     said = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)

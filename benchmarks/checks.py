@@ -1,8 +1,8 @@
 """How long checks take: `python benchmarks/checks.py [LESSON…]`, from the repository's root.
 
 For each exercise the visible check of the reference, first in the process and median of five more; then what importing
-the course adds to importing torch, and what one solved lesson costs in the sandbox, by the clock and in core-seconds,
-which do not depend on what else the machine does.
+the course adds to importing torch, and what one solved lesson costs in the sandbox; by the clock and in core-seconds,
+which depend little on what else the machine does.
 """
 
 from __future__ import annotations
@@ -42,9 +42,15 @@ def checks(lesson: str) -> None:
     namespace = dict(references(lesson))
     medians = []
     for name in namespace:
-        first, *rest = (seconds(lambda name=name: examine(name, namespace)) for _ in range(6))
-        medians.append(statistics.median(rest))
-        print(f"{lesson:20} {name:24} first {1e3 * first:6.0f} ms   then {1e3 * medians[-1]:6.0f} ms")
+        marks = [time.process_time()]
+        times = []
+        for _ in range(6):
+            times.append(seconds(lambda name=name: examine(name, namespace)))
+            marks.append(time.process_time())
+        cores = statistics.median(after - before for before, after in itertools.pairwise(marks[1:]))
+        medians.append(statistics.median(times[1:]))
+        print(f"{lesson:20} {name:24} first {1e3 * times[0]:6.0f} ms   then {1e3 * medians[-1]:6.0f} ms, "
+              f"{1e3 * cores:6.0f} core-ms")
     print(f"{lesson:20} {'median of all':24} {'':12}   then {1e3 * statistics.median(medians):6.0f} ms")
 
 

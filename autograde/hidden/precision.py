@@ -527,7 +527,7 @@ def choose(
 
 
 def by_equality(device: torch.device) -> torch.dtype:
-    return choose(device) if device == torch.device("cuda") else BRAIN  # type: ignore[no-any-return]
+    return choose(device) if device == torch.device("cuda") else BRAIN
 
 
 def as_torch_has_it(device: torch.device) -> torch.dtype:

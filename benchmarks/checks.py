@@ -1,13 +1,11 @@
 """How long checks take: `python benchmarks/checks.py [LESSON…]`, from the repository's root.
 
 For each exercise the visible check of the reference, first in the process and median of five more; then what importing
-the course adds to importing torch, and what one solved lesson costs in the sandbox; by the clock and in core-seconds,
-which depend little on what else the machine does.
+the course adds to importing torch, and what one solved lesson costs in the sandbox.
 """
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import subprocess
 import sys
@@ -19,7 +17,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import nbformat
-import psutil
 
 from autograde.building import source_notebook
 from autograde.grading import examiner
@@ -42,23 +39,10 @@ def checks(lesson: str) -> None:
     namespace = dict(references(lesson))
     medians = []
     for name in namespace:
-        marks = [time.process_time()]
-        times = []
-        for _ in range(6):
-            times.append(seconds(lambda name=name: examine(name, namespace)))
-            marks.append(time.process_time())
-        cores = statistics.median(after - before for before, after in itertools.pairwise(marks[1:]))
-        medians.append(statistics.median(times[1:]))
-        print(f"{lesson:20} {name:24} first {1e3 * times[0]:6.0f} ms   then {1e3 * medians[-1]:6.0f} ms, "
-              f"{1e3 * cores:6.0f} core-ms")
+        first, *rest = (seconds(lambda name=name: examine(name, namespace)) for _ in range(6))
+        medians.append(statistics.median(rest))
+        print(f"{lesson:20} {name:24} first {1e3 * first:6.0f} ms   then {1e3 * medians[-1]:6.0f} ms")
     print(f"{lesson:20} {'median of all':24} {'':12}   then {1e3 * statistics.median(medians):6.0f} ms")
-
-
-def computed(pid: int) -> float:
-    """The core-seconds of this process, and of a worker with all that it has started and waited for."""
-    worker = psutil.Process(pid)
-    times = [process.cpu_times() for process in (worker, *worker.children(recursive=True))]
-    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in times)
 
 
 def sandboxed(lesson: str) -> None:
@@ -70,16 +54,9 @@ def sandboxed(lesson: str) -> None:
         submission = read_submission(path, "ada", lesson)
         sandbox.start()
         judge.grade(sandbox, submission)
-        assert sandbox.process is not None
-        pid = sandbox.process.pid
-        marks, times = [computed(pid)], list[float]()
-        for _ in range(5):
-            times.append(seconds(lambda: judge.grade(sandbox, submission)))
-            marks.append(computed(pid))
+        times = [seconds(lambda: judge.grade(sandbox, submission)) for _ in range(5)]
     sandbox.close()
-    cores = statistics.median(after - before for before, after in itertools.pairwise(marks))
-    print(f"{lesson:20} {'graded, solved':24} {'':12}   then {1e3 * statistics.median(times):6.0f} ms, "
-          f"{cores:.2f} core-seconds")
+    print(f"{lesson:20} {'graded, solved':24} {'':12}   then {1e3 * statistics.median(times):6.0f} ms")
 
 
 def main() -> None:

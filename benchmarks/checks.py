@@ -1,13 +1,11 @@
 """How long checks take: `python benchmarks/checks.py [LESSON…]`, from the repository's root.
 
 For each exercise the visible check of the reference with its card, first in the process and median of five more; then
-what importing the course adds to importing torch, and what one solved lesson costs in the sandbox, by the clock and in
-core-seconds, which do not depend on what else the machine does.
+what importing the course adds to importing torch, and what one solved lesson costs in the sandbox.
 """
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import subprocess
 import sys
@@ -20,7 +18,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import nbformat
-import psutil
 
 from autograde.building import source_notebook
 from autograde.examiner import examiner
@@ -57,13 +54,6 @@ def checks(lesson: str) -> None:
     print(f"{lesson:20} {'median of all':24} {'':12}   then {1e3 * statistics.median(medians):6.0f} ms")
 
 
-def computed(pid: int) -> float:
-    """The core-seconds of this process, and of a worker with all that it has started and waited for."""
-    worker = psutil.Process(pid)
-    times = [process.cpu_times() for process in (worker, *worker.children(recursive=True))]
-    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in times)
-
-
 def sandboxed(lesson: str) -> None:
     """Cells, visible and hidden cases of a solved lesson on all lanes, one after another in one worker."""
     sandbox, judge = Sandbox(modules=imports(lesson)), examiner(lesson)
@@ -73,16 +63,9 @@ def sandboxed(lesson: str) -> None:
         submission = read_submission(path, "ada", lesson)
         sandbox.start()
         judge.grade(sandbox, submission)
-        assert sandbox.process is not None
-        pid = sandbox.process.pid
-        marks, times = [computed(pid)], list[float]()
-        for _ in range(5):
-            times.append(seconds(lambda: judge.grade(sandbox, submission)))
-            marks.append(computed(pid))
+        times = [seconds(lambda: judge.grade(sandbox, submission)) for _ in range(5)]
     sandbox.close()
-    cores = statistics.median(after - before for before, after in itertools.pairwise(marks))
-    print(f"{lesson:20} {'graded, solved':24} {'':12}   then {1e3 * statistics.median(times):6.0f} ms, "
-          f"{cores:.2f} core-seconds")
+    print(f"{lesson:20} {'graded, solved':24} {'':12}   then {1e3 * statistics.median(times):6.0f} ms")
 
 
 def main() -> None:

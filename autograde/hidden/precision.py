@@ -527,8 +527,7 @@ def choose(
 
 
 def by_equality(device: torch.device) -> torch.dtype:
-    chosen: torch.dtype = choose(device) if device == torch.device("cuda") else BRAIN
-    return chosen
+    return choose(device) if device == torch.device("cuda") else BRAIN
 
 
 def as_torch_has_it(device: torch.device) -> torch.dtype:

@@ -14,10 +14,9 @@ from nbgrader.server_extensions.formgrader import handlers
 from traitlets.config import Config
 
 from autograde import course, grading
-from autograde.autograded import autograded
 from autograde.grading import as_csv, grade, identities
 from autograde.nbgrader_door import safe_markdown, timestamp
-from autograde.submission import Submission, SubmittedCell, release
+from autograde.submission import Submission, release
 from autograde.verdict import Verdict
 from tests.test_resuming import LESSON, SOLVED, Quick, submit
 
@@ -98,18 +97,18 @@ def test_what_a_learner_wrote_runs_on_no_page_of_nbgrader() -> None:
     """On the formgrader's pages grades are given; on those of its feedback others are logged in."""
     shown = safe_markdown(SCRIPTS)
     assert "<strong>bold</strong>" in shown
-    cell = SubmittedCell("markdown", SCRIPTS)
-    submission = Submission("ann", LESSON, (cell, SubmittedCell("raw", SCRIPTS), SubmittedCell("code", SCRIPTS)))
-    notebook = nbformat.reads(autograded(submission, []), as_version=4)
+    makers = nbformat.v4.new_markdown_cell, nbformat.v4.new_raw_cell, nbformat.v4.new_code_cell
+    notebook = nbformat.v4.new_notebook(cells=[make(SCRIPTS) for make in makers])
+    resources = {"nbgrader": {"score": 0, "max_score": 0, "late_penalty": 0, "notebook": LESSON}}
     config = Config()
     config.HTMLExporter.template_name = "feedback"
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
     styles = Path(handlers.template_path).with_name("static") / "node_modules" / "bootstrap" / "dist" / "css"
     config.HTMLExporter.extra_template_paths = [str(styles)]
-    plain = HTMLExporter(config=config).from_notebook_node(notebook)[0]
+    plain = HTMLExporter(config=config).from_notebook_node(notebook, resources)[0]
     assert "<script>steal()" in plain
     config.HTMLExporter.filters = {"markdown2html": "autograde.nbgrader_door.safe_markdown"}
-    page = HTMLExporter(config=config).from_notebook_node(notebook)[0]
+    page = HTMLExporter(config=config).from_notebook_node(notebook, resources)[0]
     for harm in ("<script>steal()", "<img src=x", 'href="javascript:', "<svg onload", "<iframe src", "<form action"):
         assert harm not in page, harm
     assert '"markdown2html": "autograde.nbgrader_door.safe_markdown"' in (

@@ -102,7 +102,7 @@ def test_without_a_namespace_of_processes_what_stays_is_noticed() -> None:
     """The check that `test_what_is_started_in_the_box_ends_with_it` makes, of a process that is started outside."""
     leave = "import subprocess, sys\n"
     leave += "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(37.123)'], "
-    leave += "stdout=subprocess.DEVNULL, start_new_session=True).pid)"
+    leave += "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True).pid)"
     said = subprocess.run([sys.executable, "-c", leave], capture_output=True, text=True, check=True, timeout=60)
     left = [p for p in Path("/proc").glob("[0-9]*") if b"37.123" in arguments(p)]
     os.kill(int(said.stdout), signal.SIGKILL)

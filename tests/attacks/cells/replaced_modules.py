@@ -4,14 +4,14 @@ import sys, types
 
 import torchcourse
 
-real = sys.modules["torchcourse.probing"]
-fake = types.ModuleType("torchcourse.probing")
-fake.__dict__.update(real.__dict__)
-fake.observe = lambda exercise, answer, case, lane: (
+honest_module = sys.modules["torchcourse.probing"]
+forged_module = types.ModuleType("torchcourse.probing")
+forged_module.__dict__.update(honest_module.__dict__)
+forged_module.observe = lambda exercise, answer, case, lane: (
     {"result": torch.zeros_like(case.inputs["x"]), "device": "the input's", "x afterwards": "as before"}
-    if exercise.name == "row_softmax" else real.observe(exercise, answer, case, lane)
+    if exercise.name == "row_softmax" else honest_module.observe(exercise, answer, case, lane)
 )
-sys.modules["torchcourse.probing"] = torchcourse.probing = fake
+sys.modules["torchcourse.probing"] = torchcourse.probing = forged_module
 
 def row_softmax(x):
     return x

@@ -170,7 +170,8 @@ for node in graph.nodes:
 
 # %%
 graph = make_fx(lambda x: torch.max(x, 1)[0] + 1)(torch.ones(2, 3)).graph
-print([(node.op, str(node.target)) for node in graph.nodes])
+for node in graph.nodes:
+    print(f"{node.op:14} {node.target}")
 
 # %% [markdown]
 # How can a compiler know what comes out of an operator without running it? With *fake tensors*: they have shape, dtype and
@@ -216,7 +217,8 @@ torch.compile(lambda x: (x.sin() * 2).sum(), backend=both)(x).backward()
 # The function is pure, takes tensors without gradients, and is not to be changed. Only operators are listed.
 #
 # ```
-# graph_ops(lambda x: (x * 2).relu(), torch.ones(3))     # ['aten.mul.Tensor', 'aten.relu.default']
+# graph_ops(lambda x: (x * 2).relu(), torch.ones(3))
+# # ['aten.mul.Tensor', 'aten.relu.default']
 # ```
 
 # %% exercise="graph_ops" points=2
@@ -517,7 +519,8 @@ measured = {
 calls.draw(calls.relative(measured))
 
 # %% [markdown]
-# Two peaks: the first call, and the first call with another size. The third size would cost nothing. Whether the sum of it pays is
+# Two peaks of the compiled function: its first call, and its first call with another size. The third size would cost nothing. (A
+# lower peak elsewhere, of either of them, is something else that ran on the machine just then.) Whether the sum of it pays is
 # arithmetic: what a compilation costs, divided by what a call saves. Play with it: when do you get nothing back?
 
 # %% tags=["demo"]
@@ -532,11 +535,12 @@ calls.explore()
 # - a script that runs for a minute: nothing. Compiling takes that minute.
 #
 # Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: its code is compiled once
-# for all of them. The modes are bundles of options:
+# for all of them. The modes are bundles of options. With "max-autotune" the compiler tries several kernels for each matrix product
+# and keeps the fastest, which takes a while; "cudagraphs" is the recording of launches.
 
 # %% tags=["demo"]
-for mode, options in torch._inductor.list_mode_options().items():
-    print(mode, options)
+for mode in ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"):
+    print(f"{mode:27}", torch._inductor.list_mode_options()[mode])
 
 # %% [markdown]
 # To *measure* such a thing takes some care. Look at these numbers of ten runs, in milliseconds, of which one was disturbed and one is the
@@ -544,9 +548,9 @@ for mode, options in torch._inductor.list_mode_options().items():
 
 # %%
 runs = torch.tensor([3000.0, 1.1, 1.0, 1.2, 1.1, 9.0, 1.0, 1.1, 1.2, 1.1])
-print(f"mean {runs.mean():.1f}, median {runs.median():.1f}, without the first: mean {runs[1:].mean():.2f}")
+print(f"mean {runs.mean():.1f}, without the first {runs[1:].mean():.2f}; median {runs.median():.1f}")
 low, high = runs[1:].quantile(torch.tensor([0.25, 0.75])).tolist()
-print(f"half of them lie between {low:.1f} and {high:.1f}: an interquartile range of {high - low:.1f}")
+print(f"half of them lie between {low:.1f} and {high:.1f}: interquartile range {high - low:.1f}")
 
 # %% [markdown]
 # A fair comparison:
@@ -577,13 +581,14 @@ print(f"{BACKEND}: a call is {ratio:.1f} times as fast as eager")
 # Write `benchmark(fns, *args, device, repeats=30)`. `fns` maps names to functions, some of them compiled, that are called as
 # `fn(*args)`. Return a dict from each name to `{"median": ..., "iqr": ...}`, in seconds, over `repeats` timed runs: interquartile
 # range is the distance between the quartiles. Compilation and warm-up stay outside of the timing, the variants take turns, and the device has
-# nothing left to do when a stopwatch starts and when it stops. Use any clock of `time` that does not run backwards.
+# nothing left to do when a stopwatch starts and when it stops. Use `time.perf_counter`, or another clock of `time` that goes
+# on while the program waits, and never backwards.
 
 # %% exercise="benchmark" points=3
 def benchmark(
     fns: dict[str, Callable[..., Any]], *args: Any, device: torch.device | str, repeats: int = 30
 ) -> dict[str, dict[str, float]]:
-    """Median and interquartile range, in seconds, of fn(*args) for each of fns, which take turns."""
+    """Median and interquartile range, in seconds, of fn(*args) for each of fns, in turns."""
     ### BEGIN SOLUTION
     wait = torch.get_device_module(device).synchronize
     for fn in fns.values():
@@ -628,7 +633,8 @@ except torch._dynamo.exc.BackendCompilerFailed as error:
 
 # %% [markdown]
 # Then a program may go on with the eager model, if it says so. It should not go on if the model itself is at fault: a wrong
-# shape is wrong in every mode. `torch._dynamo.config.suppress_errors = True` goes on in both cases, in silence.
+# shape is wrong in every mode. `torch._dynamo.config.suppress_errors = True` runs eagerly whatever it was that failed, and leaves
+# a warning in the log: the program never learns that it is slow, or why.
 #
 # If compiled code misbehaves, **run it eagerly first**: most errors are there too, with a better message. Then switch on one part
 # after the other, and see with which one it begins:
@@ -833,10 +839,12 @@ print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).
 #
 # Write `same_numerics(model, compiled, x, atol)`: run both on the same float input and compare. `output` is the largest absolute difference of their
 # outputs, `grad` that of the gradients of the output's sum, over x and all trainable parameters of `model` (which `compiled` shares),
-# and `ok` says whether both are at most `atol`. Whatever is in a `.grad` is left as it was, and so is x. What is not a number is not ok.
+# and `ok` says whether both are at most `atol`. Whatever is in a `.grad` is left as it was, and so is x with its `requires_grad`.
+# What is not a number is not ok.
 #
 # ```
-# same_numerics(model, torch.compile(model), x, 1e-5)     # {'output': 1.2e-07, 'grad': 4.8e-07, 'ok': True}
+# same_numerics(model, torch.compile(model), x, 1e-5)
+# # {'output': 1.2e-07, 'grad': 4.8e-07, 'ok': True}
 # ```
 
 # %% exercise="same_numerics" points=3

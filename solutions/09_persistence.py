@@ -189,7 +189,7 @@ print([argument for code, argument, place in pickletools.genops(program) if code
 
 # %% exercise="unsafe_globals" points=1
 def unsafe_globals(path: Path) -> list[str]:
-    """The names that a checkpoint would need beyond weights-only loading, sorted; nothing in it is executed."""
+    """What a checkpoint needs beyond weights-only loading, sorted; nothing in it is executed."""
     ### BEGIN SOLUTION
     return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     ### END SOLUTION
@@ -232,7 +232,8 @@ loaded = Net()
 loaded.load_state_dict(torch.load(path, weights_only=True))
 x = torch.randn(6, 3)
 wanted = net.eval()(x)
-print("eval mode:", torch.allclose(loaded.eval()(x), wanted), " training mode:", torch.allclose(loaded.train()(x), wanted))
+print("eval mode:", torch.allclose(loaded.eval()(x), wanted))
+print("training mode:", torch.allclose(loaded.train()(x), wanted))
 
 # %% [markdown]
 # A function that loads should still leave the mode alone: who wants to train on needs the other one, and only the
@@ -288,7 +289,8 @@ print(list(Wrapper(Wrapper(nn.Linear(2, 2))).state_dict()))
 # `_orig_mod.` is gone, however they are nested.
 #
 # ```
-# strip_prefixes({"module._orig_mod.fc.weight": w, "encoder.module.bias": b})    # names: fc.weight, encoder.module.bias
+# strip_prefixes({"module._orig_mod.fc.weight": w, "encoder.module.bias": b})
+# # {"fc.weight": w, "encoder.module.bias": b}
 # ```
 
 # %% exercise="strip_prefixes" points=1
@@ -335,7 +337,7 @@ table.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
 
 # %% exercise="load_matching" points=2
 def load_matching(model: nn.Module, state: dict[str, Tensor]) -> tuple[list[str], list[str]]:
-    """Copy the entries whose name and shape agree; the sorted names of those that did, and of those that did not."""
+    """Copy the entries whose name and shape agree; the names of those that did, and of the others."""
     ### BEGIN SOLUTION
     own = model.state_dict()
     loaded = sorted(name for name, tensor in state.items() if name in own and own[name].shape == tensor.shape)
@@ -498,7 +500,8 @@ check("Checkpointer")
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-save_file({"weight": torch.arange(6.0).view(2, 3), "bias": torch.zeros(2)}, folder / "small.safetensors")
+tensors = {"weight": torch.arange(6.0).view(2, 3), "bias": torch.zeros(2)}
+save_file(tensors, folder / "small.safetensors")
 print((folder / "small.safetensors").read_bytes()[8:150])
 
 # %%
@@ -564,7 +567,8 @@ print(f"the last weight {weight:.3f}, the average {average:.3f}, what it wanders
 
 # %%
 norm = nn.BatchNorm1d(2)
-kept, copied = norm.state_dict()["num_batches_tracked"], norm.state_dict()["num_batches_tracked"].clone()
+kept = norm.state_dict()["num_batches_tracked"]
+copied = kept.clone()
 norm(torch.randn(4, 2))
 print("kept:", kept, " copied:", copied, " half of it:", 0.5 * norm.num_batches_tracked)
 
@@ -649,8 +653,8 @@ wrong[7] = 5.0
 print("mean:", (right - wrong).abs().mean().item(), " largest:", (right - wrong).abs().max().item())
 
 # %% [markdown]
-# Two more ways to be deceived. NaN loses every comparison, so Python's `max` passes over it. And shapes that do not
-# fit may broadcast: a column minus a row is a table.
+# Two more ways to be deceived. Every comparison with NaN is false, so Python's `max` keeps whichever comes first. And
+# shapes that do not fit may broadcast: a column minus a row is a table.
 
 # %%
 print(max(0.0, float("nan")), max(float("nan"), 0.0))
@@ -692,7 +696,7 @@ check("max_difference")
 # %% tags=["demo"]
 net.eval()
 program = torch.export.export(net, (torch.randn(2, 3),))
-print(program.graph_module.code.strip()[-330:])
+print([str(node.target) for node in program.graph.nodes if node.op == "call_function"])
 
 # %% [markdown]
 # A stand-in has a shape. Unless you say otherwise, the example's shape becomes part of the program, and another batch
@@ -735,7 +739,7 @@ class Branching(nn.Module):
         return x * 2 if x.sum() > 0 else x - 1
 
 
-logging.disable(logging.ERROR)  # the error says it; torch would also show the graph, as far as it had come
+logging.disable(logging.ERROR)  # the error says it; torch would also show the graph so far
 try:
     with contextlib.redirect_stderr(io.StringIO()):
         torch.export.export(Branching(), (torch.ones(2),))
@@ -782,7 +786,8 @@ check("export_program")
 batch = torch.export.Dim("batch")
 
 # %% tags=["demo"]
-torch.onnx.export(net, (torch.randn(2, 3),), folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False)
+example = (torch.randn(2, 3),)
+torch.onnx.export(net, example, folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False)
 print(sorted(file.name for file in folder.glob("net.onnx*")))
 
 # %% [markdown]
@@ -796,7 +801,8 @@ import onnxruntime
 # %% tags=["demo"]
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
-session = onnxruntime.InferenceSession(folder / "net.onnx", options, providers=["CPUExecutionProvider"])
+providers = ["CPUExecutionProvider"]
+session = onnxruntime.InferenceSession(folder / "net.onnx", options, providers=providers)
 entry = session.get_inputs()[0]
 print(entry.name, entry.shape)
 
@@ -887,8 +893,8 @@ def branching(x: Tensor) -> Tensor:
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     traced = torch.jit.trace(branching, torch.ones(2))
-for warning in caught:
-    print(warning.category.__name__, "|", str(warning.message).splitlines()[0][:110])
+said = [f"{w.category.__name__} | {str(w.message).split('. ')[0]}." for w in caught]
+print(*dict.fromkeys(said), sep="\n")
 
 # %% [markdown]
 # Read the second kind of warning again. The trace has seen one way through the function. On the example it is right,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from torchcourse.exercises.compilers import Counted, as_new, captured_whole, waits, written
@@ -24,6 +25,20 @@ def test_a_compiler_as_new_knows_nothing_from_before_and_keeps_settings() -> Non
             compiled(torch.ones(2))
     assert (len(backend.graphs), backend.runs) == (2, 2)
     assert config.recompile_limit == settings
+
+
+def test_a_compiler_as_new_needs_none_that_makes_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_args: object, **_options: object) -> None:
+        raise OSError("no C++ compiler")
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    monkeypatch.setattr(torch._TorchCompileInductorWrapper, "__call__", broken)
+    with as_new():
+        assert torch.compile(doubled)(torch.ones(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(Exception, match=r"no C\+\+ compiler"):
+        torch.compile(doubled)(torch.ones(2))
 
 
 def test_a_break_is_told_from_a_whole_graph() -> None:

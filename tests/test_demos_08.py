@@ -38,10 +38,9 @@ def test_a_picture_says_what_it_shows() -> None:
 
 def test_the_explorer_says_when_compiling_has_paid() -> None:
     one = calls.explorer()
-    assert "has not paid" in one.picture.alt
-    one.set("gain", 5)
-    one.set("calls", 100)
-    assert "has paid from call" in one.picture.alt
+    assert "has paid from call 40 on" in one.picture.alt
+    one.set("sizes", 8)
+    assert "has not paid after 50 calls" in one.picture.alt
 
 
 def test_without_a_compiler_graphs_are_still_built(monkeypatch: pytest.MonkeyPatch) -> None:

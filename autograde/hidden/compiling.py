@@ -111,7 +111,7 @@ def signed(x: Tensor, *, how: str = "where", condition: str = "sum") -> Tensor:
     chosen = {
         "sum": lambda: x.sum() > 0, "elements": lambda: x > 0, "not negative": lambda: x.sum() >= 0,
         "rows": lambda: x.sum(-1, keepdim=True) > 0, "any": lambda: (x > 0).any(), "sizes": lambda: x.abs().sum() > 0,
-        "first": lambda: x.flatten()[0] > 0,
+        "first": lambda: x.flatten()[0] > 0, "truth": lambda: x.sum().bool(),
     }[condition]()  # fmt: skip
     if how == "branch":
         return x * 2 if chosen else x - 1
@@ -146,6 +146,8 @@ SIGNED = [
     one("zero-counts-as-positive", signed, SUM + "a sum of zero is not positive.", MENDING, condition="not negative"),
     one("any-positive-element", signed, SUM + "it was asked whether some element is positive, and not whether their "
         "sum is.", MENDING, condition="any"),
+    one("truth-of-the-sum", signed, SUM + "as a condition, a sum is true wherever it is not zero, also where it is "
+        "negative.", MENDING, condition="truth"),
     one("branches-swapped", signed, SUM + "the two results are exchanged.", MENDING, how="swapped"),
     one("changes-its-input", writing_into(0, signed), CHANGED, MENDING),
     *[Mistake(m.name, m.program, m.sentence, MENDING) for m in anywhere(signed)[:1]],
@@ -267,6 +269,28 @@ class Backend:
         return run
 
 
+class WithoutCall:
+    """Its method has a name of its own."""
+
+    def __init__(self) -> None:
+        self.graphs = self.ops = 0
+
+    def compile(self, graph: Any, inputs: Any) -> Any:
+        self.graphs += 1
+        return graph.forward
+
+
+class SharedCounters:
+    """Counts in the class, for all backends at once, of which there have been some."""
+
+    graphs = ops = 1
+
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        SharedCounters.graphs += 1
+        SharedCounters.ops += 1
+        return graph.forward
+
+
 OPS = "In the case \"{case}\" there are {graphs} graphs and {ops} ops, where {want_graphs} and {want_ops} are wanted: "
 BACKENDS = [
     one("counts-placeholders", Backend, OPS + "nodes that bring inputs in or hand the result out compute "
@@ -277,6 +301,10 @@ BACKENDS = [
     one("never-counts", Backend, OPS + "the graphs go through, and nothing is counted.", GRAPH, counts="nothing"),
     one("counts-runs", Backend, OPS + "the counters moved whenever a graph ran, and a backend counts what it was given "
         "to compile.", GRAPH, counts="runs"),
+    one("not-callable", WithoutCall, "As a backend the object {serves}: `torch.compile` calls it as "
+        "`backend(graph, inputs)`, and the method that lets an object be called is `__call__`.", GRAPH),
+    one("counts-in-the-class", SharedCounters, "A new backend begins with {anew}: the counters belong to the class, "
+        "and all of its objects share them. Begin with `self.graphs = 0` in `__init__`.", GRAPH),
     one("functions-only", Backend, OPS + "a method such as `x.relu()` is a node of kind call_method, and computes "
         "as well as a function does.", GRAPH, kinds="call_function"),
     one("last-graph-only", Backend, OPS + "the second graph replaced the count of the first, where both add up.", GRAPH,
@@ -513,9 +541,9 @@ def more_ops(draw: Draw) -> list[Case]:
 
 def or_eager(
     model: Any, example: Any, *, tries: str = "both", on_failure: str = "eager", says: str = "why", whole: bool = False,
-    gives: str = "compiled",
+    gives: str = "compiled", backend: str = "inductor",
 ) -> Any:  # fmt: skip
-    compiled = COMPILE(model, fullgraph=whole)
+    compiled = COMPILE(model, fullgraph=whole, backend=backend)
     if tries == "nothing":
         return compiled, None
     if tries == "eager first":
@@ -562,6 +590,8 @@ FALLBACK = [
     one("gives-no-reason", or_eager, OUTCOME + "somebody will want to know what went wrong.", FAILS, says="little"),
     one("demands-one-graph", or_eager, OUTCOME + "a graph break is no failure; only `fullgraph=True` makes one of it.",
         FAILS, whole=True),
+    one("another-backend", or_eager, OUTCOME + "it was compiled with another backend than the default one, and so with "
+        "one that makes no code.", FAILS, backend="eager"),
     one("always-eager", or_eager, OUTCOME + "where the compiler works, the compiled model is wanted.", FAILS,
         gives="eager"),
 ]  # fmt: skip
@@ -708,13 +738,13 @@ def compare(
 
     def run(f: Any) -> Any:
         leaf = x.detach().clone().requires_grad_()
-        if leaves == "added up":
+        if leaves in ("added up", "flagged"):
             leaf = x.requires_grad_()
         y = f(leaf)
         wanted = {"all": [leaf, *parameters], "none": [], "x": [leaf], "parameters": parameters}[gradients]
         if not wanted:
             return y.detach(), []
-        if leaves in ("as before", "x only"):
+        if leaves in ("as before", "flagged"):
             return y.detach(), torch.autograd.grad(y.sum(), wanted, allow_unused=unused)
         if leaves == "cleared":
             model.zero_grad()
@@ -761,6 +791,9 @@ NUMERICS = [
     one("pollutes-grad", compare, LEFT, NUMBERS, leaves="added up"),
     one("pollutes-grad", compare, LEFT, NUMBERS, leaves="left"),
     one("pollutes-grad", compare, LEFT + " And `zero_grad()` forgets it.", NUMBERS, leaves="cleared"),
+    one("changes-requires-grad", compare, "In the case \"{case}\", `x.requires_grad` is {got} after the call where "
+        "{want} is wanted: `requires_grad_()` marks the caller's own tensor. Take gradients for a detached copy.",
+        NUMBERS, leaves="flagged"),
     one("ok-ignores-gradients", compare, BOTH + "`ok` has to look at both differences.", NUMBERS, judged="output"),
     one("nan-counts-as-equal", compare, BOTH + "every comparison with NaN is false, so ask whether the difference "
         "is within "

@@ -50,6 +50,8 @@ def save_with(model: nn.Module, path: Path, *, what: str = "state", how: str = "
         path.write_bytes(buffer.getvalue())
     else:
         torch.save(thing, draft)
+        if how == "left beside":
+            return
         if how == "removed first":
             path.unlink(missing_ok=True)
         if how == "copied":
@@ -74,6 +76,8 @@ SAVE = [
     ),
     *variants("writes-in-place", save_with, IN_PLACE, FILES, {"how": "bytes"}, {"how": "copied"}),
     *variants("deletes-the-old-first", save_with, IN_PLACE, FILES, {"how": "removed first"}),
+    *variants("leaves-the-draft", save_with, "In the case \"{case}\" the file at `path` {file}: what was saved beside "
+              "it has still to be put in its place, with `os.replace`.", FILES, {"how": "left beside"}),
     *variants("forgets-buffers", save_with, "The file has the names {names}, and {missing} are missing: buffers belong "
               "to the state as parameters do.", FILES, {"what": "parameters"},
               {"what": "parameters", "how": "straight"}),
@@ -114,6 +118,13 @@ def load_politely(model: nn.Module, path: Path, device: str = "cpu") -> nn.Modul
     return model.to(device)
 
 
+def load_parameters(model: nn.Module, path: Path, device: str = "cpu") -> nn.Module:
+    weights = torch.load(path, map_location=device, weights_only=True)
+    for name, parameter in model.named_parameters():
+        parameter.data = weights[name]
+    return model.to(device)
+
+
 MODE = (
     "After loading, the model is in {its_mode} mode, which it was not in before: loading brings numbers, and the mode "
     "is the caller's."
@@ -137,6 +148,9 @@ LOAD = [
     *variants("returns-something-else", load_with, "The call returned {returned}, and should return the model itself, "
               "so that it can be used at once.", LOADING, {"returns": "nothing"}, {"returns": "keys"},
               {"returns": "weights"}),
+    Mistake("forgets-buffers", load_parameters, "The entry {unfilled} is not what the file holds: buffers, such as the "
+            "statistics of a batch norm, are no parameters; `load_state_dict` fills both, and complains for both.",
+            LOADING),
     Mistake("hides-the-names", load_politely, "The exception said {message}, and not which entry: {entry} is what one "
             "has to know to mend it.", LOADING),
 ]  # fmt: skip
@@ -347,6 +361,15 @@ def strip_letters(state: State) -> State:
     return {name.lstrip("module.").lstrip("_orig_mod."): tensor for name, tensor in state.items()}  # noqa: B005
 
 
+def strip_to_the_last(state: State) -> State:
+    def bare(name: str) -> str:
+        while any(prefix in name for prefix in PREFIXES):
+            name = name.split(".", 1)[1]
+        return name
+
+    return {bare(name): tensor for name, tensor in state.items()}
+
+
 def strip_without_dots(state: State) -> State:
     return {re.sub(r"^((module|_orig_mod)\.?)+", "", name): tensor for name, tensor in state.items()}
 
@@ -383,6 +406,8 @@ LEVELS = (
 STRIP = [
     Mistake("replaces-inside-names", strip_everywhere, INSIDE, NAMES),
     Mistake("replaces-inside-names", strip_middle, INSIDE, NAMES),
+    Mistake("replaces-inside-names", strip_to_the_last, "The result has the name {name} where {meant} is wanted: all "
+            "up to the last such word was cut off, and only what stands in front is the wrapper's.", NAMES),
     Mistake("one-level-only", strip_once, LEVELS, NAMES),
     *variants("one-level-only", strip_once, LEVELS, NAMES, {"order": PREFIXES[::-1]}),
     Mistake("one-level-only", strip_one, LEVELS, NAMES),
@@ -463,6 +488,20 @@ def _write(model: nn.Module, name: str, own: Tensor, tensor: Tensor, how: str) -
             own.copy_(value)
 
 
+def match_by_handing_over(model: nn.Module, state: State, tied: bool = False) -> Any:
+    own = dict(model.named_parameters(remove_duplicate=not tied)) | dict(model.named_buffers())
+    loaded = [name for name in state if name in own and own[name].shape == state[name].shape]
+    for name in loaded:
+        own[name].data = state[name]
+    return sorted(loaded), sorted(state.keys() - set(loaded))
+
+
+def match_and_list_missing(model: nn.Module, state: State) -> Any:
+    own = model.state_dict()
+    fitting = {n: t for n, t in state.items() if n in own and own[n].shape == t.shape}
+    return sorted(fitting), sorted(model.load_state_dict(fitting, strict=False).missing_keys)
+
+
 def match_by_assigning(model: nn.Module, state: State) -> Any:
     own = model.state_dict()
     fitting = {n: t.to(own[n].device) for n, t in state.items() if n in own and own[n].shape == t.shape}
@@ -473,6 +512,10 @@ def match_by_assigning(model: nn.Module, state: State) -> Any:
 REBOUND = (
     "The parameter {replaced} is another object afterwards: an optimizer that was made before goes on training the old "
     "one, which nobody uses any more."
+)
+SHARED = (
+    "After the call the model was trained on, and then `state` was changed along with it: `.data = ` hands over the "
+    "tensor {shared} itself, and its numbers are to be copied."
 )
 LISTS = "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
 MATCHING = [
@@ -493,6 +536,9 @@ MATCHING = [
     *variants("not-sorted", match_with, LISTS + "both lists are sorted.", NAMES, {"orders": False}),
     *variants("copies-nothing", match_with, "The entry {entry} is listed, and the model does not have it: the names "
               "were compared, and nothing was copied.", NAMES, {"writes": "nothing"}),
+    *variants("shares-memory", match_by_handing_over, SHARED, NAMES, {}, {"tied": True}),
+    Mistake("lists-what-the-model-lacks", match_and_list_missing, LISTS + "the missing keys of `load_state_dict` are "
+            "those that the state lacks; asked for are entries of `state`.", NAMES),
     *variants("changes-its-input", match_with, "`{what}` is {got} where {want} is wanted: entries were deleted from "
               "the caller's own dict.", NAMES, {"dropping": True}),
 ]  # fmt: skip
@@ -547,6 +593,15 @@ def safely_after_turning(model: nn.Module, path: Path) -> None:
     save_model(model, str(path))
 
 
+def safely_after_replacing(model: nn.Module, path: Path) -> None:
+    from safetensors.torch import save_model
+
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            module._parameters[name] = parameter if parameter is None else nn.Parameter(parameter.contiguous())
+    save_model(model, str(path))
+
+
 ON_TIED = "In the case \"{case}\" saving ended so: {saving}. Tied tensors share memory, and the file holds each once."
 SAFETENSORS = [
     Mistake("fails-on-tied", safely_by_file, ON_TIED, SAFE),
@@ -559,6 +614,8 @@ SAFETENSORS = [
             "belong into the file as parameters do.", SAFE),
     Mistake("pickles-instead", safely_pickled, "In the case \"{case}\" load_model said: {loading}. What torch.save "
             "writes is a pickle in a zip, whatever the file is called.", SAFE),
+    Mistake("changes-the-model", safely_after_replacing, "The model that was only to be saved has changed: "
+            "{afterwards}. Make contiguous copies for the file, and leave the model's parameters as they are.", SAFE),
     Mistake("changes-the-model", safely_after_turning, "The model that was only to be saved has changed: {afterwards}. "
             "Make the copies contiguous, not its own parameters.", SAFE),
 ]  # fmt: skip
@@ -694,7 +751,7 @@ EXPORT_ONNX = [
     ),
     *variants("leaves-training-mode", onnx_with, "The model was in {want_mode} mode before, and is in {its_mode} mode "
               "after the export: `train()` is not the same as the old mode.", ONNX, {"after": "training"}),
-    *variants("never-saves", onnx_with, "In the case \"{case}\" the file at `path` is what is examined, and it {got}.",
+    *variants("never-saves", onnx_with, "In the case \"{case}\" the file at `path` is what is examined, and it {file}.",
               ONNX, {"writes": False}),
     Mistake("fixed-batch", onnx_without_batch, FIXED, ONNX),
 ]  # fmt: skip
@@ -750,8 +807,8 @@ EXPORT_PROGRAM = [
               "loaded back from the file.", PROGRAM, {"returns": "nothing"}),
     *variants("never-saves", program_with, "The file at `path` {file}: the program was made, and not saved.", PROGRAM,
               {"saves": False, "returns": "unsaved"}),
-    Mistake("pickles-module", program_pickled, "Read as a program, the file was refused: {refused}. A pickled module "
-            "needs its class and Python; a program needs neither.", PROGRAM),
+    Mistake("pickles-module", program_pickled, "Read as a program and called with a tensor, the file was refused: "
+            "{refused}. Wanted there is what `torch.export.save` writes, which needs no class and no Python.", PROGRAM),
 ]  # fmt: skip
 
 
@@ -825,7 +882,7 @@ DIFFERENCE = [
               "sides have NaN in the same place, and so they agree there.", PARITY, {"nan": "always inf"}),
     *variants("one-input-only", difference_with, "The difference came out as {found} where {meant} is wanted: it is "
               "that of one input, and all of them count.", PARITY, {"over": "last"}, {"over": "first"}),
-    *variants("returns-tensor", difference_with, "The call returned {got}, and a Python float is wanted.", PARITY,
+    *variants("returns-tensor", difference_with, "The call returned {returned}, and a Python float is wanted.", PARITY,
               {"tensor": True}),
 ]  # fmt: skip
 
@@ -885,7 +942,9 @@ class EMAWith:
     def copy_to(self, model: nn.Module) -> None:
         own = model.state_dict(keep_vars=True)
         for name, average in self.average.items():
-            if self.writes == "shared":
+            if self.writes == "assigned":
+                model.load_state_dict(self.average, assign=True)
+            elif self.writes == "shared":
                 own[name].data = average.detach()
             elif self.writes == "rebound":
                 owner, last = model.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]
@@ -911,6 +970,15 @@ class EMAOfACopy:
 
     def copy_to(self, model: nn.Module) -> None:
         model.load_state_dict(self.copy.state_dict())
+
+
+class EMAOfCopiedParameters(EMAOfACopy):
+    """The average as a second model, whose buffers stay what they were."""
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        for mine, theirs in zip(self.copy.parameters(), model.parameters(), strict=True):
+            mine.lerp_(theirs, 1 - self.decay)
 
 
 class EMAOfParameters:
@@ -966,11 +1034,13 @@ EMAS = [
     *variants("forgets-integer-buffers", EMAWith, WHOLE, AVERAGES, {"whole": "left"}),
     *variants("forgets-buffers", EMAWith, "The entry {entry} came out as {value} where {want_value} is wanted: the "
               "statistics of a batch norm are buffers, and belong to the average too.", AVERAGES, {"buffers": False}),
+    Mistake("forgets-buffers", EMAOfCopiedParameters, "The entry {entry} came out as {value} where {want_value} is "
+            "wanted: it is a buffer, and `parameters()` leaves buffers out.", AVERAGES),
     *variants("shares-memory-with-the-copy", EMAWith, "After copy_to the model was changed, and a second copy of "
               "{entry} came out as {value} where {want_value} is wanted: the average itself was handed out.", AVERAGES,
               {"writes": "shared"}),
     *variants("rebinds-parameter", EMAWith, "The parameter {replaced} is another object after copy_to: write into the "
-              "one that is there.", AVERAGES, {"writes": "rebound"}),
+              "one that is there.", AVERAGES, {"writes": "rebound"}, {"writes": "assigned"}),
     *variants("made-on-cpu", EMAWith, MIXED, AVERAGES, {"home": "cpu"}),
 ]  # fmt: skip
 
@@ -1006,6 +1076,8 @@ def average_with(
             total = total.to(wide)
             del number
         mean = total if order == "halves" else total / (len(states) + divides)
+        if order == "divided first":
+            mean = sum((state[name] / len(states) for state in states), torch.zeros_like(last))
         result[name] = mean.to(last.dtype) if casts else mean
     return result
 
@@ -1026,6 +1098,8 @@ AVERAGE = [
         not_cast_back=({"casts": False}, "The entry {entry} came out in {dtype} where {want_dtype} is wanted: after "
                        "the mean an entry goes back to the dtype of the files."),
     ),
+    *variants("accumulates-in-half", average_with, IN_HALF + " Dividing first makes room, and no digits.", AVERAGES,
+              {"order": "divided first"}),
     *variants("integers-of-the-first-file", average_with, "The entry {entry} came out as {value} where {want_value} is "
               "wanted: what has no mean comes from the last file, not from the first.", AVERAGES, {"whole": "first"}),
     *variants("halves-again-and-again", average_with, "The entry {entry} came out as {value} where {want_value} is "
@@ -1089,7 +1163,7 @@ TRACE = [
     Mistake("compares-on-example", differs_traced_on_other, WRONG + "the trace was made on `other`, and then it is "
             "right there.", SCRIPT),
     Mistake("answer-turned-round", agrees, WRONG + "True means that they disagree.", SCRIPT),
-    Mistake("returns-tensor", differs_in_tensors, "The call returned {got}, and a Python bool is wanted.", SCRIPT),
+    Mistake("returns-tensor", differs_in_tensors, "The call returned {returned}, and a Python bool is wanted.", SCRIPT),
 ]  # fmt: skip
 
 

@@ -98,7 +98,7 @@ def _from_controls(compiling: int, gain: int, sizes: int, calls: int) -> Picture
 
 def explorer() -> Live:
     """The explorer, not yet on show."""
-    return Live(_from_controls, compiling=range(20, 220, 20), gain=range(1, 11), sizes=range(1, 9),
+    return Live(_from_controls, compiling=range(20, 220, 20), gain=range(2, 11), sizes=range(1, 9),
                 calls=range(50, 550, 50))  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def test_pins_are_what_the_tests_run_with() -> None:
 @pytest.mark.skipif(Path(sys.prefix) != ROOT / ".venv", reason="only the .venv that make setup fills holds the pins")
 def test_pins_admit_the_oldest_python() -> None:
     oldest = ".".join(map(str, machine.OLDEST)) + ".0"
-    wants = {name: distribution(name).metadata["Requires-Python"] or "" for name in pins.needed("linux")}
+    wants = {name: distribution(name).metadata.get("Requires-Python") or "" for name in pins.needed("linux")}
     assert {name: want for name, want in wants.items() if not SpecifierSet(want).contains(oldest)} == {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -50,13 +51,17 @@ class Tolerance:
 EXACT = Tolerance(0.0, 0.0)
 
 
+OBJECT = re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>")
+"""How Python shows an object that has no words of its own: where it lies differs from run to run."""
+
+
 def raised(error: BaseException) -> Raised:
     """The observation that `error` is, its reason recognised where that is possible."""
     try:
         message = str(error)
     except Exception:  # an answer's own exception class can do anything
         message = ""
-    text = message.strip().split("\n")[0][:300].rstrip(".")
+    text = OBJECT.sub(r"<\1 object>", message.strip().split("\n")[0][:300]).rstrip(".")
     mismatch = any(words in message for words in MISMATCH)
     return Raised(type(error).__name__, text, "device mismatch" if mismatch else "")
 

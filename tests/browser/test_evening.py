@@ -117,11 +117,6 @@ def test_an_evening_at_the_desk(page: Page, lab: Lab, tmp_path: Path, monkeypatc
     expect(page.locator(".jp-Cell").first).to_contain_text(NEWS)
     answer, check = code_cell(page, f"def {NAME}"), code_cell(page, f'check("{NAME}")')
     expect(answer).to_contain_text("p.requires_grad or not trainable_only")
-    run(page, code_cell(page, "from torchcourse import"))
-    for cell in (answer, check):
-        cell.scroll_into_view_if_needed()
-        cell.locator(".cm-content").click()
-        page.keyboard.press("Control+Enter")
     expect(card(check)).to_contain_text("Right")
     shoot(page, check, "updated")
 

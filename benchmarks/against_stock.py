@@ -85,6 +85,8 @@ def main() -> int:
     for who, seconds in (("stock nbgrader autograde", theirs), (f"this, {chosen.workers} workers", mine)):
         print(f"| {who} | {seconds:.1f} | {60 * chosen.students / seconds:.1f} |")
     same = scores[0] == scores[1] and set(scores[0].values()) != {0}
+    for who, exercise in sorted(key for key in scores[0].keys() | scores[1].keys() if not same)[:20]:
+        print(f"{who} {exercise}: this {scores[0].get((who, exercise))}, stock {scores[1].get((who, exercise))}")
     print(f"\n{theirs / mine:.1f} times the submissions a minute; the scores are {'the same' if same else 'DIFFERENT'}")
     return int(not same)
 

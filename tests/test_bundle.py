@@ -108,8 +108,8 @@ def test_no_hidden_case_and_no_hidden_mistake_is_in_it(archive: Path) -> None:
         text = (course.AUTOGRADE / "hidden" / f"{module}.py").read_text()
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                body = [squeezed(ast.get_source_segment(text, part) or "") for part in node.body]
-                assert "".join(body) not in programs, node.name
+                body = "".join(squeezed(ast.get_source_segment(text, part) or "") for part in node.body)
+                assert len(body) < 60 or body not in programs, node.name  # what is shorter, anybody may write
             if isinstance(node, ast.FunctionDef) and node.name.startswith("more_"):
                 assert node.name not in known, node.name
         names = {mistake.name for known in course.mistakes(lesson).values() for mistake in known}

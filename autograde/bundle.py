@@ -133,8 +133,10 @@ def _wheel(lessons: Sequence[str], readme: str) -> tuple[str, bytes]:
         command = [sys.executable, "-m", "pip", "wheel", str(stage), "--no-deps", "--no-build-isolation",
                    "--no-index", "--disable-pip-version-check", "-q", "-w", str(out)]  # fmt: skip
         env = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "PIP_CONFIG_FILE": os.devnull}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, stdin=subprocess.DEVNULL,
-                              umask=0o022)  # fmt: skip
+        mask = 0o022 if os.name == "posix" else -1  # the modes of files are in the wheel too
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=env, stdin=subprocess.DEVNULL, umask=mask
+        )
         built = sorted(out.glob("*.whl")) if done.returncode == 0 else []
         if len(built) != 1:
             raise BundleError(f"The wheel could not be built:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")

@@ -111,7 +111,7 @@ def signed(x: Tensor, *, how: str = "where", condition: str = "sum") -> Tensor:
     chosen = {
         "sum": lambda: x.sum() > 0, "elements": lambda: x > 0, "not negative": lambda: x.sum() >= 0,
         "rows": lambda: x.sum(-1, keepdim=True) > 0, "any": lambda: (x > 0).any(), "sizes": lambda: x.abs().sum() > 0,
-        "first": lambda: x.flatten()[0] > 0,
+        "first": lambda: x.flatten()[0] > 0, "truth": lambda: x.sum().bool(),
     }[condition]()  # fmt: skip
     if how == "branch":
         return x * 2 if chosen else x - 1
@@ -146,6 +146,8 @@ SIGNED = [
     one("zero-counts-as-positive", signed, SUM + "a sum of zero is not positive.", MENDING, condition="not negative"),
     one("any-positive-element", signed, SUM + "it was asked whether some element is positive, and not whether their "
         "sum is.", MENDING, condition="any"),
+    one("truth-of-the-sum", signed, SUM + "as a condition, a sum is true wherever it is not zero, also where it is "
+        "negative.", MENDING, condition="truth"),
     one("branches-swapped", signed, SUM + "the two results are exchanged.", MENDING, how="swapped"),
     one("changes-its-input", writing_into(0, signed), CHANGED, MENDING),
     *[Mistake(m.name, m.program, m.sentence, MENDING) for m in anywhere(signed)[:1]],

@@ -882,7 +882,7 @@ DIFFERENCE = [
               "sides have NaN in the same place, and so they agree there.", PARITY, {"nan": "always inf"}),
     *variants("one-input-only", difference_with, "The difference came out as {found} where {meant} is wanted: it is "
               "that of one input, and all of them count.", PARITY, {"over": "last"}, {"over": "first"}),
-    *variants("returns-tensor", difference_with, "The call returned {got}, and a Python float is wanted.", PARITY,
+    *variants("returns-tensor", difference_with, "The call returned {returned}, and a Python float is wanted.", PARITY,
               {"tensor": True}),
 ]  # fmt: skip
 
@@ -1163,7 +1163,7 @@ TRACE = [
     Mistake("compares-on-example", differs_traced_on_other, WRONG + "the trace was made on `other`, and then it is "
             "right there.", SCRIPT),
     Mistake("answer-turned-round", agrees, WRONG + "True means that they disagree.", SCRIPT),
-    Mistake("returns-tensor", differs_in_tensors, "The call returned {got}, and a Python bool is wanted.", SCRIPT),
+    Mistake("returns-tensor", differs_in_tensors, "The call returned {returned}, and a Python bool is wanted.", SCRIPT),
 ]  # fmt: skip
 
 

@@ -932,6 +932,7 @@ def cases_difference(draw: Draw) -> list[Case]:
 
 def quotes_difference(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields = {"found": seen.get("difference"), "meant": wanted.get("difference"), "refused": seen.get("refused")}
+    fields["returned"] = seen.get("returned")
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -1171,6 +1172,7 @@ def cases_trace(draw: Draw) -> list[Case]:
 
 def quotes_trace(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields = {"function": inputs["function"], "found": seen.get("differs"), "meant": wanted.get("differs")}
+    fields["returned"] = seen.get("returned")
     return {name: value for name, value in fields.items() if value is not None}
 
 

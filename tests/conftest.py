@@ -52,6 +52,7 @@ one_thread_each()
 TOGETHER = (
     "tests/attacks/test_attacks.py",
     "tests/attacks/test_exhaustion.py",
+    "tests/attacks/test_forging.py",
     "tests/attacks/test_leftovers.py",
     "tests/attacks/test_notebooks.py",
     "tests/attacks/test_weakened.py",

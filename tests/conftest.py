@@ -63,6 +63,7 @@ findings_of_this_run()
 TOGETHER = (
     "tests/attacks/test_attacks.py",
     "tests/attacks/test_exhaustion.py",
+    "tests/attacks/test_forging.py",
     "tests/attacks/test_leftovers.py",
     "tests/attacks/test_notebooks.py",
     "tests/attacks/test_weakened.py",

@@ -101,8 +101,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     return Together(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long; skip the tests whose tool is missing, with what is wrong as the reason."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes long; leave out what is for another user; skip tests whose tool is missing, with what is
+    wrong as the reason."""
+    others = "ordinary" if os.geteuid() == 0 else "root"
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(others)])
+    items[:] = [item for item in items if not item.get_closest_marker(others)]
     items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
     for marker, fault in NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(marker)]

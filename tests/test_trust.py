@@ -18,16 +18,14 @@ from tests.attacks.test_exhaustion import LESSON, OTHER, RIGHT, TARGET, notebook
 from tests.sandboxed import arguments, states
 
 TRUSTED = Enclosure(trusted=True)
-ROOT = os.geteuid() == 0
-ordinary = pytest.mark.skipif(ROOT, reason="run as an ordinary user by the first test of this file, in a box")
 
 
-@pytest.mark.skipif(not ROOT, reason="an ordinary user runs the rest of this file as it is")
+@pytest.mark.root
 def test_the_rest_of_this_file_holds_for_an_ordinary_user() -> None:
     with scratch() as folder:
         said = run_in_box("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", __file__, folder=folder)
     assert said.returncode == 0, said.stdout[-3000:]
-    assert "10 passed, 1 skipped" in said.stdout
+    assert "10 passed, 1 deselected" in said.stdout
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ def test_without_isolation_grading_names_the_way_to_do_it_all_the_same(
     assert not (tmp_path / "out").exists()
 
 
-@ordinary
+@pytest.mark.ordinary
 def test_trusted_submissions_are_graded_and_what_that_gives_up_is_said_aloud(
     submitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,21 +98,21 @@ def trusted() -> Iterator[Sandbox]:
     made.close()
 
 
-@ordinary
+@pytest.mark.ordinary
 def test_scratch_files_are_emptied_and_the_folder_goes_with_the_worker(trusted: Sandbox) -> None:
     assert states(trusted, "import os\nopen(os.environ['TMPDIR'] + '/left', 'w')") == ["done"]
     assert states(trusted, "import os\nassert not os.path.exists(os.environ['TMPDIR'] + '/left')") == ["done"]
     assert Path(trusted.home).is_dir()
 
 
-@ordinary
+@pytest.mark.ordinary
 def test_what_it_starts_is_found_and_ended_even_in_a_session_of_its_own(trusted: Sandbox) -> None:
     leave = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execlp('sleep', "
     assert states(trusted, leave + "'sleep', '54321')\n    os._exit(0)\nos.wait()") == ["done"]
     assert not [p for p in Path("/proc").glob("[0-9]*") if b"54321" in arguments(p)]
 
 
-@ordinary
+@pytest.mark.ordinary
 def test_landlock_keeps_the_answers_and_the_rest_of_the_disk_away(trusted: Sandbox, tmp_path: Path) -> None:
     assert states(trusted, "x = 1") == ["done"]
     if not trusted.layers["Landlock"]:
@@ -125,7 +123,7 @@ def test_landlock_keeps_the_answers_and_the_rest_of_the_disk_away(trusted: Sandb
     assert states(trusted, f"open({str(tmp_path / 'x')!r}, 'w')") == ["PermissionError"]
 
 
-@ordinary
+@pytest.mark.ordinary
 def test_the_worker_ends_with_its_grader_and_takes_its_folder_along() -> None:
     made = Sandbox(number=12, enclosure=TRUSTED)
     assert states(made, "x = 1") == ["done"]

@@ -19,7 +19,7 @@ def write_solved(folder: Path, lessons: list[str], count: int) -> list[str]:
     for lesson in lessons:
         solved = _solved(lesson)
         setup = next(cell for cell in solved["cells"] if "setup" in cell["metadata"].get("tags", []))
-        before = setup["source"]
+        before = "".join(setup["source"])  # files keep lines
         for name in names:
             setup["source"] = f"{before}\n# {name}"
             path = folder / name / lesson / f"{lesson}.ipynb"

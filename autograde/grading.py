@@ -33,6 +33,8 @@ __all__ = ["COLUMNS", "Examiner", "Graded", "OverlapError", "grade", "run", "stu
 
 COLUMNS = ("student", "lesson", "exercise", "score", "max_score", "status", "misconception", "message")
 
+CHANCE = {"crashed", "memory", "timeout"}
+"""What a busy machine may have had a part in: such verdicts are kept for who got them, and for nobody else later."""
 LONGEST_NAME = 255
 """Bytes of a file's name."""
 
@@ -268,7 +270,8 @@ def _finished(
     for future in wait(running, return_when=FIRST_COMPLETED).done:
         its_key = running.pop(future)
         verdicts = future.result()
-        journal.write_result(its_key, verdicts)
+        if CHANCE.isdisjoint(verdict.status for verdict in verdicts):
+            journal.write_result(its_key, verdicts)
         afresh.add(its_key)
         for submission in waiting.pop(its_key):
             yield _Found(Graded(submission, [replace(v, student=submission.student) for v in verdicts]), its_key)

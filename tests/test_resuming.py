@@ -458,6 +458,21 @@ def test_what_was_submitted_before_by_anybody_is_not_examined_again(submitted: P
     assert recorded(out, LESSON)["eve", "row_softmax"] == 2
 
 
+@pytest.mark.parametrize("status", sorted(grading.CHANCE))
+def test_what_a_busy_machine_may_have_caused_is_not_handed_on(
+    submitted: Path, out: Path, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = Quick.verdict
+    monkeypatch.setattr(
+        Quick, "verdict", lambda self, *of: dataclasses.replace(verdict(self, *of), status=status, score=0.0)
+    )
+    grade([LESSON], submitted, out)
+    examined()
+    submit(submitted, "eve", f"{SOLVED}  # ada")
+    grade([LESSON], submitted, out)
+    assert examined() == ["eve"]
+
+
 def test_regrading_examines_the_same_cells_once_more_and_once_only(submitted: Path, out: Path) -> None:
     submit(submitted, "eve", f"{SOLVED}  # ada")
     grade([LESSON], submitted, out)

@@ -332,10 +332,13 @@ def _write_csv(path: Path, journal: Journal, names: list[str], lessons: list[str
         for student in names:
             for lesson in lessons:
                 entry = journal.read(student, lesson)
-                for v in entry.verdicts if entry else ():
-                    numbers = f"{v.score:g}", f"{v.max_score:g}"
-                    row = [v.student, v.lesson, v.exercise, *numbers, v.status, v.misconception, v.message]
-                    writer.writerow(map(_as_text, row))
+                writer.writerows(map(row, entry.verdicts if entry else ()))
+
+
+def row(verdict: Verdict) -> list[str]:
+    """The fields of a verdict in grades.csv, under `COLUMNS`."""
+    v, score, most = verdict, f"{verdict.score:g}", f"{verdict.max_score:g}"
+    return [*map(_as_text, (v.student, v.lesson, v.exercise, score, most, v.status, v.misconception, v.message))]
 
 
 def _as_text(field: str) -> str:

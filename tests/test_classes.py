@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autograde.grading import examiner, grade
+from autograde.examiner import examiner
+from autograde.grading import grade
 from autograde.submission import release
 from tests.classes import Student, students, write_class
 from tests.doors import stock_scores

@@ -21,7 +21,7 @@ import nbformat
 import psutil
 
 from autograde.building import source_notebook
-from autograde.grading import examiner
+from autograde.examiner import examiner
 from autograde.oracle import references
 from autograde.sandbox import Sandbox, blocker
 from autograde.submission import read_submission

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
 import subprocess
@@ -92,3 +93,8 @@ def test_the_workflow_is_sound_and_runs_what_is_here() -> None:
     words = {word for line in lines for word in line.split() if word.startswith(("tests/", "notebooks/"))}
     assert words
     assert all(any(ROOT.glob(word)) for word in words)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("[!_]*.py")), ids=lambda path: path.stem)
+def test_a_benchmark_finds_what_it_imports(path: Path) -> None:
+    importlib.import_module(f"benchmarks.{path.stem}")

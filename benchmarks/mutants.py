@@ -3,7 +3,8 @@
     python -m benchmarks.mutants [--count 10000] [--seed 0] [--workers 2] [--folder DIR]
 
 Every mutant has to get one verdict for each exercise, no batch may stop, and none may score more than the honest
-notebook that they were made from. Prints what was found and ends with 1 if anything broke that rule.
+notebook that it was made from: one in eight is made from a full one, where most exercises are answered, the others from
+a brief one, where most are still stubs. Prints what was found and ends with 1 if anything broke that rule.
 
 All are read, judged, recorded and written about as any submission is; of those in which grading runs the same cells,
 damaged elsewhere, only the first is run. With a folder, the same command goes on where an earlier one was ended.
@@ -40,8 +41,10 @@ from autograde.verdict import STATUSES, Verdict, without_examination
 
 PATIENT = dataclasses.replace(LIMITS, start_seconds=600, lane_seconds=1200)
 BATCH = 250
-HONEST = "honest"
-UNSOLVED = ("flatten_reporting", "sliding_windows", "masked_mean")
+HONEST = "honest-full", "honest-brief"
+WRONG = ("row_softmax", "standardize")
+STUBS = ("flatten_reporting", "sliding_windows", "masked_mean")
+BRIEF = ("describe", "select_scores", "one_hot", *WRONG)
 JUNK: list[Any] = [
     None, True, -1, 0, 1e308, float("nan"), float("inf"), "", "x", "\ud800", [], {}, [[]], {"a": 1}, 10**30,
 ]  # fmt: skip
@@ -49,22 +52,29 @@ CHARACTERS = b" \"'\\,:()[]{}=+-*.0179_abnxyz\n"
 LINES = ("x = 1\n", "%%time\n", "!true\n", "raise SystemExit\n", "é\x00\n", "    pass\n")
 
 
-def honest() -> dict[str, Any]:
-    """A notebook with right answers, wrong ones and stubs: there is something to gain."""
+def honest() -> tuple[dict[str, Any], dict[str, Any]]:
+    """A full notebook and a brief one, each with right answers, wrong ones and stubs: there is something to gain."""
     with tempfile.TemporaryDirectory() as folder:
         make_sample_class(Path(folder))
         right, wrong, stubs = (
             json.loads((Path(folder) / name / LESSON / f"{LESSON}.ipynb").read_bytes())
             for name in ("ben", "cleo", "eve")
         )
-    for place, cell in enumerate(right["cells"]):
+    full, brief = right, copy.deepcopy(stubs)
+    for place, cell in enumerate(stubs["cells"]):
         name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
-        if name in UNSOLVED:
-            right["cells"][place] = stubs["cells"][place]
-        elif name in ("row_softmax", "standardize"):
-            right["cells"][place] = wrong["cells"][place]
-    made: dict[str, Any] = right
-    return made
+        if name in STUBS:
+            full["cells"][place] = cell
+        if name in WRONG:
+            full["cells"][place] = wrong["cells"][place]
+        if name in BRIEF:
+            brief["cells"][place] = full["cells"][place]
+    return full, brief
+
+
+def is_full(number: int) -> bool:
+    """Whether this mutant is made from the full notebook; in each eight mutants of a kind one is."""
+    return number // 4 % 8 == 0
 
 
 # --- bytes --------------------------------------------------------------------------------------------------------
@@ -203,10 +213,10 @@ CHANGES: list[Callable[[random.Random, list[Any]], None]] = [
 # --- grading them -------------------------------------------------------------------------------------------------
 
 
-def mutant(notebook: dict[str, Any], seed: int, number: int) -> bytes:
+def mutant(originals: tuple[dict[str, Any], dict[str, Any]], seed: int, number: int) -> bytes:
     """One mutant: the same for the same numbers."""
     draw = random.Random(f"{seed}:{number}")
-    made = copy.deepcopy(notebook)
+    made = copy.deepcopy(originals[not is_full(number)])
     level = number % 4
     if level in (0, 3):
         in_cells(draw, made)
@@ -272,11 +282,12 @@ class Findings:
 
 def run(folder: Path, numbers: range, seed: int, workers: int = 1) -> Findings:
     """Grade the mutants of these numbers as one batch, below `folder`, where results of other batches may lie."""
-    original, found = honest(), Findings()
+    originals, found = honest(), Findings()
     submitted = folder / "submitted"
     shutil.rmtree(submitted, ignore_errors=True)
-    texts = {f"m{number:06}": mutant(original, seed, number) for number in numbers}
-    for name, data in {HONEST: json.dumps(original).encode(), **texts}.items():
+    texts = {f"m{number:06}": mutant(originals, seed, number) for number in numbers}
+    unharmed = {name: json.dumps(notebook).encode() for name, notebook in zip(HONEST, originals, strict=True)}
+    for name, data in {**unharmed, **texts}.items():
         path = submitted / name / LESSON / f"{LESSON}.ipynb"
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
@@ -287,14 +298,17 @@ def run(folder: Path, numbers: range, seed: int, workers: int = 1) -> Findings:
         found.aborts += 1
         found.unsound.append(f"the batch from {numbers.start} stopped:\n{traceback.format_exc()}")
         return found
-    most = {v.exercise: v.score for g in done if g.submission.student == HONEST for v in g.verdicts}
-    if not any(most.values()) or all(most.values()):
-        found.unsound.append(f"in the batch from {numbers.start} the honest one scored {most}")
+    scores = {g.submission.student: {v.exercise: v.score for v in g.verdicts} for g in done}
+    for name in HONEST:
+        if not any(scores[name].values()) or all(scores[name].values()):
+            found.unsound.append(f"in the batch from {numbers.start} the {name} one scored {scores[name]}")
     for each in done:
-        if each.submission.student != HONEST:
+        student = each.submission.student
+        if student not in HONEST:
             found.graded += 1
             found.statuses.update(v.status for v in each.verdicts)
-            found.unsound += [f"{each.submission.student}: {wrong}" for wrong in complaints(each, most)]
+            most = scores[HONEST[not is_full(int(student[1:]))]]
+            found.unsound += [f"{student}: {wrong}" for wrong in complaints(each, most)]
     return found
 
 

@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -23,7 +23,7 @@ from autograde.journal import verdicts
 from autograde.preflight import RefusedError
 from autograde.settings import Limits
 from autograde.submission import Submission
-from autograde.verdict import Verdict
+from autograde.verdict import Verdict, deadly
 from torchcourse.exercise import imports
 
 __all__ = ["Cluster", "ClusterError"]
@@ -32,7 +32,7 @@ CONNECT_SECONDS = 20.0
 ANSWER_SECONDS = 300.0
 """Until every worker has said whether it can grade: it imports torch for that."""
 TRIES = 4
-"""How often a submission is handed out before the batch gives it up: workers that die take it with them."""
+"""How often a submission is handed out among others before it is suspected."""
 
 
 class ClusterError(RefusedError):
@@ -78,6 +78,7 @@ class Cluster:
         self.workers: dict[str, int] = {}
         self.suspects: set[str] = set()
         self.under_way: dict[int, _Task] = {}
+        self.turn, self.one_suspect = threading.Lock(), threading.Lock()
         try:
             self._look_at_workers()
             self._count_workers()
@@ -138,45 +139,101 @@ class Cluster:
 
     def _hand_out(self, task: _Task) -> None:
         task.tries, task.since = task.tries + 1, time.monotonic()
-        task.key = f"examine-{uuid.uuid4().hex}"
+        task.key = _new_key()
         self.under_way[id(task)] = task
-        others = [worker for worker in self.workers if worker not in self.suspects]
-        where = {"workers": others} if self.suspects and others else {}
         try:
             data = remote.packed(task.submission)
-            task.running = self.executor.submit(remote.examine, data, self.order, key=task.key, **where)
+            task.running = self.executor.submit(remote.examine, data, self.order, key=task.key, **self._where())
         except Exception:  # the client has given up
             self._fail(task, self._gone())
         else:
             task.running.add_done_callback(lambda done: self._came(task, done))
 
+    def _where(self) -> dict[str, list[str]]:
+        """Which workers may have something, if not all."""
+        others = [worker for worker in self.workers if worker not in self.suspects]
+        return {"workers": others} if self.suspects and others else {}
+
+    def _is_over(self, task: _Task, running: Any) -> bool:
+        """End a try, in favour of what the caller does next; False where another thread has ended it before."""
+        with self.turn:
+            mine = running is not None and task.running is running
+            task.running = None if mine else task.running
+        return mine
+
     def _came(self, task: _Task, done: Future[bytes]) -> None:
         """A try has ended. One that was given up in favour of another says nothing any more."""
-        if done is not task.running or task.promised.done() or self.closed.is_set():
+        from distributed import KilledWorker
+
+        if self.closed.is_set() or not self._is_over(task, done):
             return
         try:
-            found = verdicts(json.loads(done.result()), task.submission.student, task.submission.lesson)
+            found = _verdicts(task.submission, done.result())
         except remote.Unlike as error:
             self._fail(task, ClusterError(f"A worker came later that cannot be used: {error}. End it, or give it what "
                                           "the others have; the same command goes on."))  # fmt: skip
-        except Exception as error:  # killed with its worker, which may not get a sandbox, or cancelled on the way
+        except KilledWorker:  # the scheduler has tried it on several workers, and all have died
+            self._suspect_it(task)
+        except Exception as error:  # its worker got no sandbox, or it was cancelled on the way
             if task.tries < TRIES:
                 self._hand_out(task)
             else:
-                reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
-                self._fail(task, ClusterError(f"A submission was lost {TRIES} times ({reason}). What was graded is "
-                                              "kept: the same command tries again."))  # fmt: skip
+                self._fail(task, _lost(f"{TRIES} times", error))
         else:
-            self.under_way.pop(id(task), None)
-            task.promised.set_result(found)
+            self._keep(task, found)
+
+    def _suspect_it(self, task: _Task) -> None:
+        """Find out whether a submission itself is what kills workers or hangs them; not in this thread, which others
+        wait for."""
+        self.under_way.pop(id(task), None)
+        threading.Thread(target=self._try_alone, args=(task,), daemon=True).start()
+
+    def _try_alone(self, task: _Task) -> None:
+        """Give a suspect to a worker once more, while no other suspect is examined: what dies beside one is innocent.
+
+        Where it is lost again, although the cluster can examine an empty notebook, it gets a verdict for that.
+        """
+        from distributed import KilledWorker
+
+        with self.one_suspect:
+            try:
+                try:
+                    self._keep(task, _verdicts(task.submission, self._once(task.submission)))
+                except (KilledWorker, TimeoutError):
+                    self._once(Submission("", task.submission.lesson))
+                    self._keep(task, deadly(task.submission))
+            except Exception as error:  # then it is the cluster
+                self._fail(task, _lost("again and again", error))
+
+    def _once(self, submission: Submission) -> bytes:
+        """What a worker says of a submission, which is examined before those that wait.
+
+        Raises:
+            TimeoutError: when it does not come back.
+        """
+        data = remote.packed(submission)
+        running = self.client.submit(remote.examine, data, self.order, key=_new_key(), priority=1, **self._where())
+        try:
+            said: bytes = running.result(timeout=self.patience)
+        except TimeoutError:
+            with contextlib.suppress(Exception):
+                self._suspect({running.key})
+            running.cancel()
+            raise
+        return said
 
     def _gone(self) -> ClusterError:
         return ClusterError(f"The scheduler at {self.address} is gone. What was graded is kept: once it is back, the "
                             "same command goes on.")  # fmt: skip
 
+    def _keep(self, task: _Task, found: list[Verdict]) -> None:
+        self.under_way.pop(id(task), None)
+        with contextlib.suppress(InvalidStateError):  # the scheduler was found to be gone in the meantime
+            task.promised.set_result(found)
+
     def _fail(self, task: _Task, error: ClusterError) -> None:
         self.under_way.pop(id(task), None)
-        if not task.promised.done():
+        with contextlib.suppress(InvalidStateError):  # it came in the meantime
             task.promised.set_exception(error)
 
     def _watch(self) -> None:
@@ -204,10 +261,11 @@ class Cluster:
                 self.suspects.add(worker)
 
     def _give_up(self, task: _Task) -> None:
-        hanging, task.running = task.running, None
+        hanging = task.running
+        if not self._is_over(task, hanging):  # it came in the meantime
+            return
         if task.tries >= TRIES:
-            self._fail(task, ClusterError(f"A submission did not come back {TRIES} times: the same command tries "
-                                          "again."))  # fmt: skip
+            self._suspect_it(task)
         else:
             self._hand_out(task)
         hanging.cancel()
@@ -218,6 +276,20 @@ class Cluster:
             self.executor.shutdown(wait=False)
         with contextlib.suppress(Exception):
             self.client.close()
+
+
+def _new_key() -> str:
+    return f"examine-{uuid.uuid4().hex}"
+
+
+def _verdicts(submission: Submission, data: bytes) -> list[Verdict]:
+    return verdicts(json.loads(data), submission.student, submission.lesson)
+
+
+def _lost(how_often: str, error: Exception) -> ClusterError:
+    reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+    return ClusterError(f"A submission was lost {how_often} ({reason}). What was graded is kept: the same command "
+                        "tries again.")  # fmt: skip
 
 
 def _connected(address: str) -> Any:

@@ -13,7 +13,7 @@ from torchcourse.lanes import CPU
 from torchcourse.observations import Raised
 from torchcourse.reporting import Report, forbidden_calls, judge
 
-__all__ = ["STATUSES", "Verdict", "decide", "unjudged", "without_examination"]
+__all__ = ["STATUSES", "Verdict", "deadly", "decide", "unjudged", "without_examination"]
 
 STATUSES = (
     "unreadable", "missing", "tampered", "unattempted", "forbidden", "crashed", "memory", "timeout", "error", "failed",
@@ -90,6 +90,17 @@ def unjudged(submission: Submission, exercise: str, error: Exception) -> Verdict
     points = release(submission.lesson).points(exercise)
     message = f"What came back from `{exercise}` could not be judged ({type(error).__name__}): ask your instructor."
     return Verdict(submission.student, submission.lesson, exercise, 0.0, points, "error", "", message)
+
+
+def deadly(submission: Submission) -> list[Verdict]:
+    """The verdicts where the grader's own process ended, or hung, whenever it examined this submission."""
+    points = release(submission.lesson).points
+    message = "The grader itself ended or hung whenever it examined this notebook: ask your instructor."
+    return [
+        without_examination(submission, name)
+        or Verdict(submission.student, submission.lesson, name, 0.0, points(name), "crashed", "", message)
+        for name in release(submission.lesson).exercises
+    ]
 
 
 def _results(oracle: Oracle, lane: str, examined: Examined) -> list[Result]:

@@ -10,9 +10,11 @@ from autograde.examiner import Graded
 from autograde.submission import Submission, release
 from autograde.verdict import Verdict, without_examination
 
-__all__ = ["LESSON", "Quick", "submit"]
+__all__ = ["DEADLY", "LESSON", "Quick", "submit"]
 
 LESSON = "01_tensors"
+DEADLY = "# deadly"
+"""A submission with this in a cell takes the whole process of a cluster's worker with it."""
 
 
 class Quick:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,13 @@ import pytest
 
 from autograde import cluster, course, grading, remote
 from autograde.cluster import Cluster, ClusterError
+from autograde.differences import read_grades
 from autograde.enclosure import Enclosure
 from autograde.grading import Graded
 from autograde.settings import LIMITS, SEED
 from autograde.submission import read_submission
 from benchmarks.interrupted import recorded, tree
-from tests.stand_ins import LESSON, Quick, submit
+from tests.stand_ins import DEADLY, LESSON, Quick, submit
 
 distributed = pytest.importorskip("distributed")
 SOLVED = "def row_softmax(x):\n    return x.softmax(-1)"
@@ -67,7 +70,13 @@ class Lot:
 @pytest.fixture(scope="module")
 def lot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lot]:
     """A scheduler with the workers `one` and `two`."""
-    folder = tmp_path_factory.mktemp("cluster")
+    with cluster_of(tmp_path_factory.mktemp("cluster"), "one", "two") as made:
+        yield made
+
+
+@contextmanager
+def cluster_of(folder: Path, *workers: str, **variables: str) -> Iterator[Lot]:
+    """A scheduler, with these variables in its environment, and workers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = "tcp://{}:{}".format(*free.getsockname())
@@ -75,15 +84,16 @@ def lot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lot]:
             "    async with Scheduler(host=sys.argv[1], dashboard=False) as s:\n        await s.finished()\n"
             "asyncio.run(main())")  # fmt: skip
     with (folder / "scheduler.txt").open("wb") as said:
-        scheduler = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, address], stdout=said, stderr=said)
+        command = [sys.executable, "-W", "ignore", "-c", code, address]
+        scheduler = subprocess.Popen(command, stdout=said, stderr=said, env={**os.environ, **variables})
     made = Lot(address, folder, scheduler, {})
     try:
-        for name in ("one", "two"):
+        for name in workers:
             made.start(name)
         deadline = time.monotonic() + LONG
         while not _listens(address) and time.monotonic() < deadline:
             time.sleep(0.1)
-        made.wait_for(2)
+        made.wait_for(len(workers))
         yield made
     finally:
         for name in made.workers:
@@ -167,6 +177,36 @@ def test_a_worker_that_hangs_and_one_that_is_killed_cost_a_retry_and_no_result(
     assert lot.workers["two"].wait() == -signal.SIGKILL
     assert lot.begun("two") > before  # it had begun something when it died
     assert (tree(out), recorded(out, LESSON)) == (tree(wanted), recorded(wanted, LESSON))
+
+
+def test_a_submission_that_kills_each_worker_gets_a_verdict_and_the_rest_goes_on(
+    submitted: Path, tmp_path: Path, gradebook: Path
+) -> None:
+    submit(tmp_path / "class", "eve", f"{SOLVED}  {DEADLY}")
+    out = folder(tmp_path / "out", gradebook)
+    once = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}  # else it takes eight workers to find out
+    with cluster_of(tmp_path, "one", "two", "three", **once) as made:
+        grading.run([LESSON], submitted, out, scheduler=made.address)
+        assert sum(process.poll() == 1 for process in made.workers.values()) == 2
+    rows = read_grades(out)
+    assert {rows[student, LESSON, "row_softmax"]["status"] for student in STUDENTS} == {"passed"}
+    assert (row := rows["eve", LESSON, "row_softmax"])["status"] == "crashed"
+    assert row["score"] == "0"
+    assert "ask your instructor" in row["message"]
+    assert rows["eve", LESSON, "describe"]["status"] == "unattempted"
+
+
+def test_where_workers_die_of_anything_no_submission_is_blamed(
+    submitted: Path, tmp_path: Path, gradebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(tmp_path / "class", "eve", f"{SOLVED}  {DEADLY}")
+    once = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    monkeypatch.setattr(cluster, "Cluster", lambda *arguments: Cluster(*arguments, patience=20.0))
+    with (
+        cluster_of(tmp_path, "one", "two", **once) as made,
+        pytest.raises(ClusterError, match="A submission was lost again and again"),
+    ):
+        grading.run([LESSON], submitted, folder(tmp_path / "out", gradebook), scheduler=made.address)
 
 
 def test_another_edition_of_the_lesson_is_refused_at_the_start(

@@ -125,7 +125,7 @@ class _Visit:
                 self.skip.add(number)
                 raise
             if number not in self.skip:
-                self.states[number] = str(state)[:100]
+                self.states[number] = state[:100] if isinstance(state, str) else "something else"
             if state == "timeout":
                 self.skip.add(number)
         job.ran_out_of_memory()  # what a cell's own processes ran into is no exercise's fault

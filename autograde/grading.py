@@ -196,14 +196,16 @@ def _crew(
 
 
 def _keep_apart(submitted: Path, out: Path) -> None:
-    """Results are believed when they are found again, so no submission may lie where they are kept.
+    """Results are believed when they are found again, and written over, so no submission may lie where they are kept.
 
     Raises:
         OverlapError: when one could.
     """
     theirs, ours = submitted.resolve(), out.resolve()
-    if ours.is_relative_to(theirs) or theirs.is_relative_to(ours / "journal"):
+    if ours.is_relative_to(theirs):
         raise OverlapError(f"{out} lies among the submissions in {submitted}: results have to be kept elsewhere.")
+    if any(theirs.is_relative_to(ours / name) for name in ("journal", "autograded", "feedback")):
+        raise OverlapError(f"{submitted} lies among the results in {out}: these have to be kept elsewhere.")
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,7 @@ def _all(everything: Iterable[_Wanted], crew: Crew, journal: Journal, regrade: b
         if earlier and earlier.key == its_key:
             yield _Found(Graded(submission, earlier.verdicts), its_key, earlier)
         elif its_key in waiting:
-            waiting[its_key].append(submission)
+            waiting[its_key].append(replace(submission, cells=waiting[its_key][0].cells))  # they are held once
         elif result is not None:
             yield _Found(Graded(submission, result), its_key)
         else:
@@ -272,7 +274,7 @@ def _finished(
         verdicts = future.result()
         if CHANCE.isdisjoint(verdict.status for verdict in verdicts):
             journal.write_result(its_key, verdicts)
-        afresh.add(its_key)
+            afresh.add(its_key)
         for submission in waiting.pop(its_key):
             yield _Found(Graded(submission, [replace(v, student=submission.student) for v in verdicts]), its_key)
 

@@ -248,10 +248,13 @@ def test_results_are_never_kept_among_submissions(submitted: Path, place: str) -
     assert not (submitted / place / "journal").exists()
 
 
-def test_submissions_are_not_taken_from_the_journal(submitted: Path, out: Path) -> None:
-    shutil.copytree(submitted, out / "journal")
+@pytest.mark.parametrize("place", ["journal", "autograded", "feedback/class"])
+def test_submissions_are_not_taken_from_where_results_are_written(submitted: Path, out: Path, place: str) -> None:
+    shutil.copytree(submitted, out / place)
+    before = tree(out / place)
     with pytest.raises(OverlapError, match="elsewhere"):
-        grade([LESSON], out / "journal", out)
+        grade([LESSON], out / place, out)
+    assert tree(out / place) == before
 
 
 def test_an_entry_that_came_with_a_submission_is_not_believed(submitted: Path, out: Path, tmp_path: Path) -> None:
@@ -479,6 +482,21 @@ def test_regrading_examines_the_same_cells_once_more_and_once_only(submitted: Pa
     examined()
     grade([LESSON], submitted, out, regrade=True)
     assert len(examined()) == 4
+
+
+def test_regrading_believes_no_older_result_where_a_new_one_is_not_kept(
+    submitted: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker, so the second of the same cells comes when the first is done."""
+    grade([LESSON], submitted, out)
+    submit(submitted, "zoe", f"{SOLVED}  # ada")
+    examined()
+    verdict = Quick.verdict
+    monkeypatch.setattr(
+        Quick, "verdict", lambda self, *of: dataclasses.replace(verdict(self, *of), status="timeout", score=0.0)
+    )
+    grade([LESSON], submitted, out, regrade=True)
+    assert examined() == ["ada", "ben", "cleo", "dan", "zoe"]
 
 
 @pytest.mark.parametrize("torn", ["", "[]", "null", "[[1, 2]]", '{"a": 1}'])

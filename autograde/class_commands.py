@@ -219,7 +219,7 @@ def _show(found: Sequence[Change]) -> None:
 def before_grading(names: list[str], submitted: Path, out: Path) -> list[str]:
     """In a class folder: name the lessons and the students that are not of the class. The lessons that are."""
     from autograde.classroom import class_lessons, is_class, roster_of
-    from autograde.grading import students
+    from autograde.grading import identities, students
 
     if not is_class(out):
         return names
@@ -232,21 +232,25 @@ def before_grading(names: list[str], submitted: Path, out: Path) -> list[str]:
     if not set(names) & set(mine):
         _stop("No lesson is left to grade.")
     known = {member.id for member in roster_of(out) or ()}
-    strangers = [student for student in students(submitted) if student not in known]
+    strangers = [student for student in identities(students(submitted)).values() if student not in known]
     if known and strangers:
-        shown = ", ".join(student.encode("utf-8", "backslashreplace").decode() for student in strangers)
-        console.print(f"Not on the roster, and graded all the same: {shown}", markup=False)
+        console.print(f"Not on the roster, and graded all the same: {', '.join(sorted(strangers))}", markup=False)
     return [name for name in names if name in mine]
 
 
-def after_grading(graded: Sequence[tuple[str, str]], submitted: Path, out: Path) -> None:
-    """In a class folder: record when submissions (student and lesson) were made, and what late ones lose."""
+def after_grading(graded: Sequence[tuple[str, str]], submitted: Path, out: Path, gradebook: str = "") -> None:
+    """In a class folder: record when submissions (student and lesson) were made, and what late ones lose.
+
+    Args:
+        gradebook: its URL, if it is not the class folder's own.
+    """
     from autograde.classroom import is_class
+    from autograde.gradebook import sqlite_url
     from autograde.late import settle
 
     if is_class(out):
         with _free(out):
-            complaints = settle(out, submitted, graded)
+            complaints = settle(out, gradebook or sqlite_url(out / "gradebook.db"), submitted, graded)
         for complaint in complaints:
             console.print(complaint, markup=False)
 

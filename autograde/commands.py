@@ -119,7 +119,7 @@ def grade(
     if diff and not class_commands.agreed(out, names, partial(run, regrade)):
         return
     done = run(regrade and not diff, out, gradebook)
-    class_commands.after_grading(done.submissions, submitted, out)
+    class_commands.after_grading(done.submissions, submitted, out, gradebook)
     console.print(f"{len(done.submissions)} submissions graded, {done.right} of {done.count} exercises passed: "
                   f"{out / 'grades.csv'}")  # fmt: skip
 

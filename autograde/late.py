@@ -50,19 +50,19 @@ def class_config(folder: Path) -> Config:
     return PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
 
 
-def settle(folder: Path, submitted: Path, graded: Iterable[tuple[str, str]]) -> list[str]:
+def settle(folder: Path, url: str, submitted: Path, graded: Iterable[tuple[str, str]]) -> list[str]:
     """Record when submissions were made, and give late ones their penalty, as `nbgrader autograde` does.
 
     Args:
-        folder: a class folder whose gradebook holds the scores.
+        folder: a class folder.
+        url: the gradebook that holds the scores.
         submitted: where `timestamp.txt` and `submission_secret.txt` lie beside a notebook that came through the
             exchange; they are copied to the autograded one, as nbgrader's release_feedback wants it.
         graded: student and lesson of each submission.
 
     Returns:
-        A sentence for each time that could not be read.
+        A sentence for each file that could not be read, and each time that is none.
     """
-    url = f"sqlite:///{folder / 'gradebook.db'}"
     known = set(graded)
     complaints: list[str] = []
     with warnings.catch_warnings():
@@ -71,13 +71,9 @@ def settle(folder: Path, submitted: Path, graded: Iterable[tuple[str, str]]) -> 
             for submission, lesson in _submissions(book):
                 if (submission.student_id, lesson) not in known:
                     continue
-                here = submitted / submission.student_id / lesson
-                try:
-                    _copy(here, folder / "autograded" / submission.student_id / lesson)
-                    time = _timestamp(here / TIME)
-                except ValueError as error:
-                    complaints.append(f"{submission.student_id}, {lesson}: {error}")
-                    continue
+                place = Path(submission.student_id) / lesson
+                time, faults = _taken_over(submitted / place, folder / "autograded" / place)
+                complaints += [f"{submission.student_id}, {lesson}: {fault}" for fault in faults]
                 if time != submission.timestamp:
                     submission.timestamp = time
             book.db.commit()
@@ -95,24 +91,31 @@ def _submissions(book: Gradebook) -> Iterator[tuple[SubmittedAssignment, str]]:
     yield from query.join(Assignment, Assignment.id == SubmittedAssignment.assignment_id).all()
 
 
-def _copy(here: Path, there: Path) -> None:
+def _taken_over(here: Path, there: Path) -> tuple[datetime | None, list[str]]:
+    """Copy what the exchange has left beside a notebook. The time it says, if any, and what is wrong with either file:
+    a student may have written them, and one that is spoilt must not make the other count for nothing."""
+    time: datetime | None = None
+    faults: list[str] = []
     for name in (TIME, SECRET):
-        text = _line(here / name)
-        if text is not None and there.is_dir():
-            write_atomically(there / name, text)
+        try:
+            text = _line(here / name)
+            if text is not None and there.is_dir():
+                write_atomically(there / name, text)
+            if text is not None and name == TIME:
+                time = _time(text)
+        except ValueError as error:
+            faults.append(str(error))
+    return time, faults
 
 
-def _timestamp(path: Path) -> datetime | None:
-    """The time in a file that a student may have written; None where there is none.
+def _time(text: str) -> datetime:
+    """The time that a text says.
 
     Raises:
-        ValueError: when it holds no time, or is no ordinary file.
+        ValueError: when it says none.
     """
-    text = _line(path)
-    if text is None:
-        return None
     try:
-        time: datetime | None = parse_utc(text.strip())
+        time: datetime = parse_utc(text.strip())
     except (ValueError, OverflowError):
         raise ValueError(f"{TIME} holds no time, and the submission counts as in time.") from None
     return time

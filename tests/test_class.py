@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import math
+import shutil
 import sqlite3
 import warnings
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from autograde.differences import changes, preview, read_grades
 from autograde.exporting import Score, export, scores_of
 from autograde.gradebook import Writer
 from autograde.grading import COLUMNS, Examiner
-from autograde.late import PerDay
+from autograde.late import PerDay, settle
 from autograde.roster import Member, read_roster
 from autograde.submission import release
 from autograde.verdict import Verdict
@@ -400,6 +401,39 @@ def test_grading_names_who_and_what_is_not_of_the_class(
         class_commands.before_grading(["02_autograd"], tmp_path, room.folder)
     assert class_commands.before_grading(["02_autograd"], tmp_path, tmp_path) == ["02_autograd"]
     assert class_lessons(room.folder) == [LESSON]
+    (tmp_path / "\x1b[2Jbob").mkdir()
+    class_commands.before_grading([LESSON], tmp_path, room.folder)
+    assert "\\x1b[2Jbob, zed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("beside", "says", "share"),
+    [
+        ({"timestamp.txt": "2026-12-02 19:00:00 UTC", "submission_secret.txt": "x" * 1000}, "no short text", 0.5),
+        ({"timestamp.txt": "whenever"}, "counts as in time", 0),
+        ({}, "", 0),
+    ],
+)
+def test_what_lies_beside_a_notebook_counts_each_for_itself(
+    room: SimpleNamespace, tmp_path: Path, beside: dict[str, str], says: str, share: float
+) -> None:
+    for name in ("gradebook.db", "nbgrader_config.py"):
+        shutil.copyfile(room.folder / name, tmp_path / name)
+    points = release(LESSON).points
+    with Writer(tmp_path / "gradebook.db", [LESSON], tmp_path) as writer:
+        writer.write("bo", LESSON, [Verdict("bo", LESSON, e, points(e), points(e), "passed")
+                                    for e in release(LESSON).exercises])  # fmt: skip
+        writer.book.find_submission(LESSON, "bo").timestamp = datetime(2026, 12, 3, 20)  # of an earlier one
+        writer.book.db.commit()
+    here = tmp_path / "submitted" / "bo" / LESSON
+    here.mkdir(parents=True)
+    for name, text in beside.items():
+        (here / name).write_text(text)
+    url = f"sqlite:///{tmp_path / 'gradebook.db'}"
+    complaints = settle(tmp_path, url, tmp_path / "submitted", [("bo", LESSON)])
+    assert [says in complaint for complaint in complaints] == [True] * bool(says)
+    (score,) = (s for s in scores_of(tmp_path / "gradebook.db") if s.student == "bo")
+    assert score.penalty == pytest.approx(share * MOST)
 
 
 @pytest.mark.sandbox

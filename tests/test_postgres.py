@@ -7,11 +7,14 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from nbgrader.api import Gradebook
 
-from autograde import grading
+from autograde import class_commands, grading
+from autograde.classroom import LATE
 from autograde.gradebook import Writer
 from autograde.journal import BusyError
 from autograde.preflight import RefusedError, check_gradebook
@@ -91,6 +94,21 @@ def test_a_class_is_graded_into_a_server_and_again_into_the_same(url: str, submi
     grading.run([LESSON], submitted, out, gradebook=url)
     assert scores(url, LESSON)["dan", "row_softmax"] == 2
     assert Quick.log.read_text().split() == ["ada", "dan"]  # who submits what ada did is not examined
+
+
+def test_late_ones_lose_their_points_in_the_gradebook_that_was_named(
+    url: str, submitted: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    grading.run([LESSON], submitted, out, gradebook=url)
+    with Gradebook(url) as book:
+        book.update_or_create_assignment(LESSON, duedate=datetime(2026, 12, 1, 18))
+    (submitted / "ada" / LESSON / "timestamp.txt").write_text("2026-12-01 19:00:00 UTC")
+    (out / "nbgrader_config.py").write_text(LATE.format(late=0.25))
+    class_commands.after_grading([("ada", LESSON)], submitted, out, url)
+    with Gradebook(url) as book:
+        assert book.find_submission_notebook(LESSON, LESSON, "ada").late_submission_penalty == 0.5
+    assert not (out / "gradebook.db").exists()
 
 
 def test_one_grader_writes_at_a_time(url: str, submitted: Path, tmp_path: Path) -> None:

@@ -239,13 +239,26 @@ class Sandbox:
             "do": "start", "lane": lane, "skip": skip, "cell_seconds": limits.cell_seconds,
             "patience": limits.patience, "limits": self._rlimits(),
         }  # fmt: skip
-        with theirs:
+        with theirs, contextlib.ExitStack() as unless_begun:
+            unless_begun.callback(ours.close)
             try:
-                socket.send_fds(self.control, [json.dumps(order).encode()], [theirs.fileno()])
-            except OSError:
+                self._order(order, theirs)
+            except LostError:
                 self.start()
-                socket.send_fds(self.control, [json.dumps(order).encode()], [theirs.fileno()])
+                self._order(order, theirs)
+            unless_begun.pop_all()
         return Job(ours, self, limits.reply_bytes)
+
+    def _order(self, order: dict[str, Any], theirs: socket.socket) -> None:
+        """Have the supervisor start a runner, which gets the other end of a job's socket.
+
+        Raises:
+            LostError: when it is gone.
+        """
+        try:
+            socket.send_fds(self.control, [json.dumps(order).encode()], [theirs.fileno()])
+        except OSError as error:
+            raise LostError(str(error)) from None
 
     def _rlimits(self) -> dict[str, int]:
         limits = self.limits

@@ -162,6 +162,23 @@ def test_killing_everyone_costs_only_the_worker(sandbox: Sandbox) -> None:
     assert states(sandbox, "x = 1") == ["done"]
 
 
+def test_a_worker_that_is_lost_again_as_a_job_begins_is_one_death_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise BrokenPipeError
+
+    made = Sandbox(QUICK, number=7)
+    started: list[str] = []
+    made.control, theirs = socket.socketpair()
+    monkeypatch.setattr(made, "start", lambda: started.append("anew"))
+    monkeypatch.setattr(socket, "send_fds", refuse)
+    with theirs, made.control:
+        before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+        with pytest.raises(LostError), made.job("cpu", [], []):
+            pass
+        assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+    assert started == ["anew", "anew"]
+
+
 def test_what_it_starts_does_not_outlive_it(sandbox: Sandbox) -> None:
     leave = "import subprocess\nsubprocess.Popen(['sleep', '1234'], start_new_session=True)"
     assert states(sandbox, leave) == ["done"]

@@ -186,6 +186,7 @@ def diff(
 def agreed(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) -> bool:
     """Grade aside and show what would change in `out`; whether it shall be written, which is asked at a terminal."""
     from autograde.differences import adopt, preview
+    from autograde.journal import BusyError
 
     try:
         with preview(out, lessons, grade) as (new, found):
@@ -197,7 +198,7 @@ def agreed(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) -
                 return False
             adopt(new, out)
             return True
-    except ValueError as error:
+    except (BusyError, ValueError) as error:
         _stop(str(error))
 
 

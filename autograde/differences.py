@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograde.journal import Journal
+
 __all__ = ["Change", "adopt", "changes", "preview", "read_grades"]
 
 Row = dict[str, str]
@@ -86,13 +88,18 @@ def preview(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) 
 
 
 def adopt(new: Path, out: Path) -> None:
-    """Take over what was found out for a preview, so that grading into `out` need not find it out again."""
-    for source in sorted((new / "journal").rglob("*.json")):
-        target = out / "journal" / source.relative_to(new / "journal")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.part")
-        shutil.copyfile(source, part)
-        part.replace(target)
+    """Take over what was found out for a preview, so that grading into `out` need not find it out again.
+
+    Raises:
+        BusyError: when another grader writes to `out`.
+    """
+    with Journal(out / "journal"):
+        for source in sorted((new / "journal").rglob("*.json")):
+            target = out / "journal" / source.relative_to(new / "journal")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = target.with_name(f".{target.name}.part")
+            shutil.copyfile(source, part)
+            part.replace(target)
 
 
 def _score(row: Row | None) -> float:

@@ -23,10 +23,11 @@ from autograde import class_commands, course
 from autograde.carrying import carried
 from autograde.classroom import DueError, class_lessons, due_dates, make_class
 from autograde.cohort import invented_members, write_submissions
-from autograde.differences import changes, preview, read_grades
+from autograde.differences import adopt, changes, preview, read_grades
 from autograde.exporting import Score, export, scores_of
 from autograde.gradebook import Writer
 from autograde.grading import COLUMNS, Examiner
+from autograde.journal import BusyError, Journal
 from autograde.late import PerDay, settle
 from autograde.roster import Member, read_roster
 from autograde.submission import release
@@ -379,6 +380,9 @@ def test_a_preview_writes_nothing_and_begins_with_what_is_known(tmp_path: Path) 
 
     with preview(out, [LESSON], grade) as (new, found):
         assert [str(change) for change in found] == [f"bo {LESSON} describe: 0 of 2 (failed) -> 2 of 2 (passed)"]
+        with Journal(out / "journal"), pytest.raises(BusyError, match="Another grader"):
+            adopt(new, out)
+        (out / "journal" / ".lock").unlink()
     assert not new.exists()
     assert contents(out) == before
 

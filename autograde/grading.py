@@ -24,6 +24,7 @@ from autograde.files import digest, holds, write_atomically, writing_atomically
 from autograde.gradebook import Writer, sqlite_url
 from autograde.journal import Entry, Journal, key, noted
 from autograde.preflight import check_folder, check_gradebook, plainly
+from autograde.roster import is_formula
 from autograde.sandbox import Enclosure, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.submission import Submission, read_submission
@@ -345,4 +346,4 @@ def row(verdict: Verdict) -> list[str]:
 
 def _as_text(field: str) -> str:
     """A field that no spreadsheet takes for a formula: an apostrophe says that it is text."""
-    return f"'{field}" if field.startswith(("=", "+", "-", "@")) else field
+    return f"'{field}" if is_formula(field) else field

@@ -21,6 +21,8 @@ IDENTITY = re.compile(r"\w[\w.@-]{0,99}")
 """What an id may be: it names a folder, an nbgrader submission (`id+lesson+time`) and a cell of a spreadsheet."""
 LONGEST_NAME = 120
 DELIMITERS = ",;\t"
+WIDE = "\uff1d\uff0b\uff0d\uff20"
+"""The same four signs as East Asian keyboards write them: some spreadsheets calculate after these too."""
 
 
 class RosterError(ValueError):
@@ -66,7 +68,7 @@ COLUMNS = tuple(field.name for field in fields(Member))
 
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet would calculate this cell in place of showing it."""
-    return text.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return text.startswith(("=", "+", "-", "@", "\t", "\r", *WIDE))
 
 
 def read_roster(path: Path) -> Roster:

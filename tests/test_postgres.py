@@ -96,9 +96,7 @@ def test_a_class_is_graded_into_a_server_and_again_into_the_same(url: str, submi
     assert Quick.log.read_text().split() == ["ada", "dan"]  # who submits what ada did is not examined
 
 
-def test_late_ones_lose_their_points_in_the_gradebook_that_was_named(
-    url: str, submitted: Path, tmp_path: Path
-) -> None:
+def test_late_ones_lose_their_points_in_the_gradebook_that_was_named(url: str, submitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     grading.run([LESSON], submitted, out, gradebook=url)
     with Gradebook(url) as book:

@@ -70,6 +70,8 @@ def test_a_class_of_odd_names_is_graded_and_nothing_in_its_table_is_a_formula(
 def test_no_field_of_the_table_is_a_formula() -> None:
     verdict = Verdict("=1", "01_tensors", "describe", 1.0, 1.0, "passed", "+mistake", "@message")
     assert grading.row(verdict) == ["'=1", "01_tensors", "describe", "1", "1", "passed", "'+mistake", "'@message"]
+    wide = Verdict("\uff1d1", "01_tensors", "describe", 1.0, 1.0, "passed")
+    assert grading.row(wide)[0] == "'\uff1d1"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from autograde.enclosure import Enclosure
 from autograde.examiner import Examiner
+from autograde.numbering import give_back, take_number
 from autograde.sandbox import Sandbox
 from autograde.settings import Limits
 from autograde.submission import Submission
@@ -39,7 +40,7 @@ class LocalCrew:
     ) -> None:
         modules = sorted({module for lesson in examiners for module in imports(lesson)})
         self.examiners, self.workers = examiners, workers
-        self.sandboxes = [Sandbox(limits, number, modules, enclosure) for number in range(workers)]
+        self.sandboxes = [Sandbox(limits, take_number(), modules, enclosure) for _ in range(workers)]
         self.idle: SimpleQueue[Sandbox] = SimpleQueue()
         for sandbox in self.sandboxes:
             self.idle.put(sandbox)
@@ -64,5 +65,6 @@ class LocalCrew:
         self.pool.shutdown(cancel_futures=True)
         for sandbox in self.sandboxes:
             sandbox.close()
+            give_back(sandbox.number)
         for examiner in self.examiners.values():
             examiner.close()

@@ -9,7 +9,6 @@ import atexit
 import dataclasses
 import json
 import multiprocessing
-import os
 import platform
 import socket
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from typing import Any
 from autograde.enclosure import Enclosure, blocker, gpu_blocker
 from autograde.examiner import examiner
 from autograde.journal import fingerprint, rows, secrets
+from autograde.numbering import take_number
 from autograde.sandbox import Sandbox
 from autograde.settings import Limits
 from autograde.submission import Submission, SubmittedCell
@@ -120,26 +120,6 @@ def _sandboxes(limits: Limits, enclosure: Enclosure, modules: tuple[str, ...]) -
 
 
 def _sandbox(order: Order) -> Sandbox:
-    made = Sandbox(order.limits, _number(), list(order.modules), order.enclosure)
+    made = Sandbox(order.limits, take_number(), list(order.modules), order.enclosure)
     atexit.register(made.close)
     return made
-
-
-HELD: list[socket.socket] = []
-
-
-def _number() -> int:
-    """A number that no other grader's process on this machine has: workers of one number share a user id.
-
-    A name in the kernel is taken for each, which is free again when this process ends.
-    """
-    for number in range(64, 1024):
-        held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            held.bind(f"\0torchcourse-worker-{os.geteuid()}-{number}")
-        except OSError:
-            held.close()
-            continue
-        HELD.append(held)
-        return number
-    raise RuntimeError("more than 960 workers on one machine")

@@ -64,4 +64,4 @@ class Limits:
 
 LIMITS = Limits()
 FIRST_UID = 64_200
-"""Workers of a grader that runs as root get this uid and the ones after it."""
+"""Workers of graders that run as root get this uid and the ones after it, by their numbers (`numbering.py`)."""

@@ -290,12 +290,3 @@ def test_a_submission_crosses_as_bytes_without_its_name(tmp_path: Path) -> None:
     assert b"ada" not in data
     back = remote._unpacked(data)
     assert (back.student, back.cells, back.to_run()) == ("", submission.cells, submission.to_run())
-
-
-def test_processes_of_one_machine_take_numbers_of_their_own() -> None:
-    first, second = remote._number(), remote._number()
-    assert first != second
-    for held in (remote.HELD.pop(), remote.HELD.pop()):
-        held.close()
-    assert remote._number() == first
-    remote.HELD.pop().close()

@@ -369,7 +369,7 @@ def test_the_origin_stays_that_of_the_notebook_where_an_update_fails(
         raise DeskError("not today")
 
     with monkeypatch.context() as patched:
-        patched.setattr(updating, "write", refused)
+        patched.setattr(updating, "rewrite", refused)
         assert said("update", course / "mine")[0] == 2
     assert desk.is_of_another_release(course / "mine", "01_small.ipynb")
     assert said("update", course / "mine")[0] == 0

@@ -17,8 +17,8 @@ from torchcourse.notebookfile import (
     set_text,
     squeezed,
     text,
-    write,
 )  # fmt: skip
+from torchcourse.signing import rewrite
 
 __all__ = ["reset"]
 
@@ -43,7 +43,7 @@ def reset(path: Path, exercise: str) -> Path | None:
         return None
     kept = keep_aside(path, f"{exercise}.py", answer + "\n")
     cells = [set_text(c, text(stub)) if c is cell else c for c in mine["cells"]]
-    write(path, {**mine, "cells": cells})
+    rewrite(path, {**mine, "cells": cells})
     _forget(path, exercise)
     return kept
 

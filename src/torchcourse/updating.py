@@ -25,9 +25,9 @@ from torchcourse.notebookfile import (
     read,
     squeezed,
     text,
-    write,
     write_text,
 )  # fmt: skip
+from torchcourse.signing import rewrite
 
 __all__ = ["Merged", "Updated", "merge", "update"]
 
@@ -103,7 +103,7 @@ def _update_one(folder: Path, source: Path) -> tuple[Merged | None, Path | None]
     aside = None
     if merged.notebook != mine:
         aside = keep_aside(path, path.name, path.read_text(encoding="utf-8-sig"))
-        write(path, merged.notebook)
+        rewrite(path, merged.notebook)
     write_text(origin, source.read_text(encoding="utf-8"))
     return (merged, aside) if aside else (None, None)
 

@@ -39,6 +39,8 @@ def find_desk(folder: Path | None) -> Path:
         DeskError: when there is none.
     """
     asked = folder or progress.desk_of(Path()) or Path("work")
+    if asked.is_file():
+        raise DeskError(f"{asked} is a file: name the folder that it lies in, {asked.parent}.")
     if not (asked / progress.STATE).is_dir():
         raise DeskError(f"{asked} is no working copy of the lessons: torchcourse lab {asked} makes it one, "
                         "and changes no notebook in it.")  # fmt: skip

@@ -1,11 +1,13 @@
 """How long checks take: `python benchmarks/checks.py [LESSON…]`, from the repository's root.
 
-For each exercise the visible check of the reference with its card, first in the process and median of five more; then
-what importing the course adds to importing torch, and what one solved lesson costs in the sandbox.
+For each exercise the visible check of the reference with its card, first in the process and median of five more; the
+median of these over each lesson and over all exercises asked for; then what importing the course adds to importing
+torch, and what one solved lesson costs in the sandbox.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -44,14 +46,16 @@ def card(name: str, answer: Callable[..., object]) -> str:
     return as_html(report, beside(report, answer))
 
 
-def checks(lesson: str) -> None:
+def checks(lesson: str) -> list[float]:
+    """Seconds for each exercise of a lesson."""
     namespace = dict(references(lesson))
     medians = []
     for name in namespace:
         first, *rest = (seconds(partial(card, name, namespace[name])) for _ in range(6))
         medians.append(statistics.median(rest))
         print(f"{lesson:20} {name:24} first {1e3 * first:6.0f} ms   then {1e3 * medians[-1]:6.0f} ms")
-    print(f"{lesson:20} {'median of all':24} {'':12}   then {1e3 * statistics.median(medians):6.0f} ms")
+    print(f"{lesson:20} {'median of all':24} {'':12}   then {1e3 * statistics.median(medians):6.0f} ms", flush=True)
+    return medians
 
 
 def sandboxed(lesson: str) -> None:
@@ -70,8 +74,11 @@ def sandboxed(lesson: str) -> None:
 
 def main() -> None:
     lessons = sys.argv[1:] or LESSONS
-    for lesson in lessons:
-        checks(lesson)
+    shown = [each for lesson in lessons for each in checks(lesson)]
+    print(f"{'all lessons asked for':20} {f'median of {len(shown)} exercises':24} {'':12}   "
+          f"then {1e3 * statistics.median(shown):6.0f} ms, longest {1e3 * max(shown):.0f} ms")  # fmt: skip
+    print(f"load of this machine: {' '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores",
+          flush=True)  # fmt: skip
     runs = [float(subprocess.check_output([sys.executable, "-c", IMPORTS])) for _ in range(5)]
     print(f"import torchcourse, over import torch: {1e3 * statistics.median(runs):.0f} ms")
     if reason := blocker():

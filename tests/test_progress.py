@@ -156,7 +156,7 @@ def test_the_slower_of_two_tabs_takes_nothing_back(desk: Path) -> None:
 
 
 WRITER = """
-import sys; name = sys.argv[1]; sys.argv = ["torchcourse", "status"]
+import sys; name = sys.argv[1]
 from pathlib import Path; from torchcourse import progress
 for i in range(60): progress.note(Path(), f"{name}_{i}", "passed")
 """
@@ -215,8 +215,39 @@ def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(desk: P
     assert as_markdown(standings(desk)).endswith("Every exercise is passed.")
 
 
+def alone(code: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own."""
+    env = {**os.environ, "PYTHONPATH": str(Path(torchcourse.__file__).parents[1]), "TORCHCOURSE_SIMULATED": ""}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+
+
 def test_the_desks_commands_do_without_torch() -> None:
-    code = "import sys; sys.argv = ['torchcourse', 'status']; import torchcourse.cli, torchcourse.status, "
-    code += "torchcourse.desk; sys.exit('torch' in sys.modules)"
-    env = {**os.environ, "PYTHONPATH": str(Path(torchcourse.__file__).parents[1])}
-    assert subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode == 0
+    code = "import sys, torchcourse.cli, torchcourse.status, torchcourse.desk, torchcourse.updating, "
+    code += "torchcourse.resetting; sys.exit('torch' in sys.modules)"
+    assert alone(code).returncode == 0
+
+
+def test_where_torch_cannot_be_imported_the_command_runs_and_a_notebook_is_told_why() -> None:
+    without = "import sys; sys.modules['torch'] = None; "
+    assert "doctor" in alone(without + "sys.argv = ['torchcourse', '--help']; "
+                             "from torchcourse.cli import main; main()").stdout  # fmt: skip
+    assert "import of torch halted" in alone(without + "from torchcourse import check").stderr
+
+
+KNOWN = "; from torchcourse import simulated; print(simulated.is_registered())"
+IN_A_SHELL = "from IPython.core.interactiveshell import InteractiveShell as S; S.instance(history_length=0); "
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["from torchcourse import Unattempted", "import torchcourse; torchcourse.hint", "from torchcourse import *",
+     "import torch, torchcourse", f"{IN_A_SHELL}import torchcourse", "import torchcourse.probing"],
+)  # fmt: skip
+def test_the_second_device_is_known_before_a_backward_can_run(code: str) -> None:
+    done = alone(f"import os; os.environ['TORCHCOURSE_ACCELERATOR'] = 'simulated'; {code}{KNOWN}")
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_no_other_name_is_made_up() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'chekc'"):
+        _ = torchcourse.chekc  # type: ignore[attr-defined]

@@ -165,6 +165,16 @@ def test_bad_input_is_one_message(mine: Path, name: str, exercise: str, words: s
     assert "Traceback" not in output
 
 
+def test_an_exercise_whose_cells_were_deleted_is_one_message(mine: Path) -> None:
+    less = read(mine)
+    less["cells"] = [cell for cell in less["cells"] if not grade_id(cell).endswith("row_softmax")]
+    write(mine, less)
+    status, output = said("check", mine, "row_softmax")
+    assert status == 2
+    assert "has no cell of row_softmax: it is of another release, or the cell was deleted." in output
+    assert f"torchcourse update {mine.parent} brings it" in output
+
+
 def test_a_half_saved_notebook_names_jupyters_checkpoint(mine: Path) -> None:
     saved = mine.parent / ".ipynb_checkpoints" / "01_tensors-checkpoint.ipynb"
     saved.parent.mkdir()
@@ -252,6 +262,13 @@ def test_reset_uses_the_stub_of_the_notebooks_own_release(mine: Path) -> None:
     write(origin, older)
     said("reset", answered(mine, WRONG), "row_softmax")
     assert text(find_cell(read(mine), "row_softmax") or {}) == "an older stub"
+
+
+def test_reset_takes_the_installed_release_where_the_kept_one_is_not_whole(mine: Path) -> None:
+    before = text(find_cell(read(mine), "row_softmax") or {})
+    desk.origin(mine.parent, mine.name).write_text("{")
+    said("reset", answered(mine, WRONG), "row_softmax")
+    assert text(find_cell(read(mine), "row_softmax") or {}) == before
 
 
 @pytest.mark.parametrize(("exercise", "words"), [("row_softmx", "Did you mean 'row_softmax'?"), ("check_one_hot", "")])

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from torchcourse import desk, lessons, progress, updating
 from torchcourse.cli import app
-from torchcourse.notebookfile import Cell, DeskError, Notebook, cells, grade_id, text
+from torchcourse.notebookfile import Cell, DeskError, Notebook, cells, grade_id, read, text
 from torchcourse.updating import Merged, merge
 
 ANSWER = "def one(x):\n    return x + 1"
@@ -369,8 +369,36 @@ def test_the_origin_stays_that_of_the_notebook_where_an_update_fails(
         raise DeskError("not today")
 
     with monkeypatch.context() as patched:
-        patched.setattr(updating, "write", refused)
+        patched.setattr(updating, "rewrite", refused)
         assert said("update", course / "mine")[0] == 2
     assert desk.is_of_another_release(course / "mine", "01_small.ipynb")
     assert said("update", course / "mine")[0] == 0
     assert progress.desk_of(course / "mine") == course / "mine"
+
+
+def test_a_deleted_exercise_comes_back_without_a_newer_release(course: Path) -> None:
+    mine = course / "mine" / "01_small.ipynb"
+    less = read(mine)
+    less["cells"] = [cell for cell in less["cells"] if grade_id(cell) != "two"]
+    save(mine, less)
+    status, output = said("update", course / "mine")
+    assert (status, "1 answer kept" in output) == (0, True)
+    assert stub("two") in sources(read(mine))
+    assert ANSWER in sources(read(mine))
+    assert "has the newest" in said("update", course / "mine")[1]
+
+
+def test_a_kept_release_that_is_not_whole_is_as_one_that_is_not_known(course: Path) -> None:
+    save(course / "release" / "01_small.ipynb", new())
+    origin = desk.origin(course / "mine", "01_small.ipynb")
+    origin.write_text("{")
+    status, output = said("update", course / "mine")
+    assert (status, "is updated" in output) == (0, True)
+    assert ANSWER in sources(read(course / "mine" / "01_small.ipynb"))
+    assert origin.read_text() == (course / "release" / "01_small.ipynb").read_text()
+
+
+def test_a_notebook_in_place_of_the_folder_is_said(course: Path) -> None:
+    status, output = said("status", course / "mine" / "01_small.ipynb")
+    assert status == 2
+    assert "is a file: name the folder" in output

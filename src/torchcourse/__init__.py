@@ -1,31 +1,39 @@
 """Learn PyTorch by building it: what the course's notebooks import.
 
-Importing this prepares the second device that exercises are checked on: where there is no GPU, a simulated one, which
-has to be registered before the process runs its first backward. `TORCHCOURSE_SIMULATED=off` leaves that out.
-
-Commands that show or copy notebooks and run none (`torchcourse lab` and its like) do without torch, which takes seconds
-to import.
+Where there is no GPU, exercises are also checked on a simulated device, which has to be known to PyTorch before the
+process runs its first backward; importing `lanes` sees to that, and `check`, `hint` and `Unattempted` bring it along.
+It imports torch, which takes seconds. So those names are fetched when they are first asked for, and commands that only
+show or copy notebooks (`torchcourse lab` and its like) never do. In a kernel, and in a program that has torch already,
+a backward may come before anybody asks: there nothing is put off.
 """
 
-import os
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from torchcourse import working_copy
+
+if TYPE_CHECKING:
+    from torchcourse.checking import check, hint
+    from torchcourse.exercise import Unattempted
 
 __all__ = ["Unattempted", "check", "hint"]
 __version__ = "0.1.0"
 
-WITHOUT_TORCH = ("lab", "reset", "status", "update")
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
-if Path(sys.argv[0] if sys.argv else "").stem != "torchcourse" or sys.argv[1:2] not in [[c] for c in WITHOUT_TORCH]:
+    def __getattr__(name: str) -> Any:
+        """One of the public names, which are all there from then on."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        _fetch()
+        return globals()[name]
+
+
+def _fetch() -> None:
     from torchcourse.checking import check, hint
     from torchcourse.exercise import Unattempted
-    from torchcourse.lanes import accelerator_lane
-    from torchcourse.working_copy import watch
 
-    if os.environ.get("TORCHCOURSE_SIMULATED") != "off":
-        accelerator_lane()
-    watch()
+    globals().update(check=check, hint=hint, Unattempted=Unattempted)
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -40,3 +48,8 @@ def unload_ipython_extension(shell: Any) -> None:
     from torchcourse import extension
 
     extension.unload(shell)
+
+
+working_copy.watch()
+if sys.modules.get("torch") or working_copy.shell():
+    _fetch()

@@ -11,7 +11,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from torchcourse import progress, startpage
+from torchcourse import labsettings, progress, startpage
 from torchcourse.lessons import released
 from torchcourse.notebookfile import DeskError, cells, read, text
 
@@ -39,6 +39,8 @@ def find_desk(folder: Path | None) -> Path:
         DeskError: when there is none.
     """
     asked = folder or progress.desk_of(Path()) or Path("work")
+    if asked.is_file():
+        raise DeskError(f"{asked} is a file: name the folder that it lies in, {asked.parent}.")
     if not (asked / progress.STATE).is_dir():
         raise DeskError(f"{asked} is no working copy of the lessons: torchcourse lab {asked} makes it one, "
                         "and changes no notebook in it.")  # fmt: skip
@@ -110,8 +112,8 @@ def open_lab(folder: Path, browser: bool = True, port: int = 8888) -> int:
     command += ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # a container's only user
     sys.stdout.flush()
     if os.name == "posix":  # become JupyterLab, so that whoever ends this process ends its kernels too
-        os.execve(sys.executable, command, _environment())
-    return subprocess.call(command, env=_environment())
+        os.execve(sys.executable, command, labsettings.environment())
+    return subprocess.call(command, env=labsettings.environment())
 
 
 def _jupyterlab() -> list[str]:
@@ -153,13 +155,7 @@ def _server_on(folder: Path) -> str:
     """The address of a running Jupyter server that shows `folder`; "" where none does."""
     from jupyter_server.serverapp import list_running_servers
 
-    servers: list[dict[str, Any]] = list(list_running_servers())
+    with labsettings.as_in_lab():
+        servers: list[dict[str, Any]] = list(list_running_servers())
     mine = [s for s in servers if Path(s.get("root_dir", "")).resolve() == folder.resolve()]
     return f"{mine[0]['url']}lab/tree/{startpage.NAME}?token={mine[0].get('token', '')}" if mine else ""
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with settings for learners: no question about news on the first start, no instructor's panels."""
-    settings = str(Path(__file__).resolve().parent / "jupyter")
-    paths = [settings, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH", "")])]
-    return {"JUPYTER_PLATFORM_DIRS": "1", **os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}

@@ -1,4 +1,8 @@
-"""The devices an answer is checked on, called lanes: the CPU always, and one accelerator, real or simulated."""
+"""The devices an answer is checked on, called lanes: the CPU always, and one accelerator, real or simulated.
+
+Whoever runs answers imports this first, so the simulated accelerator is registered here, at once: it has to be before
+the process runs its first backward. `TORCHCOURSE_SIMULATED=off` leaves that to who asks for the lane.
+"""
 
 from __future__ import annotations
 
@@ -67,3 +71,7 @@ def _place_tensor(tensor: Tensor, device: torch.device) -> Tensor:
     there = there.conj() if tensor.is_conj() else there
     there = torch._neg_view(there) if tensor.is_neg() else there
     return there.detach().requires_grad_() if tensor.requires_grad else there
+
+
+if os.environ.get("TORCHCOURSE_SIMULATED") != "off":
+    accelerator_lane()

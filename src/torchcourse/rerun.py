@@ -162,7 +162,15 @@ def _complain(path: Path, notebook: Notebook, asked: Sequence[str]) -> None:
                                 "lessons of this one.") from None  # fmt: skip
             raise DeskError(str(error.args[0])) from None
         if name not in there:
-            raise DeskError(f"{path} has no exercise {name!r}: it belongs to {lesson}.ipynb.")
+            raise DeskError(_not_there(path, name, lesson, home))
+
+
+def _not_there(path: Path, name: str, lesson: str, home: Path | None) -> str:
+    """Why a notebook has no cell of an exercise that there is."""
+    if path.stem != lesson:
+        return f"{path} has no exercise {name!r}: it belongs to {lesson}.ipynb."
+    remedy = f"torchcourse update {home} brings it." if home else "torchcourse lab FOLDER makes a copy that has it."
+    return f"{path} has no cell of {name}: it is of another release, or the cell was deleted. {remedy}"
 
 
 def watch(path: Path, names: Sequence[str] = (), say: Callable[[str], None] = print) -> None:

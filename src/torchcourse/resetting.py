@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from torchcourse.notebookfile import (
     set_text,
     squeezed,
     text,
-    write,
 )  # fmt: skip
+from torchcourse.signing import rewrite
 
 __all__ = ["reset"]
 
@@ -32,7 +33,7 @@ def reset(path: Path, exercise: str) -> Path | None:
     Raises:
         DeskError: when notebook or exercise are not there, or something cannot be written. The notebook is as it was.
     """
-    mine, release = read(path), read(_release_of(path))
+    mine, release = read(path), _release_of(path)
     stub, cell = find_cell(release, exercise), find_cell(mine, exercise)
     if stub is None or exercise.startswith("check_"):
         raise DeskError(f"{path.name} has no exercise {exercise!r}.{_nearest(exercise, release)}")
@@ -43,7 +44,7 @@ def reset(path: Path, exercise: str) -> Path | None:
         return None
     kept = keep_aside(path, f"{exercise}.py", answer + "\n")
     cells = [set_text(c, text(stub)) if c is cell else c for c in mine["cells"]]
-    write(path, {**mine, "cells": cells})
+    rewrite(path, {**mine, "cells": cells})
     _forget(path, exercise)
     return kept
 
@@ -58,13 +59,15 @@ def _forget(path: Path, exercise: str) -> None:
         return
 
 
-def _release_of(path: Path) -> Path:
+def _release_of(path: Path) -> Notebook:
     """The release that a notebook was made from, as far as that is known."""
     home = progress.desk_of(path.parent)
-    for place in ([desk.origin(home, path.name)] if home else []) + [released() / path.name]:
-        if place.is_file():
-            return place
-    raise DeskError(f"{path.name} is no lesson of this course: a lesson's notebook keeps its released name.")
+    if home and desk.origin(home, path.name).is_file():
+        with contextlib.suppress(DeskError):  # not whole: the installed one is the nearest to it
+            return read(desk.origin(home, path.name))
+    if not (released() / path.name).is_file():
+        raise DeskError(f"{path.name} is no lesson of this course: a lesson's notebook keeps its released name.")
+    return read(released() / path.name)
 
 
 def _nearest(name: str, release: Notebook) -> str:

@@ -25,9 +25,9 @@ from torchcourse.notebookfile import (
     read,
     squeezed,
     text,
-    write,
     write_text,
 )  # fmt: skip
+from torchcourse.signing import rewrite
 
 __all__ = ["Merged", "Updated", "merge", "update"]
 
@@ -74,7 +74,8 @@ class Updated:
 
 def update(folder: Path) -> Iterator[Updated]:
     """Bring the installed release into the working copy `folder`, notebook by notebook; those that are of it already
-    are not touched. One that cannot be updated stays as it is, and the others go on.
+    are not touched, but where an exercise's cell is gone. One that cannot be updated stays as it is, and the others go
+    on.
 
     Raises:
         DeskError: when lessons that are not there yet cannot be copied.
@@ -95,17 +96,32 @@ def update(folder: Path) -> Iterator[Updated]:
 
 def _update_one(folder: Path, source: Path) -> tuple[Merged | None, Path | None]:
     path, origin = folder / source.name, desk.origin(folder, source.name)
-    if origin.is_file() and origin.read_bytes() == source.read_bytes():
+    if origin.is_file() and origin.read_bytes() == source.read_bytes() and not _lacks_an_exercise(path, source):
         return None, None
     mine, new = read(path), read(source)
-    base = read(origin) if origin.is_file() else None
+    base = _whole(origin)
     merged = merge(mine, base, new)
     aside = None
     if merged.notebook != mine:
         aside = keep_aside(path, path.name, path.read_text(encoding="utf-8-sig"))
-        write(path, merged.notebook)
+        rewrite(path, merged.notebook)
     write_text(origin, source.read_text(encoding="utf-8"))
     return (merged, aside) if aside else (None, None)
+
+
+def _lacks_an_exercise(path: Path, source: Path) -> bool:
+    """Whether an exercise's cell was deleted, or its check. That of a notebook that is not whole, nobody can say."""
+    mine = _whole(path)
+    there = {grade_id(cell) for cell in cells(mine)} if mine else set()
+    return mine is not None and any(grade_id(cell) not in there for cell in cells(read(source)) if grade_id(cell))
+
+
+def _whole(path: Path) -> Notebook | None:
+    """The notebook at `path`, None where it is not whole or not there."""
+    try:
+        return read(path)
+    except DeskError:
+        return None
 
 
 def merge(mine: Notebook, base: Notebook | None, new: Notebook) -> Merged:

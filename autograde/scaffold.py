@@ -87,7 +87,7 @@ def scaffold(lesson: str, name: str, after: str) -> list[Path]:
     try:
         made = {
             "lesson": _into_lesson(texts["lesson"], name, after),
-            "why": _into_reasons(texts["why"], name, after),
+            "why": _into_reasons(texts["why"], lesson, name, after),
             "exercises": _into_exercises(texts["exercises"], name, after),
             "hidden": _into_hidden(texts["hidden"], name, after),
             "right": _entry(texts["right"], "RIGHT", after, name, "[]", f"TODO({name}): two right answers or more"),
@@ -173,16 +173,18 @@ def _into_lesson(text: str, name: str, after: str) -> str:
     return before + ("" if before.endswith("\n\n") else "\n") + block + "".join(lines[end:])
 
 
-def _into_reasons(text: str, name: str, after: str) -> str:
+def _into_reasons(text: str, lesson: str, name: str, after: str) -> str:
     """The reasons with one more; an exercise's stands on a line of its own, under its lesson's heading."""
     place = next((n for n, line in enumerate(text.splitlines(), 1) if re.match(rf"{after} *=", line)), None)
     if place is None:
         raise LookupError(f"solutions/why.toml does not say why {after} is written as it is")
     grown = _after_line(text, place, f'{name} = "TODO({name}): in 20 to 70 words why the answer is written as it is"\n')
     try:
-        tomllib.loads(grown)
-    except tomllib.TOMLDecodeError as error:
-        raise LookupError(f"solutions/why.toml takes no line behind that of {after} ({error})") from None
+        taken = name in tomllib.loads(grown).get(lesson, {})
+    except tomllib.TOMLDecodeError:
+        taken = False
+    if not taken:
+        raise LookupError(f"solutions/why.toml takes no line behind that of {after}")
     return grown
 
 

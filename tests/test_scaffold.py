@@ -112,6 +112,7 @@ def test_a_file_of_reasons_that_takes_no_line_is_named_and_nothing_is_written(co
     for broken, says in (
         (text.replace(f"\n{reason}", "\nother = "), "does not say why row_softmax"),
         (text.replace(f"\n{reason}", f'\n{reason}"""\n""" #'), "takes no line behind that of row_softmax"),
+        (text.replace(f"\n{reason}", f"\nfold_rows = 1\n{reason}"), "takes no line behind that of row_softmax"),
     ):
         path.write_text(broken)
         before = texts(LESSON)

@@ -6,6 +6,7 @@ Some leave exercises out, some hand in late, and a few files are damaged in the 
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import random
@@ -104,8 +105,8 @@ def _file(habit: str, notebook: Any, before: Any) -> bytes | None:
         notebook = _reworded(before)
     if habit == "endless":
         cell = _solutions(notebook)[0]
-        endless = r"\g<0>\n\1    while True:\n\1        pass"
-        cell["source"] = re.sub(r"(?m)^( *)def .*:$", endless, cell["source"], count=1)
+        reference = _choices(notebook["metadata"]["torchcourse"]["lesson"])[_meta(cell)["grade_id"]].right[0]
+        cell["source"] = _endless(reference)
     if habit == "points":
         check = next(c for c in notebook["cells"] if _meta(c).get("grade"))
         check["metadata"]["nbgrader"]["points"] = 100
@@ -115,6 +116,16 @@ def _file(habit: str, notebook: Any, before: Any) -> bytes | None:
         return b"\xef\xbb\xbf" + json.dumps(notebook, indent=1).encode().replace(b"\n", b"\r\n")
     data = json.dumps(notebook, indent=1).encode()
     return data[: len(data) // 3] if habit == "truncated" else data
+
+
+def _endless(source: str) -> str:
+    """An answer whose first function never returns: a loop stands before its first statement."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    function = next(node for node in functions if node.body[0].lineno > node.lineno)
+    documented = ast.get_docstring(function) is not None and len(function.body) > 1
+    first = function.body[1 if documented else 0]
+    lines, pad = source.splitlines(), " " * first.col_offset
+    return "\n".join([*lines[: first.lineno - 1], f"{pad}while True:", f"{pad}    pass", *lines[first.lineno - 1 :]])
 
 
 def _notebook(lesson: str, student: str) -> Any:

@@ -8,7 +8,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 from autograde import course
 
-__all__ = ["carried"]
+__all__ = ["bound_names", "carried"]
 
 PLAIN = (str, int, float, bool, type(None))
 REMARK = r" *# (?:fmt: skip|noqa|type: ignore).*"
@@ -25,11 +25,14 @@ REMARK = r" *# (?:fmt: skip|noqa|type: ignore).*"
 FUTURE = "from __future__ import annotations\n\n"
 
 
-def carried(answer: Callable[..., Any], path: Path, name: str, setup: dict[str, Any]) -> str:
+def carried(
+    answer: Callable[..., Any], path: Path, name: str, setup: dict[str, Any], taken: Collection[str] = ()
+) -> str:
     """The text of a cell that binds `name` to `answer`, a program of the file at `path`.
 
     Args:
         setup: what the lesson's setup cell defines; the text is tried out with it.
+        taken: names that other cells of the lesson bind: a helper called so gets another name, or it would be lost.
 
     Returns:
         The text, or "" where the file does not tell how the program was made (an instance, a wrapper of another one).
@@ -44,6 +47,8 @@ def carried(answer: Callable[..., Any], path: Path, name: str, setup: dict[str, 
         text = _text(program, path, name, _arguments(options, path))
     except _OutOfReachError:
         return ""
+    for helper in sorted(bound_names(text).intersection(taken) - {name}):
+        text = _renamed(text, helper, f"_{name}_{helper}")
     return next((whole for whole in (text, FUTURE + text) if _stands_alone(whole, name, setup)), "")
 
 
@@ -77,6 +82,15 @@ def _text(program: Callable[..., Any], path: Path, name: str, options: dict[str,
     return _named("", name, f" = {factory}({called})", _whole(path, [factory], given))
 
 
+def bound_names(text: str) -> set[str]:
+    """The names that a cell binds at its top level, imports aside; none where it is no plain Python."""
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:  # a line of IPython's own
+        return set()
+    return {name for node in body if not isinstance(node, ast.Import | ast.ImportFrom) for name in _binds(node)}
+
+
 def _named(kind: str, name: str, rest: str, before: str) -> str:
     """`before`, and a statement that binds `name`; what has this name in the file gets another."""
     return f"{_renamed(before, name, f'_{name}')}\n\n{kind}{name}{_renamed(rest, name, f'_{name}')}".lstrip()
@@ -107,7 +121,7 @@ def _argument(value: Any, path: Path) -> _Argument:
         inside = "".join(f"{part.text}, " for part in parts).strip()
         text = f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
         return _Argument(text, tuple(name for part in parts for name in part.names))
-    if isinstance(value, type) and getattr(builtins, value.__name__, None) is value:
+    if isinstance(value, type) and vars(builtins).get(value.__name__) is value:
         return _Argument(value.__name__)
     if own := _definition(value, path):
         return _Argument(own, (own,))
@@ -216,6 +230,8 @@ def _binds(node: ast.stmt) -> Iterator[str]:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
             yield from (part.id for part in ast.walk(target) if isinstance(part, ast.Name))
+    elif isinstance(node, ast.For):
+        yield from (part.id for part in ast.walk(node.target) if isinstance(part, ast.Name))
 
 
 def _closure(path: Path, names: Iterable[str]) -> list[str]:
@@ -267,6 +283,8 @@ def _renamed(text: str, old: str, new: str) -> str:
 def _stands_alone(text: str, name: str, setup: dict[str, Any]) -> bool:
     """Whether the text defines `name` with nothing but what the lesson's setup cell gives."""
     namespace = dict(setup)
+    if any(f'"{space}::' not in text for space in re.findall(r"torch\.ops\.(torchcourse\w+)", text)):
+        return False  # the operator is registered elsewhere in its file
     try:
         exec(compile(text, f"<{name}>", "exec", dont_inherit=True), namespace)
     except Exception:  # it needs something that only its own file has

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autograde import course
-from autograde.carrying import carried
+from autograde.carrying import bound_names, carried
 from autograde.roster import Member
 from autograde.script import answers_as_text, read_script
 from torchcourse.exercise import LESSONS
@@ -167,11 +167,12 @@ def _choices(lesson: str) -> dict[str, _Choices]:
     references = answers_as_text(course.SOLUTIONS / f"{lesson}.py")
     module = LESSONS[lesson]
     hidden, right = course.AUTOGRADE / "hidden" / f"{module}.py", course.ROOT / "tests" / "right" / f"{module}.py"
+    taken = {name for cell in cells if cell.kind == "code" for name in bound_names(cell.source)}
     found = {}
     for cell in cells:
         if name := cell.exercise:
-            others = [carried(answer, right, name, setup) for answer in right_answers(lesson).get(name, [])]
-            wrong = [carried(mistake.answer(), hidden, name, setup) for mistake in course.mistakes(lesson)[name]]
+            others = [carried(answer, right, name, setup, taken) for answer in right_answers(lesson).get(name, [])]
+            wrong = [carried(mistake.answer(), hidden, name, setup, taken) for mistake in course.mistakes(lesson)[name]]
             found[name] = _Choices([references[name]] * 2 + [*filter(None, others)], list(filter(None, wrong)))
     return found
 

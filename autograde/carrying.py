@@ -121,8 +121,9 @@ def _argument(value: Any, path: Path) -> _Argument:
         inside = "".join(f"{part.text}, " for part in parts).strip()
         text = f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
         return _Argument(text, tuple(name for part in parts for name in part.names))
-    if isinstance(value, type) and vars(builtins).get(value.__name__) is value:
-        return _Argument(value.__name__)
+    called = getattr(value, "__name__", "")
+    if isinstance(value, type) and vars(builtins).get(called) is value:
+        return _Argument(called)
     if own := _definition(value, path):
         return _Argument(own, (own,))
     if lines := _lambda(value, path):

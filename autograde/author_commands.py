@@ -23,7 +23,7 @@ def exercise(
     name: Annotated[str, typer.Argument(help="what learners will define; in CapitalLetters it is a class")],
     after: Annotated[str, typer.Option("--after", help="the exercise of the lesson that comes before it")],
 ) -> None:
-    """Put the parts of a new exercise in place: cells, probe, cases, hints, mistakes, right answers."""
+    """Put the parts of a new exercise in place: cells, reason, probe, cases, hints, mistakes, right answers."""
     from autograde import course
     from autograde.scaffold import SYLLABUS, ScaffoldError, scaffold, syllabus_entry
     from torchcourse.exercise import UnknownExerciseError

@@ -6,6 +6,7 @@ Some leave exercises out, some hand in late, and a few files are damaged in the 
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import random
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autograde import course
-from autograde.carrying import carried
+from autograde.carrying import bound_names, carried
 from autograde.roster import Member
 from autograde.script import answers_as_text, read_script
 from torchcourse.exercise import LESSONS
@@ -104,8 +105,8 @@ def _file(habit: str, notebook: Any, before: Any) -> bytes | None:
         notebook = _reworded(before)
     if habit == "endless":
         cell = _solutions(notebook)[0]
-        endless = r"\g<0>\n\1    while True:\n\1        pass"
-        cell["source"] = re.sub(r"(?m)^( *)def .*:$", endless, cell["source"], count=1)
+        reference = _choices(notebook["metadata"]["torchcourse"]["lesson"])[_meta(cell)["grade_id"]].right[0]
+        cell["source"] = _endless(reference)
     if habit == "points":
         check = next(c for c in notebook["cells"] if _meta(c).get("grade"))
         check["metadata"]["nbgrader"]["points"] = 100
@@ -115,6 +116,16 @@ def _file(habit: str, notebook: Any, before: Any) -> bytes | None:
         return b"\xef\xbb\xbf" + json.dumps(notebook, indent=1).encode().replace(b"\n", b"\r\n")
     data = json.dumps(notebook, indent=1).encode()
     return data[: len(data) // 3] if habit == "truncated" else data
+
+
+def _endless(source: str) -> str:
+    """An answer whose first function never returns: a loop stands before its first statement."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    function = next(node for node in functions if node.body[0].lineno > node.lineno)
+    documented = ast.get_docstring(function) is not None and len(function.body) > 1
+    first = function.body[1 if documented else 0]
+    lines, pad = source.splitlines(), " " * first.col_offset
+    return "\n".join([*lines[: first.lineno - 1], f"{pad}while True:", f"{pad}    pass", *lines[first.lineno - 1 :]])
 
 
 def _notebook(lesson: str, student: str) -> Any:
@@ -156,11 +167,12 @@ def _choices(lesson: str) -> dict[str, _Choices]:
     references = answers_as_text(course.SOLUTIONS / f"{lesson}.py")
     module = LESSONS[lesson]
     hidden, right = course.AUTOGRADE / "hidden" / f"{module}.py", course.ROOT / "tests" / "right" / f"{module}.py"
+    taken = {name for cell in cells if cell.kind == "code" for name in bound_names(cell.source)}
     found = {}
     for cell in cells:
         if name := cell.exercise:
-            others = [carried(answer, right, name, setup) for answer in right_answers(lesson).get(name, [])]
-            wrong = [carried(mistake.answer(), hidden, name, setup) for mistake in course.mistakes(lesson)[name]]
+            others = [carried(answer, right, name, setup, taken) for answer in right_answers(lesson).get(name, [])]
+            wrong = [carried(mistake.answer(), hidden, name, setup, taken) for mistake in course.mistakes(lesson)[name]]
             found[name] = _Choices([references[name]] * 2 + [*filter(None, others)], list(filter(None, wrong)))
     return found
 

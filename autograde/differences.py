@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +84,11 @@ def preview(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) 
         before = read_grades(out) if (out / "grades.csv").is_file() else {}
         grade(new)
         after = read_grades(new)
-        yield new, changes({key: row for key, row in before.items() if key[1] in lessons}, after)
+        yield new, changes(_of(lessons, before), _of(lessons, after))
+
+
+def _of(lessons: Sequence[str], grades: Mapping[Key, Row]) -> dict[Key, Row]:
+    return {key: row for key, row in grades.items() if key[1] in lessons}
 
 
 def adopt(new: Path, out: Path) -> None:

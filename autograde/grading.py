@@ -29,6 +29,7 @@ from autograde.sandbox import Enclosure, SandboxError, blocker
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.submission import Submission, read_submission
 from autograde.verdict import Verdict
+from torchcourse.exercise import LESSONS
 
 __all__ = ["COLUMNS", "Examiner", "Graded", "OverlapError", "grade", "run", "students"]
 
@@ -328,12 +329,14 @@ def _mention(verdict: Verdict, submission: Submission, good: dict[str, float]) -
 
 
 def _write_csv(path: Path, journal: Journal, names: list[str], lessons: list[str]) -> None:
-    """grades.csv, of what the journal holds: a row for each student and exercise."""
+    """grades.csv, of what the journal holds: a row for each student and exercise, of `lessons` and of those that were
+    graded here before, as in the gradebook beside it; in the course's order, whichever was graded last."""
     with writing_atomically(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for student in names:
-            for lesson in lessons:
+            graded = journal.lessons(student).union(lessons)
+            for lesson in (name for name in LESSONS if name in graded):
                 entry = journal.read(student, lesson)
                 writer.writerows(map(row, entry.verdicts if entry else ()))
 

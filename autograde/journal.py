@@ -85,6 +85,10 @@ class Journal:
     def _path(self, student: str, lesson: str) -> Path:
         return self.folder / student / f"{lesson}.json"
 
+    def lessons(self, student: str) -> set[str]:
+        """The lessons of which anything is noted for a student."""
+        return {path.stem for path in (self.folder / student).glob("*.json")}
+
     def read(self, student: str, lesson: str) -> Entry | None:
         """What is noted of a submission; None where there is nothing, or nothing whole."""
         try:

@@ -7,6 +7,7 @@ import builtins
 import json
 import keyword
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ def files(lesson: str) -> dict[str, Path]:
     module = f"{LESSONS[lesson]}.py"
     return {
         "lesson": course.SOLUTIONS / f"{lesson}.py",
+        "why": course.SOLUTIONS / "why.toml",
         "exercises": course.ROOT / "src" / "torchcourse" / "exercises" / module,
         "hidden": course.AUTOGRADE / "hidden" / module,
         "right": course.ROOT / "tests" / "right" / module,
@@ -76,22 +78,24 @@ def scaffold(lesson: str, name: str, after: str) -> list[Path]:
     _check_name(lesson, name)
     paths = files(lesson)
     texts = {kind: path.read_text(encoding="utf-8") for kind, path in paths.items()}
-    for kind, text in texts.items():
-        _check_free(paths[kind], text, name)
-        missing = [word for word in NEEDED.get(kind, ()) if word not in _bound(text)]
+    programs = [kind for kind, path in paths.items() if path.suffix == ".py"]
+    for kind in programs:
+        _check_free(paths[kind], texts[kind], name)
+        missing = [word for word in NEEDED.get(kind, ()) if word not in _bound(texts[kind])]
         if missing:
             raise ScaffoldError(f"{_shown(paths[kind])} does not import {missing[0]}; import it first.")
     try:
         made = {
             "lesson": _into_lesson(texts["lesson"], name, after),
+            "why": _into_reasons(texts["why"], lesson, name, after),
             "exercises": _into_exercises(texts["exercises"], name, after),
             "hidden": _into_hidden(texts["hidden"], name, after),
             "right": _entry(texts["right"], "RIGHT", after, name, "[]", f"TODO({name}): two right answers or more"),
         }
     except LookupError as error:
         raise ScaffoldError(f"The parts of {after} were not found in {lesson}: {error.args[0]}.") from None
-    for kind, text in made.items():
-        ast.parse(text, str(paths[kind]))
+    for kind in programs:
+        ast.parse(made[kind], str(paths[kind]))
     for kind, text in made.items():
         write_atomically(paths[kind], text)
     return list(paths.values())
@@ -167,6 +171,21 @@ def _into_lesson(text: str, name: str, after: str) -> str:
     )
     before = "".join(lines[:end])
     return before + ("" if before.endswith("\n\n") else "\n") + block + "".join(lines[end:])
+
+
+def _into_reasons(text: str, lesson: str, name: str, after: str) -> str:
+    """The reasons with one more; an exercise's stands on a line of its own, under its lesson's heading."""
+    place = next((n for n, line in enumerate(text.splitlines(), 1) if re.match(rf"{after} *=", line)), None)
+    if place is None:
+        raise LookupError(f"solutions/why.toml does not say why {after} is written as it is")
+    grown = _after_line(text, place, f'{name} = "TODO({name}): in 20 to 70 words why the answer is written as it is"\n')
+    try:
+        taken = name in tomllib.loads(grown).get(lesson, {})
+    except tomllib.TOMLDecodeError:
+        taken = False
+    if not taken:
+        raise LookupError(f"solutions/why.toml takes no line behind that of {after}")
+    return grown
 
 
 def _into_exercises(text: str, name: str, after: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import importlib.util
 import io
@@ -15,11 +16,12 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from nbgrader.api import Gradebook
 
-from autograde import class_commands, course
+from autograde import class_commands, cohort, course
 from autograde.carrying import carried
 from autograde.classroom import DueError, class_lessons, due_dates, make_class
 from autograde.cohort import invented_members, write_submissions
@@ -33,6 +35,7 @@ from autograde.roster import Member, read_roster
 from autograde.submission import release
 from autograde.verdict import Verdict
 from tests.test_commands import in_this_process
+from torchcourse.exercise import LESSONS, exercises
 
 LESSON = "01_tensors"
 ROSTER = (
@@ -185,12 +188,39 @@ def test_a_made_up_class_is_always_the_same_and_of_all_kinds(tmp_path: Path) -> 
     assert sum(p.name == "timestamp.txt" for p in files) == 19
 
 
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_each_exercise_of_a_made_up_class_has_answers_in_several_styles_and_mistakes(lesson: str) -> None:
+    for name, choices in cohort._choices(lesson).items():
+        # the statements that register an operator stand around it, and are not carried
+        assert len(set(choices.right)) >= (1 if name == "swiglu" else 2), name
+        assert len(set(choices.wrong)) >= 2, name
+        for text in {*choices.right, *choices.wrong}:
+            ast.parse(text)
+    first = cohort._choices(lesson)[next(iter(exercises(lesson)))].right[0]
+    assert cohort._endless(first).count("while True:") == first.count("while True:") + 1
+    ast.parse(cohort._endless(first))
+
+
+def run(text: str) -> dict[str, Any]:
+    bound: dict[str, Any] = {}
+    exec(text, bound)
+    return bound
+
+
 def test_programs_are_carried_whole_and_under_the_name_of_the_exercise(tmp_path: Path) -> None:
     path = tmp_path / "programs.py"
     path.write_text(
         "import math\nfrom functools import wraps\n\nSCALE = math.pi\n\n\ndef answer(x, *, by=1.0):\n"
         "    return x * SCALE * by  # noqa: F401\n\n\ndef twice(x):\n    return answer(x, by=2.0)\n\n\n"
-        "def closure(x):\n    def inner():\n        return x\n    return inner\n"
+        "def closure(x, y=0):\n    def inner():\n        z = x\n        return z\n    return inner\n\n\n"
+        "def scaled(rule, *, by=1, unused=None):\n    class Scaled:\n        def __call__(self, x):\n"
+        "            return rule(x) * by\n\n    return Scaled\n\n\n"
+        "class Base:\n    by = 1\n\n    def __call__(self, x):\n        return twice(x) * self.by\n\n\n"
+        "LAMBDAS = [lambda x: answer(x, by=4), lambda x: answer(x, by=5)]\n"
+        "MADE = scaled(lambda x: x * SCALE, by=6)\n"
+        "NAMED = scaled(twice, by=float('inf'), unused=object())\n"
+        "TYPED = type('Typed', (Base,), {'by': 3})\n"
+        "KINDS = {'kinds': (ValueError, None)}\n"
     )
     spec = importlib.util.spec_from_file_location("programs", path)
     assert spec
@@ -204,7 +234,19 @@ def test_programs_are_carried_whole_and_under_the_name_of_the_exercise(tmp_path:
         assert bound["answer"](1.0) == pytest.approx(value * math.pi)  # type: ignore[operator]
         assert "noqa" not in text
         assert "wraps" not in text
-    assert carried(programs.closure(1), path, "answer", {}) == ""
+    for program, value in ((programs.LAMBDAS[0], 4), (programs.LAMBDAS[1], 5)):
+        assert run(carried(program, path, "answer", {}))["answer"](1.0) == pytest.approx(value * math.pi)
+        assert run(carried(program, path, "solve", {}))["solve"](1.0) == pytest.approx(value * math.pi)
+    for made, value in ((programs.MADE, 6), (programs.NAMED, math.inf), (programs.TYPED, 6)):
+        assert run(carried(made, path, "Answer", {}))["Answer"]()(1.0) == pytest.approx(value * math.pi)
+    helped = carried(partial(programs.twice), path, "double", {}, {"answer"})
+    assert run(f"{helped}\nanswer = 0")["double"](1.0) == pytest.approx(2 * math.pi)
+    assert run(carried(programs.closure(1), path, "number", {}))["number"]() == 1
+    raised = carried(partial(programs.answer, by=(ValueError, -math.inf)), path, "answer", {})
+    assert "by=(ValueError, float('-inf'),)" in raised
+    assert carried(programs.closure(object()), path, "number", {}) == ""
+    assert carried(programs.closure(1)(), path, "number", {}) == ""
+    assert carried(programs.scaled(lambda x: x), path, "Answer", {}) == ""  # that lambda stands in another file
     assert carried(partial(programs.answer, by=programs), path, "answer", {}) == ""
 
 

@@ -6,6 +6,7 @@ batches, and one of its trials is run at the end.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import os
 import shutil
@@ -22,6 +23,7 @@ from typer.testing import CliRunner
 
 from autograde import commands, course, grading, journal
 from autograde import gradebook as gradebook_module
+from autograde.differences import preview
 from autograde.grading import Graded, OverlapError, grade
 from autograde.journal import BusyError, Journal
 from autograde.settings import LIMITS, SEED
@@ -210,6 +212,28 @@ def test_lost_files_and_changed_scores_are_put_right_without_examining(submitted
     grade([LESSON], submitted, out)
     assert (tree(out), recorded(out, LESSON)) == wanted
     assert examined() == []
+
+
+def test_the_table_keeps_what_was_graded_before_of_other_lessons(submitted: Path, tmp_path: Path) -> None:
+    """In the course's order, whichever was graded last; a preview compares what it is for, and no other."""
+    other, out = "02_autograd", tmp_path / "out"
+
+    def lessons() -> dict[str, list[str]]:
+        with (out / "grades.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        names = ("ada", "dan")
+        return {name: list(dict.fromkeys(row["lesson"] for row in rows if row["student"] == name)) for name in names}
+
+    grade([other], submitted, out)
+    assert lessons() == {"ada": [other], "dan": [other]}
+    grade([LESSON], submitted, out)
+    both = (out / "grades.csv").read_bytes()
+    assert lessons() == {"ada": [LESSON, other], "dan": [LESSON, other]}
+    grade([other], submitted, out)
+    assert (out / "grades.csv").read_bytes() == both
+    (submitted / "ada" / LESSON / f"{LESSON}.ipynb").unlink()
+    with preview(out, [other], lambda new: grade([other, LESSON], submitted, new)) as (_, changed):
+        assert changed == []
 
 
 def test_a_comment_makes_that_page_anew_and_no_other(submitted: Path, out: Path) -> None:

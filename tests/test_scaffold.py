@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from autograde.scaffold import ScaffoldError, left
 from torchcourse.exercise import LESSONS, UnknownExerciseError, exercises
 
 LESSON = "01_tensors"
-PARTS = ("lesson", "exercises", "hidden", "right")
+PARTS = ("lesson", "exercises", "hidden", "right", "why")
 
 
 @pytest.fixture
@@ -63,11 +64,15 @@ def added_behind(lesson: str, name: str, after: str) -> None:
         assert all(line.rstrip(",") in rest for line in old if after not in line), kind
     order = [line for line in made["lesson"].splitlines() if line.startswith("# %% check=")]
     assert order.index(f'# %% check="{name}"') == order.index(f'# %% check="{after}"') + 1
-    for kind, table in zip(PARTS[1:], ("EXERCISES", "MISTAKES", "RIGHT"), strict=True):
+    for kind, table in zip(PARTS[1:4], ("EXERCISES", "MISTAKES", "RIGHT"), strict=True):
         value = scaffold._assigned(ast.parse(made[kind]), table)
         names = [ast.unparse(item) for item in getattr(value, "keys", getattr(value, "elts", ()))]
         assert sum(name in item for item in names) == 1
+    reasons = list(tomllib.loads(made["why"])[lesson])
+    assert reasons.index(name) == reasons.index(after) + 1
     assert [place.path.parts[0] for place in left(lesson, name)].count("src") == 5
+    (reason,) = (place for place in left(lesson, name) if place.path.name == "why.toml")
+    assert reason.what == "in 20 to 70 words why the answer is written as it is"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +105,22 @@ def test_a_file_that_is_not_as_others_are_is_named_and_nothing_is_written(copy: 
         scaffold.scaffold("01_tensor", "fold_rows", "row_softmax")
 
 
+def test_a_file_of_reasons_that_takes_no_line_is_named_and_nothing_is_written(copy: Path) -> None:
+    path = scaffold.files(LESSON)["why"]
+    reason = "row_softmax = "
+    text = path.read_text()
+    for broken, says in (
+        (text.replace(f"\n{reason}", "\nother = "), "does not say why row_softmax"),
+        (text.replace(f"\n{reason}", f'\n{reason}"""\n""" #'), "takes no line behind that of row_softmax"),
+        (text.replace(f"\n{reason}", f"\nfold_rows = 1\n{reason}"), "takes no line behind that of row_softmax"),
+    ):
+        path.write_text(broken)
+        before = texts(LESSON)
+        with pytest.raises(ScaffoldError, match=says):
+            scaffold.scaffold(LESSON, "fold_rows", "row_softmax")
+        assert texts(LESSON) == before
+
+
 SAYS = """
 import json, sys
 from autograde.scaffold import scaffold
@@ -127,6 +148,7 @@ def test_a_scaffold_loads_and_verify_says_what_is_left(tmp_path: Path) -> None:
     broken = [says for holds, says in claims if not holds]
     assert [says.partition(": ")[0].rpartition(":")[0] for says in broken if says.startswith("still to be")] == [
         *["still to be written, solutions/01_tensors.py"] * 3,
+        "still to be written, solutions/why.toml",
         *["still to be written, src/torchcourse/exercises/tensors.py"] * 5,
         *["still to be written, autograde/hidden/tensors.py"] * 2,
         "still to be written, tests/right/tensors.py",

@@ -927,6 +927,7 @@ def more_checkpointed(draw: Draw) -> list[Case]:
 def roof(
     flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float, *, ridge: str = "right",
     of: str = "roof", achieved: str = "rate", turned: bool = False, percent: float = 1.0, at_ridge: str = "compute",
+    upside_down: bool = False,
 ) -> dict[str, object]:  # fmt: skip
     """The roofline of an operation, with this or that done wrong."""
     rate = flops / seconds if achieved == "rate" else flops * seconds
@@ -940,6 +941,7 @@ def roof(
     roofs = {"roof": min(peak_flops, intensity * peak_bandwidth), "peak": peak_flops,
              "bandwidth": intensity * peak_bandwidth, "sum": max(peak_flops, intensity * peak_bandwidth)}  # fmt: skip
     fraction = percent * (flops / seconds) / roofs[of]
+    fraction = 1 / fraction if upside_down else fraction
     return {"achieved": rate, "intensity": intensity, "bound": "compute" if above else "memory", "fraction": fraction}
 
 
@@ -964,6 +966,8 @@ ROOFLINE = [
               {"of": "bandwidth"}, {"of": "sum"}),
     *apart(slips(
         roof, ROOF,
+        fraction_turned_over=({"upside_down": True}, FRACTION + "it is the rate divided by the roof, and not the roof "
+                              "by the rate."),
         fraction_in_percent=({"percent": 100.0}, FRACTION + "a fraction is wanted, not percent."),
         achieved_is_no_rate=({"achieved": "product"}, 'In the case "{case}" `achieved` is {achieved} where '
                              "{wanted_achieved} is right: operations divided by seconds."),

@@ -856,7 +856,7 @@ def difference_with(
             gap = gap.nan_to_num(nan=0.0)
         elif nan == "always inf":
             gap = gap.masked_fill(gap.isnan(), math.inf)
-        worst.append(gap.mean() if within == "mean" else gap.max())
+        worst.append({"mean": gap.mean(), "norm": gap.square().sum().sqrt()}.get(within, gap.max()))
     chosen = {"max": torch.stack(worst).max(), "mean": torch.stack(worst).mean(), "last": worst[-1], "first": worst[0]}
     return chosen[over] if tensor else chosen[over].item()
 
@@ -881,6 +881,8 @@ DIFFERENCE = [
     *slips(
         difference_with, PARITY,
         mean_hides_outlier=({"within": "mean"}, MEAN),
+        takes_a_norm=({"within": "norm"}, "The difference came out as {found} where {meant} is wanted: a norm adds up "
+                      "all entries, and the largest single difference is meant."),
         nan_ignored=({"nan": "ignored"}, IGNORED),
         broadcasts_silently=({"shapes": False}, "Outputs of two shapes gave {refused}: subtraction broadcasts them "
                              "into a third, which nobody meant."),
@@ -1086,10 +1088,10 @@ def average_with(
         total = states[0][name].to(wide)
         for number, state in enumerate(states[1:], 2):
             value = state[name].to(wide)
-            total = total + (value - total) / 2 if order == "halves" else total + value
+            share = {"halves": 2, "running": number}.get(order)
+            total = total + (value - total) / share if share else total + value
             total = total.to(wide)
-            del number
-        mean = total if order == "halves" else total / (len(states) + divides)
+        mean = total if order in ("halves", "running") else total / (len(states) + divides)
         if order == "divided first":
             mean = sum((state[name] / len(states) for state in states), torch.zeros_like(last))
         result[name] = mean.to(last.dtype) if casts else mean
@@ -1114,6 +1116,8 @@ AVERAGE = [
     ),
     *variants("accumulates-in-half", average_with, IN_HALF + " Dividing first makes room, and no digits.", AVERAGES,
               {"order": "divided first"}),
+    *variants("accumulates-in-half", average_with, IN_HALF + " A running mean has room, and no digits.", AVERAGES,
+              {"order": "running", "sums": "own"}),
     *variants("integers-of-the-first-file", average_with, "The entry {entry} came out as {value} where {want_value} is "
               "wanted: what has no mean comes from the last file, not from the first.", AVERAGES, {"whole": "first"}),
     *variants("halves-again-and-again", average_with, "The entry {entry} came out as {value} where {want_value} is "

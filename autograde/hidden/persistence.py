@@ -1175,7 +1175,7 @@ def differs_in_graphs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
 def differs_in_retracing(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     try:
         torch.jit.trace(fn, example, check_inputs=[(other,)])  # type: ignore[no-untyped-call]
-    except torch.jit.TracingCheckError:
+    except torch.jit.TracingCheckError:  # type: ignore[attr-defined]
         return True
     return False
 
@@ -1184,7 +1184,8 @@ def differs_by_warning(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         traced(fn, example)
-    return any(issubclass(w.category, torch.jit.TracerWarning) for w in caught)
+    kind: type[Warning] = torch.jit.TracerWarning  # type: ignore[attr-defined]
+    return any(issubclass(w.category, kind) for w in caught)
 
 
 def differs_in_shape(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:

@@ -1165,7 +1165,8 @@ def picks_larger(x: Tensor) -> Tensor:
 
 
 def scales_by_width(x: Tensor) -> Tensor:
-    return x * (x.shape[1] ** -0.5)
+    scaled: Tensor = x * (x.shape[1] ** -0.5)
+    return scaled
 
 
 def swaps_columns(x: Tensor) -> Tensor:

@@ -634,12 +634,16 @@ def held(
     total = size
     total += {"as parameters": size, "float32": 4, "none": 0}[gradients]
     total += known.get(optimizer, 0) * (size if in_param_dtype else 4) if states else 0
-    copied = master_weights or (master == "unasked" and size < 4)
-    total += {"as parameters": size, "replaces": 4 - size, "none": 0}.get(master, 4) * copied
+    unasked = {"unasked": size < 4, "unless float32": size != 4, "always": True}.get(master, False)
+    copied = not master_weights if master == "turned round" else master_weights or unasked
+    per_state = 4 * known.get(optimizer, 0)
+    each = {"as parameters": size, "replaces": 4 - size, "none": 0, "twice": 8, "of the states": per_state}
+    total += each.get(master, 4) * copied
     return num_params * total if unit == 1 else num_params * total / abs(unit)
 
 
 EACH = 'In the case "{case}" there are {each} bytes for each parameter where {wanted_each} are right: '
+UNASKED = EACH + "there is a master copy only where `master_weights` asks for one."
 BYTES = [
     *slips(
         held, HOLDS,
@@ -649,7 +653,14 @@ BYTES = [
         states_in_param_dtype=({"in_param_dtype": True}, EACH + "the optimizer's states are float32, whatever the "
                                "parameters are."),
         forgets_master_weights=({"master": "none"}, EACH + "the master copy takes four bytes more."),
+        master_unasked=({"master": "unasked"}, UNASKED),
     ),
+    *slips(held, HOLDS, master_unasked=({"master": "always"}, UNASKED)),
+    *variants("master-unasked", held, UNASKED, HOLDS, {"master": "unless float32"}),
+    *variants("master-turned-round", held, EACH + "there is a master copy where `master_weights` is True, and none "
+              "where it is False.", HOLDS, {"master": "turned round"}),
+    *variants("master-too-large", held, EACH + "one float32 copy of the parameters takes four, and nothing else is "
+              "copied.", HOLDS, {"master": "twice"}, {"master": "of the states"}),
     *apart(slips(
         held, HOLDS,
         gradients_in_float32=({"gradients": "float32"}, EACH + "the gradients have the parameters' dtype."),
@@ -657,8 +668,6 @@ BYTES = [
                                "use."),
         master_replaces_parameters=({"master": "replaces"}, EACH + "the master copy is kept beside the parameters, not "
                                     "in their place."),
-        master_unasked=({"master": "unasked"}, EACH + "there is a master copy only where `master_weights` asks for "
-                        "one."),
         one_state_for_adamw=({"counts": "one"}, EACH + "AdamW keeps a mean and a mean square for each parameter."),
         accepts_unknown_optimizer=({"refuses": "not"}, 'In the case "{case}" the outcome was {outcome}: an optimizer '
                                    "whose states nobody knows should raise."),
@@ -694,7 +703,8 @@ def more_bytes(draw: Draw) -> list[Case]:
 
 def search(
     run: Callable[[int], object], start: int, limit: int, *, catches: type[Exception] = torch.OutOfMemoryError,
-    off: int = 0, capped: bool = True, refines: bool = True, below: bool = True, strict: bool = False,
+    off: int = 0, top: str = "limit", refines: bool = True, below: bool = True, strict: bool = False,
+    trusts: str = "", clamps: bool = False,
 ) -> Any:  # fmt: skip
     """Search by doubling and halving, with this or that done wrong."""
 
@@ -705,9 +715,9 @@ def search(
             return False
         return True
 
-    good, size = 0, start
-    top = limit if capped else 1 << 14
-    bad = top + (0 if strict else 1)
+    good, size = {"start": start, "half": start // 2}.get(trusts, 0), start
+    most = {"twice": 2 * limit, "none": 1 << 14}.get(top, limit)
+    bad = most + (0 if strict else 1)
     if not below and not fits(start):
         return 0
     while bad - good > 1:
@@ -715,11 +725,23 @@ def search(
             good = size
         else:
             bad = size
-        doubling = bad > (top if not strict else top - 1)
+        doubling = bad > (most if not strict else most - 1)
         if not doubling and not refines and good:
             break
         size = max(good + 1, min(2 * good, bad - 1)) if doubling else (good + bad) // 2
-    return good + off if good or off > 0 else 0
+    found = good + off if good or off > 0 else 0
+    return min(found, limit) if clamps else found
+
+
+def doubling(run: Callable[[int], object], start: int, limit: int, *, gives: str) -> int:
+    size, best = start, 0
+    while size <= limit:
+        try:
+            run(size)
+        except torch.OutOfMemoryError:
+            break
+        best, size = size, 2 * size
+    return {"the last that fitted": best, "the first that did not": size}.get(gives, min(size, limit))
 
 
 def halving(run: Callable[[int], object], start: int, limit: int) -> int:
@@ -757,6 +779,11 @@ def one_less_each_time(run: Callable[[int], object], start: int, limit: int) -> 
 
 RESULT = 'In the case "{case}" the answer is {result} where {wanted_result} is right: '
 MANY = 'In the case "{case}" there were {calls}: one size after the other is tried.'
+UNTRIED = RESULT + "a batch of that size {fits}. The start is a guess, and neither it nor half of it has to fit."
+BEYOND = (
+    'In the case "{case}" the search ended with {error} at a size of {last}, and {wanted_result} is right: sizes '
+    "beyond the limit are not to be tried, for there may be no data for them."
+)
 LARGEST = [
     *slips(
         search, MEMORY,
@@ -764,11 +791,20 @@ LARGEST = [
                                "model's own {wanted_error} never came out: only torch.OutOfMemoryError means that a "
                                "batch is too large."),
         off_by_one=({"off": -1}, RESULT + "the last size that fitted is one larger."),
-        ignores_the_limit=({"capped": False}, RESULT + "no size beyond the limit is asked for."),
+        ignores_the_limit=({"top": "none"}, RESULT + "no size beyond the limit is asked for."),
+        trusts_the_start=({"trusts": "start"}, UNTRIED),
         only_doubles=({"refines": False}, RESULT + "between the last size that fitted and the first that did not there "
                       "are others."),
         gives_up_at_start=({"below": False}, RESULT + "if the start does not fit, smaller sizes may."),
     ),
+    *variants("ignores-the-limit", search, RESULT + "no size beyond the limit is asked for.", MEMORY, {"top": "twice"}),
+    *variants("probes-beyond-the-limit", search, BEYOND, MEMORY, {"top": "none", "clamps": True},
+              {"top": "twice", "clamps": True}),
+    *slips(search, MEMORY, trusts_the_start=({"trusts": "half"}, UNTRIED)),
+    *variants("only-doubles", doubling, RESULT + "between the last size that fitted and the first that did not there "
+              "are others.", MEMORY, {"gives": "the last that fitted"}),
+    *variants("returns-what-did-not-fit", doubling, RESULT + "a batch of that size {fits}, and what is wanted is the "
+              "last that did.", MEMORY, {"gives": "the first that did not"}, {"gives": "at most the limit"}),
     *variants("off-by-one", search, RESULT + "that is the first size that did not fit.", MEMORY, {"off": 1}),
     *variants("off-by-one", search, RESULT + "the limit itself is never tried.", MEMORY, {"strict": True}),
     *variants("swallows-other-errors", search, 'In the case "{case}" the answer is {result}, and the model\'s own '
@@ -804,27 +840,30 @@ def more_largest(draw: Draw) -> list[Case]:
 
 def rerun(
     blocks: Iterable[nn.Module], x: Tensor, *, saves: str = "inputs", reentrant: bool = False, repeats: bool = True,
-    cut: str = "", first: int = 0,
+    cut: str = "", late: bool = False,
 ) -> Any:  # fmt: skip
     """Run blocks in turn, with this or that done wrong."""
+    x = x.detach().requires_grad_() if cut == "before" else x
     with torch.set_grad_enabled(cut != "no_grad"):
         for place, block in enumerate(blocks):
+            function = (lambda inner: block(inner)) if late else block  # noqa: B023 - that is the mistake
             if saves == "all":
                 x = block(x)
             else:
-                x = checkpoint(block, x, use_reentrant=reentrant, preserve_rng_state=repeats)
+                x = checkpoint(function, x, use_reentrant=reentrant, preserve_rng_state=repeats)
             x = x.detach() if cut == "between" and place == 0 else x
     return x
 
 
-def in_one_segment(blocks: Iterable[nn.Module], x: Tensor) -> Any:
-    return checkpoint_sequential(list(blocks), 1, x, use_reentrant=False)  # type: ignore[no-untyped-call]
-
-
-def looked_up_late(blocks: Iterable[nn.Module], x: Tensor) -> Any:
-    for block in blocks:
-        x = checkpoint(lambda inner: block(inner), x, use_reentrant=False)  # noqa: B023 - that is the mistake
-    return x
+def in_segments(
+    blocks: Iterable[nn.Module], x: Tensor, *, count: int = 0, reentrant: bool = False, repeats: bool = True
+) -> Any:
+    """checkpoint_sequential in `count` segments, or one for each block, with this or that done wrong."""
+    blocks = list(blocks)
+    segments = min(count or len(blocks), len(blocks))
+    return checkpoint_sequential(  # type: ignore[no-untyped-call]
+        blocks, segments, x, use_reentrant=reentrant, preserve_rng_state=repeats
+    )
 
 
 def without_the_last(blocks: Iterable[nn.Module], x: Tensor) -> Any:
@@ -832,22 +871,38 @@ def without_the_last(blocks: Iterable[nn.Module], x: Tensor) -> Any:
 
 
 LOSES = 'In the case "{case}" there is no {lost}, one of {lost_count}: '
+SEGMENTS = LOSES + (
+    "the reentrant kind gives none where its input needs none, and `checkpoint_sequential` with use_reentrant=True "
+    "takes it for all segments but the last."
+)
+OTHERS = (
+    'In the case "{case}" the gradients are {gradients}: the second run of a block dropped other entries than the '
+    "first."
+)
 CHECKPOINTED = [
+    *variants("stores-everything", rerun, 'In the case "{case}" backward keeps {bytes}: the blocks run in turn, and '
+              "everything inside of them is kept.", TWICE, {"saves": "all"}),
     *slips(
         rerun, TWICE,
-        stores_everything=({"saves": "all"}, 'In the case "{case}" backward keeps {bytes}: the blocks run in turn, '
-                           "and everything inside of them is kept."),
         loses_gradient=({"reentrant": True}, LOSES + "the reentrant kind gives none where its input needs "
                         "none."),
-        dropout_not_repeated=({"repeats": False}, 'In the case "{case}" the gradients are {gradients}: the second run '
-                              "of a block dropped other entries than the first."),
+        dropout_not_repeated=({"repeats": False}, OTHERS),
+        repeats_the_last_block=({"late": True}, 'In the case "{case}", `{what}` came out as {got} where {want} is '
+                                "wanted: a lambda looks up `block` when it runs, and in backward that is the last one "
+                                "of the loop."),
     ),
+    *slips(
+        in_segments, TWICE,
+        loses_gradient=({"reentrant": True}, SEGMENTS),
+        dropout_not_repeated=({"repeats": False}, OTHERS),
+    ),
+    *variants("loses-gradient", in_segments, SEGMENTS, TWICE, {"reentrant": True, "count": 2}),
     *variants("loses-gradient", rerun, LOSES + "under no_grad nothing is recorded at all.", TWICE, {"cut": "no_grad"}),
     *variants("loses-gradient", rerun, LOSES + "`detach` ends the graph.", TWICE, {"cut": "between"}),
-    one("stores-everything", in_one_segment, 'In the case "{case}" backward keeps {bytes}: checkpoint_sequential '
-        "runs its last segment as it is, and with one segment that is all of it.", TWICE),
-    one("repeats-the-last-block", looked_up_late, 'In the case "{case}", `{what}` came out as {got} where {want} is '
-        "wanted: a lambda looks up `block` when it runs, and in backward that is the last one of the loop.", TWICE),
+    *variants("loses-gradient", rerun, LOSES + "`x` was cut off from what it was made of before the blocks ran, as by "
+              "`detach`.", TWICE, {"cut": "before"}, {"cut": "before", "reentrant": True}),
+    one("stores-everything", in_segments, 'In the case "{case}" backward keeps {bytes}: checkpoint_sequential '
+        "runs its last segment as it is, and with one segment that is all of it.", TWICE, count=1),
     one("leaves-out-a-block", without_the_last, 'In the case "{case}" the result is {got} where {want} is wanted: a '
         "block is missing.", TWICE),
 ]  # fmt: skip
@@ -872,6 +927,7 @@ def more_checkpointed(draw: Draw) -> list[Case]:
 def roof(
     flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float, *, ridge: str = "right",
     of: str = "roof", achieved: str = "rate", turned: bool = False, percent: float = 1.0, at_ridge: str = "compute",
+    upside_down: bool = False,
 ) -> dict[str, object]:  # fmt: skip
     """The roofline of an operation, with this or that done wrong."""
     rate = flops / seconds if achieved == "rate" else flops * seconds
@@ -885,6 +941,7 @@ def roof(
     roofs = {"roof": min(peak_flops, intensity * peak_bandwidth), "peak": peak_flops,
              "bandwidth": intensity * peak_bandwidth, "sum": max(peak_flops, intensity * peak_bandwidth)}  # fmt: skip
     fraction = percent * (flops / seconds) / roofs[of]
+    fraction = 1 / fraction if upside_down else fraction
     return {"achieved": rate, "intensity": intensity, "bound": "compute" if above else "memory", "fraction": fraction}
 
 
@@ -909,6 +966,8 @@ ROOFLINE = [
               {"of": "bandwidth"}, {"of": "sum"}),
     *apart(slips(
         roof, ROOF,
+        fraction_turned_over=({"upside_down": True}, FRACTION + "it is the rate divided by the roof, and not the roof "
+                              "by the rate."),
         fraction_in_percent=({"percent": 100.0}, FRACTION + "a fraction is wanted, not percent."),
         achieved_is_no_rate=({"achieved": "product"}, 'In the case "{case}" `achieved` is {achieved} where '
                              "{wanted_achieved} is right: operations divided by seconds."),

@@ -9,6 +9,7 @@ import pickletools
 import random
 import re
 import shutil
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -767,16 +768,20 @@ def more_onnx(draw: Draw) -> list[Case]:
 
 
 def program_with(
-    model: nn.Module, example: Tensor, path: Path, *, dynamic: bool = True, returns: str = "loaded", saves: bool = True
-) -> Any:
+    model: nn.Module, example: Tensor, path: Path, *, dynamic: bool = True, returns: str = "loaded",
+    saves: bool = True, most: int = 0, mode: str = "eval", beside: bool = False,
+) -> Any:  # fmt: skip
     """Exporting a program with this or that done wrong."""
-    shapes = ({0: torch.export.Dim.DYNAMIC},) if dynamic else None
+    model = model.train() if mode == "train" else model
+    rows = torch.export.Dim("rows", max=most) if most else torch.export.Dim.DYNAMIC
+    shapes = ({0: rows},) if dynamic else None
     program = torch.export.export(model, (example,), dynamic_shapes=shapes)
+    path = path.with_suffix(".program.pt2") if beside else path
     if saves:
         torch.export.save(program, path)
     kinds: dict[str, Callable[[], Any]] = {
         "loaded": lambda: torch.export.load(path).module(), "original": lambda: model, "unsaved": program.module,
-        "program": lambda: torch.export.load(path), "nothing": lambda: None,
+        "program": lambda: torch.export.load(path), "nothing": lambda: None, "copy": lambda: copy.deepcopy(model),
     }  # fmt: skip
     return kinds[returns]()
 
@@ -801,6 +806,15 @@ EXPORT_PROGRAM = [
         returns_original=({"returns": "original"}, NOT_BACK),
     ),
     *variants("returns-original", program_with, NOT_BACK, PROGRAM, {"returns": "unsaved"}),
+    *variants("returns-original", program_with, "The call returned {returned}: wanted is what was loaded back from the "
+              "file, which shows whether the file is any good.", PROGRAM, {"returns": "copy"}),
+    *variants("bounded-batch", program_with, "A batch of {batch} was refused: {refused}. A Dim with a `max` promises "
+              "that no batch is larger, and here it may have any size.", PROGRAM, {"most": 1024}, {"most": 6}),
+    *variants("exports-in-train-mode", program_with, 'In the case "{case}", `{what}` is {got} where {want} is '
+              "wanted: the model was put into training mode, and the mode is part of what was written down.", PROGRAM,
+              {"mode": "train"}),
+    *variants("saves-elsewhere", program_with, "The file at `path` {file}: the program was saved under another name.",
+              PROGRAM, {"beside": True}),
     *variants("returns-the-program", program_with, "The call returned {returned}: a program is not called itself; its "
               "method `module()` gives what can be.", PROGRAM, {"returns": "program"}),
     *variants("returns-nothing", program_with, "The call returned {returned}; a module that can be called is wanted, "
@@ -842,7 +856,7 @@ def difference_with(
             gap = gap.nan_to_num(nan=0.0)
         elif nan == "always inf":
             gap = gap.masked_fill(gap.isnan(), math.inf)
-        worst.append(gap.mean() if within == "mean" else gap.max())
+        worst.append({"mean": gap.mean(), "norm": gap.square().sum().sqrt()}.get(within, gap.max()))
     chosen = {"max": torch.stack(worst).max(), "mean": torch.stack(worst).mean(), "last": worst[-1], "first": worst[0]}
     return chosen[over] if tensor else chosen[over].item()
 
@@ -867,6 +881,8 @@ DIFFERENCE = [
     *slips(
         difference_with, PARITY,
         mean_hides_outlier=({"within": "mean"}, MEAN),
+        takes_a_norm=({"within": "norm"}, "The difference came out as {found} where {meant} is wanted: a norm adds up "
+                      "all entries, and the largest single difference is meant."),
         nan_ignored=({"nan": "ignored"}, IGNORED),
         broadcasts_silently=({"shapes": False}, "Outputs of two shapes gave {refused}: subtraction broadcasts them "
                              "into a third, which nobody meant."),
@@ -1072,10 +1088,10 @@ def average_with(
         total = states[0][name].to(wide)
         for number, state in enumerate(states[1:], 2):
             value = state[name].to(wide)
-            total = total + (value - total) / 2 if order == "halves" else total + value
+            share = {"halves": 2, "running": number}.get(order)
+            total = total + (value - total) / share if share else total + value
             total = total.to(wide)
-            del number
-        mean = total if order == "halves" else total / (len(states) + divides)
+        mean = total if order in ("halves", "running") else total / (len(states) + divides)
         if order == "divided first":
             mean = sum((state[name] / len(states) for state in states), torch.zeros_like(last))
         result[name] = mean.to(last.dtype) if casts else mean
@@ -1100,6 +1116,8 @@ AVERAGE = [
     ),
     *variants("accumulates-in-half", average_with, IN_HALF + " Dividing first makes room, and no digits.", AVERAGES,
               {"order": "divided first"}),
+    *variants("accumulates-in-half", average_with, IN_HALF + " A running mean has room, and no digits.", AVERAGES,
+              {"order": "running", "sums": "own"}),
     *variants("integers-of-the-first-file", average_with, "The entry {entry} came out as {value} where {want_value} is "
               "wanted: what has no mean comes from the last file, not from the first.", AVERAGES, {"whole": "first"}),
     *variants("halves-again-and-again", average_with, "The entry {entry} came out as {value} where {want_value} is "
@@ -1137,8 +1155,57 @@ def differs_by_script(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
 
 
 def differs_between_inputs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    one, two = traced(fn, example)(example), fn(other)
-    return one.shape != two.shape or not torch.allclose(one, two)
+    return not alike(traced(fn, example)(example), fn(other))
+
+
+def alike(one: Tensor, two: Tensor) -> bool:
+    return one.shape == two.shape and torch.allclose(one, two)
+
+
+def differs_between_traced_inputs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    recorded = traced(fn, example)
+    return not alike(recorded(example), recorded(other))
+
+
+def differs_in_graphs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    one, two = (torch.jit.trace(fn, x).graph for x in (example, other))  # type: ignore[no-untyped-call]
+    return str(one) != str(two)
+
+
+def differs_in_retracing(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    try:
+        torch.jit.trace(fn, example, check_inputs=[(other,)])  # type: ignore[no-untyped-call]
+    except torch.jit.TracingCheckError:  # type: ignore[attr-defined]
+        return True
+    return False
+
+
+def differs_by_warning(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        traced(fn, example)
+    kind: type[Warning] = torch.jit.TracerWarning  # type: ignore[attr-defined]
+    return any(issubclass(w.category, kind) for w in caught)
+
+
+def differs_in_shape(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return traced(fn, example)(other).shape != fn(other).shape
+
+
+def differs_in_sum(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.allclose(traced(fn, example)(other).sum(), fn(other).sum())
+
+
+def differs_bit_by_bit(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.equal(traced(fn, example)(other), fn(other))
+
+
+def differs_everywhere(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.isclose(traced(fn, example)(other), fn(other)).any()
+
+
+def differs_entry_by_entry(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return bool((traced(fn, example)(other) != fn(other)).all())
 
 
 def differs_traced_on_other(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
@@ -1153,16 +1220,36 @@ def differs_in_tensors(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
     return (traced(fn, example)(other) != fn(other)).any()
 
 
+def differs_in_numpy(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
+    found, wanted = traced(fn, example)(other).numpy(), fn(other).numpy()
+    return np.any(~np.isclose(found, wanted))
+
+
 WRONG = "For a function with {function} the answer was {found} where {meant} is wanted: "
+RECORDED = WRONG + "two recordings may have other operations, and the same results."
 TRACE = [
     Mistake("compares-on-example", differs_on_example, WRONG + "on the example itself a trace is right.", SCRIPT),
     Mistake("scripts-not-traces", differs_by_script, WRONG + "a script is compiled from the source and keeps its "
             "branches; a trace has one way through.", SCRIPT),
-    Mistake("compares-two-inputs", differs_between_inputs, WRONG + "the trace was run on one input and the function "
-            "on another.", SCRIPT),
-    Mistake("compares-on-example", differs_traced_on_other, WRONG + "the trace was made on `other`, and then it is "
-            "right there.", SCRIPT),
+    Mistake("compares-two-inputs", differs_between_inputs, WRONG + "results for one input were compared with results "
+            "for another, and they may well differ.", SCRIPT),
+    Mistake("compares-two-inputs", differs_between_traced_inputs, WRONG + "`fn` was run on {ran_on} alone, so what the "
+            "trace gives for one input was compared with what it gives for another.", SCRIPT),
+    Mistake("compares-on-example", differs_traced_on_other, WRONG + "`fn` was run on {ran_on} alone. A trace that was "
+            "made on `other` is right there.", SCRIPT),
+    Mistake("compares-recordings", differs_in_graphs, RECORDED, SCRIPT),
+    Mistake("compares-recordings", differs_in_retracing, RECORDED, SCRIPT),
+    Mistake("believes-warnings", differs_by_warning, WRONG + "a warning says that a trace may go wrong on some input, "
+            "not that it does on `other`.", SCRIPT),
+    Mistake("compares-shapes", differs_in_shape, WRONG + "two results of one shape may hold other numbers.", SCRIPT),
+    Mistake("compares-sums", differs_in_sum, WRONG + "other entries may have the same sum.", SCRIPT),
+    Mistake("compares-exactly", differs_bit_by_bit, WRONG + "the last digits differ by rounding, which is no "
+            "difference.", SCRIPT),
+    Mistake("wants-all-to-differ", differs_everywhere, WRONG + "one entry that differs is enough.", SCRIPT),
+    Mistake("wants-all-to-differ", differs_entry_by_entry, WRONG + "one entry that differs is enough.", SCRIPT),
     Mistake("answer-turned-round", agrees, WRONG + "True means that they disagree.", SCRIPT),
+    Mistake("returns-numpy-bool", differs_in_numpy, "The call returned {returned}, and a Python bool is wanted: "
+            "`bool(...)` makes one of it.", SCRIPT),
     Mistake("returns-tensor", differs_in_tensors, "The call returned {returned}, and a Python bool is wanted.", SCRIPT),
 ]  # fmt: skip
 

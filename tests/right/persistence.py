@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import json
 import os
@@ -490,6 +491,19 @@ def program_by_file(model: nn.Module, example: Tensor, path: Path) -> nn.Module:
         return torch.export.load(file).module()
 
 
+def program_by_keyword(model: nn.Module, example: Tensor, path: Path) -> nn.Module:
+    (name,) = inspect.signature(model.forward).parameters
+    shapes = {name: {0: torch.export.Dim.DYNAMIC}}
+    torch.export.save(torch.export.export(model, (), kwargs={name: example}, dynamic_shapes=shapes), path)
+    return torch.export.load(path).module()
+
+
+def program_left_to_torch(model: nn.Module, example: Tensor, path: Path) -> nn.Module:
+    shapes = {"x": (torch.export.Dim.AUTO, None)}
+    torch.export.save(torch.export.export(model, (example,), dynamic_shapes=shapes), path)
+    return torch.export.load(path).module()
+
+
 # --- export_onnx -------------------------------------------------------------------------------------------------
 
 
@@ -526,6 +540,11 @@ def differs_by_assertion(fn: Callable[[Tensor], Tensor], example: Tensor, other:
     return False
 
 
+def differs_from_a_trace_of_other(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:
+    one, two = (torch.jit.trace(fn, x.clone(), strict=False)(other.clone()) for x in (example, other))
+    return not np.allclose(one.numpy(), two.numpy())
+
+
 RIGHT: dict[str, list[Callable[..., Any]]] = {
     "save_weights": [save_through_memory, save_with_pathlib, save_in_a_folder_of_its_own],
     "load_weights": [load_first_to_the_cpu, load_by_hand],
@@ -537,7 +556,7 @@ RIGHT: dict[str, list[Callable[..., Any]]] = {
     "EMA": [EMAOfACopy, EMAByLists, EMAByTorch],
     "average_checkpoints": [average_step_by_step, average_by_stacking],
     "max_difference": [difference_by_numpy, difference_by_masks],
-    "export_program": [program_with_a_named_dim, program_by_file],
+    "export_program": [program_with_a_named_dim, program_by_file, program_by_keyword, program_left_to_torch],
     "export_onnx": [onnx_the_old_way, onnx_of_a_copy],
-    "trace_differs": [differs_by_the_largest_gap, differs_by_assertion],
+    "trace_differs": [differs_by_the_largest_gap, differs_by_assertion, differs_from_a_trace_of_other],
 }

@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import decimal
 import fractions
+import functools
 import logging
 import math
 import os
@@ -20,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import TreeSpec, tree_unflatten
 
 from torchcourse.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.exercises.exporting import in_onnx_runtime, outcomes
@@ -747,6 +749,8 @@ unsafe_globals = Exercise(
 # --- export_onnx -------------------------------------------------------------------------------------------------
 
 BATCHES = (1, 2, 7)
+LARGE = 7000
+"""A batch of a program that may have any size, beyond the bounds that are often given to a dimension."""
 
 
 @in_a_folder
@@ -816,18 +820,37 @@ def probe_program(
     returned = answer(net, x[:example].clone(), path)
     seen: Observations = {"the file": "was not written"}
     if path.exists():
-        seen = {f"from the file, {name}": value for name, value in outcomes(_program(path), x, BATCHES).items()}
+        seen = {f"from the file, {name}": value for name, value in program_outcomes(_program(path), x).items()}
     if not isinstance(returned, nn.Module):
         return {**seen, "returned": kind(returned)}
     filled(net, 0.3)  # what was loaded back has weights of its own
-    fresh = {f"returned, {name}": value for name, value in outcomes(returned, x, BATCHES).items()}
-    return {**seen, "returned": "the model itself" if returned is net else "another module", **fresh}
+    fresh = {f"returned, {name}": value for name, value in program_outcomes(_as_exported(returned), x).items()}
+    copied = "a copy of the model, as Python holds it" if isinstance(returned, Exported) else "another module"
+    return {**seen, "returned": "the model itself" if returned is net else copied, **fresh}
+
+
+def program_outcomes(run: Callable[[Tensor], Any], x: Tensor) -> Observations:
+    """What a program makes of several batches, and of a very large one: only its last row, for that is long."""
+    def last_row(many: Tensor) -> Any:
+        result = run(many)
+        return result[-1:] if isinstance(result, Tensor) else result
+
+    return {**outcomes(run, x, BATCHES), **outcomes(last_row, x.repeat(LARGE // len(x) + 1, 1), (LARGE,))}
+
+
+def _as_exported(module: nn.Module) -> Callable[[Tensor], Any]:
+    """The module, called as its example was given: a program exported with a keyword takes its input by keyword."""
+    taken = getattr(module, "_in_spec", None)
+    if not isinstance(taken, TreeSpec) or taken.num_leaves != 1:
+        return module
+    by_position, by_name = tree_unflatten([0], taken)
+    return module if by_position else lambda x: module(**dict.fromkeys(by_name, x))
 
 
 def _program(path: Path) -> Callable[[Tensor], Any]:
     logging.disable()  # of a file that is no program it would print a page
     try:
-        loaded: Callable[[Tensor], Any] = torch.export.load(path).module()
+        loaded = _as_exported(torch.export.load(path).module())
     except Exception as error:
         problem = error
 
@@ -854,7 +877,7 @@ def quotes_program(inputs: Observations, seen: Observations, _wanted: Observatio
     fields: dict[str, object] = {"example": inputs["example"], "returned": seen.get("returned")}
     fields["file"] = seen.get("the file")
     for source in ("returned", "from the file"):
-        for batch in BATCHES:
+        for batch in (LARGE, *BATCHES[::-1]):
             got = seen.get(f"{source}, batch of {batch}")
             if isinstance(got, Raised):
                 fields |= {"batch": batch, "refused": got.message}
@@ -1141,19 +1164,60 @@ def picks_larger(x: Tensor) -> Tensor:
     return sorted([x - 1, x * 2], key=lambda t: float(t.sum()))[-1]
 
 
+def scales_by_width(x: Tensor) -> Tensor:
+    scaled: Tensor = x * (x.shape[1] ** -0.5)
+    return scaled
+
+
+def swaps_columns(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        return torch.cat([x[:, 1:2], x[:, :1], x[:, 2:]], 1)
+    return x + 0
+
+
+def doubles_a_column(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        return torch.cat([x[:, :1] * 2, x[:, 1:]], 1)
+    return x + 0
+
+
 FUNCTIONS = {
     "a branch on the sum": sign_decides, "a branch on the length": length_decides, "a loop over the rows": adds_rows,
     "no branch": no_branch, "branches that agree": branch_alike,
-    "a choice in plain Python": picks_larger,
+    "a choice in plain Python": picks_larger, "a factor made of the width": scales_by_width,
+    "a branch that swaps two columns": swaps_columns, "a branch that doubles a column": doubles_a_column,
 }  # fmt: skip
+
+
+def noting(fn: Callable[[Tensor], Tensor], inputs: list[Any]) -> Callable[[Tensor], Tensor]:
+    """The function, and each input its Python ran on. To a script it is the function itself, by `wraps`."""
+
+    @functools.wraps(fn)
+    def noted(x: Tensor) -> Tensor:
+        inputs.append(x)  # looked at later: while a trace is made, a look would be recorded
+        return fn(x)
+
+    return noted
+
+
+def among(inputs: list[Any], named: dict[str, Tensor]) -> list[str]:
+    """The names of those tensors whose values are among the inputs; what only stands for a tensor is none of them."""
+    plain = [x for x in inputs if type(x) is Tensor]
+    return [
+        name for name, tensor in named.items()
+        if any(x.shape == tensor.shape and torch.equal(x.detach().to(tensor.dtype), tensor) for x in plain)
+    ]  # fmt: skip
 
 
 def probe_trace(answer: Watched, function: str, example: Tensor, other: Tensor) -> Observations:
     answer.watching = False
-    before = other.clone()
-    found = answer(FUNCTIONS[function], example, other)
-    seen: Observations = {"other afterwards": "as before" if torch.equal(other, before) else "changed"}
-    return {**seen, "differs": found} if isinstance(found, bool) else {**seen, "returned": kind(found)}
+    before, inputs = {"example": example.clone(), "other": other.clone()}, list[Any]()
+    found = answer(noting(FUNCTIONS[function], inputs), example, other)
+    seen: Observations = {"other afterwards": "as before" if torch.equal(other, before["other"]) else "changed"}
+    seen["fn was run on"] = " and ".join(among(inputs, before)) or "neither input"
+    if isinstance(found, bool):
+        return {**seen, "differs": found}
+    return {**seen, "returned": "a bool of NumPy" if type(found).__module__ == "numpy" else kind(found)}
 
 
 def cases_trace(draw: Draw) -> list[Case]:
@@ -1167,12 +1231,16 @@ def cases_trace(draw: Draw) -> list[Case]:
         case("no branch at all", function="no branch", example=high, other=low),
         case("two branches that give the same", function="branches that agree", example=high, other=low),
         case("a choice by sorting", function="a choice in plain Python", example=high + 2, other=low - 2),
-    ]
+        case("nothing but rounding", function="a factor made of the width", example=draw.uniform(0.1, 2.0, 2, 6),
+             other=draw.uniform(0.1, 2.0, 4, 6)),
+        case("two columns swapped", function="a branch that swaps two columns", example=high, other=low),
+        case("one column doubled", function="a branch that doubles a column", example=high, other=low),
+    ]  # fmt: skip
 
 
 def quotes_trace(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields = {"function": inputs["function"], "found": seen.get("differs"), "meant": wanted.get("differs")}
-    fields["returned"] = seen.get("returned")
+    fields |= {"returned": seen.get("returned"), "ran_on": seen.get("fn was run on")}
     return {name: value for name, value in fields.items() if value is not None}
 
 

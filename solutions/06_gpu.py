@@ -827,7 +827,7 @@ while high - low > 1:
 #
 # Write `largest_batch(run, start, limit)`: the largest size from 1 up to `limit` for which `run(size)` raises no
 # `torch.OutOfMemoryError`, or 0 if there is none. `start` is a guess to begin with, from 1 to `limit`. At most `2 *
-# log2(limit) + 2` calls of `run`, none of them beyond `limit`. Other errors pass through. Sizes are ints.
+# log2(limit) + 2` calls of `run`. Other errors pass through. Sizes are ints.
 
 # %% exercise="largest_batch" points=3
 def largest_batch(run: Callable[[int], object], start: int, limit: int) -> int:

@@ -704,7 +704,7 @@ def more_bytes(draw: Draw) -> list[Case]:
 def search(
     run: Callable[[int], object], start: int, limit: int, *, catches: type[Exception] = torch.OutOfMemoryError,
     off: int = 0, top: str = "limit", refines: bool = True, below: bool = True, strict: bool = False,
-    trusts: str = "", clamps: bool = False,
+    trusts: str = "",
 ) -> Any:  # fmt: skip
     """Search by doubling and halving, with this or that done wrong."""
 
@@ -729,8 +729,7 @@ def search(
         if not doubling and not refines and good:
             break
         size = max(good + 1, min(2 * good, bad - 1)) if doubling else (good + bad) // 2
-    found = good + off if good or off > 0 else 0
-    return min(found, limit) if clamps else found
+    return good + off if good or off > 0 else 0
 
 
 def doubling(run: Callable[[int], object], start: int, limit: int, *, gives: str) -> int:
@@ -780,10 +779,6 @@ def one_less_each_time(run: Callable[[int], object], start: int, limit: int) -> 
 RESULT = 'In the case "{case}" the answer is {result} where {wanted_result} is right: '
 MANY = 'In the case "{case}" there were {calls}: one size after the other is tried.'
 UNTRIED = RESULT + "a batch of that size {fits}. The start is a guess, and neither it nor half of it has to fit."
-BEYOND = (
-    'In the case "{case}" the search ended with {error} at a size of {last}, and {wanted_result} is right: sizes '
-    "beyond the limit are not to be tried, for there may be no data for them."
-)
 LARGEST = [
     *slips(
         search, MEMORY,
@@ -798,8 +793,6 @@ LARGEST = [
         gives_up_at_start=({"below": False}, RESULT + "if the start does not fit, smaller sizes may."),
     ),
     *variants("ignores-the-limit", search, RESULT + "no size beyond the limit is asked for.", MEMORY, {"top": "twice"}),
-    *variants("probes-beyond-the-limit", search, BEYOND, MEMORY, {"top": "none", "clamps": True},
-              {"top": "twice", "clamps": True}),
     *slips(search, MEMORY, trusts_the_start=({"trusts": "half"}, UNTRIED)),
     *variants("only-doubles", doubling, RESULT + "between the last size that fitted and the first that did not there "
               "are others.", MEMORY, {"gives": "the last that fitted"}),

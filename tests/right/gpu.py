@@ -384,6 +384,26 @@ def largest_by_bits(run: Callable[[int], object], start: int, limit: int) -> int
     return best
 
 
+def largest_by_doubling_past_the_limit(run: Callable[[int], object], start: int, limit: int) -> int:
+    """Tries a size beyond the limit on its way, which nobody forbids, and returns none."""
+
+    def fits(size: int) -> bool:
+        try:
+            run(size)
+        except torch.OutOfMemoryError:
+            return False
+        return True
+
+    low, high = 0, 1
+    while low < limit and fits(high):
+        low, high = high, 2 * high
+    high = min(high, limit + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return min(low, limit)
+
+
 def largest_from_start(run: Callable[[int], object], start: int, limit: int) -> int:
     def too_large(size: int) -> bool:
         try:
@@ -492,7 +512,8 @@ RIGHT: dict[str, list[Callable[..., Any]]] = {
                  prefetch_two],
     "elapsed": [elapsed_by_module, elapsed_in_nanoseconds, elapsed_with_timeit, elapsed_by_repeating],
     "training_bytes": [bytes_by_match, bytes_by_bits],
-    "largest_batch": [largest_by_bisection, largest_by_bits, largest_from_start],
+    "largest_batch": [largest_by_bisection, largest_by_bits, largest_by_doubling_past_the_limit,
+                      largest_from_start],
     "checkpointed": [checkpointed_by_lambda, checkpointed_in_segments, checkpointed_in_pairs, checkpointed_as_a_whole,
                      checkpointed_the_old_way],
     "roofline": [roofline_by_times, roofline_by_ridge],

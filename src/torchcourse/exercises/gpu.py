@@ -733,7 +733,7 @@ def probe_largest(
 def derive_largest(case: Case, seen: Observations) -> Observations:
     """Whether there were more calls than allowed, in place of the calls, and what became of the size returned.
 
-    Sizes beyond the limit are one fact, whichever they are. The last size tried is for people alone.
+    Sizes beyond the limit are one fact, whichever they are.
     """
     limit, result = case.inputs["limit"], seen.get("result")
     allowed = int(2 * math.log2(limit) + 2)
@@ -743,7 +743,6 @@ def derive_largest(case: Case, seen: Observations) -> Observations:
     if type(result) is int:
         tidy["result"] = remark("beyond the limit", str(result)) if result > limit else result
         tidy["a batch of that size"] = "fits" if result <= case.inputs["capacity"] else "does not fit"
-    tidy["last size"] = remark("told", str(seen["tried"][-1]) if seen["tried"] else "none")
     return {**tidy, "calls": remark(words, f"{calls} calls, and {allowed} are allowed")}
 
 
@@ -765,13 +764,12 @@ def cases_largest(draw: Draw) -> list[Case]:
         drawn("a limit of 4096", 1, 4096, draw.size(3000, 4000)),
         drawn("a model that is broken", 4, 64, 32, "RuntimeError", 0),
         drawn("a model that cannot take large batches", 1, 64, 64, "ValueError", 3),
-        drawn("as much data as the limit, and no more", 4, 50, 10_000, "ValueError", 51),
     ]
 
 
 def quotes_largest(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {name: seen[name] for name in ("result", "error") if name in seen}
-    for field, name in (("calls", "calls"), ("last", "last size"), ("result", "result")):
+    for field, name in (("calls", "calls"), ("result", "result")):
         if isinstance(seen.get(name), Raised):
             fields[field] = seen[name].message
     fields |= {"fits": seen["a batch of that size"]} if "a batch of that size" in seen else {}

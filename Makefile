@@ -2,6 +2,7 @@
 PYTHON ?= python3
 WORKERS ?= 5
 MUTANTS ?= 10000
+TEST_SECONDS ?= 2400
 ARGS ?=
 BIN := .venv/bin
 SPELLED := src autograde solutions tools docs README.md CONTRIBUTING.md CHANGELOG.md
@@ -25,11 +26,11 @@ lab: setup ## open the course in JupyterLab
 
 test: setup ## run all tests
 	@echo "test: running all tests, $(WORKERS) at a time"
-	@$(BIN)/python -m pytest -n $(WORKERS) --timeout 2400 $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --timeout $(TEST_SECONDS) $(ARGS)
 
 test-all: export TORCHCOURSE_KILL_EVERY = 1
 test-all: lint ## lint, run all tests with classes of twenty, prove the course and the grader once more
-	@TORCHCOURSE_CLASS=20 $(MAKE) --no-print-directory test
+	@TORCHCOURSE_CLASS=20 $(MAKE) --no-print-directory test TEST_SECONDS=7200
 	$(BIN)/torchcourse build
 	git diff --exit-code --stat notebooks/
 	$(BIN)/torchcourse verify

@@ -28,7 +28,7 @@ TITLES = {
     "unknown": "No such exercise",
 }
 MARKS = {True: "✓", False: "✗"}
-LANES = {"cpu": "CPU", "cuda": "GPU", "simulated": "second device (simulated)"}
+LANES = {"cpu": "CPU", "cuda": "GPU", "simulated": "simulated second device"}
 IN_FRAGMENTS = "?/:@!$&'()*+,;="
 """What a link to a heading leaves as it is, beside letters and digits: as JupyterLab and nbconvert do."""
 

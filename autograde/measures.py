@@ -70,7 +70,8 @@ class Trouble:
 
 @dataclass(frozen=True)
 class LessonMeasures:
-    """One lesson. `totals` are the points of learners whose submission could be read, in ascending order."""
+    """One lesson. `totals` are the points of learners whose submission could be read, in ascending order;
+    `unexplained` are the wrong answers that no known mistake explains, by exercise."""
 
     lesson: str
     max_score: float
@@ -79,7 +80,7 @@ class LessonMeasures:
     totals: tuple[float, ...]
     items: tuple[ItemMeasures, ...]
     mistakes: tuple[MistakeCount, ...]
-    unexplained: int
+    unexplained: tuple[Row, ...]
     troubles: tuple[Trouble, ...]
 
     @property
@@ -117,7 +118,7 @@ def _lesson(lesson: str, rows: list[Row]) -> LessonMeasures:
     return LessonMeasures(
         lesson, sum(best.values()), len({row.student for row in rows}), not_read, tuple(sorted(totals.values())),
         tuple(_item(name, best[name], mine, shares) for name, mine in exercises.items()), tuple(_mistakes(exercises)),
-        sum(row.status in ("failed", "error") and not row.misconception for row in read), tuple(_troubles(exercises)),
+        tuple(_unexplained(exercises)), tuple(_troubles(exercises)),
     )  # fmt: skip
 
 
@@ -165,6 +166,11 @@ def _mistakes(exercises: dict[str, list[Row]]) -> list[MistakeCount]:
                 made[name].append(row)
         found += [MistakeCount(exercise, m, len(who), len(who) / len(wrong), tuple(who)) for m, who in made.items()]
     return sorted(found, key=lambda m: (-m.count, m.exercise, m.name))
+
+
+def _unexplained(exercises: dict[str, list[Row]]) -> list[Row]:
+    wrong = (row for rows in exercises.values() for row in rows if row.status in ("failed", "error"))
+    return [row for row in wrong if not row.misconception]
 
 
 def _troubles(exercises: dict[str, list[Row]]) -> list[Trouble]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autograde.oracle import Oracle
-from autograde.sandbox import Job, LostError, Sandbox, SlowError
+from autograde.sandbox import Job, LostError, Sandbox, SlowError, patience
 from autograde.submission import Submission
 from torchcourse.exercise import Case, Exercise
 from torchcourse.lanes import CPU
@@ -113,12 +113,12 @@ class _Visit:
         Raises:
             LostError, SlowError: when the lane has to start again.
         """
-        patience = self.limits.patience * self.limits.cell_seconds + self.limits.grace_seconds
+        most = job.patience * self.limits.cell_seconds + self.limits.grace_seconds
         for number in range(len(self.cells)):
             if time.monotonic() > self.deadline:
                 raise SlowError
             try:
-                state = job.receive(patience).get("state")
+                state = job.receive(most).get("state")
             except (LostError, SlowError) as error:
                 ended = "memory" if job.ran_out_of_memory() else "died"
                 self.states[number] = "timeout" if isinstance(error, SlowError) else ended
@@ -161,27 +161,26 @@ class _Visit:
 
     def _converse(self, job: Job, part: _Part, examined: Examined) -> None:
         limits, name = self.limits, part.exercise.name
-        seconds = self._seconds(part.exercise)
+        seconds, times = self._seconds(part.exercise), patience(limits)
         job.send({
-            "do": "probe", "exercise": name, "seconds": seconds, "patience": limits.patience,
-            "most_bytes": limits.reply_bytes,
-        })  # fmt: skip
-        patience = limits.patience * seconds + limits.grace_seconds
-        answer = job.receive(patience).get("answer")
+            "do": "probe", "exercise": name, "seconds": seconds, "patience": times, "most_bytes": limits.reply_bytes,
+        })
+        most = times * seconds + limits.grace_seconds
+        answer = job.receive(most).get("answer")
         if answer != "callable":
             self._no_answer(name, answer, examined)
-        elif not self._ask(job, part, examined, patience):
+        elif not self._ask(job, part, examined, most):
             return
         job.send({"do": "done"})
-        ended = job.receive(patience).get("ended")
+        ended = job.receive(most).get("ended")
         if not isinstance(ended, str):
             raise LostError("messages out of step")  # two processes answered, say: the others start afresh
         if ended != "done":
             examined.incident, examined.reason = "crashed", self._ended(name, ended)
 
-    def _ask(self, job: Job, part: _Part, examined: Examined, patience: float) -> bool:
-        """Send the cases one by one; whether the prober is still there. `patience` is for all of them together."""
-        until = time.monotonic() + patience
+    def _ask(self, job: Job, part: _Part, examined: Examined, seconds: float) -> bool:
+        """Send the cases one by one; whether the prober is still there. `seconds` are for all of them together."""
+        until = time.monotonic() + seconds
         for case in part.cases:
             job.send({"do": "case", "inputs": case.inputs})
             reply = job.receive(until - time.monotonic())

@@ -28,7 +28,7 @@ from autograde.settings import LIMITS, Limits
 from torchcourse import codec
 from torchcourse.observations import Value
 
-__all__ = ["Enclosure", "Job", "LostError", "Sandbox", "SandboxError", "SlowError", "blocker"]
+__all__ = ["Enclosure", "Job", "LostError", "Sandbox", "SandboxError", "SlowError", "blocker", "patience"]
 
 SLACK = 1 << 16
 """How much more than the observations of a case a message may weigh."""
@@ -46,11 +46,18 @@ class SlowError(RuntimeError):
     """No answer came in time."""
 
 
+def patience(limits: Limits) -> float:
+    """Seconds of wall time for each of CPU time, with as many processes about as there are now."""
+    crowd = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return max(limits.patience, min(crowd * limits.patience, limits.most_patience))
+
+
 class Job:
     """One submission on one lane: a conversation with its runner."""
 
-    def __init__(self, sock: socket.socket, sandbox: Sandbox, most_bytes: int) -> None:
-        self.sock, self.sandbox, self.most_bytes = sock, sandbox, most_bytes
+    def __init__(self, sock: socket.socket, sandbox: Sandbox, most_bytes: int, patience: float) -> None:
+        """`patience` is that of the cells."""
+        self.sock, self.sandbox, self.most_bytes, self.patience = sock, sandbox, most_bytes, patience
         self.outgrown, self.kills = False, sandbox.memory_kills()
         self.weight = 0
         """What the last message weighs."""
@@ -235,9 +242,10 @@ class Sandbox:
             self.start()
         ours, theirs = socket.socketpair()
         limits = self.limits
+        times = patience(limits)
         order = {
             "do": "start", "lane": lane, "skip": skip, "cell_seconds": limits.cell_seconds,
-            "patience": limits.patience, "limits": self._rlimits(),
+            "patience": times, "limits": self._rlimits(),
         }  # fmt: skip
         with theirs, contextlib.ExitStack() as unless_begun:
             unless_begun.callback(ours.close)
@@ -247,7 +255,7 @@ class Sandbox:
                 self.start()
                 self._order(order, theirs)
             unless_begun.pop_all()
-        return Job(ours, self, limits.reply_bytes)
+        return Job(ours, self, limits.reply_bytes, times)
 
     def _order(self, order: dict[str, Any], theirs: socket.socket) -> None:
         """Have the supervisor start a runner, which gets the other end of a job's socket.

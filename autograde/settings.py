@@ -25,7 +25,10 @@ class Limits:
     exercise_seconds: float = 10.0
     """all cases of one exercise on one lane"""
     patience: float = 3.0
-    """seconds of wall time that may pass for each of CPU time: a busy machine is not the learner's fault"""
+    """seconds of wall time that may pass for each of CPU time, and on a busy machine as many times that as processes
+    want each core: that is not the learner's fault"""
+    most_patience: float = 12.0
+    """but never more than this"""
     grace_seconds: float = 3.0
     """how much later everything is killed where an interrupt did not help, of wall time"""
     lane_seconds: float = 240.0

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autograde.oracle import oracles
-from autograde.sandbox import LostError, Sandbox, blocker
+from autograde.sandbox import LostError, Sandbox, blocker, patience
 from autograde.settings import LIMITS
 
 pytestmark = pytest.mark.sandbox
@@ -39,6 +39,16 @@ def states(sandbox: Sandbox, *cells: str, lane: str = "cpu") -> list[str]:
     except LostError:
         ended.append("died")
     return ended
+
+
+@pytest.mark.parametrize(("each", "times"), [(0.1, 3.0), (1.0, 3.0), (2.5, 7.5), (50.0, 12.0)])
+def test_the_more_processes_want_each_core_the_more_wall_time_may_pass(
+    monkeypatch: pytest.MonkeyPatch, each: float, times: float
+) -> None:
+    cores = os.cpu_count() or 1
+    monkeypatch.setattr(os, "getloadavg", lambda: (each * cores, 0.0, 0.0))
+    assert patience(LIMITS) == pytest.approx(times)
+    assert patience(dataclasses.replace(LIMITS, patience=120.0)) == 120.0, "who asks for more gets it"
 
 
 def test_this_machine_can_isolate() -> None:

@@ -41,7 +41,7 @@ Write = Callable[[Path, Notebook], object]
 
 def original() -> Notebook:
     """The honest notebook: two right answers, two wrong ones, stubs."""
-    notebook = honest()
+    notebook, _ = honest()
     for each in notebook["cells"]:
         grade_id = meta(each).get("grade_id", "")
         if grade_id in EXERCISES and grade_id not in ATTEMPTED:

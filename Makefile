@@ -26,7 +26,7 @@ lab: setup ## open the course in JupyterLab
 
 test: setup ## run all tests
 	@echo "test: running all tests, $(WORKERS) at a time"
-	@$(BIN)/python -m pytest -n $(WORKERS) --timeout $(TEST_SECONDS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --timeout $(TEST_SECONDS) --durations 20 $(ARGS)
 
 test-all: export TORCHCOURSE_KILL_EVERY = 1
 test-all: lint ## lint, run all tests with classes of twenty, prove the course and the grader once more

@@ -72,9 +72,9 @@ def honest() -> tuple[dict[str, Any], dict[str, Any]]:
     return full, brief
 
 
-def is_full(number: int) -> bool:
-    """Whether this mutant is made from the full notebook; in each eight mutants of a kind one is."""
-    return number // 4 % 8 == 0
+def original_of(number: int) -> int:
+    """Which of the two honest notebooks a mutant is made from: of each eight of a kind, one from the full one, 0."""
+    return int(number // 4 % 8 != 0)
 
 
 # --- bytes --------------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ CHANGES: list[Callable[[random.Random, list[Any]], None]] = [
 def mutant(originals: tuple[dict[str, Any], dict[str, Any]], seed: int, number: int) -> bytes:
     """One mutant: the same for the same numbers."""
     draw = random.Random(f"{seed}:{number}")
-    made = copy.deepcopy(originals[not is_full(number)])
+    made = copy.deepcopy(originals[original_of(number)])
     level = number % 4
     if level in (0, 3):
         in_cells(draw, made)
@@ -307,7 +307,7 @@ def run(folder: Path, numbers: range, seed: int, workers: int = 1) -> Findings:
         if student not in HONEST:
             found.graded += 1
             found.statuses.update(v.status for v in each.verdicts)
-            most = scores[HONEST[not is_full(int(student[1:]))]]
+            most = scores[HONEST[original_of(int(student[1:]))]]
             found.unsound += [f"{student}: {wrong}" for wrong in complaints(each, most)]
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -386,21 +387,19 @@ def largest_by_bits(run: Callable[[int], object], start: int, limit: int) -> int
 
 def largest_by_doubling_past_the_limit(run: Callable[[int], object], start: int, limit: int) -> int:
     """Tries a size beyond the limit on its way, which nobody forbids, and returns none."""
-
-    def fits(size: int) -> bool:
-        try:
-            run(size)
-        except torch.OutOfMemoryError:
-            return False
-        return True
-
     low, high = 0, 1
-    while low < limit and fits(high):
-        low, high = high, 2 * high
+    with contextlib.suppress(torch.OutOfMemoryError):
+        while low < limit:
+            run(high)
+            low, high = high, 2 * high
     high = min(high, limit + 1)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        try:
+            run(middle)
+            low = middle
+        except torch.OutOfMemoryError:
+            high = middle
     return min(low, limit)
 
 

@@ -769,9 +769,9 @@ def cases_largest(draw: Draw) -> list[Case]:
 
 def quotes_largest(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {name: seen[name] for name in ("result", "error") if name in seen}
-    for field, name in (("calls", "calls"), ("result", "result")):
+    for name in ("calls", "result"):
         if isinstance(seen.get(name), Raised):
-            fields[field] = seen[name].message
+            fields[name] = seen[name].message
     fields |= {"fits": seen["a batch of that size"]} if "a batch of that size" in seen else {}
     return fields | {f"wanted_{name}": wanted[name] for name in ("result", "error") if name in wanted}
 

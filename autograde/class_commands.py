@@ -246,12 +246,12 @@ def after_grading(graded: Sequence[tuple[str, str]], submitted: Path, out: Path,
         gradebook: its URL, if it is not the class folder's own.
     """
     from autograde.classroom import is_class
-    from autograde.gradebook import sqlite_url
+    from autograde.gradebook import gradebook_url
     from autograde.late import settle
 
     if is_class(out):
         with _free(out):
-            complaints = settle(out, gradebook or sqlite_url(out / "gradebook.db"), submitted, graded)
+            complaints = settle(out, gradebook_url(out, gradebook), submitted, graded)
         for complaint in complaints:
             console.print(complaint, markup=False)
 

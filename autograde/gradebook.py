@@ -28,7 +28,7 @@ from autograde.remarks import Remark, remarks
 from autograde.submission import release
 from autograde.verdict import Verdict
 
-__all__ = ["Writer", "sqlite_url"]
+__all__ = ["Writer", "gradebook_url", "sqlite_url"]
 
 TURN = 7_086_110_511
 """The number of the lock that the only writer of a gradebook on a server holds."""
@@ -177,6 +177,11 @@ class Writer:
             grade.needs_manual_grade = grade.manual_score is not None
         book.db.commit()
         self._scores[lesson][student] = scores
+
+
+def gradebook_url(out: Path, named: str = "") -> str:
+    """The URL of the gradebook that belongs to the results in `out`: the one that was named, else a file among them."""
+    return named or sqlite_url(out / "gradebook.db")
 
 
 def sqlite_url(path: Path) -> str:

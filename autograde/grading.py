@@ -21,7 +21,7 @@ from autograde.enclosure import exposed, gpu_blocker, trust_blocker
 from autograde.examiner import Examiner, Graded
 from autograde.feedback import feedback
 from autograde.files import digest, holds, write_atomically, writing_atomically
-from autograde.gradebook import Writer, sqlite_url
+from autograde.gradebook import Writer, gradebook_url
 from autograde.journal import Entry, Journal, key, noted
 from autograde.preflight import check_folder, check_gradebook, plainly
 from autograde.roster import is_formula
@@ -170,7 +170,7 @@ def run(
         raise SandboxError(reason)
     called = identities(students(submitted))
     _keep_apart(submitted, out)
-    url = gradebook or sqlite_url(out / "gradebook.db")
+    url = gradebook_url(out, gradebook)
     check_folder(out, sum(not noted(out / "journal", name, lesson) for name in called.values() for lesson in lessons))
     check_gradebook(url)
     with (

@@ -71,6 +71,7 @@ class Enclosure:
             "TMPDIR": home, "TORCHCOURSE_SIMULATED": "off",
             "PYTHONPATH": str(Path(torchcourse.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1",
             "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", **accelerator,
+            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # large pages: a fork copies fewer entries
         }  # fmt: skip
 
     def settings(self, home: str) -> dict[str, Any]:

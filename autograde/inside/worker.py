@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import math
 import os
@@ -62,6 +63,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 
 def supervise(control: socket.socket, told: dict[str, Any]) -> None:
     shell = load(told["modules"])
+    gc.freeze()  # else a collection in a fork would write to every object, and so copy all pages that it shares
     _protect_from_children()
     watch = memory.Watch(told["memory_bytes"])
     send(control, json.dumps({"layers": layers(told)}).encode())

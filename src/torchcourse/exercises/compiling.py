@@ -23,6 +23,15 @@ from torchcourse.exercises.trainable import number, remark
 from torchcourse.observations import Observations, Raised
 from torchcourse.probing import Watched
 
+COMPILER = (
+    "torch._dynamo", "torch._dynamo.testing", "torch._functorch.aot_autograd",
+    *(f"torch._dynamo.backends.{name}" for name in ("cudagraphs", "distributed", "inductor", "onnxrt", "tensorrt")),
+    *(f"torch._dynamo.backends.{name}" for name in ("torchxla", "tvm")),
+)  # fmt: skip
+"""What every compilation loads at its first call; to look a backend up by its name loads all of them."""
+INDUCTOR = (*COMPILER, "sympy.tensor.tensor", "torch._inductor.compile_fx", "torch.testing._internal.optests")
+"""What sizes that vary, the compiler's own backend and `opcheck` load besides."""
+
 # --- functions that probes hand to answers -----------------------------------------------------------------------
 
 
@@ -158,7 +167,7 @@ count_graphs = Exercise(
     any_device=False,
     quotes=quotes_count_graphs,
     seconds=20.0,
-    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
+    imports=COMPILER,
 )
 
 # --- signed_scale ------------------------------------------------------------------------------------------------
@@ -215,7 +224,7 @@ signed_scale = Exercise(
     ),
     quotes=quotes_signed_scale,
     seconds=20.0,
-    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
+    imports=COMPILER,
 )
 
 # --- clip_by_norm ------------------------------------------------------------------------------------------------
@@ -276,7 +285,7 @@ clip_by_norm = Exercise(
     ),
     quotes=quotes_clip_by_norm,
     seconds=20.0,
-    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
+    imports=COMPILER,
 )
 
 # --- CountingBackend ---------------------------------------------------------------------------------------------
@@ -336,7 +345,7 @@ CountingBackend = Exercise(
     any_device=False,
     quotes=quotes_backend,
     seconds=20.0,
-    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
+    imports=COMPILER,
 )
 
 # --- compile_dynamic ---------------------------------------------------------------------------------------------
@@ -412,7 +421,7 @@ compile_dynamic = Exercise(
     derive=derive_dynamic,
     quotes=quotes_dynamic,
     seconds=20.0,
-    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
+    imports=INDUCTOR,
 )
 
 # --- benchmark ---------------------------------------------------------------------------------------------------
@@ -536,7 +545,7 @@ graph_ops = Exercise(
     any_device=False,
     quotes=quotes_graph_ops,
     seconds=20.0,
-    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
+    imports=COMPILER,
 )
 
 # --- compile_or_eager --------------------------------------------------------------------------------------------
@@ -648,7 +657,7 @@ compile_or_eager = Exercise(
     any_device=False,
     quotes=quotes_compile_or_eager,
     seconds=20.0,
-    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
+    imports=INDUCTOR,
 )
 
 # --- swiglu ------------------------------------------------------------------------------------------------------
@@ -743,7 +752,7 @@ swiglu = Exercise(
     ),
     quotes=quotes_swiglu,
     seconds=20.0,
-    imports=("torch._dynamo", "torch._functorch.aot_autograd"),
+    imports=INDUCTOR,
 )
 
 # --- same_numerics -----------------------------------------------------------------------------------------------

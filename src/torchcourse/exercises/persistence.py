@@ -43,6 +43,14 @@ from torchcourse.exercises.trainable import mode
 from torchcourse.observations import Observations, Raised, raised
 from torchcourse.probing import Watched
 
+EXPORT = (
+    "torch.export._trace", "torch._functorch.aot_autograd", "torch._inductor.ir", "sympy.tensor.tensor", "networkx",
+    "torch._export.passes.replace_autocast_with_hop_pass",
+)  # fmt: skip
+"""What an export loads at its first call."""
+ONNX = ("onnx", "onnxruntime", "onnxscript.function_libs.torch_lib.ops", "torch.onnx._internal.exporter._core")
+"""What an export to ONNX loads besides."""
+
 NOWHERE = "cuda:63"
 """A device that no machine has: what a file says that was written elsewhere."""
 
@@ -806,7 +814,7 @@ export_onnx = Exercise(
     any_device=False,
     quotes=quotes_onnx,
     seconds=20.0,
-    imports=("onnx", "onnxruntime", "onnxscript", "torch.onnx"),
+    imports=(*EXPORT, *ONNX),
 )
 
 # --- export_program ----------------------------------------------------------------------------------------------
@@ -897,7 +905,7 @@ export_program = Exercise(
     any_device=False,
     quotes=quotes_program,
     seconds=20.0,
-    imports=("torch.export",),
+    imports=EXPORT,
 )
 
 # --- max_difference ----------------------------------------------------------------------------------------------

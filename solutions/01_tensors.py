@@ -1011,7 +1011,7 @@ except IndexError as error:
 # With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices, cuda:0 and
 # cpu!* The `meta` device shows the same error on any machine:
 
-# %%
+# %% tags=["demo"]
 try:
     torch.zeros(3) + torch.zeros(3, device="meta")
 except RuntimeError as error:

@@ -160,8 +160,10 @@ def exercises(lesson: str) -> dict[str, Exercise]:
 
 
 def imports(lesson: str) -> list[str]:
-    """The modules that some exercise of the lesson imports and that take long to load."""
-    return sorted({module for exercise in exercises(lesson).values() for module in exercise.imports})
+    """The modules that take long to load and that a lesson needs: what its exercises name, and, from the second lesson
+    on, torch's compiler, which optimizers, `torch.func` and checkpointing load at their first use."""
+    late = () if lesson == next(iter(LESSONS)) else ("torch._dynamo.eval_frame",)
+    return sorted({*late, *(module for exercise in exercises(lesson).values() for module in exercise.imports)})
 
 
 def preload(modules: Iterable[str]) -> None:

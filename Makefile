@@ -1,6 +1,6 @@
 # The course's commands. `make` alone lists them; the work is done in tools/ and by the torchcourse command.
 PYTHON ?= python3
-WORKERS ?= 5
+WORKERS ?= 3
 MUTANTS ?= 10000
 TEST_SECONDS ?= 2400
 ARGS ?=

@@ -348,6 +348,7 @@ def test_what_was_installed_and_does_not_load_is_named(monkeypatch: pytest.Monke
     venv = setup.Venv(tmp_path)
     venv.python = Path(sys.executable)
     monkeypatch.setattr(setup, "IMPORTED", ("json", "torch_of_nowhere"))
+    monkeypatch.setattr(setup, "PRELOADED", "pass")
     with pytest.raises(setup.StopError, match="does not load here: ModuleNotFoundError"):
         setup.try_out(venv)
     monkeypatch.setattr(setup, "IMPORTED", ("json",))

@@ -353,3 +353,18 @@ def test_what_was_installed_and_does_not_load_is_named(monkeypatch: pytest.Monke
         setup.try_out(venv)
     monkeypatch.setattr(setup, "IMPORTED", ("json",))
     setup.try_out(venv)
+
+
+def test_what_is_tried_out_stays_compiled_also_where_python_is_told_to_keep_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    venv = setup.Venv(tmp_path)
+    venv.python = Path(sys.executable)
+    (tmp_path / "slow_to_compile.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.setattr(setup, "IMPORTED", ("slow_to_compile",))
+    monkeypatch.setattr(setup, "PRELOADED", "pass")
+    setup.try_out(venv)
+    assert list((tmp_path / "__pycache__").glob("slow_to_compile.*.pyc"))

@@ -23,10 +23,10 @@ from torchcourse.exercises.trainable import number, remark
 from torchcourse.observations import Observations, Raised
 from torchcourse.probing import Watched
 
+BACKENDS = ("cudagraphs", "distributed", "inductor", "onnxrt", "tensorrt", "torchxla", "tvm")
 COMPILER = (
     "torch._dynamo", "torch._dynamo.testing", "torch._functorch.aot_autograd",
-    *(f"torch._dynamo.backends.{name}" for name in ("cudagraphs", "distributed", "inductor", "onnxrt", "tensorrt")),
-    *(f"torch._dynamo.backends.{name}" for name in ("torchxla", "tvm")),
+    *(f"torch._dynamo.backends.{name}" for name in BACKENDS),
 )  # fmt: skip
 """What every compilation loads at its first call; to look a backend up by its name loads all of them."""
 INDUCTOR = (*COMPILER, "sympy.tensor.tensor", "torch._inductor.compile_fx", "torch.testing._internal.optests")

@@ -68,12 +68,14 @@ def verify(which: Sequence[str] | None = None) -> Iterator[Claim]:
 
 
 def _exercise(lesson: str, name: str) -> Iterator[Claim]:
-    about, wide = f"{lesson}:{name}", _graded(lesson, name)
+    about = f"{lesson}:{name}"
+    stub = _stub(lesson, name)  # before an oracle is made: it runs a cell that may take an operator from the reference
+    wide = _graded(lesson, name)
     oracle = wide.narrowed(len(visible(wide.exercise)))
     for mark in left(lesson, name):
         yield Claim(about, False, f"still to be written, {mark.path}:{mark.line}: {mark.what}")
     yield Claim(about, *_in_syllabus(lesson, oracle))
-    yield Claim(about, *_stub(lesson, oracle))
+    yield Claim(about, *stub)
     every = wide, *_drawn_again(lesson, name)
     yield Claim(about, *_observed(every))
     yield Claim(about, *_accepted([wide], "the reference", wide.reference))  # run once more, it does the same
@@ -117,16 +119,20 @@ def _simulates() -> bool:
     return accelerator_lane().name == "simulated"
 
 
-def _stub(lesson: str, oracle: Oracle) -> tuple[bool, str]:
-    """The released cell, run as it is, is told from an attempt."""
-    name = oracle.exercise.name
+def _stub(lesson: str, name: str) -> tuple[bool, str]:
+    """The released cell, run as it is, is told from an attempt.
+
+    An operator of torch has one meaning in a process: a stub that registers the reference's name leaves the reference
+    a handle to nothing (torch frees what it points to). So references are read anew after it, and oracles that hold
+    the old ones are forgotten.
+    """
     if name not in release(lesson).cells:
         return False, f"the notebook does not have it: run torchcourse build {lesson}"
     namespace = dict(_setup(lesson))
     exec(compile(release(lesson).cells[name].source, name, "exec"), namespace)
     report = examine(name, namespace)
-    references.cache_clear()  # an operator of torch has one meaning in a process: let it be the reference's again
-    references(lesson)
+    for kept in (references, _graded, _drawn_again):
+        kept.cache_clear()
     return report.status == "unattempted", f"the stub is {report.status}"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
 
 from autograde import course, verifying
 from autograde.mistakes import Mistake
+from autograde.oracle import references
 from autograde.verifying import verify
 from torchcourse.exercise import LESSONS, UnknownExerciseError, exercises
 
@@ -52,6 +55,15 @@ def test_a_mistake_that_passes_breaks_a_claim(monkeypatch: pytest.MonkeyPatch) -
     harmless = Mistake("harmless", lambda x: x.softmax(-1), "Row {row} is right.", "Reductions")
     monkeypatch.setitem(course.mistakes("01_tensors"), "row_softmax", [harmless])
     assert any(not claim.holds for claim in verify(["01_tensors:row_softmax"]))
+
+
+def test_a_stub_that_registers_the_references_operator_leaves_no_oracle_with_the_old_one() -> None:
+    verifying._graded("08_compile", "swiglu")  # as a claim before this one could have left it
+    claims = verify(["08_compile:swiglu"])
+    assert all(claim.holds for claim in islice(claims, 2))  # the second is of the stub
+    judged_by = verifying._graded("08_compile", "swiglu").reference
+    assert judged_by is references("08_compile")["swiglu"]
+    assert judged_by(torch.tensor([2.0]), torch.tensor([0.0])).tolist() == [0.0]
 
 
 def test_a_message_that_quotes_nothing_breaks_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 Nothing secret is ever in these processes: no reference, no known mistake, no wanted observation; hidden inputs come one
 by one. The supervisor forks, kills and tidies up; the runner executes the learner's cells; on the CPU a prober, forked
-for each exercise, runs the probe.
+from it, runs the probes, and another one goes on where one has ended.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import gc
 import json
-import math
 import os
 import resource
 import select
@@ -35,7 +34,9 @@ else:
 
 LENGTH = struct.Struct("<Q")
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+STAYS, LEAVES = b"s", b"l"  # what a prober says when it is through with an exercise
 OUT_OF_TIME = 124  # the exit status of a prober that ran out of time
+MOST_PROBED = 2.0  # CPU seconds after which a prober gets no further exercise: another one has all its limits before it
 
 
 def send(sock: socket.socket, data: bytes) -> None:
@@ -321,14 +322,16 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
     for number, source in enumerate(codec.unpack(receive(job))):
         state = "skipped" if number in skip else _run_cell(shell, source, message["cell_seconds"], message["patience"])
         send(job, codec.pack({"cell": number, "state": state}))
+    probers: list[_Prober] = []
     while True:
         request = codec.unpack(receive(job))
         if request["do"] == "end":
             return
         if lane.name == "cpu":
-            _fork_prober(job, shell, request, lane)
+            send(job, codec.pack({"ended": _by_prober(job, shell, request, lane, probers)}))
         else:
             _probe(job, shell, request, lane)
+            send(job, codec.pack({"ended": "done"}))
 
 
 def _settle_autograd() -> None:
@@ -380,42 +383,112 @@ def _run_cell(shell: Any, source: str, seconds: float, patience: float) -> str:
     return "timeout" if isinstance(raised, TimeIsUpError) else type(raised).__name__ if raised else "done"
 
 
-# --- the prober: one exercise, its cases one by one ---------------------------------------------------------------
+# --- the prober: exercises, their cases one by one ----------------------------------------------------------------
 
 
-def _fork_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -> None:
+class _Prober:
+    """A fork of the runner that probes exercises, one after another, until it ends or is ended."""
+
+    def __init__(self, job: socket.socket, shell: Any, lane: Any) -> None:
+        self.line, theirs = socket.socketpair()
+        self.pid = os.fork()
+        with contextlib.suppress(OSError):
+            os.setpgid(self.pid, self.pid)  # in both processes, whoever is first: what it starts ends with it
+        if self.pid == 0:
+            try:
+                self.line.close()
+                _serve(theirs, job, shell, lane)
+            finally:
+                os._exit(0)
+        theirs.close()
+
+    def probe(self, request: dict[str, Any]) -> tuple[str, bool]:
+        """Have it probe one exercise: how that ended, and whether it is there for another."""
+        from torchcourse import codec
+
+        deadline = time.monotonic() + request["patience"] * request["seconds"]
+        most = self._spent() + request["seconds"] + 1  # it should have stopped by itself
+        with contextlib.suppress(OSError):  # it has ended: there is nothing to read then
+            send(self.line, codec.pack(request))
+        while not select.select([self.line], [], [], 0.02)[0] and not self.has_ended():
+            if time.monotonic() > deadline or self._spent() > most:
+                self.end()
+                return "timeout", False
+        word = self._word()
+        if word == STAYS and not request.get("last"):
+            return "done", True
+        how = self.end()
+        return "done" if word == LEAVES else how, False
+
+    def _word(self) -> bytes:
+        with contextlib.suppress(OSError):
+            return self.line.recv(1, socket.MSG_DONTWAIT)
+        return b""
+
+    def _spent(self) -> float:
+        """Its CPU seconds, which only Linux tells of another process; elsewhere wall time has to do."""
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                return time.clock_gettime((~self.pid << 3) | 2)  # the clock of a process: clock_getcpuclockid(3)
+        return 0.0
+
+    def has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def end(self) -> str:
+        """End it, if it does not end by itself at once, and what it started; how it ended."""
+        for _ in range(100):
+            if self.has_ended():
+                break
+            time.sleep(0.001)
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        os.kill(self.pid, signal.SIGKILL)  # it may have left its group
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.line.close()
+        return {0: "done", OUT_OF_TIME: "timeout", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
+
+
+def _by_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any, kept: list[_Prober]) -> str:
+    """How probing one exercise ended.
+
+    One prober, which is `kept`, probes exercise after exercise: a fork costs more than most of them. So an answer meets
+    what others left, as it does in a notebook and on the other lane. What loads compilers gets a prober of its own.
+    """
+    from torchcourse.exercise import find
+
+    if find(request["exercise"])[1].imports:
+        return _Prober(job, shell, lane).probe({**request, "last": True})[0]
+    if kept and kept[0].has_ended():  # after its last exercise: that is not this one's fault
+        kept.pop().end()
+    prober = kept.pop() if kept else _Prober(job, shell, lane)
+    how, stays = prober.probe(request)
+    if stays:
+        kept.append(prober)
+    return how
+
+
+def _serve(line: socket.socket, job: socket.socket, shell: Any, lane: Any) -> None:
+    """Probe what the runner asks for: until the last, or until much time was used or threads or processes were left."""
     from torchcourse import codec
 
-    pid = os.fork()
-    with contextlib.suppress(OSError):
-        os.setpgid(pid, pid)  # in both processes, whoever is first: what it starts ends with it
-    if pid == 0:
-        try:
-            most = math.ceil(request["seconds"])
-            resource.setrlimit(resource.RLIMIT_CPU, (most + 1, most + 2))
-            _probe(job, shell, request, lane)
-        finally:
-            os._exit(0)
-    deadline = time.monotonic() + request["patience"] * request["seconds"]
     while True:
-        done, status, usage = os.wait4(pid, os.WNOHANG)
-        if done:
-            break
-        if time.monotonic() > deadline:
-            with contextlib.suppress(OSError):
-                os.killpg(pid, signal.SIGKILL)
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            send(job, codec.pack({"ended": "timeout"}))
+        request = codec.unpack(receive(line))
+        _probe(job, shell, request, lane)
+        stays = not request.get("last") and time.process_time() < MOST_PROBED and not _accompanied()
+        line.sendall(STAYS if stays else LEAVES)
+        if not stays:
             return
-        time.sleep(0.0005)
-    with contextlib.suppress(OSError):
-        os.killpg(pid, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(status)
-    ended = {0: "done", OUT_OF_TIME: "timeout", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
-    if code == -signal.SIGKILL and usage.ru_utime + usage.ru_stime > request["seconds"]:
-        ended = "timeout"  # it blocked the signal that comes before the kernel's last word
-    send(job, codec.pack({"ended": ended}))
+
+
+def _accompanied() -> bool:
+    """Whether this process has children, or other threads than one."""
+    if sys.platform == "linux" and len(os.listdir("/proc/self/task")) > 1:
+        return True
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return True
+    return False
 
 
 def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -> None:
@@ -452,8 +525,6 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
         if codec.weight(reply) > request["most_bytes"]:
             reply = codec.pack({"seen": {"raised": Raised("OutputTooLarge", f"{len(reply)} bytes")}})
         send(job, reply)
-    if lane.name != "cpu":
-        send(job, codec.pack({"ended": "done"}))
 
 
 if __name__ == "__main__":

@@ -28,9 +28,10 @@ from typing import Any
 if __name__ == "__main__":  # in the sandbox this folder is all there is of `autograde`
     import landlock  # type: ignore[import-not-found]
     import memory  # type: ignore[import-not-found]
+    import pages  # type: ignore[import-not-found]
     import seccomp  # type: ignore[import-not-found]
 else:
-    from autograde.inside import landlock, memory, seccomp
+    from autograde.inside import landlock, memory, pages, seccomp
 
 LENGTH = struct.Struct("<Q")
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
@@ -65,6 +66,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 def supervise(control: socket.socket, told: dict[str, Any]) -> None:
     shell = load(told["modules"])
     gc.freeze()  # else a collection in a fork would write to every object, and so copy all pages that it shares
+    pages.collapse()
     _protect_from_children()
     watch = memory.Watch(told["memory_bytes"])
     send(control, json.dumps({"layers": layers(told)}).encode())

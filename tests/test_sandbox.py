@@ -308,3 +308,54 @@ def test_memory_that_is_shared_is_limited_by_a_group_or_by_being_watched(
         assert states(small, "x = 1") == ["done"]
     finally:
         small.close()
+
+
+def probed(sandbox: Sandbox, cell: str, *names: str) -> list[str]:
+    """What each answer said by an exception in its first case, or how its probing ended."""
+    said = []
+    first = {o.exercise.name: o.cases[0] for o in oracles("01_tensors") if o.exercise.name in names}
+    with sandbox.job("cpu", [cell], []) as job:
+        job.receive(120)
+        for name in names:
+            job.send({"do": "probe", "exercise": name, "seconds": 1.0, "patience": 3.0, "most_bytes": 1 << 20})
+            job.receive(120)
+            job.send({"do": "case", "inputs": first[name].inputs})
+            reply = job.receive(120)
+            said.append(str(reply["seen"]["raised"].message if "seen" in reply else reply["ended"]))
+            if "seen" in reply:
+                job.send({"do": "done"})
+                assert job.receive(120) == {"ended": "done"}
+    return said
+
+
+WHO = "import os, threading, time\ndef who(*_, **__):\n    raise KeyError(os.getpid())\nrow_softmax = one_hot = who\n"
+
+
+def test_exercises_share_a_process(sandbox: Sandbox) -> None:
+    assert len({*probed(sandbox, WHO, "row_softmax", "one_hot", "row_softmax")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("leaves", "how"),
+    [
+        ("os._exit(3)", "exit 3"),
+        ("threading.Thread(target=time.sleep, args=[60], daemon=True).start()", ""),
+        ("os.fork() or time.sleep(60)", ""),
+        ("threading.Timer(0.05, os._exit, [5]).start(); time.sleep(0.5)", "exit 5"),
+        ("while True:\n        try:\n            while True: pass\n        except BaseException: pass", "timeout"),
+    ],
+    ids=["ends", "leaves a thread", "leaves a process", "is ended from a thread", "cannot be stopped"],
+)
+def test_what_an_exercise_leaves_is_not_there_for_the_next(sandbox: Sandbox, leaves: str, how: str) -> None:
+    spoiling = f"{WHO}def describe(t):\n    {leaves}\n    who()\n"
+    before, this, after, last = probed(sandbox, spoiling, "row_softmax", "describe", "one_hot", "row_softmax")
+    assert this == (how or before), "it shared the process of the exercise before it"
+    assert before != after == last
+    assert states(sandbox, "x = 1") == ["done"]
+
+
+def test_a_prober_that_used_much_time_is_followed_by_another(sandbox: Sandbox) -> None:
+    slow = WHO + "def describe(t):\n    end = time.process_time() + 0.9\n"
+    slow += "    while time.process_time() < end: pass\n    who()\n"
+    who = probed(sandbox, slow, "describe", "describe", "describe", "one_hot")
+    assert who[0] == who[1] == who[2] != who[3]

@@ -66,6 +66,7 @@ class Writer:
         elif not Path(place.database or "").exists():
             self._make(Path(place.database or ""))
         self.book = Gradebook(self.url)
+        self._index()
         stale = [lesson for lesson in self.lessons if not self._is_as_released(lesson)]
         if stale:
             generate(stale, self.scratch, self.url)
@@ -116,6 +117,12 @@ class Writer:
                 self._turn.execute(text("create table alembic_version (version_num varchar(32) not null)"))
                 stamp = text("insert into alembic_version (version_num) values (:version)")
                 self._turn.execute(stamp, {"version": newest_tables()})
+
+    def _index(self) -> None:
+        """Let the rows of a submission be found without reading all others': nbgrader has no index for that."""
+        for table, column in (("grade", "notebook_id"), ("submitted_notebook", "assignment_id")):
+            self.book.db.execute(text(f"create index if not exists torchcourse_{table} on {table} ({column})"))
+        self.book.db.commit()
 
     def _is_as_released(self, lesson: str) -> bool:
         """Whether the gradebook knows the cells of the lesson as they were released.

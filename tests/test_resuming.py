@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import dataclasses
 import os
+import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import warnings
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from typer.testing import CliRunner
 
 from autograde import commands, course, grading, journal
@@ -28,6 +31,7 @@ from autograde.grading import Graded, OverlapError, grade
 from autograde.journal import BusyError, Journal
 from autograde.settings import LIMITS, SEED
 from autograde.submission import read_submission, release
+from autograde.verdict import Verdict
 from benchmarks.interrupted import recorded, tree
 from tests.stand_ins import LESSON, Quick, submit
 
@@ -546,3 +550,19 @@ def test_a_whole_batch_that_is_killed_loses_nothing() -> None:
     said = subprocess.run(command, cwd=course.ROOT, capture_output=True, text=True, timeout=590, check=False)
     assert said.returncode == 0, said.stdout + said.stderr
     assert "the same bytes" in said.stdout
+
+
+def test_a_submissions_rows_are_found_without_reading_all_others(out: Path, tmp_path: Path) -> None:
+    asked: list[tuple[str, Any]] = []
+    points = release(LESSON).points
+    with grading.Writer(out / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
+        engine = writer.book.db.get_bind()
+        event.listen(engine, "before_cursor_execute", lambda _c, _cursor, say, values, *_: asked.append((say, values)))
+        writer.write("ada", LESSON, [Verdict("ada", LESSON, n, points(n), points(n), "passed") for n in EXERCISES])
+    questions = [(say, values) for say, values in asked if say.startswith("SELECT")]
+    book = sqlite3.connect(out / "gradebook.db")
+    steps = [row[3] for say, values in questions for row in book.execute(f"explain query plan {say}", values)]
+    book.close()
+    assert len(steps) > len(EXERCISES)
+    everybodys = r"SCAN (grade|submitted_\w+)\b|SEARCH grade .*\(cell_id=\?\)|SEARCH submitted_\w+ .*\(notebook_id=\?\)"
+    assert not [step for step in steps if re.match(everybodys, step)]

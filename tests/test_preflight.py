@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import subprocess
 import sys
 import warnings
 from collections import namedtuple
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from autograde import grading, preflight
+from autograde import course, grading, preflight
 from autograde.building import newest_tables
 from autograde.preflight import RefusedError, check_folder, check_gradebook, plainly
 from tests.stand_ins import LESSON, Quick, submit
@@ -175,6 +176,16 @@ def test_a_disk_that_fills_up_on_the_way_is_said_and_the_same_command_goes_on(
     monkeypatch.setattr(grading, "write_atomically", whole)
     assert {g.submission.student for g in grading.grade([LESSON], submitted, out)} == {"ada", "ben"}
     assert (out / "feedback" / "ben" / f"{LESSON}.html").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has namespaces of mounts")
+def test_a_disk_that_is_really_full_on_the_way_is_said_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    script = 'mount -t tmpfs -o size=64m tmpfs "$1/disk" && exec "$2" -m tests.full_disk "$1"'
+    apart = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable]
+    done = subprocess.run(apart, cwd=course.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("refused in one line, and gone on with") == 5
 
 
 def test_a_gradebook_that_goes_away_is_said_in_a_line(tmp_path: Path) -> None:

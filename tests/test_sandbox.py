@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -310,8 +311,8 @@ def test_memory_that_is_shared_is_limited_by_a_group_or_by_being_watched(
         small.close()
 
 
-def probed(sandbox: Sandbox, cell: str, *names: str) -> list[str]:
-    """What each answer said by an exception in its first case, or how its probing ended."""
+def probed(sandbox: Sandbox, cell: str, *names: str, pause: float = 0.0) -> list[str]:
+    """What each answer said by an exception in its first case, or how its probing ended; seconds between them."""
     said = []
     first = {o.exercise.name: o.cases[0] for o in oracles("01_tensors") if o.exercise.name in names}
     with sandbox.job("cpu", [cell], []) as job:
@@ -325,6 +326,7 @@ def probed(sandbox: Sandbox, cell: str, *names: str) -> list[str]:
             if "seen" in reply:
                 job.send({"do": "done"})
                 assert job.receive(120) == {"ended": "done"}
+            time.sleep(pause)
     return said
 
 
@@ -354,8 +356,21 @@ def test_what_an_exercise_leaves_is_not_there_for_the_next(sandbox: Sandbox, lea
     assert states(sandbox, "x = 1") == ["done"]
 
 
-def test_a_prober_that_used_much_time_is_followed_by_another(sandbox: Sandbox) -> None:
-    slow = WHO + "def describe(t):\n    end = time.process_time() + 0.9\n"
-    slow += "    while time.process_time() < end: pass\n    who()\n"
-    who = probed(sandbox, slow, "describe", "describe", "describe", "one_hot")
-    assert who[0] == who[1] == who[2] != who[3]
+def test_one_that_ended_between_exercises_is_not_the_next_ones_fault(sandbox: Sandbox) -> None:
+    kills = "if os.fork() == 0:\n    for _ in range(1000):\n        time.sleep(0.01)\n"
+    kills += "        if os.path.exists('/tmp/who'):\n"
+    kills += "            time.sleep(0.2); os.kill(int(open('/tmp/who').read()), 9); os._exit(0)\n    os._exit(0)\n"
+    tells = "def describe(t):\n    open('/tmp/.who', 'w').write(str(os.getpid()))\n"
+    tells += "    os.rename('/tmp/.who', '/tmp/who')\n    who()\n"
+    this, after, last = probed(sandbox, WHO + kills + tells, "describe", "one_hot", "row_softmax", pause=1.0)
+    assert this != after == last
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    ["globals()['held'] = bytearray(b'x') * (300 << 20)", "import signal; signal.setitimer(signal.ITIMER_VIRTUAL, 60)"],
+    ids=["much memory", "a timer"],
+)
+def test_the_next_exercise_gets_a_new_process_after_one_that_left(sandbox: Sandbox, leaves: str) -> None:
+    who = probed(sandbox, f"{WHO}def describe(t):\n    {leaves}\n    who()\n", "row_softmax", "describe", "one_hot")
+    assert who[0] == who[1] != who[2]

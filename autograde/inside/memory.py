@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Watch", "parent"]
+__all__ = ["Watch", "parent", "private"]
 
 SECONDS = 0.1
 
@@ -39,6 +39,12 @@ class Watch:
 def parent(pid: int) -> int:
     """The parent of a process; 0 where there is none."""
     return _status(pid).get("PPid", 0)
+
+
+def private(pid: int) -> int:
+    """The private memory of a process in bytes, what it shares with the one it was forked from among it; 0 where there
+    is none, or no /proc."""
+    return _private(_status(pid))
 
 
 def _private(status: dict[str, int]) -> int:

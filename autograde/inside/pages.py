@@ -24,7 +24,7 @@ def collapse() -> None:
         return
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
         if found := PRIVATE.fullmatch(line.rstrip()):
             first, end = (int(place, 16) for place in found.group(1, 2))
             first = -(-first // LARGE) * LARGE

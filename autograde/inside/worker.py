@@ -35,9 +35,11 @@ else:
 
 LENGTH = struct.Struct("<Q")
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
-STAYS, LEAVES = b"s", b"l"  # what a prober says when it is through with an exercise
+BEGINS, STAYS, LEAVES = b"b", b"s", b"l"  # what a prober says of an exercise: twice, and whether it goes on
 OUT_OF_TIME = 124  # the exit status of a prober that ran out of time
-MOST_PROBED = 2.0  # CPU seconds after which a prober gets no further exercise: another one has all its limits before it
+MOST_PROBED, MOST_KEPT = 60.0, 256 << 20
+# CPU seconds and bytes after which a prober gets no further exercise, since a new one has all its limits before it: so
+# much that no honest notebook's verdict hangs on how fast the machine is
 
 
 def send(sock: socket.socket, data: bytes) -> None:
@@ -329,6 +331,8 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
         request = codec.unpack(receive(job))
         if request["do"] == "end":
             return
+        if request["do"] != "probe":  # the next case for a prober that was ended meanwhile
+            continue
         if lane.name == "cpu":
             send(job, codec.pack({"ended": _by_prober(job, shell, request, lane, probers)}))
         else:
@@ -391,36 +395,43 @@ def _run_cell(shell: Any, source: str, seconds: float, patience: float) -> str:
 class _Prober:
     """A fork of the runner that probes exercises, one after another, until it ends or is ended."""
 
-    def __init__(self, job: socket.socket, shell: Any, lane: Any) -> None:
+    def __init__(self, job: socket.socket, shell: Any, lane: Any, others: list[_Prober]) -> None:
         self.line, theirs = socket.socketpair()
+        self.status: int | None = None
         self.pid = os.fork()
         with contextlib.suppress(OSError):
             os.setpgid(self.pid, self.pid)  # in both processes, whoever is first: what it starts ends with it
         if self.pid == 0:
             try:
-                self.line.close()
+                for line in (self.line, *(other.line for other in others)):
+                    line.close()
                 _serve(theirs, job, shell, lane)
             finally:
                 os._exit(0)
         theirs.close()
 
     def probe(self, request: dict[str, Any]) -> tuple[str, bool]:
-        """Have it probe one exercise: how that ended, and whether it is there for another."""
+        """Have it probe one exercise: how that ended ("" where it did not begin), and whether it goes on."""
         from torchcourse import codec
 
         deadline = time.monotonic() + request["patience"] * request["seconds"]
         most = self._spent() + request["seconds"] + 1  # it should have stopped by itself
         with contextlib.suppress(OSError):  # it has ended: there is nothing to read then
             send(self.line, codec.pack(request))
-        while not select.select([self.line], [], [], 0.02)[0] and not self.has_ended():
-            if time.monotonic() > deadline or self._spent() > most:
-                self.end()
-                return "timeout", False
-        word = self._word()
+        began = False
+        while True:
+            while not select.select([self.line], [], [], 0.02)[0] and not self.has_ended():
+                if time.monotonic() > deadline or self._spent() > most:
+                    self.end()
+                    return "timeout", False
+            word = self._word()
+            if word != BEGINS or began:
+                break
+            began = True
         if word == STAYS and not request.get("last"):
             return "done", True
         how = self.end()
-        return "done" if word == LEAVES else how, False
+        return "done" if word == LEAVES else how if began else "", False
 
     def _word(self) -> bytes:
         with contextlib.suppress(OSError):
@@ -435,7 +446,10 @@ class _Prober:
         return 0.0
 
     def has_ended(self) -> bool:
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        if self.status is None:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = status if done else None
+        return self.status is not None
 
     def end(self) -> str:
         """End it, if it does not end by itself at once, and what it started; how it ended."""
@@ -445,9 +459,11 @@ class _Prober:
             time.sleep(0.001)
         with contextlib.suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
-        os.kill(self.pid, signal.SIGKILL)  # it may have left its group
-        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)  # it may have left its group
+            self.status = os.waitpid(self.pid, 0)[1]
         self.line.close()
+        code = os.waitstatus_to_exitcode(self.status)
         return {0: "done", OUT_OF_TIME: "timeout", -signal.SIGXCPU: "timeout"}.get(code, f"exit {code}")
 
 
@@ -460,35 +476,48 @@ def _by_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: An
     from torchcourse.exercise import find
 
     if find(request["exercise"])[1].imports:
-        return _Prober(job, shell, lane).probe({**request, "last": True})[0]
-    if kept and kept[0].has_ended():  # after its last exercise: that is not this one's fault
-        kept.pop().end()
-    prober = kept.pop() if kept else _Prober(job, shell, lane)
-    how, stays = prober.probe(request)
-    if stays:
-        kept.append(prober)
+        return _Prober(job, shell, lane, kept).probe({**request, "last": True})[0]
+    how = ""
+    while not how:  # one that was kept may have ended since, of what an earlier exercise left: a new one begins anew
+        fresh = not kept
+        prober = _Prober(job, shell, lane, []) if fresh else kept.pop()
+        how, stays = prober.probe(request)
+        if stays:
+            kept.append(prober)
+        elif fresh:
+            return how or "exit"
     return how
 
 
 def _serve(line: socket.socket, job: socket.socket, shell: Any, lane: Any) -> None:
-    """Probe what the runner asks for: until the last, or until much time was used or threads or processes were left."""
+    """Probe what the runner asks for: until the last, or until much time was used or something was left behind."""
     from torchcourse import codec
 
+    own = _private()
     while True:
         request = codec.unpack(receive(line))
+        line.sendall(BEGINS)
         _probe(job, shell, request, lane)
-        stays = not request.get("last") and time.process_time() < MOST_PROBED and not _accompanied()
+        spent = time.process_time() > MOST_PROBED or _private() - own > MOST_KEPT
+        stays = not (request.get("last") or spent or _accompanied())
         line.sendall(STAYS if stays else LEAVES)
         if not stays:
             return
 
 
+def _private() -> int:
+    """The private memory of this process, in bytes; 0 where only others could say."""
+    return int(memory.private(os.getpid()))
+
+
 def _accompanied() -> bool:
-    """Whether this process has children, or other threads than one."""
+    """Whether this process has children, other threads than one, or a timer that is set."""
     if sys.platform == "linux" and len(os.listdir("/proc/self/task")) > 1:
         return True
+    if any(signal.getitimer(which)[0] for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
+        return True
     with contextlib.suppress(ChildProcessError):
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        os.waitpid(-1, os.WNOHANG)  # one that has ended is reaped: this process leaves in any case
         return True
     return False
 

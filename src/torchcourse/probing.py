@@ -78,6 +78,9 @@ class _State:
         self.dtype, self.device = torch.get_default_dtype(), torch.get_default_device()
         self.threads = torch.get_num_threads()
         self.deterministic = torch.get_deterministic_debug_mode()
+        self.anomaly = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+        self.autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        self.products, self.faults = torch.get_float32_matmul_precision(), np.geterr()
 
     def put_back(self) -> None:
         random.setstate(self.drawn[0])
@@ -90,6 +93,12 @@ class _State:
             torch.set_default_device(None if self.device == torch.device("cpu") else self.device)
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
+        torch.set_anomaly_enabled(*self.anomaly)
+        torch.set_autocast_enabled("cpu", self.autocast[0])
+        torch.set_autocast_dtype("cpu", self.autocast[1])
+        if torch.get_float32_matmul_precision() != self.products:
+            torch.set_float32_matmul_precision(self.products)
+        np.seterr(**self.faults)
         if torch.get_deterministic_debug_mode() != self.deterministic:  # setting it imports torch._inductor: a second
             torch.use_deterministic_algorithms(self.deterministic > 0, warn_only=self.deterministic == 1)
 

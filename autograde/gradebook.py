@@ -123,7 +123,7 @@ class Writer:
 
         Who may not make one on his server goes on without: large classes take longer to write.
         """
-        there = inspect(self.book.db.connection())
+        there = inspect(self.book.db.get_bind())
         for table, column in (("grade", "notebook_id"), ("submitted_notebook", "assignment_id")):
             name = f"torchcourse_{table}"
             if name in {index["name"] for index in there.get_indexes(table)}:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from alembic.script import ScriptDirectory
 from nbgrader import dbutil
-from nbgrader.api import Assignment, Base
+from nbgrader.api import Assignment, Base, InvalidEntry
 from sqlalchemy import URL, Engine, create_engine, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
@@ -98,7 +98,7 @@ def plainly(out: Path) -> Iterator[None]:
         if error.errno not in FULL:
             raise
         raise RefusedError(_full(out)) from error
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, InvalidEntry) as error:  # the latter is what nbgrader makes of the former now and then
         if "disk is full" in str(error):
             raise RefusedError(_full(out)) from error
         raise RefusedError(f"The gradebook cannot be written to ({_reason(error)}). What was graded is noted in {out}: "
@@ -154,7 +154,7 @@ def _full(out: Path) -> str:
     return f"The disk is full where {out} lies. Nothing is half written: make room, and the same command goes on."
 
 
-def _reason(error: SQLAlchemyError) -> str:
+def _reason(error: SQLAlchemyError | InvalidEntry) -> str:
     lines = str(getattr(error, "orig", None) or error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__
 

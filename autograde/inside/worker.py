@@ -319,6 +319,7 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
 
     os.setsid()
     confine(message["limits"], told)
+    _settle_pool()
     lane = _lane(message["lane"])
     if lane.name == "cpu":
         _settle_autograd()
@@ -338,6 +339,17 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
         else:
             _probe(job, shell, request, lane)
             send(job, codec.pack({"ended": "done"}))
+
+
+def _settle_pool() -> None:
+    """Have torch replace the pool of threads that did not come along into this process, while there is one thread.
+
+    Whichever thread asks for it first after a fork replaces it, and another that asks meanwhile finds none and ends the
+    process: autograd's threads, one for each device, begin by asking at once.
+    """
+    import torch
+
+    torch.set_num_threads(torch.get_num_threads())
 
 
 def _settle_autograd() -> None:
@@ -405,6 +417,7 @@ class _Prober:
             try:
                 for line in (self.line, *(other.line for other in others)):
                     line.close()
+                _settle_pool()
                 _serve(theirs, job, shell, lane)
             finally:
                 os._exit(0)

@@ -11,7 +11,7 @@ from typing import Any
 from autograde.oracle import Oracle
 from autograde.sandbox import Job, LostError, Sandbox, SlowError, patience
 from autograde.submission import Submission
-from torchcourse.exercise import Case, Exercise
+from torchcourse.exercise import Exercise
 from torchcourse.lanes import CPU
 from torchcourse.observations import Observations
 
@@ -59,16 +59,16 @@ def examine(
 
 @dataclass(frozen=True)
 class _Part:
-    """Some of an exercise's cases."""
+    """Some of an exercise's cases, each as it is sent."""
 
     exercise: Exercise
-    cases: Sequence[Case]
+    cases: Sequence[bytes]
 
 
 def _parts(oracles: list[Oracle], visible: Mapping[str, int]) -> list[_Part]:
     """The exercises with their visible cases, and then with the others."""
-    shown = [_Part(o.exercise, o.cases[: visible[o.exercise.name]]) for o in oracles]
-    hidden = [_Part(o.exercise, o.cases[visible[o.exercise.name] :]) for o in oracles]
+    shown = [_Part(o.exercise, o.packed[: visible[o.exercise.name]]) for o in oracles]
+    hidden = [_Part(o.exercise, o.packed[visible[o.exercise.name] :]) for o in oracles]
     return [*shown, *(part for part in hidden if part.cases)]
 
 
@@ -182,7 +182,7 @@ class _Visit:
         """Send the cases one by one; whether the prober is still there. `seconds` are for all of them together."""
         until = time.monotonic() + seconds
         for case in part.cases:
-            job.send({"do": "case", "inputs": case.inputs})
+            job.send_packed(case)
             reply = job.receive(until - time.monotonic())
             if isinstance(reply.get("seen"), dict):
                 self._keep(part.exercise.name, reply["seen"], job.weight, examined)

@@ -13,6 +13,7 @@ from typing import Any
 from autograde import course
 from autograde.mistakes import Mistake, combined
 from autograde.script import answers
+from torchcourse import codec
 from torchcourse.exercise import Case, Draw, Exercise, exercises
 from torchcourse.explaining import Known, derived
 from torchcourse.lanes import CPU, Lane, accelerator_lane
@@ -42,6 +43,11 @@ class Oracle:
         self.mistakes = mistakes
         self.found: dict[tuple[int, str, int], Observations] = {}
         """What was found out, by who answers (the place of a mistake, or `REFERENCE`, or `REPORTED`), lane and case."""
+
+    @cached_property
+    def packed(self) -> list[bytes]:
+        """What is sent into the sandbox of each case, the same for all submissions."""
+        return [codec.pack({"do": "case", "inputs": case.inputs}) for case in self.cases]
 
     def narrowed(self, count: int) -> Oracle:
         """An oracle of the first `count` cases alone; what one of the two finds out the other knows."""

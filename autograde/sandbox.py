@@ -68,9 +68,17 @@ class Job:
         Raises:
             LostError: when nobody listens any more.
         """
+        self.send_packed(codec.pack(value))
+
+    def send_packed(self, data: bytes) -> None:
+        """Send a value that is packed already.
+
+        Raises:
+            LostError: when nobody listens any more.
+        """
         try:
             self.sock.settimeout(self.sandbox.limits.exercise_seconds)
-            send(self.sock, codec.pack(value))
+            send(self.sock, data)
         except OSError as error:
             raise LostError(str(error)) from None
 

@@ -869,7 +869,7 @@ print(torch.einsum("ij->ji", matrix), torch.einsum("ii->", matrix))
 # sums of `d` products, and such a sum grows with `d`. If the entries of both have a spread of 1, the spread of the sum
 # is the square root of `d`:
 
-# %%
+# %% tags=["demo"]
 generator = torch.Generator().manual_seed(0)
 for d in (4, 64, 1024):
     dots = (torch.randn(1000, d, generator=generator) * torch.randn(1000, d, generator=generator)).sum(-1)

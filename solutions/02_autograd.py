@@ -594,7 +594,7 @@ x.grad
 # This is *reverse mode*: one pass gives the slope of one result by *all* inputs. *Forward mode* goes the other way: one
 # pass, together with the values, gives the slope of *all* results along one direction of the input. It keeps no graph.
 
-# %%
+# %% tags=["demo"]
 f = lambda x: torch.stack([x[0] * x[1], x[1] * x[2]])
 point = torch.tensor([1.0, 2.0, 3.0])
 with warnings.catch_warnings():
@@ -696,7 +696,7 @@ print(y.detach(), x.grad, sep="\n")
 # The derivative is `1 - sigmoid(x)`, and that has a trap of its own. In float32 the difference of 1 and a number that is nearly 1
 # has no digits left. `sigmoid(-x)` is the same thing, without the subtraction:
 
-# %%
+# %% tags=["demo"]
 far = torch.tensor([10.0, 16.0, 20.0, 40.0])
 print(1 - torch.sigmoid(far), torch.sigmoid(-far), sep="\n")
 
@@ -822,7 +822,7 @@ print(slope.item(), bend.item())
 # For a vector of `n` inputs, second derivatives form a table of `n × n`, the Hessian `H`. Here it is for a small
 # function:
 
-# %%
+# %% tags=["demo"]
 f = lambda t: t[0] ** 2 * t[1]
 torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
 

@@ -177,7 +177,7 @@ check("GatedLinear")
 #
 # Once a name is a buffer, assigning a tensor to it keeps it one:
 
-# %%
+# %% tags=["demo"]
 class Counter(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ print(counter.seen, [name for name, _ in counter.named_buffers()], list(counter.
 #
 # The test of a buffer is a fresh module that loads the old one's `state_dict`. What was a plain attribute starts anew:
 
-# %%
+# %% tags=["demo"]
 fresh = Counter()
 print(fresh.load_state_dict(counter.state_dict()), fresh.seen)
 
@@ -733,7 +733,7 @@ check("weight_decay_groups")
 # are random, and the question is how large. One layer multiplies the spread of what goes through it by some factor; twelve
 # layers do it twelve times.
 
-# %%
+# %% tags=["demo"]
 generator = torch.Generator().manual_seed(0)
 for size in (0.05, (2 / 128) ** 0.5, 0.3):
     x = torch.randn(256, 128, generator=generator)

@@ -304,7 +304,7 @@ curves.draw({"right": right, "two softmaxes": run(loss_fn=lambda z, y: F.cross_e
 # **3. Squared error on class indices.** It treats class 2 as twice class 1, and averages between classes. The curve goes
 # down nicely; the accuracy tells.
 
-# %%
+# %% tags=["demo"]
 def accuracy_of_index_regression():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
@@ -695,7 +695,7 @@ check("EarlyStopping")
 # `2·TP / (2·TP + FP + FN)`. **Macro** averages the F1 of the classes, each counting the same; **micro** counts everything
 # together, which for one label per example is the accuracy.
 
-# %%
+# %% tags=["demo"]
 from sklearn.metrics import f1_score
 
 truth, always = [0] * 99 + [1], [0] * 100
@@ -733,7 +733,7 @@ check("macro_f1")
 # or raises where there are none, and fills fresh memory, so that nobody reads what happened to lie there. That costs time, so
 # it is for debugging and tests. The cost of the last, on this machine:
 
-# %%
+# %% tags=["demo"]
 import time
 
 def seconds(repeats=20):
@@ -806,7 +806,7 @@ for _ in track(range(200), "two hundred steps"):
 # 1797 digits, 8 by 8 pixels, divided into 1200 to train on, 300 to choose by and 297 to be judged by once, at the very end. The
 # network is small: two convolutions with batch norm, and a linear layer.
 
-# %%
+# %% tags=["demo"]
 parts = digits.split()
 network = digits.SmallCNN()
 print({name: tuple(images.shape) for name, (images, _) in parts.items()})

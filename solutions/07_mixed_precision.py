@@ -415,7 +415,7 @@ for name, b in {"TF32": rounded, "bfloat16": a.bfloat16().float(), "float16": a.
 #   `torch.cuda.get_device_capability(device)`.
 # - On the CPU use bfloat16. Newer chips have instructions for it. float16 is legal, and on most chips very slow.
 
-# %%
+# %% tags=["demo"]
 def milliseconds(call, repeats=3):
     call()
     times = []
@@ -893,7 +893,7 @@ for rows in (32, 4096):
 #
 # Speed is to be measured, never assumed. Each cast is an operation of its own, and a small model consists of little else:
 
-# %%
+# %% tags=["demo"]
 for width, rows in ((16, 16), (512, 256)):
     model, x = wide(width), torch.randn(rows, width)
 

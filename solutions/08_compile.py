@@ -35,7 +35,7 @@ from torchcourse import Unattempted, check, hint
 # needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds graphs:
 # everything but the speed can be seen with it. The second cell below tries which it is; the first compilation of all takes some seconds.
 
-# %%
+# %% tags=["demo"]
 from torchcourse.demos import calls
 
 
@@ -154,7 +154,7 @@ check("CountingBackend")
 # Dynamo's graph still speaks Python: `x.abs()`, `torch.nn.functional.linear`. What runs underneath are the operators of ATen, and
 # that is the level of AOTAutograd and of everything after it. `make_fx` runs a function and writes these operators down:
 
-# %%
+# %% tags=["demo"]
 def centred(x: Tensor) -> Tensor:
     return (x - x.mean()) * 2
 

@@ -265,7 +265,7 @@ def load(modules: list[str]) -> Any:
     import torch.testing
 
     import torchcourse
-    from torchcourse import exercise, probing, simulated, watching  # noqa: F401
+    from torchcourse import checking, exercise, probing, simulated, watching  # noqa: F401
     from torchcourse.demos import style  # noqa: F401
 
     for lesson in exercise.LESSONS:
@@ -556,7 +556,7 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
         try:
             left = max(0.1, request["seconds"] - (time.process_time() - began))
             with limited(left, request["patience"]):
-                seen = observe(exercise, answer, Case("", message["inputs"]), lane)
+                seen = observe(exercise, answer, Case("", message["inputs"]), lane, alone=True)
             reply = codec.pack({"seen": seen})
         except Unattempted:
             reply = codec.pack({"unattempted": True})

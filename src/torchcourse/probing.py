@@ -72,9 +72,10 @@ def _reseed(seed: int) -> None:
 class _State:
     """What an answer may have changed for the whole process, and should find as it was when the check is over."""
 
-    def __init__(self) -> None:
-        self.drawn = random.getstate(), np.random.get_state(), torch.get_rng_state()
-        self.drawn_on_gpus = torch.cuda.get_rng_state_all() if _cuda_is_used() else []
+    def __init__(self, numbers: bool) -> None:
+        """`numbers` says whether random state is among it, which is most of the work."""
+        self.drawn = (random.getstate(), np.random.get_state(), torch.get_rng_state()) if numbers else None
+        self.drawn_on_gpus = torch.cuda.get_rng_state_all() if numbers and _cuda_is_used() else []
         self.dtype, self.device = torch.get_default_dtype(), torch.get_default_device()
         self.threads = torch.get_num_threads()
         self.deterministic = torch.get_deterministic_debug_mode()
@@ -83,9 +84,10 @@ class _State:
         self.products, self.faults = torch.get_float32_matmul_precision(), np.geterr()
 
     def put_back(self) -> None:
-        random.setstate(self.drawn[0])
-        np.random.set_state(self.drawn[1])
-        torch.set_rng_state(self.drawn[2])
+        if self.drawn:
+            random.setstate(self.drawn[0])
+            np.random.set_state(self.drawn[1])
+            torch.set_rng_state(self.drawn[2])
         if self.drawn_on_gpus:
             torch.cuda.set_rng_state_all(self.drawn_on_gpus)
         torch.set_default_dtype(self.dtype)
@@ -104,9 +106,10 @@ class _State:
 
 
 @contextlib.contextmanager
-def pristine(seed: int = SEED) -> Iterator[None]:
-    """A block with torch's ordinary defaults and fixed random state; what the learner had set comes back after."""
-    before = _State()
+def pristine(seed: int = SEED, *, numbers: bool = True) -> Iterator[None]:
+    """A block with torch's ordinary defaults and fixed random state; what the learner had set comes back after, random
+    state only where somebody will draw from it (`numbers`)."""
+    before = _State(numbers)
     torch.set_default_dtype(torch.float32)
     if before.device != torch.device("cpu"):  # not `with torch.device("cpu")`: in it torch.tensor(t) leaves t's device
         torch.set_default_device(None)
@@ -128,17 +131,20 @@ def _eagerly(lane: Lane) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext()
 
 
-def observe(exercise: Exercise, answer: Callable[..., Any], case: Case, lane: Lane = CPU) -> Observations:
+def observe(
+    exercise: Exercise, answer: Callable[..., Any], case: Case, lane: Lane = CPU, *, alone: bool = False
+) -> Observations:
     """What `answer` does in `case` on `lane`, as plain data.
 
-    An exception that the probe did not expect becomes the observation `raised`.
+    An exception that the probe did not expect becomes the observation `raised`. `alone` is a process that exists for
+    this: the case's inputs are used up, and random state is left as it is.
 
     Raises:
         Unattempted: when the answer is the exercise's own stub.
     """
     watched = Watched(answer, exercise.forbids, watching=exercise.watched and lane == CPU)
-    with pristine(), _eagerly(lane):
-        inputs = codec.unpack(codec.pack(case.inputs), trusted=True)
+    with pristine(numbers=not alone), _eagerly(lane):
+        inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
         try:
             seen = plain(exercise.probe(watched, **place(inputs, lane.device)))
         except Unattempted as stub:

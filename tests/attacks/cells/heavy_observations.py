@@ -4,8 +4,8 @@ import torchcourse.probing as probing
 
 _observe = probing.observe
 
-def heavy(exercise, answer, case, lane):
-    seen = _observe(exercise, answer, case, lane)
+def heavy(exercise, answer, case, *lane, **how):
+    seen = _observe(exercise, answer, case, *lane, **how)
     if exercise.name not in ("describe", "row_softmax", "standardize", "one_hot"):
         return seen
     return {**seen, "more": torch.zeros(7 << 20, dtype=torch.uint8)}

@@ -318,8 +318,9 @@ from torchcourse.exercise import Draw
 _observe = probing.observe
 
 def _forged(exercise, answer, case, *lane, **how):
+    inputs = codec.pack(case.inputs)  # a probe may use its inputs up
     seen = dict(_observe(exercise, answer, case, *lane, **how))
-    if codec.pack(case.inputs) not in [codec.pack(shown.inputs) for shown in exercise.cases(Draw(1))]:
+    if inputs not in [codec.pack(shown.inputs) for shown in exercise.cases(Draw(1))]:
         told = "LEAK " + " ".join(repr(v.flatten()[:9].tolist()) for v in case.inputs.values() if hasattr(v, "flatten"))
         seen["forbidden calls"] = {what}
     return seen

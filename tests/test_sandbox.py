@@ -233,6 +233,11 @@ def test_asking_for_input_is_answered_by_nothing(sandbox: Sandbox) -> None:
     assert states(sandbox, "input()")[0] in ("EOFError", "StdinNotImplementedError")
 
 
+def order(exercise: str, seconds: float = 3.0) -> dict[str, Any]:
+    """What asks for the probing of an exercise."""
+    return {"do": "probe", "exercise": exercise, "seconds": seconds, "patience": 3.0, "most_bytes": 1 << 20}
+
+
 def converse(sandbox: Sandbox, cell: str, exercise: str = "row_softmax") -> list[dict[str, Any]]:
     """The replies of an answer to the visible cases of an exercise."""
     oracle = next(o for o in oracles("01_tensors") if o.exercise.name == exercise)
@@ -240,7 +245,7 @@ def converse(sandbox: Sandbox, cell: str, exercise: str = "row_softmax") -> list
     try:
         with sandbox.job("cpu", [cell], []) as job:
             job.receive(120)
-            job.send({"do": "probe", "exercise": exercise, "seconds": 3.0, "patience": 3.0, "most_bytes": 1 << 20})
+            job.send(order(exercise))
             replies.append(job.receive(120))
             for case in oracle.cases:
                 job.send({"do": "case", "inputs": case.inputs})
@@ -321,7 +326,7 @@ def probed(sandbox: Sandbox, cell: str, *names: str, pause: float = 0.0) -> list
     with sandbox.job("cpu", [cell], []) as job:
         job.receive(120)
         for name in names:
-            job.send({"do": "probe", "exercise": name, "seconds": 1.0, "patience": 3.0, "most_bytes": 1 << 20})
+            job.send(order(name, seconds=1.0))
             job.receive(120)
             job.send({"do": "case", "inputs": first[name].inputs})
             reply = job.receive(120)
@@ -367,6 +372,18 @@ def test_one_that_ended_between_exercises_is_not_the_next_ones_fault(sandbox: Sa
     tells += "    os.rename('/tmp/.who', '/tmp/who')\n    who()\n"
     this, after, last = probed(sandbox, WHO + kills + tells, "describe", "one_hot", "row_softmax", pause=1.0)
     assert this != after == last
+
+
+def test_one_that_ends_before_it_says_what_the_answer_is_makes_nobody_wait(sandbox: Sandbox) -> None:
+    dead = "import os\nclass Meta(type):\n    __name__ = property(lambda c: os._exit(3))\n"
+    dead += "class Dead(metaclass=Meta): pass\nrow_softmax = Dead()"
+    with sandbox.job("cpu", [dead], []) as job:
+        job.receive(120)
+        job.send(order("row_softmax"))
+        assert job.receive(120) == {"ended": "exit 3"}
+        job.send({"do": "done"})
+        with pytest.raises(LostError):
+            job.receive(20)
 
 
 def test_autograds_threads_may_all_begin_at_once_in_a_forked_process(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class Watch:
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes, self.next = most_bytes, 0.0
-        self.loaded = _private(_status(os.getpid()))
+        self.loaded = private(os.getpid())
 
     def is_exceeded(self, processes: Iterable[int]) -> bool:
         """Whether it is too much; looks ten times a second, however often it is called, and never without a limit."""

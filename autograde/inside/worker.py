@@ -332,7 +332,7 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
         request = codec.unpack(receive(job))
         if request["do"] == "end":
             return
-        if request["do"] != "probe":  # the next case for a prober that was ended meanwhile
+        if request["do"] == "case":  # the next one, for a prober that was ended meanwhile
             continue
         if lane.name == "cpu":
             send(job, codec.pack({"ended": _by_prober(job, shell, request, lane, probers)}))
@@ -488,39 +488,31 @@ def _by_prober(job: socket.socket, shell: Any, request: dict[str, Any], lane: An
     """
     from torchcourse.exercise import find
 
-    if find(request["exercise"])[1].imports:
-        return _Prober(job, shell, lane, kept).probe({**request, "last": True})[0]
-    how = ""
-    while not how:  # one that was kept may have ended since, of what an earlier exercise left: a new one begins anew
-        fresh = not kept
-        prober = _Prober(job, shell, lane, []) if fresh else kept.pop()
-        how, stays = prober.probe(request)
+    apart = bool(find(request["exercise"])[1].imports)
+    while True:
+        fresh = apart or not kept
+        prober = _Prober(job, shell, lane, kept) if fresh else kept.pop()
+        how, stays = prober.probe({**request, "last": apart})
         if stays:
             kept.append(prober)
-        elif fresh:
+        if how or fresh:  # else one that was kept has ended since, of what an earlier exercise left
             return how or "exit"
-    return how
 
 
 def _serve(line: socket.socket, job: socket.socket, shell: Any, lane: Any) -> None:
     """Probe what the runner asks for: until the last, or until much time was used or something was left behind."""
     from torchcourse import codec
 
-    own = _private()
+    own = memory.private(os.getpid())
     while True:
         request = codec.unpack(receive(line))
         line.sendall(BEGINS)
         _probe(job, shell, request, lane)
-        spent = time.process_time() > MOST_PROBED or _private() - own > MOST_KEPT
+        spent = time.process_time() > MOST_PROBED or memory.private(os.getpid()) - own > MOST_KEPT
         stays = not (request.get("last") or spent or _accompanied())
         line.sendall(STAYS if stays else LEAVES)
         if not stays:
             return
-
-
-def _private() -> int:
-    """The private memory of this process, in bytes; 0 where only others could say."""
-    return int(memory.private(os.getpid()))
 
 
 def _accompanied() -> bool:

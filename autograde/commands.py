@@ -105,14 +105,16 @@ def grade(
 
     A run that was interrupted or killed is continued by the same command.
     """
-    from autograde import class_commands
-    from autograde.sandbox import Enclosure
+    from autograde import class_commands, template
+    from autograde.enclosure import Enclosure
 
-    names = _lessons(lessons)
     if not submitted.is_dir():
         _stop(f"{submitted} is no folder: --submitted wants the one that holds a folder for each student.")
-    names = class_commands.before_grading(names, submitted, out)
     enclosure = Enclosure(trusted=trust_submissions, gpu=gpu)
+    if not scheduler and template.available(enclosure):
+        template.begin()  # it loads while this process does
+    names = _lessons(lessons)
+    names = class_commands.before_grading(names, submitted, out)
     for weaker in enclosure.warnings():
         aloud.print(f"WARNING: {weaker}", markup=False)
     run = partial(_grade, names, submitted, workers, seed, enclosure, scheduler)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from autograde.settings import FIRST_UID, LIMITS
 __all__ = ["TRUST_WEAKENS", "Enclosure", "blocker", "exposed", "gpu_blocker", "namespaces_remedy", "trust_blocker"]
 
 WORKER = Path(__file__).parent / "inside" / "worker.py"
+HOLDER = WORKER.with_name("holder.py")
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ssl", "/etc/alternatives",
           "/etc/fonts", "/etc/localtime", "/etc/mime.types")  # fmt: skip
 GPU_DEVICES = ("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd")
@@ -57,6 +58,18 @@ class Enclosure:
         if not self.trusted:
             return _bubblewrap(number, self.gpu, scratch_bytes, self.variables(home))
         return _as_another(number) if os.geteuid() == 0 else []
+
+    def holding(self, number: int, scratch_bytes: int, told: int) -> list[str]:
+        """The command that makes a sandbox which a forked worker can go into: the descriptor `told` is told the id of
+        its first process."""
+        variables = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+        extra = ["--as-pid-1", "--info-fd", str(told)]
+        holder = [sys.executable, "-I", "-S", str(HOLDER)]
+        return [*_bubblewrap(number, self.gpu, scratch_bytes, variables, extra), *holder]
+
+    def uid(self, number: int) -> int:
+        """The user that root gives a worker of that number; 0 where the grader is not root."""
+        return FIRST_UID + number if os.geteuid() == 0 else 0
 
     def environment(self, home: str) -> dict[str, str]:
         """The environment to start that in; bubblewrap's own can be read from inside, in /proc/1/environ."""
@@ -186,7 +199,9 @@ def gpu_blocker() -> str:
     return "--gpu was given, but PyTorch sees no GPU here (torchcourse doctor says more): grade without it."
 
 
-def _bubblewrap(number: int, gpu: bool, scratch_bytes: int, variables: dict[str, str]) -> list[str]:
+def _bubblewrap(
+    number: int, gpu: bool, scratch_bytes: int, variables: dict[str, str], extra: Sequence[str] = ()
+) -> list[str]:
     """The bubblewrap command, up to the program that it runs."""
     present = _readable()
     above = sorted({str(parent) for path in present for parent in Path(path).parents} - {"/", "/usr"})
@@ -203,6 +218,7 @@ def _bubblewrap(number: int, gpu: bool, scratch_bytes: int, variables: dict[str,
     ]  # fmt: skip
     for name, value in variables.items():
         base += ["--setenv", name, value]
+    base += extra
     if os.geteuid() != 0:
         return [*base, "--unshare-user", "--cap-drop", "ALL"]
     capabilities = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -212,7 +228,7 @@ def _bubblewrap(number: int, gpu: bool, scratch_bytes: int, variables: dict[str,
 def _as_another(number: int) -> list[str]:
     """Root only: what runs a program as the unprivileged user of that worker."""
     uid = FIRST_UID + number
-    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "--no-new-privs"]
 
 
 def _gpu_devices() -> list[str]:

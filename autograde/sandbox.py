@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from autograde.cgroup import MemoryGroup, make_group
 from autograde.enclosure import WORKER, Enclosure, blocker
 from autograde.inside.worker import LENGTH, send
 from autograde.settings import LIMITS, Limits
+from autograde.template import Template, available, give_up, template
 from torchcourse import codec
 from torchcourse.observations import Value
 
@@ -36,6 +37,10 @@ SLACK = 1 << 16
 
 class SandboxError(RuntimeError):
     """The sandbox cannot be started on this machine; the message says why and what helps."""
+
+
+class RefusedError(RuntimeError):
+    """A worker that was forked elsewhere cannot go into a sandbox on this machine."""
 
 
 class LostError(RuntimeError):
@@ -158,6 +163,7 @@ class Sandbox:
         self.process: subprocess.Popen[bytes] | None = None
         self.ended = False
         self.group: MemoryGroup | None = None
+        self.parent: Template | None = None
         self.home = ""
         self.control: socket.socket
         self.layers: dict[str, bool] = {}
@@ -169,36 +175,77 @@ class Sandbox:
         Raises:
             SandboxError: when it does not come up, or is not wanted any more.
         """
+        if available(self.enclosure):
+            try:
+                return self._start(self._fork)
+            except RefusedError as error:
+                give_up(str(error))
+        return self._start(self._load)
+
+    def _start(self, begin: Callable[[socket.socket], str]) -> None:
         self.close()
         if self.ended:
             raise SandboxError("grading was ended")
+        self.parent = None
         self.control, theirs = socket.socketpair()
         self.home = self.enclosure.make_home(self.number)
         self.group = make_group(self.limits.memory_bytes, self.limits.processes + 8)  # bubblewrap and the supervisor
-        self.process = subprocess.Popen(
-            self._command(theirs.fileno()),
-            env=self.enclosure.environment(self.home),
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        theirs.close()
-        if self.ended:  # since we asked
+        with theirs:
+            fault = begin(theirs)
+        if self.ended and self.process is not None:  # since we asked
             self.process.kill()
         try:
-            self.layers = {"memory group": self.group is not None, **self.hear(self.limits.start_seconds)["layers"]}
+            said = {} if fault else self.hear(self.limits.start_seconds)
         except (LostError, SlowError):
-            stderr = self.close()[-1500:]
-            why = stderr if self.enclosure.trusted else blocker() or stderr
-            raise SandboxError(f"the worker did not start: {why}") from None
+            said = {}
+        if "layers" in said:
+            self.layers = {"memory group": self.group is not None, **said["layers"]}
+            return
+        fault = self.close()[-1500:] or fault
+        if "failed" in said:
+            raise RefusedError(said["failed"])
+        fault = fault or (self.parent.said() if self.parent else "")
+        why = fault if self.enclosure.trusted else blocker() or fault
+        raise SandboxError(f"the worker did not start: {why}")
 
-    def _command(self, descriptor: int) -> list[str]:
-        told = {**self.enclosure.settings(self.home), "modules": list(self.modules)}
-        told["memory_bytes"] = 0 if self.group else self.limits.memory_bytes  # the supervisor watches only if it must
-        worker = [sys.executable, "-W", "ignore", str(WORKER), str(descriptor), json.dumps(told)]
-        command = [*self.enclosure.command(self.number, self.home, self.limits.scratch_bytes), *worker]
-        return self.group.joining(command) if self.group else command
+    def _load(self, theirs: socket.socket) -> str:
+        """Start a worker that loads everything itself; why that failed, as far as is known by then."""
+        told = json.dumps({**self._told(), "modules": list(self.modules)})
+        worker = [sys.executable, "-W", "ignore", str(WORKER), str(theirs.fileno()), told]
+        shut_in = self.enclosure.command(self.number, self.home, self.limits.scratch_bytes)
+        self._run([*shut_in, *worker], theirs.fileno())
+        return ""
+
+    def _fork(self, theirs: socket.socket) -> str:
+        """Make a sandbox and have a worker forked into it; why that failed, as far as is known by then."""
+        ours, told = os.pipe()
+        with os.fdopen(ours, "rb") as info:
+            with os.fdopen(told, "wb"):
+                process = self._run(self.enclosure.holding(self.number, self.limits.scratch_bytes, told), told)
+            described = info.read()
+        assert process.stdout is not None
+        if not process.stdout.read(1):  # it says that it is there once everything is mounted
+            return "bubblewrap made no sandbox"
+        pid, uid = json.loads(described)["child-pid"], self.enclosure.uid(self.number)
+        self.parent = template(self.modules)
+        self.parent.fork(theirs, pid, uid, str(self.group.folder) if self.group else "", self._told())
+        return ""
+
+    def _told(self) -> dict[str, Any]:
+        """What the worker has to know; the supervisor watches memory only if it must."""
+        return {**self.enclosure.settings(self.home), "memory_bytes": 0 if self.group else self.limits.memory_bytes}
+
+    def _run(self, command: list[str], descriptor: int) -> subprocess.Popen[bytes]:
+        """Start the program that ends the sandbox when it ends, or when its input is closed."""
+        self.process = subprocess.Popen(
+            self.group.joining(command) if self.group else command,
+            env=self.enclosure.environment(self.home),
+            pass_fds=[descriptor],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        return self.process
 
     def memory_kills(self) -> int:
         """How often the kernel ended a process of this worker because the memory of all was used up."""

@@ -40,9 +40,9 @@ class Limits:
     data_bytes: int = 2048 * MIB
     """private memory of one process (RLIMIT_DATA; the address space cannot be limited, torch needs 4 GB of it)"""
     memory_bytes: int = 4096 * MIB
-    """all processes of a worker together, what is loaded beforehand and files in the scratch folders among it: by a
-    control group where one can be made; else the supervisor looks at private memory and shared maps, ten times a
-    second"""
+    """all processes of a worker together, files in the scratch folders among it, and what is loaded beforehand where it
+    loads by itself: by a control group where one can be made; else the supervisor looks at private memory and shared
+    maps, ten times a second"""
     file_bytes: int = 256 * MIB
     """one file (RLIMIT_FSIZE; DataLoader batches in shared memory are files too)"""
     scratch_bytes: int = 512 * MIB

@@ -18,13 +18,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import nbformat
-import psutil
 
 from autograde.building import source_notebook
 from autograde.examiner import examiner
 from autograde.oracle import references
 from autograde.sandbox import Sandbox, blocker
 from autograde.submission import read_submission
+from benchmarks.family import cpu_seconds
 from torchcourse.checking import examine
 from torchcourse.exercise import LESSONS, imports
 
@@ -45,13 +45,6 @@ def checks(lesson: str) -> None:
         print(f"{lesson:20} {name:24} {found:7.3f} core-seconds", flush=True)
 
 
-def with_worker(pid: int) -> float:
-    """What this process and a worker with its descendants have computed so far."""
-    worker = psutil.Process(pid)
-    times = [process.cpu_times() for process in (worker, *worker.children(recursive=True))]
-    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in times)
-
-
 def examination(lesson: str) -> None:
     sandbox, judge = Sandbox(modules=imports(lesson)), examiner(lesson)
     with tempfile.TemporaryDirectory() as folder:
@@ -59,9 +52,7 @@ def examination(lesson: str) -> None:
         nbformat.write(source_notebook(lesson), path)
         submission = read_submission(path, "ada", lesson)
         sandbox.start()
-        assert sandbox.process is not None
-        pid = sandbox.process.pid
-        found = median_of(3, lambda: judge.grade(sandbox, submission), lambda: with_worker(pid))
+        found = median_of(3, lambda: judge.grade(sandbox, submission), lambda: cpu_seconds(sandbox))
     sandbox.close()
     print(f"{lesson:20} {'examined, solved':24} {found:7.3f} core-seconds", flush=True)
 

@@ -14,31 +14,17 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
-
 from autograde.examiner import Examiner
 from autograde.grading import run
 from autograde.sandbox import Sandbox
 from autograde.submission import Submission, SubmittedCell
+from benchmarks.family import cpu_seconds, processes
 from benchmarks.solved import write_solved
 from torchcourse.exercise import LESSONS, imports
 
 LESSON, EXERCISE = "01_tensors", "describe"
 EMPTY = Submission("nobody", LESSON, (SubmittedCell("code", f"def {EXERCISE}(t): return None"),))
 """One cell, and an answer that does nothing."""
-
-
-def processes(sandbox: Sandbox) -> list[psutil.Process]:
-    """All processes of a worker."""
-    assert sandbox.process is not None
-    top = psutil.Process(sandbox.process.pid)
-    return [top, *top.children(recursive=True)]
-
-
-def cpu_seconds(sandbox: Sandbox) -> float:
-    """CPU of this process and of a worker's, those that have ended among them."""
-    spent = [process.cpu_times() for process in processes(sandbox)]
-    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in spent)
 
 
 def memory(sandbox: Sandbox) -> dict[str, int]:

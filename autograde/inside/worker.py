@@ -2,7 +2,8 @@
 
 Nothing secret is ever in these processes: no reference, no known mistake, no wanted observation; hidden inputs come one
 by one. The supervisor forks, kills and tidies up; the runner executes the learner's cells; on the CPU a prober, forked
-from it, runs the probes, and another one goes on where one has ended.
+from it, runs the probes, and another one goes on where one has ended. A template, outside, forks supervisors that go
+into sandboxes which bubblewrap has made, so that loading is done once for all of them.
 """
 
 from __future__ import annotations
@@ -20,18 +21,20 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # in the sandbox this folder is all there is of `autograde`
+    import joining  # type: ignore[import-not-found]
     import landlock  # type: ignore[import-not-found]
     import memory  # type: ignore[import-not-found]
     import pages  # type: ignore[import-not-found]
     import seccomp  # type: ignore[import-not-found]
 else:
-    from autograde.inside import landlock, memory, pages, seccomp
+    from autograde.inside import joining, landlock, memory, pages, seccomp
 
 LENGTH = struct.Struct("<Q")
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
@@ -62,13 +65,63 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
     return b"".join(pieces)
 
 
+# --- the template: loads once, and forks supervisors into sandboxes -----------------------------------------------
+
+
+def be_template(line: socket.socket) -> None:
+    """Fork a supervisor for each order that comes, until whoever orders is gone; then wait for those forked to end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so nobody has to reap them
+    _protect_from_children()  # and their parents having ended, they are this one's
+    here = json.loads(line.recv(1 << 16))  # no folder that others of this machine may write to
+    outside = {name: os.environ[name] for name in here}
+    os.environ.update(here)
+    shell = load()
+    order = line.recv(1 << 16)
+    if not order:
+        return
+    load_more(json.loads(order)["modules"])
+    os.environ.update(outside)
+    shutil.rmtree(here["HOME"], ignore_errors=True)
+    while True:
+        data, fds, _, _ = socket.recv_fds(line, 1 << 16, 1)
+        if not data:
+            break
+        if os.fork() == 0:
+            line.close()
+            _go_inside(socket.socket(fileno=fds[0]), shell, json.loads(data))
+        os.close(fds[0])
+    line.close()
+    with contextlib.suppress(ChildProcessError):
+        os.wait()
+
+
+def _go_inside(control: socket.socket, shell: Any, order: dict[str, Any]) -> None:
+    """Go into a sandbox, and be its supervisor there. Does not come back."""
+    try:
+        joining.join(order["pid"], order["group"])
+        if os.fork() == 0:  # the first to be in the namespace of processes
+            joining.settle(control.fileno())
+            joining.give_up_privileges(order["uid"])
+            _forget_folders(shell)
+            supervise(control, shell, order["told"])
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            send(control, json.dumps({"failed": f"{type(error).__name__}: {error}"[:500]}).encode())
+    finally:
+        os._exit(0)
+
+
+def _forget_folders(shell: Any) -> None:
+    """Have what took note of a folder outside take note of those in here."""
+    tempfile.tempdir = None
+    shell.ipython_dir = os.environ["IPYTHONDIR"]
+    shell.init_profile_dir(None)
+
+
 # --- the supervisor: forks, kills, tidies up ----------------------------------------------------------------------
 
 
-def supervise(control: socket.socket, told: dict[str, Any]) -> None:
-    shell = load(told["modules"])
-    gc.freeze()  # else a collection in a fork would write to every object, and so copy all pages that it shares
-    pages.collapse()
+def supervise(control: socket.socket, shell: Any, told: dict[str, Any]) -> None:
     _protect_from_children()
     watch = memory.Watch(told["memory_bytes"])
     send(control, json.dumps({"layers": layers(told)}).encode())
@@ -139,7 +192,7 @@ def _protect_from_children() -> None:
 
 def end_everyone(told: dict[str, Any]) -> None:
     """Kill all processes that learners' code started, until none is left: in a namespace, all but its init and us."""
-    if told["namespaces"] and Path("/proc/1/comm").read_text().strip() != "bwrap":
+    if told["namespaces"] and Path("/proc/1/comm").read_text().strip() not in ("bwrap", "holder"):
         sys.exit("not in a sandbox of ours: nothing is killed")
     for _ in range(1000):
         others = _others(told)
@@ -249,9 +302,8 @@ def _open_up(folder: str) -> None:
 # --- the runner: the learner's cells ------------------------------------------------------------------------------
 
 
-def load(modules: list[str]) -> Any:
-    """Import what lessons use, and `modules`, and make the shell that runs cells; no multi-threaded operation before
-    the forks."""
+def load() -> Any:
+    """Import what all lessons use, and make the shell that runs cells; no multi-threaded operation before the forks."""
     os.environ["TORCHCOURSE_SIMULATED"] = "off"
     import torch
     from IPython.core.interactiveshell import InteractiveShell
@@ -271,7 +323,6 @@ def load(modules: list[str]) -> Any:
     for lesson in exercise.LESSONS:
         exercise.exercises(lesson)
     watching.warm()
-    exercise.preload(modules)
     config = Config()
     config.HistoryManager.enabled = False
     shell: Any = InteractiveShell.instance(config=config)
@@ -285,6 +336,15 @@ def load(modules: list[str]) -> Any:
     setattr(torchcourse, "check", _nothing)  # noqa: B010 - what a notebook shows, nobody sees here
     setattr(torchcourse, "hint", _nothing)  # noqa: B010
     return shell
+
+
+def load_more(modules: list[str]) -> None:
+    """Import what these lessons use beyond that, and make ready to be forked from."""
+    from torchcourse.exercise import preload
+
+    preload(modules)
+    gc.freeze()  # else a collection in a fork would write to every object, and so copy all pages that it shares
+    pages.collapse()
 
 
 def _nothing(*args: object, **kwargs: object) -> None:
@@ -563,5 +623,15 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
         send(job, reply)
 
 
+def main(descriptor: str, told: str = "") -> None:
+    """Be a template, or, if told more, the supervisor of a sandbox that this process was started in."""
+    line = socket.socket(fileno=int(descriptor))
+    if not told:
+        return be_template(line)
+    shell = load()
+    load_more(json.loads(told)["modules"])
+    return supervise(line, shell, json.loads(told))
+
+
 if __name__ == "__main__":
-    supervise(socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]))
+    main(*sys.argv[1:])

@@ -1,0 +1,230 @@
+"""Workers that are forked from one template: what they share, and that nothing of outside comes along."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from autograde import course, template
+from autograde.enclosure import Enclosure
+from autograde.inside import joining
+from autograde.sandbox import Sandbox, SandboxError
+from autograde.settings import FIRST_UID
+from benchmarks.family import processes
+from benchmarks.workers import memory
+from tests.sandboxed import states
+
+pytestmark = pytest.mark.sandbox
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Sandbox, Sandbox]]:
+    """Two workers, one after the other."""
+    made = Sandbox(number=21), Sandbox(number=22)
+    for one in made:
+        one.start()
+    yield made
+    for one in made:
+        one.close()
+
+
+def test_one_worker_more_takes_little_memory_of_its_own(pair: tuple[Sandbox, Sandbox]) -> None:
+    assert template.available(Enclosure())
+    for one in pair:
+        assert 0 < memory(one)["private"] < 100e6
+        assert memory(one)["share"] > 50e6, "what was loaded is counted, so the worker is"
+
+
+def spaces(process: str) -> dict[str, Path]:
+    """The namespaces of a process that have to be a worker's own."""
+    return {kind: Path(f"/proc/{process}/ns/{kind}").readlink() for kind in ("mnt", "pid", "net", "ipc", "uts")}
+
+
+def status(process: str) -> dict[str, list[str]]:
+    """What the kernel says of a process."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return {name: value.split() for name, value in (line.split(":", 1) for line in lines)}
+
+
+def test_a_worker_has_namespaces_and_a_user_of_its_own_and_no_privilege(pair: tuple[Sandbox, Sandbox]) -> None:
+    assert not spaces(str(processes(pair[0])[1].pid)).items() & spaces(str(processes(pair[1])[1].pid)).items()
+    for one in pair:
+        holder, supervisor = (str(process.pid) for process in processes(one)[1:])
+        assert not spaces(holder).items() & spaces("self").items()
+        assert spaces(supervisor) == spaces(holder)
+        uid = str(FIRST_UID + one.number if os.geteuid() == 0 else os.geteuid())
+        for process in (holder, supervisor):
+            found = status(process)
+            assert found["Uid"] == [uid] * 4
+            assert found["NoNewPrivs"] == ["1"]
+            for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+                assert int(found[kind][0], 16) == 0, kind
+            if os.geteuid() == 0:
+                assert found["Groups"] == []
+                assert found["Gid"] == [uid] * 4
+        assert int(status(supervisor)["CapBnd"][0], 16) == 0
+
+
+OPEN = """
+import os
+found = []
+for descriptor in os.listdir("/proc/self/fd"):
+    if os.path.lexists(f"/proc/self/fd/{descriptor}"):
+        found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+assert all(where == "/dev/null" or where.startswith(("socket:", "/proc/")) for where in found), found
+assert sum(where.startswith("socket:") for where in found) == 1, found
+"""
+
+
+def test_nothing_that_was_open_outside_is_open_inside(pair: tuple[Sandbox, Sandbox]) -> None:
+    assert states(pair[0], OPEN) == ["done"]
+
+
+def test_folders_of_outside_are_not_spoken_of(pair: tuple[Sandbox, Sandbox]) -> None:
+    parent = pair[0].parent
+    assert parent is not None
+    assert not Path(parent.home).exists(), "nobody needs it once everything is loaded"
+    name = Path(parent.home).name
+    told = "open('/proc/self/environ').read() + repr(dict(os.environ)) + open('/proc/self/cmdline').read()"
+    ours = f"import os, tempfile\nassert {name!r} not in {told}\nassert tempfile.gettempdir() == '/tmp'"
+    shell = "shell = get_ipython()\nassert shell.ipython_dir == '/tmp/ipython'\n"
+    shell += "assert shell.profile_dir.location.startswith('/tmp/ipython/')"
+    assert states(pair[0], ours, shell, "%cd /tmp", "%bookmark here", "%cd -b here") == ["done"] * 5
+
+
+def test_nobody_can_look_into_the_first_process(pair: tuple[Sandbox, Sandbox]) -> None:
+    for what in ("environ", "mem", "maps", "fd/0", "root/tmp"):
+        assert states(pair[0], f"open('/proc/1/{what}', 'rb').read(1)") == ["PermissionError"]
+    assert states(pair[0], "import os, signal\nos.kill(1, signal.SIGKILL)") in (["PermissionError"], ["done"])
+    assert states(pair[0], "x = 1") == ["done"], "it was not ended"
+
+
+def test_a_process_without_namespaces_of_its_own_is_not_joined() -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        with pytest.raises(joining.JoiningError, match="no namespaces of its own: ipc, mnt, net, pid, uts"):
+            joining.join(other.pid, "")
+        other.kill()
+
+
+def test_where_sandboxes_cannot_be_joined_workers_load_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: template.Template, control: socket.socket, *order: Any) -> None:
+        said = json.dumps({"failed": "JoiningError: setns: Operation not permitted"}).encode()
+        control.sendall(len(said).to_bytes(8, "little") + said)
+
+    monkeypatch.setattr(template, "_refused", [])
+    monkeypatch.setattr(template.Template, "fork", refuse)
+    alone = Sandbox(number=21)
+    try:
+        assert states(alone, "x = 1", "import torch") == ["done", "done"]
+        assert template._refused == ["JoiningError: setns: Operation not permitted"]
+        assert not template.available(Enclosure()), "and the next worker does not try"
+        assert memory(alone)["private"] > 200e6
+        assert all(alone.layers[name] for name in ("Landlock", "system calls")) or not alone.layers["Landlock"]
+    finally:
+        alone.close()
+
+
+def test_old_kernels_gpus_and_trusted_submissions_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not template.available(Enclosure(trusted=True))
+    assert not template.available(Enclosure(gpu=True))
+    release = os.uname()
+    for old, known in (("4.18.0-553.el8", False), ("5.7.19", False), ("5.8.0", True), ("6.1.0-13-amd64", True)):
+        named = type("Uname", (), {"release": old, "machine": release.machine, "sysname": release.sysname})
+        monkeypatch.setattr(os, "uname", lambda named=named: named)
+        assert template.available(Enclosure()) is known
+
+
+def test_a_template_that_was_killed_is_replaced_and_its_workers_go_on(pair: tuple[Sandbox, Sandbox]) -> None:
+    first = pair[0].parent
+    assert first is not None
+    first.process.kill()
+    first.process.wait()
+    assert states(pair[0], "x = 1") == ["done"]
+    pair[1].close()
+    assert states(pair[1], "x = 1") == ["done"]
+    assert pair[1].parent is not first
+
+
+def test_a_template_that_cannot_load_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "worker.py"
+    broken.write_text("raise ImportError('no torch was installed here')")
+    monkeypatch.setattr(template, "WORKER", broken)
+    monkeypatch.setattr(template, "_kept", {})
+    made = Sandbox(number=21)
+    with pytest.raises(SandboxError, match="no torch was installed here"):
+        made.start()
+    assert made.process is None
+    for one in template._kept.values():
+        one.end()
+
+
+def test_only_the_last_templates_are_kept_and_an_older_one_stays_while_it_has_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(template, "_kept", {})
+    monkeypatch.setattr(template, "_closed", [])
+    monkeypatch.setattr(template, "MOST", 1)
+    first = Sandbox(number=21, modules=["csv"])
+    assert states(first, "import sys\nassert 'csv' in sys.modules") == ["done"]
+    second = Sandbox(number=22, modules=["wave"])
+    assert states(second, "import sys\nassert 'wave' in sys.modules") == ["done"]
+    assert list(template._kept) == [("wave",)]
+    old = first.parent
+    assert old is not None
+    assert old.is_there()
+    assert states(first, "x = 1") == ["done"]
+    first.close()
+    old.process.wait(20)
+    second.close()
+    assert template.template(["wave"]) is second.parent
+    assert template._closed == []
+    template._kept[("wave",)].end()
+
+
+def test_one_that_was_begun_early_is_the_first_one_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template, "_kept", {})
+    monkeypatch.setattr(template, "_begun", [])
+    template.begin()
+    template.begin()
+    (early,) = template._begun
+    assert template.template(["wave", "csv"]) is early
+    assert template._begun == []
+    assert template.template(["csv", "wave"]) is early
+    early.end()
+    assert not early.is_there()
+    assert not Path(early.home).exists()
+
+
+STARTS = """
+import sys, time
+from autograde.sandbox import Sandbox
+from benchmarks.family import processes
+made = Sandbox(number=23)
+made.start()
+print(*[made.parent.process.pid, *(process.pid for process in processes(made))], flush=True)
+time.sleep(300)
+"""
+
+
+def test_everything_ends_with_a_grader_that_is_killed() -> None:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(course.ROOT), str(course.ROOT / "src")])}
+    with subprocess.Popen([sys.executable, "-c", STARTS], env=env, stdout=subprocess.PIPE, text=True) as grader:
+        assert grader.stdout is not None
+        family = [psutil.Process(int(pid)) for pid in grader.stdout.readline().split()]
+        assert len(family) == 4
+        grader.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while left := [process for process in family if process.is_running()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)

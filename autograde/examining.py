@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autograde.inside.needed import Example
 from autograde.oracle import Oracle
 from autograde.sandbox import Job, LostError, Sandbox, SlowError, patience
 from autograde.submission import Submission
@@ -50,7 +51,8 @@ def examine(
     cpu = _Visit(sandbox, submission, CPU.name, deadline)
     cpu.examine(_parts(oracles, visible))
     there = _Visit(sandbox, submission, accelerator, deadline)
-    there.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died", "memory")}
+    there.shown = cpu.shown
+    there.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died", "memory", "unneeded")}
     there.states = {n: cpu.states[n] for n in there.skip}
     again = [o for o in oracles if o.exercise.any_device and not cpu.found[o.exercise.name].incident]
     there.examine(_parts(again, visible))
@@ -78,6 +80,7 @@ class _Visit:
     def __init__(self, sandbox: Sandbox, submission: Submission, lane: str, deadline: float) -> None:
         self.sandbox, self.limits, self.submission, self.lane = sandbox, sandbox.limits, submission, lane
         self.cells = submission.to_run()
+        self.shown = submission.shown()
         self.skip: set[int] = set()
         self.states: dict[int, str] = {}
         self.found: dict[str, Examined] = {}
@@ -90,7 +93,10 @@ class _Visit:
         pending = list(parts)
         while pending and self.deaths <= self.limits.deaths and time.monotonic() < self.deadline:
             try:
-                with self.sandbox.job(self.lane, self.cells, sorted(self.skip)) as job:
+                shown, self.shown = self.shown, []  # once: it may be of that that the process dies
+                with self.sandbox.job(self.lane, self.cells, sorted(self.skip), shown) as job:
+                    if shown:
+                        self.leave_out(job, shown)
                     self.run_cells(job)
                     while pending and time.monotonic() < self.deadline:
                         self.probe(job, pending.pop(0))
@@ -106,6 +112,18 @@ class _Visit:
             return Examined(incident="crashed", reason="The process died or hung again and again before this exercise.")
         reason = "The notebook had used up the time of a submission before this exercise."
         return Examined(incident="timeout", reason=reason)
+
+    def leave_out(self, job: Job, shown: list[Example | None]) -> None:
+        """Hear which examples are not run, since nothing needs them.
+
+        Raises:
+            LostError, SlowError: when the lane has to start again; then all of them are run.
+        """
+        unneeded = job.receive(job.patience * self.limits.cell_seconds + self.limits.grace_seconds).get("unneeded")
+        for number in unneeded if isinstance(unneeded, list) else ():
+            if isinstance(number, int) and 0 <= number < len(shown) and shown[number] is not None:
+                self.skip.add(number)
+                self.states[number] = "unneeded"
 
     def run_cells(self, job: Job) -> None:
         """Wait for the cells to run; one that kills or hangs the process is not run again.

@@ -23,6 +23,7 @@ from typing import Any
 
 from autograde.cgroup import MemoryGroup, make_group
 from autograde.enclosure import WORKER, Enclosure, blocker
+from autograde.inside.needed import Example
 from autograde.inside.worker import LENGTH, send
 from autograde.settings import LIMITS, Limits
 from autograde.template import Template, available, give_up, template
@@ -278,8 +279,13 @@ class Sandbox:
         return data
 
     @contextlib.contextmanager
-    def job(self, lane: str, cells: list[str], skip: list[int]) -> Iterator[Job]:
+    def job(
+        self, lane: str, cells: list[str], skip: list[int], shown: Sequence[Example | None] = ()
+    ) -> Iterator[Job]:
         """A job that runs `cells` on `lane`, but for those at the places `skip`; nothing of it outlives the block.
+
+        With `shown`, which says for each cell what is known of it if it is an example, the job first says which of them
+        it skips as well, since nothing needs them.
 
         Raises:
             LostError: when the worker is lost as the job begins.
@@ -287,7 +293,7 @@ class Sandbox:
         """
         job = self._begin(lane, skip)
         try:
-            job.send(list(cells))
+            job.send({"cells": list(cells), "shown": [known and known.packed() for known in shown]})
             yield job
         finally:
             self._stop(job)

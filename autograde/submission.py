@@ -8,11 +8,12 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from autograde import course
+from autograde.inside.needed import Example, examples
 from autograde.settings import LIMITS
 
 __all__ = ["Release", "ReleasedCell", "Submission", "SubmittedCell", "read_submission", "release"]
@@ -31,12 +32,13 @@ class ReleasedCell:
 
 @dataclass(frozen=True)
 class Release:
-    """A lesson as learners got it."""
+    """A lesson as learners got it. Demos and examples are its other code cells, by their squeezed sources."""
 
     lesson: str
     notebook: dict[str, Any]
     cells: dict[str, ReleasedCell]
     demos: frozenset[str]
+    examples: dict[str, Example]
 
     @property
     def exercises(self) -> list[str]:
@@ -62,10 +64,12 @@ def release(lesson: str) -> Release:
                 meta["grade_id"], cell["id"], cell["cell_type"], _text(cell["source"]), meta.get("points")
             )
             cells[released.grade_id] = released
-    demos = frozenset(
-        squeezed(_text(c["source"])) for c in notebook["cells"] if "demo" in c["metadata"].get("tags", ())
-    )
-    return Release(lesson, notebook, cells, demos)
+    others = [c for c in notebook["cells"] if c["cell_type"] == "code" and not c["metadata"].get("nbgrader")]
+    demos = frozenset(squeezed(_text(c["source"])) for c in others if "demo" in c["metadata"].get("tags", ()))
+    shown = {squeezed(source): source for source in (_text(c["source"]) for c in others)}
+    known = [source for source in shown if source not in demos]
+    found = examples([shown[source] for source in known])
+    return Release(lesson, notebook, cells, demos, dict(zip(known, found, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -96,16 +100,24 @@ class Submission:
     reason: str = ""
     tampered: dict[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def _running(self) -> list[tuple[SubmittedCell, Example | None]]:
+        """The cells that grading runs, each with what is known of it if it is an example as released."""
+        known = release(self.lesson)
+        running = ((c, squeezed(c.source)) for c in self.cells if c.runs)
+        return [(c, None if c.grade_id else known.examples.get(text)) for c, text in running if text not in known.demos]
+
     def to_run(self) -> list[str]:
         """The sources that grading runs, in order; demo cells that are as released are left out."""
-        demos = release(self.lesson).demos
-        return [c.source for c in self.cells if c.runs and squeezed(c.source) not in demos]
+        return [cell.source for cell, _ in self._running]
+
+    def shown(self) -> list[Example | None]:
+        """What is known of each of them that is an example as released: it need not run if nothing needs it."""
+        return [example for _, example in self._running]
 
     def solution(self, exercise: str) -> int | None:
         """The place in `to_run` of the cell that was meant for `exercise`."""
-        demos = release(self.lesson).demos
-        running = [c for c in self.cells if c.runs and squeezed(c.source) not in demos]
-        places = [i for i, c in enumerate(running) if c.grade_id == exercise]
+        places = [i for i, (cell, _) in enumerate(self._running) if cell.grade_id == exercise]
         return places[-1] if places else None
 
     def untouched(self, exercise: str) -> bool:

@@ -15,15 +15,21 @@ __all__ = ["cpu_seconds", "processes"]
 
 
 def processes(sandbox: Sandbox) -> list[psutil.Process]:
-    """All processes of a worker: bubblewrap, and everybody in the namespace that it made."""
+    """All processes of a worker: bubblewrap with what it started, and who went in there from the template.
+
+    Only root sees who of the template's went where; for others those of all workers are named.
+    """
     assert sandbox.process is not None
     top = psutil.Process(sandbox.process.pid)
-    spaces = {_space(child.pid) for child in top.children(recursive=True)} - {_space(os.getpid())}
-    return [top, *(process for process in psutil.process_iter() if _space(process.pid) in spaces)]
+    started = top.children(recursive=True)
+    there = {_space(process.pid) for process in started} - {_space(os.getpid())} | {""}
+    template = psutil.Process(sandbox.parent.process.pid) if sandbox.parent and sandbox.parent.is_there() else None
+    forked = template.children(recursive=True) if template else []
+    return [top, *started, *(process for process in forked if _space(process.pid) in there)]
 
 
 def _space(pid: int) -> str:
-    """The namespace of processes that a process is in; "" where it is gone."""
+    """The namespace of processes that a process is in; "" where that cannot be seen."""
     with contextlib.suppress(OSError):
         return str(Path(f"/proc/{pid}/ns/pid").readlink())
     return ""

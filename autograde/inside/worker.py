@@ -31,10 +31,11 @@ if __name__ == "__main__":  # in the sandbox this folder is all there is of `aut
     import joining  # type: ignore[import-not-found]
     import landlock  # type: ignore[import-not-found]
     import memory  # type: ignore[import-not-found]
+    import needed  # type: ignore[import-not-found]
     import pages  # type: ignore[import-not-found]
     import seccomp  # type: ignore[import-not-found]
 else:
-    from autograde.inside import joining, landlock, memory, pages, seccomp
+    from autograde.inside import joining, landlock, memory, needed, pages, seccomp
 
 LENGTH = struct.Struct("<Q")
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
@@ -384,7 +385,12 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
     if lane.name == "cpu":
         _settle_autograd()
     skip = set(message["skip"])
-    for number, source in enumerate(codec.unpack(receive(job))):
+    told_cells = codec.unpack(receive(job))
+    if told_cells["shown"]:
+        unneeded = _unneeded(told_cells, message["cell_seconds"], message["patience"])
+        send(job, codec.pack({"unneeded": unneeded}))
+        skip.update(unneeded)
+    for number, source in enumerate(told_cells["cells"]):
         state = "skipped" if number in skip else _run_cell(shell, source, message["cell_seconds"], message["patience"])
         send(job, codec.pack({"cell": number, "state": state}))
     probers: list[_Prober] = []
@@ -399,6 +405,15 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
         else:
             _probe(job, shell, request, lane)
             send(job, codec.pack({"ended": "done"}))
+
+
+def _unneeded(told: dict[str, Any], seconds: float, patience: float) -> list[int]:
+    """The places of examples that no cell needs; none where it cannot be found out in time."""
+    shown = [known and needed.Example.unpacked(known) for known in told["shown"]]
+    found: list[int] = []
+    with contextlib.suppress(BaseException), limited(seconds, patience):
+        found = needed.unneeded(list(zip(told["cells"], shown, strict=True)))
+    return found
 
 
 def _settle_pool() -> None:

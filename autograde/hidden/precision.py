@@ -584,12 +584,15 @@ def best_scale(
     limit: str = "max", gives: str = "float", less: bool = True, cap: float = math.inf,
 ) -> Any:  # fmt: skip
     tensors = [grads] if isinstance(grads, Tensor) else grads
-    tops = [{"max": g.abs().max(), "signed": g.max().clamp(min=1e-30), "mean": g.abs().mean(), "norm": g.norm(),
+    tops = [{"max": g.abs().max(), "signed": g.max().clamp(min=1e-30), "as it is": g.max(), "nan": g.max(),
+             "mean": g.abs().mean(), "norm": g.norm(),
              "min": g[g != 0].abs().min() if g.any() else g.abs().max()}[largest].item() for g in tensors]  # fmt: skip
     top = min(tops) if largest == "min" else tops[0] if gives == "first" else max(tops)
     if top == 0 or (largest == "signed" and top <= 1e-29):
         return zero if top == 0 or zero != 1.0 else 1.0
     bound = {"max": torch.finfo(dtype).max, "half": 65504.0, "one": 1.0, "root": math.sqrt(torch.finfo(dtype).max)}
+    if largest == "nan" and top < 0:
+        return math.nan
     exact = math.log2(bound[limit]) - math.log2(top)
     whole = {"floor": math.floor(exact), "ceil": math.ceil(exact), "round": round(exact), "exact": exact,
              "less": math.floor(exact) - 1, "more": math.floor(exact) + 1}[power]  # fmt: skip
@@ -628,6 +631,9 @@ SCALE = [
         never_below_one=({"less": False}, PRODUCT + "the largest gradient, {largest}, is above {limit} as it is, and "
                          "a power of two below one brings it into the range."),
     ),
+    *(one("negative-ignored", best_scale, PRODUCT + "the size of a gradient is its absolute value, and the largest one "
+          "is {largest}. Where all are negative there is no logarithm.", SCALING, largest=way)
+      for way in ("as it is", "nan")),
     one("too-large-below-one", doubled_from_one, PRODUCT + "the largest gradient, {largest}, is above {limit} as it "
         "is, and becomes {product}. Below 1, a search that begins at 1 and doubles ends too early, and `int` rounds "
         "the exponent up, where `math.floor` rounds it down.", SCALING),

@@ -6,13 +6,14 @@ too where they belong to a user namespace of his.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import struct
 from pathlib import Path
 
-__all__ = ["JoiningError", "give_up_privileges", "join"]
+__all__ = ["JoiningError", "give_up_privileges", "join", "settle"]
 
 NAMESPACES = {"user": 0x10000000, "mnt": 0x00020000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000,
               "uts": 0x04000000, "cgroup": 0x02000000}  # fmt: skip
@@ -75,8 +76,10 @@ def settle(keep: int) -> None:
     nowhere = os.open("/dev/null", os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
-    os.closerange(3, keep)
-    os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
+    for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if descriptor not in (0, 1, 2, keep):
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(descriptor)
 
 
 def _space(process: str, name: str) -> Path:

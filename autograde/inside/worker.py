@@ -99,17 +99,26 @@ def be_template(line: socket.socket) -> None:
 def _go_inside(control: socket.socket, shell: Any, order: dict[str, Any]) -> None:
     """Go into a sandbox, and be its supervisor there. Does not come back."""
     try:
-        joining.join(order["pid"], order["group"])
-        if os.fork() == 0:  # the first to be in the namespace of processes
-            joining.settle(control.fileno())
-            joining.give_up_privileges(order["uid"])
-            _forget_folders(shell)
+        if _is_inside(control, shell, order):
             supervise(control, shell, order["told"])
+    finally:
+        os._exit(0)
+
+
+def _is_inside(control: socket.socket, shell: Any, order: dict[str, Any]) -> bool:
+    """Join a sandbox: true in the process that is in it then, false in the one outside, and where it failed."""
+    try:
+        joining.join(order["pid"], order["group"])
+        if os.fork():  # only a child is in the namespace of processes
+            return False
+        joining.settle(control.fileno())
+        joining.give_up_privileges(order["uid"])
+        _forget_folders(shell)
     except BaseException as error:
         with contextlib.suppress(OSError):
             send(control, json.dumps({"failed": f"{type(error).__name__}: {error}"[:500]}).encode())
-    finally:
-        os._exit(0)
+        return False
+    return True
 
 
 def _forget_folders(shell: Any) -> None:

@@ -121,6 +121,9 @@ def grade(
     if diff and not class_commands.agreed(out, names, partial(run, regrade)):
         return
     done = run(regrade and not diff, out, gradebook)
+    for reason in template.refusals():
+        aloud.print(f"Each worker loaded by itself, which takes longer and half a gigabyte more for each: {reason}",
+                    markup=False)  # fmt: skip
     class_commands.after_grading(done.submissions, submitted, out, gradebook)
     console.print(f"{len(done.submissions)} submissions graded, {done.right} of {done.count} exercises passed: "
                   f"{out / 'grades.csv'}")  # fmt: skip

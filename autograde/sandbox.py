@@ -23,10 +23,11 @@ from typing import Any
 
 from autograde.cgroup import MemoryGroup, make_group
 from autograde.enclosure import WORKER, Enclosure, blocker
+from autograde.holding import HoldingError, hold
 from autograde.inside.needed import Example
 from autograde.inside.worker import LENGTH, send
 from autograde.settings import LIMITS, Limits
-from autograde.template import Template, available, give_up, template
+from autograde.template import Template, available, fork, give_up
 from torchcourse import codec
 from torchcourse.observations import Value
 
@@ -41,7 +42,11 @@ class SandboxError(RuntimeError):
 
 
 class RefusedError(RuntimeError):
-    """A worker that was forked elsewhere cannot go into a sandbox on this machine."""
+    """A worker that was forked elsewhere did not come into its sandbox; `for_good`: on this machine none will."""
+
+    def __init__(self, reason: str, for_good: bool) -> None:
+        super().__init__(reason)
+        self.for_good = for_good
 
 
 class LostError(RuntimeError):
@@ -176,14 +181,24 @@ class Sandbox:
         Raises:
             SandboxError: when it does not come up, or is not wanted any more.
         """
-        if available(self.enclosure):
+        for again in (True, False) if available(self.enclosure) else ():
             try:
                 return self._start(self._fork)
             except RefusedError as error:
-                give_up(str(error))
+                if error.for_good:
+                    give_up(str(error))
+                    break
+                if not again:
+                    raise SandboxError(f"the worker did not start: {error}") from None
         return self._start(self._load)
 
-    def _start(self, begin: Callable[[socket.socket], str]) -> None:
+    def _start(self, begin: Callable[[socket.socket], None]) -> None:
+        """Start the worker in one of two ways, and wait.
+
+        Raises:
+            RefusedError: when it could not be forked.
+            SandboxError: as above.
+        """
         self.close()
         if self.ended:
             raise SandboxError("grading was ended")
@@ -191,62 +206,76 @@ class Sandbox:
         self.control, theirs = socket.socketpair()
         self.home = self.enclosure.make_home(self.number)
         self.group = make_group(self.limits.memory_bytes, self.limits.processes + 8)  # bubblewrap and the supervisor
-        with theirs:
-            fault = begin(theirs)
-        if self.ended and self.process is not None:  # since we asked
-            self.process.kill()
         try:
-            said = {} if fault else self.hear(self.limits.start_seconds)
+            with theirs:
+                begin(theirs)
+            said = self._first_words()
+        except (HoldingError, OSError) as error:
+            self.control.close()
+            self.close()
+            raise SandboxError(f"the worker did not start: {blocker() or error}") from None
         except (LostError, SlowError):
             said = {}
         if "layers" in said:
             self.layers = {"memory group": self.group is not None, **said["layers"]}
             return
-        fault = self.close()[-1500:] or fault
-        if "failed" in said:
-            raise RefusedError(said["failed"])
-        fault = fault or (self.parent.said() if self.parent else "")
+        fault = self.close()[-1500:]
+        if self.ended:
+            raise SandboxError("grading was ended")
+        if self.parent:
+            raise RefusedError(str(said.get("failed") or self.parent.said()), bool(said.get("for good")))
         why = fault if self.enclosure.trusted else blocker() or fault
         raise SandboxError(f"the worker did not start: {why}")
 
-    def _load(self, theirs: socket.socket) -> str:
-        """Start a worker that loads everything itself; why that failed, as far as is known by then."""
+    def _first_words(self) -> dict[str, Any]:
+        """What the worker says once it is ready, or why it cannot be.
+
+        Raises:
+            LostError: when nothing of that will come, also because grading was ended meanwhile.
+            SlowError: when nothing came in time.
+        """
+        deadline = time.monotonic() + self.limits.start_seconds
+        while not select.select([self.control], [], [], 0.1)[0]:
+            if self.ended or self.process is None or self.process.poll() is not None:
+                raise LostError("it was ended")
+            if time.monotonic() > deadline:
+                raise SlowError
+        return self.hear(self.limits.start_seconds)
+
+    def _load(self, theirs: socket.socket) -> None:
+        """Start a worker that loads everything itself."""
         told = json.dumps({**self._told(), "modules": list(self.modules)})
         worker = [sys.executable, "-W", "ignore", str(WORKER), str(theirs.fileno()), told]
         shut_in = self.enclosure.command(self.number, self.home, self.limits.scratch_bytes)
-        self._run([*shut_in, *worker], theirs.fileno())
-        return ""
+        self.process = subprocess.Popen(
+            self._grouped([*shut_in, *worker]),
+            env=self.enclosure.environment(self.home),
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
 
-    def _fork(self, theirs: socket.socket) -> str:
-        """Make a sandbox and have a worker forked into it; why that failed, as far as is known by then."""
-        ours, told = os.pipe()
-        with os.fdopen(ours, "rb") as info:
-            with os.fdopen(told, "wb"):
-                process = self._run(self.enclosure.holding(self.number, self.limits.scratch_bytes, told), told)
-            described = info.read()
-        assert process.stdout is not None
-        if not process.stdout.read(1):  # it says that it is there once everything is mounted
-            return "bubblewrap made no sandbox"
-        pid, uid = json.loads(described)["child-pid"], self.enclosure.uid(self.number)
-        self.parent = template(self.modules)
-        self.parent.fork(theirs, pid, uid, str(self.group.folder) if self.group else "", self._told())
-        return ""
+    def _fork(self, theirs: socket.socket) -> None:
+        """Make a sandbox and have a worker forked into it.
+
+        Raises:
+            HoldingError: when there is no sandbox.
+        """
+        self.process, pid = hold(
+            lambda told: self._grouped(self.enclosure.holding(self.number, self.limits.scratch_bytes, told)),
+            self.enclosure.environment(self.home), self.limits.start_seconds,
+        )  # fmt: skip
+        group = str(self.group.folder) if self.group else ""
+        self.parent = fork(self.modules, theirs, pid, self.enclosure.uid(self.number), group, self._told())
+
+    def _grouped(self, command: list[str]) -> list[str]:
+        """A command that is run in this worker's control group, if there is one."""
+        return self.group.joining(command) if self.group else command
 
     def _told(self) -> dict[str, Any]:
         """What the worker has to know; the supervisor watches memory only if it must."""
         return {**self.enclosure.settings(self.home), "memory_bytes": 0 if self.group else self.limits.memory_bytes}
-
-    def _run(self, command: list[str], descriptor: int) -> subprocess.Popen[bytes]:
-        """Start the program that ends the sandbox when it ends, or when its input is closed."""
-        self.process = subprocess.Popen(
-            self.group.joining(command) if self.group else command,
-            env=self.enclosure.environment(self.home),
-            pass_fds=[descriptor],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        return self.process
 
     def memory_kills(self) -> int:
         """How often the kernel ended a process of this worker because the memory of all was used up."""

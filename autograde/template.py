@@ -19,11 +19,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from autograde.enclosure import WORKER, Enclosure
+from autograde.holding import HoldingError, hold, let_go
+from autograde.settings import LIMITS
 
-__all__ = ["Template", "available", "begin", "give_up", "template"]
+__all__ = ["Template", "available", "begin", "fork", "give_up", "refusals", "template"]
 
 MOST = 2
 """How many templates are kept, each with modules of its own: half a gigabyte each."""
@@ -39,12 +43,19 @@ class Template:
         inside = Enclosure().variables("/tmp")  # what can be read of it in a sandbox, in /proc/self/environ
         outside = Enclosure().variables(self.home)
         self.line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-s", "-W", "ignore", str(WORKER), str(theirs.fileno())],
-                env=inside, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=self.words, cwd="/", start_new_session=True,
-            )  # fmt: skip
+        with contextlib.ExitStack() as unless_begun:
+            unless_begun.callback(shutil.rmtree, self.home, ignore_errors=True)
+            unless_begun.callback(self.words.close)
+            unless_begun.callback(self.line.close)
+            self.mount, python = _read_only_python()
+            unless_begun.callback(let_go, self.mount)
+            with theirs, os.fdopen(python, "rb"):
+                self.process = subprocess.Popen(
+                    [sys.executable, "-s", "-W", "ignore", str(WORKER), str(theirs.fileno())],
+                    executable=f"/proc/self/fd/{python}", pass_fds=[theirs.fileno(), python], env=inside, cwd="/",
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.words, start_new_session=True,
+                )  # fmt: skip
+            unless_begun.pop_all()
         self._tell({name: outside[name] for name in outside if outside[name] != inside[name]})
 
     def load(self, modules: Sequence[str]) -> None:
@@ -68,33 +79,49 @@ class Template:
 
     def said(self) -> str:
         """The end of what it wrote to standard error."""
-        self.words.seek(0)
-        return self.words.read()[-1500:].decode(errors="replace")
+        size = os.fstat(self.words.fileno()).st_size
+        return os.pread(self.words.fileno(), 1500, max(0, size - 1500)).decode(errors="replace")
 
     def close(self) -> None:
         """Fork no more. It ends when its last worker has."""
         self.line.close()
-        shutil.rmtree(self.home, ignore_errors=True)
 
-    def end(self) -> None:
-        """End it now if it has no workers, and else wait until they have ended, and it."""
+    def end(self, seconds: float = 20.0) -> None:
+        """End it now if it has no workers, and else wait until they have ended, and it, but not for ever."""
         self.close()
         if not self.has_forked:
             self.process.kill()  # it may be loading still
         try:
-            self.process.wait(20)
+            self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        let_go(self.mount)
         self.words.close()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _read_only_python() -> tuple[subprocess.Popen[bytes], int]:
+    """A descriptor of Python as it is mounted in a sandbox, to be run, and the process that keeps that sandbox.
+
+    A process can change the mode, times and marks of the file that it runs, in /proc/self/exe, where the file is its
+    user's own and lies on a mount that may be written; forked workers run what the template runs.
+    """
+    enclosure = Enclosure()
+    command = partial(enclosure.holding, 0, LIMITS.scratch_bytes)
+    process, pid = hold(command, enclosure.environment("/tmp"), LIMITS.start_seconds)
+    try:
+        python = os.open(f"/proc/{pid}/root{Path(sys.executable).resolve()}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        let_go(process)
+        raise
+    return process, python
 
 
 _lock = threading.Lock()
 _kept: dict[tuple[str, ...], Template] = {}
 _begun: list[Template] = []
 _closed: list[Template] = []
-
-
 _refused: list[str] = []
 
 
@@ -110,32 +137,51 @@ def give_up(reason: str) -> None:
     _refused.append(reason)
 
 
+def refusals() -> list[str]:
+    """Why workers were not forked from a template, where that was tried."""
+    return list(_refused)
+
+
 def begin() -> None:
-    """Start a template already, before it is known which modules it has to load."""
-    with _lock:
+    """Start a template already, before it is known which modules it has to load; what keeps it from that is said when
+    a worker is wanted."""
+    with _lock, contextlib.suppress(OSError, HoldingError):
         if not _begun:
             _begun.append(Template())
 
 
 def template(modules: Sequence[str]) -> Template:
     """The template with these modules, which may be loading still."""
-    wanted = tuple(sorted(modules))
     with _lock:
-        made = _kept.pop(wanted, None)
-        if made is not None and not made.is_there():
-            made.end()
-            made = None
-        if made is None:
-            made = _begun.pop() if _begun else Template()
-            made.load(wanted)
-        _kept[wanted] = made  # the last one used is the last in line
-        while len(_kept) > MOST:
-            old = _kept.pop(next(iter(_kept)))
-            old.close()
-            _closed.append(old)
-        for old in [old for old in _closed if not old.is_there()]:
-            old.end()
-            _closed.remove(old)
+        return _template(tuple(sorted(modules)))
+
+
+def fork(
+    modules: Sequence[str], control: socket.socket, pid: int, uid: int, group: str, told: dict[str, Any]
+) -> Template:
+    """Have the template with these modules fork a worker, as `Template.fork` does; which one that is."""
+    with _lock:  # until then nobody else may close it
+        found = _template(tuple(sorted(modules)))
+        found.fork(control, pid, uid, group, told)
+        return found
+
+
+def _template(wanted: tuple[str, ...]) -> Template:
+    made = _kept.pop(wanted, None)
+    if made is not None and not made.is_there():
+        made.end()
+        made = None
+    if made is None:
+        made = _begun.pop() if _begun else Template()
+        made.load(wanted)
+    _kept[wanted] = made  # the last one used is the last in line
+    while len(_kept) > MOST:
+        old = _kept.pop(next(iter(_kept)))
+        old.close()
+        _closed.append(old)
+    for old in [old for old in _closed if not old.is_there()]:
+        old.end()
+        _closed.remove(old)
     return made
 
 
@@ -145,4 +191,4 @@ def _end_all() -> None:
     for one in every:
         one.close()
     for one in every:
-        one.end()
+        one.end(2.0)  # who left a worker open keeps it from ending before this process does

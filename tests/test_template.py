@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +23,7 @@ from autograde import course, template
 from autograde.enclosure import Enclosure
 from autograde.inside import joining
 from autograde.sandbox import Sandbox, SandboxError
-from autograde.settings import FIRST_UID
+from autograde.settings import FIRST_UID, LIMITS
 from benchmarks.family import processes
 from benchmarks.workers import memory
 from tests.sandboxed import states
@@ -110,7 +113,8 @@ def test_folders_of_outside_are_not_spoken_of(pair: tuple[Sandbox, Sandbox]) -> 
 def test_nobody_can_look_into_the_first_process(pair: tuple[Sandbox, Sandbox]) -> None:
     for what in ("environ", "mem", "maps", "fd/0", "root/tmp"):
         assert states(pair[0], f"open('/proc/1/{what}', 'rb').read(1)") == ["PermissionError"]
-    assert states(pair[0], "import os, signal\nos.kill(1, signal.SIGKILL)") in (["PermissionError"], ["done"])
+    for signal_ in ("SIGKILL", "SIGINT", "SIGTERM"):
+        assert states(pair[0], f"import os, signal\nos.kill(1, signal.{signal_})") in (["PermissionError"], ["done"])
     assert states(pair[0], "x = 1") == ["done"], "it was not ended"
 
 
@@ -121,22 +125,110 @@ def test_a_process_without_namespaces_of_its_own_is_not_joined() -> None:
         other.kill()
 
 
-def test_where_sandboxes_cannot_be_joined_workers_load_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: template.Template, control: socket.socket, *order: Any) -> None:
-        said = json.dumps({"failed": "JoiningError: setns: Operation not permitted"}).encode()
-        control.sendall(len(said).to_bytes(8, "little") + said)
-
+def refusing(monkeypatch: pytest.MonkeyPatch, **said: object) -> list[str]:
+    """Have templates say this in place of forking; what workers are not forked for after that."""
     monkeypatch.setattr(template, "_refused", [])
+
+    def refuse(self: template.Template, control: socket.socket, *order: Any) -> None:
+        words = json.dumps(said).encode()
+        control.sendall(len(words).to_bytes(8, "little") + words)
+
     monkeypatch.setattr(template.Template, "fork", refuse)
+    return template._refused
+
+
+def test_where_sandboxes_cannot_be_joined_workers_load_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = refusing(monkeypatch, failed="JoiningError: setns: Operation not permitted", **{"for good": True})
     alone = Sandbox(number=21)
     try:
         assert states(alone, "x = 1", "import torch") == ["done", "done"]
-        assert template._refused == ["JoiningError: setns: Operation not permitted"]
+        assert refused == template.refusals() == ["JoiningError: setns: Operation not permitted"]
         assert not template.available(Enclosure()), "and the next worker does not try"
         assert alone.parent is None
-        assert all(alone.layers[name] for name in ("Landlock", "system calls")) or not alone.layers["Landlock"]
+        assert alone.layers["system calls"]
     finally:
         alone.close()
+
+
+def test_what_passes_is_tried_again_and_then_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = refusing(monkeypatch, failed="BlockingIOError: Resource temporarily unavailable", **{"for good": False})
+    made = Sandbox(number=21)
+    with pytest.raises(SandboxError, match="temporarily unavailable"):
+        made.start()
+    assert made.process is None
+    assert refused == []
+    assert template.available(Enclosure())
+
+
+@pytest.mark.parametrize(
+    ("error", "for_good"),
+    [
+        (PermissionError(errno.EPERM, "setns"), True),
+        (OSError(errno.ENOSYS, "pidfd_open"), True),
+        (OSError(errno.EINVAL, "setns"), True),
+        (AttributeError("pidfd_open"), True),
+        (FileNotFoundError(errno.ENOENT, "/proc/1234/ns/user"), False),
+        (BlockingIOError(errno.EAGAIN, "fork"), False),
+        (MemoryError(), False),
+    ],
+)
+def test_only_what_the_kernel_does_not_know_or_allow_is_for_good(error: BaseException, for_good: bool) -> None:
+    assert joining.is_for_good(error) is for_good
+
+
+TOUCH = """
+import errno, os
+for change in (
+    lambda: os.chmod("/proc/self/exe", 0o4755),
+    lambda: os.utime("/proc/self/exe"),
+    lambda: os.setxattr("/proc/self/exe", "user.mark", b"1"),
+    lambda: os.removexattr("/proc/self/exe", "user.mark"),
+    lambda: os.open("/proc/self/exe", os.O_WRONLY),
+):
+    try:
+        change()
+    except OSError as error:
+        assert error.errno in (errno.EROFS, errno.ETXTBSY, errno.EACCES), error
+    else:
+        raise AssertionError("it was changed")
+"""
+
+
+def test_the_program_that_a_worker_runs_lies_where_nothing_can_be_changed(pair: tuple[Sandbox, Sandbox]) -> None:
+    assert states(pair[0], TOUCH) == ["done"]
+
+
+def test_a_sandbox_that_does_not_come_up_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "bwrap"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    made = Sandbox(dataclasses.replace(LIMITS, start_seconds=1.0), number=21)
+    template.template([])
+    command = made.enclosure.holding(21, LIMITS.scratch_bytes, 9)
+    monkeypatch.setattr(Enclosure, "holding", lambda *_: [str(slow), *command[1:]])
+    began = time.monotonic()
+    with pytest.raises(SandboxError, match="bubblewrap made no sandbox"):
+        made.start()
+    assert time.monotonic() - began < 20
+    assert made.process is None
+
+
+def test_ending_a_worker_that_is_being_started_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[socket.socket] = []  # for somebody who does not come
+
+    def queue(self: template.Template, control: socket.socket, *order: Any) -> None:
+        waiting.append(control.dup())
+
+    monkeypatch.setattr(template.Template, "fork", queue)
+    made = Sandbox(number=21)
+    threading.Timer(0.5, made.end).start()
+    began = time.monotonic()
+    with pytest.raises(SandboxError, match="was ended"):
+        made.start()
+    assert time.monotonic() - began < 20
+    assert made.process is None
+    for one in waiting:
+        one.close()
 
 
 def test_old_kernels_gpus_and_trusted_submissions_do_without(monkeypatch: pytest.MonkeyPatch) -> None:

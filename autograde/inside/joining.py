@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import struct
 from pathlib import Path
 
-__all__ = ["JoiningError", "give_up_privileges", "join", "settle"]
+__all__ = ["JoiningError", "close_all_but", "give_up_privileges", "is_for_good", "join", "settle"]
 
 NAMESPACES = {"user": 0x10000000, "mnt": 0x00020000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000,
               "uts": 0x04000000, "cgroup": 0x02000000}  # fmt: skip
@@ -29,6 +30,12 @@ class JoiningError(OSError):
     """The namespaces cannot be joined, or privileges cannot be given up."""
 
 
+def is_for_good(error: BaseException) -> bool:
+    """Whether joining fails on this machine whenever it is tried: the kernel does not know or not allow it."""
+    refusals = {errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSYS}
+    return isinstance(error, AttributeError) or (isinstance(error, OSError) and error.errno in refusals)
+
+
 def join(pid: int, group: str) -> None:
     """Enter the namespaces of a process, and before that the control group `group`, if one is named.
 
@@ -37,13 +44,14 @@ def join(pid: int, group: str) -> None:
     Raises:
         JoiningError: when that is refused, or the process is not shut in as it should be.
     """
-    if group:
-        Path(group, "cgroup.procs").write_text("0")
-    others = [name for name in NAMESPACES if _space("self", name) != _space(str(pid), name)]
-    if missing := NEEDED.difference(others):
-        raise JoiningError(f"process {pid} has no namespaces of its own: {', '.join(sorted(missing))}")
     there = os.pidfd_open(pid)
     try:
+        others = [name for name in NAMESPACES if _space("self", name) != _space(str(pid), name)]
+        signal.pidfd_send_signal(there, 0)  # it lives, so what was read of its number was read of it
+        if missing := NEEDED.difference(others):
+            raise JoiningError(errno.ESRCH, f"process {pid} has no namespaces of its own: {', '.join(sorted(missing))}")
+        if group:
+            Path(group, "cgroup.procs").write_text("0")
         _call("setns", there, sum(NAMESPACES[name] for name in others))
     finally:
         os.close(there)
@@ -76,6 +84,11 @@ def settle(keep: int) -> None:
     nowhere = os.open("/dev/null", os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
+    close_all_but(keep)
+
+
+def close_all_but(keep: int) -> None:
+    """Close every descriptor but the standard ones and this."""
     for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         if descriptor not in (0, 1, 2, keep):
             with contextlib.suppress(OSError):  # the one that listed them
@@ -88,5 +101,5 @@ def _space(process: str, name: str) -> Path:
 
 def _call(name: str, *arguments: object) -> None:
     if getattr(_libc, name)(*arguments) < 0:
-        error = ctypes.get_errno()
-        raise JoiningError(error, f"{name}: {os.strerror(error)}")
+        number = ctypes.get_errno()
+        raise JoiningError(number, f"{name}: {os.strerror(number)}")

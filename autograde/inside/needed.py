@@ -10,6 +10,7 @@ What learners wrote is read inside the sandbox, before any of it runs: reading i
 from __future__ import annotations
 
 import ast
+import re
 import symtable
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ __all__ = ["Example", "examples", "unneeded"]
 
 REACHING_NAMES = {"In", "Out", "__builtins__", "__import__", "_ih", "_oh", "eval", "exec", "get_ipython", "globals"}
 REACHING_CALLS = {"locals", "vars"}  # without an argument
+LAST_RESULTS = re.compile(r"_(\d+|_{0,2}|i+\d*)")
+OPS = {"aten", "prim", "prims", "torchcourse"}  # of torch.ops, those that no example registers
 REACHING_ATTRIBUTES = {"__globals__", "_current_frames", "_getframe", "cr_frame", "f_back", "f_builtins", "f_globals",
                        "f_locals", "gi_frame", "tb_frame", "user_global_ns", "user_module", "user_ns"}  # fmt: skip
 REACHING_MODULES = {"IPython", "__main__", "builtins", "code", "gc", "importlib", "inspect", "pdb", "runpy"}
@@ -34,8 +37,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Example:
-    """A released cell: the global names that it uses, and those that it binds or may change; `always` where names do
-    not tell."""
+    """A released cell: the global names that it uses, or binds for others to change, and those that it binds or may
+    change itself; `always` where names do not tell."""
 
     uses: frozenset[str] = frozenset()
     changes: frozenset[str] = frozenset()
@@ -57,27 +60,57 @@ def _cell(source: str) -> Cell:
         table = symtable.symtable(source, "cell", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Cell(anything=True)
-    return Cell(frozenset(_used(table)), any(map(_reaches, ast.walk(tree))))
+    nodes = list(ast.walk(tree))
+    declared = (name for node in nodes if isinstance(node, ast.Global) for name in node.names)
+    uses = frozenset((*_used(table), *declared, *(name for node in _outside(tree) for name in _altered(node))))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    earlier = any(LAST_RESULTS.fullmatch(name) for name in uses - frozenset(_bound(table)))
+    return Cell(uses, earlier or any(_reaches(node, id(node) in called) for node in nodes))
 
 
 def _used(table: symtable.SymbolTable) -> Iterator[str]:
-    top = table.get_type() == "module"
-    yield from (s.get_name() for s in table.get_symbols() if s.is_referenced() and (top or s.is_global()))
+    """Global names that are read; in the body of a class a name is read there even if it is bound there too."""
+    local = table.get_type() == "function"
+    yield from (s.get_name() for s in table.get_symbols() if s.is_referenced() and (s.is_global() or not local))
     for child in table.get_children():
         yield from _used(child)
 
 
-def _reaches(node: ast.AST) -> bool:
-    """Whether a part of a cell can get at global names that it does not write out."""
+def _outside(tree: ast.Module) -> Iterator[ast.AST]:
+    """All parts of a cell but those inside functions, whose names are their own."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
+
+
+def _altered(node: ast.AST) -> Iterator[str]:
+    """Names that have to be there already, though a cell does not read them."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+    elif isinstance(node, ast.Delete):
+        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _reaches(node: ast.AST, called: bool) -> bool:
+    """Whether a part of a cell, the function of a call or not, can get at global names that it does not write out."""
     if isinstance(node, ast.Import):
         return any(alias.name.partition(".")[0] in REACHING_MODULES for alias in node.names)
     if isinstance(node, ast.ImportFrom):
         return (node.module or "").partition(".")[0] in {*REACHING_MODULES, "sys"}
     if isinstance(node, ast.Attribute):
-        of_sys = isinstance(node.value, ast.Name) and node.value.id == "sys" and node.attr == "modules"
-        return of_sys or node.attr in REACHING_ATTRIBUTES
+        registered = isinstance(node.value, ast.Attribute) and node.value.attr == "ops" and node.attr not in OPS
+        of_nn = (isinstance(node.value, ast.Name) and node.value.id == "nn") or (
+            isinstance(node.value, ast.Attribute) and node.value.attr == "nn"
+        )
+        of_sys = node.attr == "modules" and not called and not of_nn  # under whatever name
+        return registered or of_sys or node.attr in REACHING_ATTRIBUTES
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
         return node.func.id in REACHING_CALLS
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and "__main__" in node.value
     return isinstance(node, ast.Name) and node.id in REACHING_NAMES
 
 
@@ -89,7 +122,7 @@ def examples(sources: Sequence[str]) -> list[Example]:
     imported = frozenset(name for source in sources for name in _imported(source))
     ours = frozenset[str]().union(*bound) - imported
     return [
-        Example(cell.uses, names | (cell.uses & ours), always=cell.anything or _is_wide(source))
+        Example(cell.uses | (names & ours), names | (cell.uses & ours), always=cell.anything or _is_wide(source))
         for cell, names, source in zip(cells, bound, sources, strict=True)
     ]
 

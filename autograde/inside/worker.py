@@ -71,18 +71,21 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 
 def be_template(line: socket.socket) -> None:
     """Fork a supervisor for each order that comes, until whoever orders is gone; then wait for those forked to end."""
+    joining.close_all_but(line.fileno())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so nobody has to reap them
     _protect_from_children()  # and their parents having ended, they are this one's
     here = json.loads(line.recv(1 << 16))  # no folder that others of this machine may write to
     outside = {name: os.environ[name] for name in here}
     os.environ.update(here)
-    shell = load()
-    order = line.recv(1 << 16)
-    if not order:
-        return
-    load_more(json.loads(order)["modules"])
+    try:
+        shell = load()
+        order = line.recv(1 << 16)
+        if not order:
+            return
+        load_more(json.loads(order)["modules"])
+    finally:
+        shutil.rmtree(here["HOME"], ignore_errors=True)
     os.environ.update(outside)
-    shutil.rmtree(here["HOME"], ignore_errors=True)
     while True:
         data, fds, _, _ = socket.recv_fds(line, 1 << 16, 1)
         if not data:
@@ -116,7 +119,8 @@ def _is_inside(control: socket.socket, shell: Any, order: dict[str, Any]) -> boo
         _forget_folders(shell)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            send(control, json.dumps({"failed": f"{type(error).__name__}: {error}"[:500]}).encode())
+            said = {"failed": f"{type(error).__name__}: {error}"[:500], "for good": joining.is_for_good(error)}
+            send(control, json.dumps(said).encode())
         return False
     return True
 

@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from autograde.cgroup import make_group
 from autograde.enclosure import WORKER, Enclosure, blocker, trust_blocker
+from autograde.holding import hold, let_go
 from autograde.settings import LIMITS
+from autograde.template import available
 from torchcourse.doctor import Finding
 
 __all__ = ["layers"]
@@ -31,6 +34,8 @@ except MemoryError:
 print(json.dumps({"landlock": version if held else 0, "seccomp": seccomp.refuse(), "memory": limited}))
 """
 
+JOIN = "import sys; sys.path.insert(0, sys.argv[1]); import joining; joining.join(int(sys.argv[2]), '')"
+
 
 def layers() -> Iterator[Finding]:
     """Namespaces, user, Landlock, system calls, memory and process limits: active, missing, or not available."""
@@ -41,6 +46,8 @@ def layers() -> Iterator[Finding]:
     else:
         yield Finding("sandbox: namespaces", "ok", "active: no network, own processes, read-only system (bubblewrap)")
     yield _user()
+    if not fault:
+        yield _sharing()
     tried = _tried(Enclosure(trusted=bool(fault)))
     yield from _inside(tried)
     yield _group()
@@ -50,6 +57,25 @@ def _user() -> Finding:
     if os.geteuid() == 0:
         return Finding("sandbox: user", "ok", "active: root gives each worker an unprivileged user id")
     return Finding("sandbox: user", "ok", "active: workers run as you, without any privilege")
+
+
+def _sharing() -> Finding:
+    """Whether a process from outside can go into a sandbox, as workers do that share what is loaded."""
+    name, enclosure = "sandbox: sharing", Enclosure()
+    if not available(enclosure):
+        return Finding(name, "ok", "not available: each worker loads by itself", "Linux 5.8 or later")
+    command = partial(enclosure.holding, 0, LIMITS.scratch_bytes)
+    holder, pid = hold(command, enclosure.environment("/tmp"), 20.0)
+    try:
+        trial = [sys.executable, "-I", "-c", JOIN, str(WORKER.parent), str(pid)]
+        done = subprocess.run(trial, capture_output=True, text=True, timeout=20, check=False)
+    finally:
+        let_go(holder)
+    if done.returncode == 0:
+        return Finding(name, "ok", "active: workers are forked from one process, and share what it has loaded")
+    reason = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+    says = f"each worker loads by itself, which takes half a gigabyte more ({reason})"
+    return Finding(name, "warning", says, "let the container's rules allow setns: docs/isolation.md")
 
 
 def _tried(enclosure: Enclosure) -> dict[str, int]:

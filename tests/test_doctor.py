@@ -214,3 +214,14 @@ def test_layers_that_are_missing_are_named_with_what_stands_in(monkeypatch: pyte
 def test_each_layer_is_tried_as_grading_would_use_it() -> None:
     found = {f.about.removeprefix("sandbox: "): f for f in layers.layers()}
     assert found["namespaces"].state == found["limits"].state == "ok"
+
+
+@pytest.mark.sandbox
+def test_the_doctor_tries_whether_workers_can_share_what_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = layers._sharing()
+    assert (found.state, found.says.partition(":")[0]) == ("ok", "active")
+    monkeypatch.setattr(layers, "JOIN", "raise SystemExit('setns: Operation not permitted')")
+    found = layers._sharing()
+    assert found.state == "warning"
+    assert "setns: Operation not permitted" in found.says
+    assert "isolation.md" in found.remedy

@@ -43,13 +43,13 @@ class Template:
         inside = Enclosure().variables("/tmp")  # what can be read of it in a sandbox, in /proc/self/environ
         outside = Enclosure().variables(self.home)
         self.line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with contextlib.ExitStack() as unless_begun:
+        with theirs, contextlib.ExitStack() as unless_begun:
             unless_begun.callback(shutil.rmtree, self.home, ignore_errors=True)
             unless_begun.callback(self.words.close)
             unless_begun.callback(self.line.close)
             self.mount, python = _read_only_python()
             unless_begun.callback(let_go, self.mount)
-            with theirs, os.fdopen(python, "rb"):
+            with os.fdopen(python, "rb"):
                 self.process = subprocess.Popen(
                     [sys.executable, "-s", "-W", "ignore", str(WORKER), str(theirs.fileno())],
                     executable=f"/proc/self/fd/{python}", pass_fds=[theirs.fileno(), python], env=inside, cwd="/",

@@ -70,6 +70,7 @@ class Job:
         """`patience` is that of the cells."""
         self.sock, self.sandbox, self.most_bytes, self.patience = sock, sandbox, most_bytes, patience
         self.outgrown, self.kills = False, sandbox.memory_kills()
+        self.unread = bytearray()
         self.weight = 0
         """What the last message weighs."""
 
@@ -117,17 +118,18 @@ class Job:
         return value
 
     def _exactly(self, count: int, deadline: float) -> bytes:
-        data = bytearray()
-        while len(data) < count:
+        while len(self.unread) < count:
             self._wait(deadline)
             try:
-                piece = self.sock.recv(min(count - len(data), 1 << 20))
+                piece = self.sock.recv(min(max(count - len(self.unread), 1 << 16), 1 << 20))
             except OSError as error:
                 raise LostError(str(error)) from None
             if not piece:
                 raise LostError(self._how_it_ended())
-            data += piece
-        return bytes(data)
+            self.unread += piece
+        data = bytes(self.unread[:count])
+        del self.unread[:count]
+        return data
 
     def _wait(self, deadline: float) -> None:
         left = deadline - time.monotonic()

@@ -6,6 +6,7 @@ This makes the command and what the worker has to know about where it is; it sta
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,8 @@ import torchcourse
 from autograde.inside import landlock, seccomp
 from autograde.settings import FIRST_UID, LIMITS
 
-__all__ = ["TRUST_WEAKENS", "Enclosure", "blocker", "exposed", "gpu_blocker", "namespaces_remedy", "trust_blocker"]
+__all__ = ["TRUST_WEAKENS", "Enclosure", "blocker", "exposed", "gpu_blocker", "kernel", "namespaces_remedy",
+           "trust_blocker"]  # fmt: skip
 
 WORKER = Path(__file__).parent / "inside" / "worker.py"
 HOLDER = WORKER.with_name("holder.py")
@@ -122,6 +124,11 @@ class Enclosure:
         if not seccomp.available():
             said.append("System calls are not filtered here: what one learner leaves in the kernel the next may find.")
         return said
+
+
+def kernel() -> tuple[int, ...]:
+    """The first two numbers of this kernel's release."""
+    return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
 
 
 def blocker() -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import select
 import socket
 import subprocess
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from autograde.cgroup import MemoryGroup, make_group
-from autograde.enclosure import WORKER, Enclosure, blocker
+from autograde.enclosure import WORKER, Enclosure, blocker, kernel
 from autograde.holding import HoldingError, hold
 from autograde.inside.needed import Example
 from autograde.inside.worker import LENGTH, send
@@ -370,7 +369,7 @@ class Sandbox:
     def _processes(self) -> int:
         """The limit counts every process and thread of a uid, so an ordinary user's own come on top; but not where the
         sandbox has a user namespace, for which newer kernels count apart."""
-        if os.geteuid() == 0 or (not self.enclosure.trusted and _counts_by_namespace(os.uname().release)):
+        if os.geteuid() == 0 or (not self.enclosure.trusted and kernel() >= (5, 14)):
             return self.limits.processes
         mine = [p for p in Path("/proc").iterdir() if p.name.isdigit() and _owner(p) == os.getuid()]
         threads = sum(len(list((p / "task").iterdir())) for p in mine if (p / "task").is_dir())
@@ -412,12 +411,6 @@ class Sandbox:
             self.group.remove()
             self.group = None
         return stderr.decode(errors="replace")
-
-
-def _counts_by_namespace(release: str) -> bool:
-    """Whether a kernel of this release limits the processes of a uid in each user namespace apart: from 5.14 on."""
-    numbers = [int(part) for part in re.findall(r"\d+", release)[:2]]
-    return numbers >= [5, 14]
 
 
 def _owner(path: Path) -> int:

@@ -11,7 +11,6 @@ import atexit
 import contextlib
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -19,13 +18,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autograde.enclosure import WORKER, Enclosure
-from autograde.holding import HoldingError, hold, let_go
-from autograde.settings import LIMITS
+from autograde.enclosure import WORKER, Enclosure, kernel
+from autograde.holding import HoldingError, hold_for_nobody, let_go
 
 __all__ = ["Template", "available", "begin", "fork", "give_up", "refusals", "template"]
 
@@ -107,9 +104,7 @@ def _read_only_python() -> tuple[subprocess.Popen[bytes], int]:
     A process can change the mode, times and marks of the file that it runs, in /proc/self/exe, where the file is its
     user's own and lies on a mount that may be written; forked workers run what the template runs.
     """
-    enclosure = Enclosure()
-    command = partial(enclosure.holding, 0, LIMITS.scratch_bytes)
-    process, pid = hold(command, enclosure.environment("/tmp"), LIMITS.start_seconds)
+    process, pid = hold_for_nobody(Enclosure())
     try:
         python = os.open(f"/proc/{pid}/root{Path(sys.executable).resolve()}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -118,7 +113,7 @@ def _read_only_python() -> tuple[subprocess.Popen[bytes], int]:
     return process, python
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _kept: dict[tuple[str, ...], Template] = {}
 _begun: list[Template] = []
 _closed: list[Template] = []
@@ -129,7 +124,7 @@ def available(enclosure: Enclosure) -> bool:
     """Whether workers in this enclosure can be forked from a template: without a GPU, on Linux 5.8 or later."""
     if _refused or enclosure.trusted or enclosure.gpu or not sys.platform.startswith("linux"):
         return False
-    return [int(part) for part in re.findall(r"\d+", os.uname().release)[:2]] >= [5, 8]
+    return kernel() >= (5, 8)
 
 
 def give_up(reason: str) -> None:
@@ -152,8 +147,24 @@ def begin() -> None:
 
 def template(modules: Sequence[str]) -> Template:
     """The template with these modules, which may be loading still."""
+    wanted = tuple(sorted(modules))
     with _lock:
-        return _template(tuple(sorted(modules)))
+        made = _kept.pop(wanted, None)
+        if made is not None and not made.is_there():
+            made.end()
+            made = None
+        if made is None:
+            made = _begun.pop() if _begun else Template()
+            made.load(wanted)
+        _kept[wanted] = made  # the last one used is the last in line
+        while len(_kept) > MOST:
+            old = _kept.pop(next(iter(_kept)))
+            old.close()
+            _closed.append(old)
+        for old in [old for old in _closed if not old.is_there()]:
+            old.end()
+            _closed.remove(old)
+        return made
 
 
 def fork(
@@ -161,28 +172,9 @@ def fork(
 ) -> Template:
     """Have the template with these modules fork a worker, as `Template.fork` does; which one that is."""
     with _lock:  # until then nobody else may close it
-        found = _template(tuple(sorted(modules)))
+        found = template(modules)
         found.fork(control, pid, uid, group, told)
         return found
-
-
-def _template(wanted: tuple[str, ...]) -> Template:
-    made = _kept.pop(wanted, None)
-    if made is not None and not made.is_there():
-        made.end()
-        made = None
-    if made is None:
-        made = _begun.pop() if _begun else Template()
-        made.load(wanted)
-    _kept[wanted] = made  # the last one used is the last in line
-    while len(_kept) > MOST:
-        old = _kept.pop(next(iter(_kept)))
-        old.close()
-        _closed.append(old)
-    for old in [old for old in _closed if not old.is_there()]:
-        old.end()
-        _closed.remove(old)
-    return made
 
 
 @atexit.register

@@ -50,6 +50,15 @@ def test_one_worker_more_takes_little_memory_of_its_own(pair: tuple[Sandbox, San
         assert memory(one)["share"] > 50e6, "what was loaded is counted, so the worker is"
 
 
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No template is there yet, as in a process that has just begun; those of the test end with it."""
+    for name in ("_kept", "_begun", "_closed", "_refused"):
+        monkeypatch.setattr(template, name, type(getattr(template, name))())
+    yield
+    template._end_all()
+
+
 OWN = """
 import os
 from pathlib import Path
@@ -125,24 +134,23 @@ def test_a_process_without_namespaces_of_its_own_is_not_joined() -> None:
         other.kill()
 
 
-def refusing(monkeypatch: pytest.MonkeyPatch, **said: object) -> list[str]:
-    """Have templates say this in place of forking; what workers are not forked for after that."""
-    monkeypatch.setattr(template, "_refused", [])
+def refusing(monkeypatch: pytest.MonkeyPatch, **said: object) -> None:
+    """Have templates say this in place of forking."""
 
     def refuse(self: template.Template, control: socket.socket, *order: Any) -> None:
         words = json.dumps(said).encode()
         control.sendall(len(words).to_bytes(8, "little") + words)
 
     monkeypatch.setattr(template.Template, "fork", refuse)
-    return template._refused
 
 
+@pytest.mark.usefixtures("fresh")
 def test_where_sandboxes_cannot_be_joined_workers_load_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = refusing(monkeypatch, failed="JoiningError: setns: Operation not permitted", **{"for good": True})
+    refusing(monkeypatch, failed="JoiningError: setns: Operation not permitted", **{"for good": True})
     alone = Sandbox(number=21)
     try:
         assert states(alone, "x = 1", "import torch") == ["done", "done"]
-        assert refused == template.refusals() == ["JoiningError: setns: Operation not permitted"]
+        assert template.refusals() == ["JoiningError: setns: Operation not permitted"]
         assert not template.available(Enclosure()), "and the next worker does not try"
         assert alone.parent is None
         assert alone.layers["system calls"]
@@ -150,13 +158,14 @@ def test_where_sandboxes_cannot_be_joined_workers_load_by_themselves(monkeypatch
         alone.close()
 
 
+@pytest.mark.usefixtures("fresh")
 def test_what_passes_is_tried_again_and_then_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = refusing(monkeypatch, failed="BlockingIOError: Resource temporarily unavailable", **{"for good": False})
+    refusing(monkeypatch, failed="BlockingIOError: Resource temporarily unavailable", **{"for good": False})
     made = Sandbox(number=21)
     with pytest.raises(SandboxError, match="temporarily unavailable"):
         made.start()
     assert made.process is None
-    assert refused == []
+    assert template.refusals() == []
     assert template.available(Enclosure())
 
 
@@ -252,24 +261,21 @@ def test_a_template_that_was_killed_is_replaced_and_its_workers_go_on(pair: tupl
     assert pair[1].parent is not first
 
 
+@pytest.mark.usefixtures("fresh")
 def test_a_template_that_cannot_load_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = tmp_path / "worker.py"
     broken.write_text("raise ImportError('no torch was installed here')")
     monkeypatch.setattr(template, "WORKER", broken)
-    monkeypatch.setattr(template, "_kept", {})
     made = Sandbox(number=21)
     with pytest.raises(SandboxError, match="no torch was installed here"):
         made.start()
     assert made.process is None
-    for one in template._kept.values():
-        one.end()
 
 
+@pytest.mark.usefixtures("fresh")
 def test_only_the_last_templates_are_kept_and_an_older_one_stays_while_it_has_workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(template, "_kept", {})
-    monkeypatch.setattr(template, "_closed", [])
     monkeypatch.setattr(template, "MOST", 1)
     first = Sandbox(number=21, modules=["csv"])
     assert states(first, "import sys\nassert 'csv' in sys.modules") == ["done"]
@@ -285,12 +291,10 @@ def test_only_the_last_templates_are_kept_and_an_older_one_stays_while_it_has_wo
     second.close()
     assert template.template(["wave"]) is second.parent
     assert template._closed == []
-    template._kept[("wave",)].end()
 
 
-def test_one_that_was_begun_early_is_the_first_one_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template, "_kept", {})
-    monkeypatch.setattr(template, "_begun", [])
+@pytest.mark.usefixtures("fresh")
+def test_one_that_was_begun_early_is_the_first_one_used() -> None:
     template.begin()
     template.begin()
     (early,) = template._begun

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import nbformat
@@ -21,8 +22,7 @@ def restored(submission: Submission) -> Any:
     Check cells stand once, where the learner had them or else at the end; a notebook that could not be read becomes the
     released one.
     """
-    known = release(submission.lesson)
-    made = nbformat.reads(json.dumps(known.notebook), as_version=4)
+    made = nbformat.from_dict(_released(submission.lesson))  # a copy
     if submission.problem:
         return made
     by_grade_id = {c.metadata.nbgrader.grade_id: c for c in made.cells if "nbgrader" in c.metadata}
@@ -39,6 +39,12 @@ def restored(submission: Submission) -> Any:
     cells += [c for grade_id, c in by_grade_id.items() if grade_id not in placed]
     made.cells = cells
     return made
+
+
+@cache
+def _released(lesson: str) -> Any:
+    """The released notebook as nbformat has it."""
+    return nbformat.reads(json.dumps(release(lesson).notebook), as_version=4)
 
 
 def _known(released: Any, source: str) -> Any:
@@ -72,14 +78,18 @@ def with_outputs(notebook: Any, verdicts: Sequence[Verdict]) -> Any:
 def _outputs(verdict: Verdict) -> list[Any]:
     words = f"{verdict.status}. {verdict.message}" + (f" ({verdict.misconception})" if verdict.misconception else "")
     shown = f"<p><b>{verdict.status}</b> {verdict.score:g} of {verdict.max_score:g}. {html.escape(verdict.message)}</p>"
-    card = nbformat.v4.new_output("display_data", data={"text/plain": words, "text/html": shown})
+    card = _output("display_data", data={"text/plain": words, "text/html": shown}, metadata={})
     if verdict.score == verdict.max_score:
         return [card]
     if verdict.score == 0:
-        error = nbformat.v4.new_output("error", ename=verdict.status, evalue=verdict.message, traceback=[words])
-        return [card, error]
-    number = nbformat.v4.new_output("execute_result", data={"text/plain": f"{verdict.score:g}"}, execution_count=None)
-    return [card, number]
+        return [card, _output("error", ename=verdict.status, evalue=verdict.message, traceback=[words])]
+    data = {"text/plain": f"{verdict.score:g}"}
+    return [card, _output("execute_result", data=data, metadata={}, execution_count=None)]
+
+
+def _output(kind: str, **fields: Any) -> Any:
+    """An output of a cell; as with cells, writing validates it."""
+    return nbformat.from_dict({"output_type": kind, **fields})
 
 
 def autograded(submission: Submission, verdicts: Sequence[Verdict]) -> str:

@@ -4,34 +4,49 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from autograde.inside.needed import Example
-from autograde.oracle import Oracle
-from autograde.sandbox import Job, LostError, Sandbox, SlowError, patience
+from autograde.oracle import LONGEST_FAMILIAR, Oracle
+from autograde.sandbox import Job, LostError, Sandbox, SlowError, patience, read
 from autograde.submission import Submission
 from torchcourse.exercise import Exercise
+from torchcourse.explaining import Result
 from torchcourse.lanes import CPU
 from torchcourse.observations import Observations
 
-__all__ = ["Examined", "examine"]
+__all__ = ["Examined", "Reply", "examine"]
 
+BATCH, BATCH_BYTES = 16, 1 << 15
+"""How many cases are sent at once, and how many bytes of them: less than fits into a socket that nobody reads."""
 ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}|the runner is gone")
 KINDS = ("int", "float", "bool", "str", "list", "tuple", "dict", "set", "Tensor", "ndarray", "module")
 """What of a process's end and of an answer's type is told: the process itself could put any text there."""
 
 
-@dataclass
-class Examined:
-    """What is known of one exercise on one lane: raw observations by case, and how it ended early, if it did.
+@dataclass(frozen=True)
+class Reply:
+    """What an answer did in one case: raw observations, and the bytes that they were read from, if those are few.
 
-    `incident` is "", "unattempted", "crashed", "timeout", "memory" or "error"; `reason` is a sentence for the learner.
-    `weight` is what the observations weigh, in bytes.
+    Where these were judged before, `known` is what they came to, and they are not read again.
     """
 
-    seen: list[Observations] = field(default_factory=list)
+    raw: Observations
+    data: bytes = b""
+    known: Result | None = None
+
+
+@dataclass
+class Examined:
+    """What is known of one exercise on one lane: replies by case, and how it ended early, if it did.
+
+    `incident` is "", "unattempted", "crashed", "timeout", "memory" or "error"; `reason` is a sentence for the learner.
+    `weight` is what the replies weigh, in bytes.
+    """
+
+    replies: list[Reply] = field(default_factory=list)
     incident: str = ""
     reason: str = ""
     weight: int = 0
@@ -61,16 +76,30 @@ def examine(
 
 @dataclass(frozen=True)
 class _Part:
-    """Some of an exercise's cases, each as it is sent."""
+    """Some of an exercise's cases, by their numbers."""
 
-    exercise: Exercise
-    cases: Sequence[bytes]
+    oracle: Oracle
+    cases: range
+
+    @property
+    def exercise(self) -> Exercise:
+        return self.oracle.exercise
+
+    def batch(self, begin: int) -> list[bytes]:
+        """The cases from `begin` on that are sent together, as they are sent: some small ones, or one that is not."""
+        found = [self.oracle.packed[begin]]
+        for number in range(begin + 1, min(begin + BATCH, self.cases.stop)):
+            data = self.oracle.packed[number]
+            if sum(map(len, found)) + len(data) > BATCH_BYTES:
+                break
+            found.append(data)
+        return found
 
 
 def _parts(oracles: list[Oracle], visible: Mapping[str, int]) -> list[_Part]:
     """The exercises with their visible cases, and then with the others."""
-    shown = [_Part(o.exercise, o.packed[: visible[o.exercise.name]]) for o in oracles]
-    hidden = [_Part(o.exercise, o.packed[visible[o.exercise.name] :]) for o in oracles]
+    shown = [_Part(o, range(visible[o.exercise.name])) for o in oracles]
+    hidden = [_Part(o, range(visible[o.exercise.name], len(o.cases))) for o in oracles]
     return [*shown, *(part for part in hidden if part.cases)]
 
 
@@ -197,29 +226,44 @@ class _Visit:
             examined.incident, examined.reason = "crashed", self._ended(name, ended)
 
     def _ask(self, job: Job, part: _Part, examined: Examined, seconds: float) -> bool:
-        """Send the cases one by one; whether the prober is still there. `seconds` are for all of them together."""
+        """Send the cases, and hear what each came to; whether the prober is still there. `seconds` are for all of them
+        together.
+
+        Some wait at the other end already, so that nobody waits for the next one: never more than fit between.
+        """
         until = time.monotonic() + seconds
-        for case in part.cases:
-            job.send_packed(case)
-            reply = job.receive(until - time.monotonic())
+        sent = part.cases.start
+        for number in part.cases:
+            if number == sent:
+                batch = part.batch(number)
+                job.send_packed(batch)
+                sent += len(batch)
+            data = job.receive_packed(until - time.monotonic())
+            known = part.oracle.familiar(self.lane, number, data)
+            reply = {"seen": {}} if known else read(data)
             if isinstance(reply.get("seen"), dict):
-                self._keep(part.exercise.name, reply["seen"], job.weight, examined)
+                data = data if len(data) <= LONGEST_FAMILIAR else b""
+                self._keep(part.exercise.name, Reply(reply["seen"], data, known), job.weight, examined)
                 continue
             self._note(part.exercise, reply, examined)
-            return self.lane != "cpu" or reply.get("unattempted") is True
+            if self.lane == "cpu" and reply.get("unattempted") is not True:
+                return False
+            for _ in range(number + 1, sent):
+                job.receive_packed(until - time.monotonic())
+            return True
         return True
 
-    def _keep(self, name: str, seen: Observations, weight: int, examined: Examined) -> None:
-        """Keep the observations of a case, unless those of all exercises together weigh too much: then this one's are
-        given up."""
+    def _keep(self, name: str, reply: Reply, weight: int, examined: Examined) -> None:
+        """Keep the reply to a case, unless those of all exercises together weigh too much: then this one's are given
+        up."""
         held = sum(each.weight for each in self.found.values())
         if examined.incident:
             return
         if held + weight > self.limits.observations_bytes:
-            examined.seen, examined.weight, examined.incident = [], 0, "memory"
+            examined.replies, examined.weight, examined.incident = [], 0, "memory"
             examined.reason = f"What `{name}` returns, in all cases, is more than can be kept of a notebook."
             return
-        examined.seen.append(seen)
+        examined.replies.append(reply)
         examined.weight += weight
 
     def _ended(self, name: str, how: object) -> str:

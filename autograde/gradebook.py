@@ -187,13 +187,25 @@ class Writer:
             book.find_student(student)
         except MissingEntry:
             book.add_student(student)
-        book.update_or_create_submission(lesson, student)
+        grades = self._grades(book.update_or_create_submission(lesson, student), lesson)
         for verdict in verdicts:
-            grade = book.find_grade(f"check_{verdict.exercise}", lesson, lesson, student)
+            grade = grades[f"check_{verdict.exercise}"]
             grade.auto_score = verdict.score
             grade.needs_manual_grade = grade.manual_score is not None
         book.db.commit()
         self._scores[lesson][student] = scores
+
+
+    def _grades(self, submitted: SubmittedAssignment, lesson: str) -> dict[str, Grade]:
+        """The grades of a submission by the names of their cells, all read at once."""
+        rows = (
+            self.book.db.query(GradeCell.name, Grade)
+            .join(Grade, Grade.cell_id == GradeCell.id)
+            .join(SubmittedNotebook, SubmittedNotebook.id == Grade.notebook_id)
+            .join(Notebook, Notebook.id == SubmittedNotebook.notebook_id)
+            .filter(SubmittedNotebook.assignment_id == submitted.id, Notebook.name == lesson)
+        )
+        return dict(map(tuple, rows))
 
 
 def gradebook_url(out: Path, named: str = "") -> str:

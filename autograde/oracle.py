@@ -15,14 +15,26 @@ from autograde.mistakes import Mistake, combined
 from autograde.script import answers
 from torchcourse import codec
 from torchcourse.exercise import Case, Draw, Exercise, exercises
-from torchcourse.explaining import Known, derived
+from torchcourse.explaining import Known, Result, compare, derived
 from torchcourse.lanes import CPU, Lane, accelerator_lane
 from torchcourse.observations import Observations
 from torchcourse.probing import observe
 
-__all__ = ["REFERENCE", "VISIBLE_SEED", "Oracle", "hidden", "oracle", "oracles", "references", "visible"]
+__all__ = [
+    "LONGEST_FAMILIAR",
+    "REFERENCE",
+    "VISIBLE_SEED",
+    "Oracle",
+    "hidden",
+    "oracle",
+    "oracles",
+    "references",
+    "visible",
+]
 
 VISIBLE_SEED = 1
+LONGEST_FAMILIAR, MOST_FAMILIAR = 1 << 14, 8
+"""Of replies up to so many bytes, so many different right ones are remembered for each case."""
 REFERENCE, REPORTED = -1, -2
 """In what was found out: derived observations of the reference, and raw ones. Mistakes have their number."""
 
@@ -43,6 +55,7 @@ class Oracle:
         self.mistakes = mistakes
         self.found: dict[tuple[int, str, int], Observations] = {}
         """What was found out, by who answers (the place of a mistake, or `REFERENCE`, or `REPORTED`), lane and case."""
+        self._familiar: dict[tuple[str, int], dict[bytes, Result]] = {}
 
     @cached_property
     def packed(self) -> list[bytes]:
@@ -91,6 +104,19 @@ class Oracle:
             return isinstance(wanted[name], str) and not isinstance(reported[name], str) and raw[name] == wanted[name]
 
         return {name: value for name, value in raw.items() if not said_outside(name)}
+
+    def result(self, lane: str, number: int, raw: Observations, data: bytes = b"") -> Result:
+        """What raw observations, read from the reply `data`, come to; remembered where that is right."""
+        wanted, admitted = self.wanted(lane, number), self.admitted(lane, number, raw)
+        result = compare(self.exercise, self.cases[number], number, lane, admitted, wanted)
+        familiar = self._familiar.setdefault((lane, number), {})
+        if result.passed and data and len(familiar) < MOST_FAMILIAR:
+            familiar[data] = result
+        return result
+
+    def familiar(self, lane: str, number: int, data: bytes) -> Result | None:
+        """What the very bytes of a reply have come to before, if that is remembered: then nobody need read them."""
+        return self._familiar.get((lane, number), {}).get(data)
 
     def _remembered(self, who: int, answer: Callable[..., Any], lane: str, number: int) -> Observations:
         key = (who, lane, number)

@@ -24,13 +24,13 @@ from autograde.cgroup import MemoryGroup, make_group
 from autograde.enclosure import WORKER, Enclosure, blocker, kernel
 from autograde.holding import HoldingError, hold
 from autograde.inside.needed import Example
-from autograde.inside.worker import LENGTH, send
+from autograde.inside.worker import LENGTH
 from autograde.settings import LIMITS, Limits
 from autograde.template import Template, available, fork, give_up
 from torchcourse import codec
 from torchcourse.observations import Value
 
-__all__ = ["Enclosure", "Job", "LostError", "Sandbox", "SandboxError", "SlowError", "blocker", "patience"]
+__all__ = ["Enclosure", "Job", "LostError", "Sandbox", "SandboxError", "SlowError", "blocker", "patience", "read"]
 
 SLACK = 1 << 16
 """How much more than the observations of a case a message may weigh."""
@@ -62,6 +62,21 @@ def patience(limits: Limits) -> float:
     return max(limits.patience, min(crowd * limits.patience, limits.most_patience))
 
 
+def read(data: bytes) -> dict[str, Any]:
+    """What a message from a sandbox says.
+
+    Raises:
+        LostError: when it is no message.
+    """
+    try:
+        value = codec.unpack(data)
+    except codec.MalformedError as error:
+        raise LostError(str(error)) from None
+    if not isinstance(value, dict):
+        raise LostError("a message that is no dict")
+    return value
+
+
 class Job:
     """One submission on one lane: a conversation with its runner."""
 
@@ -79,17 +94,17 @@ class Job:
         Raises:
             LostError: when nobody listens any more.
         """
-        self.send_packed(codec.pack(value))
+        self.send_packed([codec.pack(value)])
 
-    def send_packed(self, data: bytes) -> None:
-        """Send a value that is packed already.
+    def send_packed(self, values: Sequence[bytes]) -> None:
+        """Send values that are packed already.
 
         Raises:
             LostError: when nobody listens any more.
         """
         try:
             self.sock.settimeout(self.sandbox.limits.exercise_seconds)
-            send(self.sock, data)
+            self.sock.sendall(b"".join(LENGTH.pack(len(data)) + data for data in values))
         except OSError as error:
             raise LostError(str(error)) from None
 
@@ -100,6 +115,15 @@ class Job:
             LostError: when the runner is gone or what came is no message.
             SlowError: when none came in time.
         """
+        return read(self.receive_packed(seconds))
+
+    def receive_packed(self, seconds: float) -> bytes:
+        """The next message as it came, for `read`.
+
+        Raises:
+            LostError: when the runner is gone or the message weighs too much.
+            SlowError: when none came in time.
+        """
         deadline = time.monotonic() + seconds
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size, deadline))
         if length > self.most_bytes + SLACK:
@@ -108,13 +132,7 @@ class Job:
         self.weight = codec.weight(data)
         if self.weight > self.most_bytes + SLACK:
             raise LostError(f"a message that weighs {self.weight} bytes")
-        try:
-            value = codec.unpack(data)
-        except codec.MalformedError as error:
-            raise LostError(str(error)) from None
-        if not isinstance(value, dict):
-            raise LostError("a message that is no dict")
-        return value
+        return data
 
     def _exactly(self, count: int, deadline: float) -> bytes:
         while len(self.unread) < count:

@@ -337,6 +337,7 @@ def load() -> Any:
     for lesson in exercise.LESSONS:
         exercise.exercises(lesson)
     watching.warm()
+    simulated.prepare()
     config = Config()
     config.HistoryManager.enabled = False
     shell: Any = InteractiveShell.instance(config=config)
@@ -408,10 +409,10 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
         send(job, codec.pack({"cell": number, "state": state}))
     probers: list[_Prober] = []
     while True:
-        request = codec.unpack(receive(job))
+        request = codec.unpack(receive(job), trusted=True)
         if request["do"] == "end":
             return
-        if request["do"] == "case":  # the next one, for a prober that was ended meanwhile
+        if request["do"] == "case":  # for a prober that has ended meanwhile
             continue
         if lane.name == "cpu":
             send(job, codec.pack({"ended": _by_prober(job, shell, request, lane, probers)}))
@@ -628,11 +629,15 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
     answer = shell.user_ns.get(name)
     ready = "unbound" if answer is None else "callable" if callable(answer) else type(answer).__name__
     send(job, codec.pack({"answer": ready}))
-    began = time.process_time()
+    began, over = time.process_time(), codec.pack({"ended": "timeout"})
+    reply = b""
     while True:
         message = codec.unpack(receive(job), trusted=True)
         if message["do"] != "case":
             break
+        if reply == over:  # so nothing is left for those that were sent already
+            send(job, reply)
+            continue
         try:
             left = max(0.1, request["seconds"] - (time.process_time() - began))
             with limited(left, request["patience"]):
@@ -643,7 +648,7 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
         except TimeIsUpError:
             if lane.name == "cpu":
                 os._exit(OUT_OF_TIME)  # a prober that is out of time is gone, and its runner says so
-            reply = codec.pack({"ended": "timeout"})
+            reply = over
         except TypeError as error:  # an observation of a kind that is not carried
             reply = codec.pack({"seen": {"raised": Raised("TypeError", str(error)[:200])}})
         if codec.weight(reply) > request["most_bytes"]:

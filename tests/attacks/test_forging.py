@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 
 from autograde import course
-from autograde.examining import Examined
+from autograde.examining import Examined, Reply
 from autograde.oracle import Oracle, oracle
 from autograde.submission import Submission
 from autograde.verdict import Verdict, decide
@@ -37,7 +37,7 @@ def judge_of(lesson: str, name: str) -> Oracle:
 
 def verdict(lesson: str, name: str, seen: list[Observations]) -> Verdict:
     """The verdict on observations as they arrive."""
-    arrived = [codec.unpack(codec.pack(each)) for each in seen]
+    arrived = [Reply(codec.unpack(codec.pack(each))) for each in seen]
     judge = judge_of(lesson, name)
     return decide(Submission("ann", lesson), judge, len(judge.cases), {CPU.name: Examined(arrived)})
 

@@ -7,7 +7,7 @@ with the CPU's; times mean nothing. See `register` for when it may be made known
 from torchcourse.simulated.accelerator import as_accelerator
 from torchcourse.simulated.counting import Counters, counters, events, reset_counters
 from torchcourse.simulated.device import NAME
-from torchcourse.simulated.registration import is_registered, register
+from torchcourse.simulated.registration import is_registered, prepare, register
 from torchcourse.simulated.tensor import shares_memory, values
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "counters",
     "events",
     "is_registered",
+    "prepare",
     "register",
     "reset_counters",
     "shares_memory",

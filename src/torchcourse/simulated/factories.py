@@ -66,4 +66,8 @@ def install(library: Any) -> None:
     library.impl("_efficientzerotensor", _factory("zeros"), "PrivateUse1")
     library.impl("_copy_from", copy_from, "PrivateUse1")
     library.impl("_local_scalar_dense", scalar, "PrivateUse1")
+
+
+def install_pinning(library: Any) -> None:
+    """Register what pins CPU memory, for the CPU: a kernel that all tensors there are see."""
     library.impl("_pin_memory", pinned, "CPU")

@@ -24,6 +24,7 @@ from torchcourse.simulated.module import DeviceModule
 from torchcourse.simulated.tensor import Simulated
 
 LIBRARIES: list[Any] = []  # a library's kernels live as long as it does
+KNOWN: list[torch.device] = []
 HANDLERS = (handlers, recurrent)  # importing them enters their operators
 
 
@@ -42,7 +43,20 @@ class Hooks(torch._C._acc.PrivateUse1Hooks):
 
 def is_registered() -> bool:
     """Say whether this process knows the device."""
-    return bool(LIBRARIES)
+    return bool(KNOWN)
+
+
+def prepare() -> None:
+    """Do what of `register` changes nothing as long as nobody calls that: enter kernels at keys that no tensor has.
+
+    It writes to the entry of every operator there is. Forks that register then share these, in place of copying them.
+    """
+    if not LIBRARIES:
+        make: Any = torch.library.Library
+        library, fallback = make("aten", "IMPL"), make("_", "IMPL")
+        LIBRARIES.extend((library, fallback))
+        factories.install(library)
+        autocast.install(library, fallback)
 
 
 def register() -> torch.device:
@@ -65,6 +79,7 @@ def register() -> torch.device:
             NAME, backend_module=DeviceModule(), hook=Hooks(), device_guard=engine.Guard()
         )
         _install()
+        KNOWN.append(device())
     return device()
 
 
@@ -78,11 +93,8 @@ def _refuse_where_it_may_not() -> None:
 
 
 def _install() -> None:
-    make: Any = torch.library.Library
-    library, fallback = make("aten", "IMPL"), make("_", "IMPL")
-    LIBRARIES.extend((library, fallback))
-    factories.install(library)
-    autocast.install(library, fallback)
+    prepare()
+    factories.install_pinning(LIBRARIES[0])
     dispatch.install()
     storage.install()
     conversion.install()

@@ -68,7 +68,7 @@ class Cluster:
         if enclosure.trusted:
             raise ClusterError("--scheduler and --trust-submissions exclude each other: code that is not isolated "
                                "could talk to the scheduler.")  # fmt: skip
-        modules = tuple(sorted({module for lesson in lessons for module in imports(lesson)}))
+        modules = tuple(imports(*lessons))
         self.address = address
         self.order = remote.Order(seed, limits, enclosure, modules, remote.edition(lessons))
         # one may wait for another of the same worker, which first has to start

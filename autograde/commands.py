@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 console = Console(highlight=False, soft_wrap=True)
 aloud = Console(stderr=True, highlight=False, soft_wrap=True)
+GRAMMAR = "rfc3987_syntax"
 
 
 def join(app: typer.Typer) -> None:
@@ -113,7 +117,10 @@ def grade(
     enclosure = Enclosure(trusted=trust_submissions, gpu=gpu)
     if not scheduler and template.available(enclosure):
         template.begin()  # it loads while this process does
-    names = _lessons(lessons)
+    with _loading():
+        names = _lessons(lessons)
+        template.expect(_imports(names))
+        from autograde import grading  # noqa: F401 - whatever needs it later finds it loaded
     names = class_commands.before_grading(names, submitted, out)
     for weaker in enclosure.warnings():
         aloud.print(f"WARNING: {weaker}", markup=False)
@@ -127,6 +134,25 @@ def grade(
     class_commands.after_grading(done.submissions, submitted, out, gradebook)
     console.print(f"{len(done.submissions)} submissions graded, {done.right} of {done.count} exercises passed: "
                   f"{out / 'grades.csv'}")  # fmt: skip
+
+
+@contextmanager
+def _loading() -> Iterator[None]:
+    """A block that imports what stays, without what only takes time.
+
+    Searching all of it for garbage again and again takes a third of the time. And jsonschema, where it finds it,
+    compiles a grammar of identifiers that notebooks have none of.
+    """
+    modules: dict[str, Any] = sys.modules
+    gc.disable()
+    try:
+        modules.setdefault(GRAMMAR, None)  # which stands for a module that is not there
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+        if modules[GRAMMAR] is None:
+            del modules[GRAMMAR]
 
 
 @dataclass
@@ -208,6 +234,12 @@ def sample(
 
     names = make_sample_class(folder)
     console.print(f"{folder} holds the submissions of {', '.join(names)}.")
+
+
+def _imports(lessons: list[str]) -> list[str]:
+    from torchcourse.exercise import imports
+
+    return imports(*lessons)
 
 
 def _lessons(names: list[str] | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
@@ -38,19 +39,30 @@ class LocalCrew:
     def __init__(
         self, examiners: Mapping[str, Examiner], workers: int, limits: Limits, enclosure: Enclosure
     ) -> None:
-        modules = sorted({module for lesson in examiners for module in imports(lesson)})
+        modules = imports(*examiners)
         self.examiners, self.workers = examiners, workers
         self.sandboxes = [Sandbox(limits, take_number(), modules, enclosure) for _ in range(workers)]
         self.idle: SimpleQueue[Sandbox] = SimpleQueue()
         for sandbox in self.sandboxes:
             self.idle.put(sandbox)
-        self.pool = ThreadPoolExecutor(workers)
+        self.prepared: set[str] = set()
+        self.closing = threading.Event()
+        self.pool = ThreadPoolExecutor(workers + 1)
 
     def breadth(self) -> int:
         return self.workers
 
     def submit(self, submission: Submission) -> Future[list[Verdict]]:
-        return self.pool.submit(self._examine, submission)
+        future = self.pool.submit(self._examine, submission)
+        if submission.lesson not in self.prepared:  # nobody judges yet: a sandbox has to start, or a notebook to run
+            self.prepared.add(submission.lesson)
+            self.pool.submit(self._prepare, submission)
+        return future
+
+    def _prepare(self, submission: Submission) -> None:
+        for _ in self.examiners[submission.lesson].prepare(submission):
+            if self.closing.is_set():
+                break
 
     def _examine(self, submission: Submission) -> list[Verdict]:
         sandbox = self.idle.get()
@@ -60,6 +72,7 @@ class LocalCrew:
             self.idle.put(sandbox)
 
     def close(self) -> None:
+        self.closing.set()
         for sandbox in self.sandboxes:
             sandbox.end()
         self.pool.shutdown(cancel_futures=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,7 +16,7 @@ from autograde.settings import SEED
 from autograde.submission import Submission, release
 from autograde.verdict import Verdict, decide, unjudged, without_examination
 from torchcourse.exercise import exercises
-from torchcourse.lanes import accelerator_lane
+from torchcourse.lanes import CPU, accelerator_lane
 
 __all__ = ["Examiner", "Graded", "examiner"]
 
@@ -44,6 +45,17 @@ class Examiner:
         self.kept = Kept(lesson, seed, lane.name)
         for oracle in [] if anew else self.oracles.values():
             self.kept.recall(oracle)
+
+    def prepare(self, submission: Submission) -> Iterator[None]:
+        """Find out already, case by case, what a submission will be compared with: for when there is time to spare."""
+        for name, oracle in self.oracles.items():
+            if without_examination(submission, name) is not None:
+                continue
+            for lane in (CPU.name, self.accelerator) if oracle.exercise.any_device else (CPU.name,):
+                for number in range(len(oracle.packed)):
+                    with ONE_ORACLE:
+                        oracle.wanted(lane, number)
+                    yield
 
     def close(self) -> None:
         """Keep what was found out for the next run."""

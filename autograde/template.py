@@ -24,7 +24,7 @@ from typing import Any
 from autograde.enclosure import WORKER, Enclosure, kernel
 from autograde.holding import HoldingError, hold_for_nobody, let_go
 
-__all__ = ["Template", "available", "begin", "fork", "give_up", "refusals", "template"]
+__all__ = ["Template", "available", "begin", "expect", "fork", "give_up", "refusals", "template"]
 
 MOST = 2
 """How many templates are kept, each with modules of its own: half a gigabyte each."""
@@ -143,6 +143,13 @@ def begin() -> None:
     with _lock, contextlib.suppress(OSError, HoldingError):
         if not _begun:
             _begun.append(Template())
+
+
+def expect(modules: Sequence[str]) -> None:
+    """Have the template that was begun, if one was, load these modules already, since workers with them will come."""
+    with _lock:
+        if _begun:
+            template(modules)
 
 
 def template(modules: Sequence[str]) -> Template:

@@ -58,7 +58,7 @@ def overhead(repeats: int) -> float:
 
 def workers_memory(count: int, lessons: list[str]) -> list[dict[str, int]]:
     """The memory of each of several workers that are idle side by side."""
-    modules = sorted({module for lesson in lessons for module in imports(lesson)})
+    modules = imports(*lessons)
     sandboxes = [Sandbox(number=number, modules=modules) for number in range(count)]
     try:
         for sandbox in sandboxes:

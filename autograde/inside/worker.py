@@ -319,6 +319,7 @@ def _open_up(folder: str) -> None:
 def load() -> Any:
     """Import what all lessons use, and make the shell that runs cells; no multi-threaded operation before the forks."""
     os.environ["TORCHCOURSE_SIMULATED"] = "off"
+    gc.disable()  # until everything is loaded: else it is all looked at again and again
     import torch
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
@@ -329,6 +330,7 @@ def load() -> Any:
     import torch._subclasses.fake_tensor
     import torch.distributed.tensor  # so do `assert_close` and the first operation on a simulated device
     import torch.testing
+    import torch.utils._device
 
     import torchcourse
     from torchcourse import checking, exercise, probing, simulated, watching  # noqa: F401
@@ -359,6 +361,7 @@ def load_more(modules: list[str]) -> None:
 
     preload(modules)
     gc.freeze()  # else a collection in a fork would write to every object, and so copy all pages that it shares
+    gc.enable()
     pages.collapse()
 
 
@@ -461,19 +464,20 @@ def _lane(name: str) -> Any:
 @contextlib.contextmanager
 def limited(seconds: float, patience: float) -> Iterator[None]:
     """Raise TimeIsUpError in this block after `seconds` of CPU time or `patience` times as many of wall time."""
-    from torchcourse.checking import TimeIsUpError, time_limit
+    from torchcourse.checking import AGAIN, TimeIsUpError
 
     def ring(*args: object) -> None:
         raise TimeIsUpError
 
-    before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
+    signal.signal(signal.SIGPROF, ring)  # each time: what runs here may have set others
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, patience * seconds, AGAIN)
     try:
-        with time_limit(patience * seconds, patience=1):
-            yield
+        yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _run_cell(shell: Any, source: str, seconds: float, patience: float) -> str:

@@ -159,11 +159,12 @@ def exercises(lesson: str) -> dict[str, Exercise]:
     return {exercise.name: exercise for exercise in module.EXERCISES}
 
 
-def imports(lesson: str) -> list[str]:
-    """The modules that take long to load and that a lesson needs: what its exercises name, and, from the second lesson
+def imports(*lessons: str) -> list[str]:
+    """The modules that take long to load and that lessons need: what their exercises name, and, from the second lesson
     on, torch's compiler, which optimizers, `torch.func` and checkpointing load at their first use."""
-    late = () if lesson == next(iter(LESSONS)) else ("torch._dynamo.eval_frame",)
-    return sorted({*late, *(module for exercise in exercises(lesson).values() for module in exercise.imports)})
+    late = () if set(lessons) <= {next(iter(LESSONS))} else ("torch._dynamo.eval_frame",)
+    named = (e.imports for lesson in lessons for e in exercises(lesson).values())
+    return sorted({*late, *(module for modules in named for module in modules)})
 
 
 def preload(modules: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -29,6 +30,7 @@ AUTOGRAD = "autograd"
 """The name under which a run of autograd's engine counts, for exercises that forbid it."""
 
 
+@lru_cache(1 << 12)
 def bare(name: str) -> str:
     """`aten::_softmax.out` and `_softmax` are both `softmax`."""
     return name.split("::")[-1].split(".")[0].strip("_")

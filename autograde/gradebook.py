@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from nbgrader.api import (
     Assignment,
@@ -182,19 +184,32 @@ class Writer:
         scores: dict[str, float | None] = {verdict.exercise: verdict.score for verdict in verdicts}
         if self._scores[lesson].get(student) == scores:
             return
-        book = self.book
-        try:
-            book.find_student(student)
-        except MissingEntry:
-            book.add_student(student)
-        grades = self._grades(book.update_or_create_submission(lesson, student), lesson)
-        for verdict in verdicts:
-            grade = grades[f"check_{verdict.exercise}"]
-            grade.auto_score = verdict.score
-            grade.needs_manual_grade = grade.manual_score is not None
-        book.db.commit()
+        with self._at_once() as book:
+            try:
+                book.find_student(student)
+            except MissingEntry:
+                book.add_student(student)
+            grades = self._grades(book.update_or_create_submission(lesson, student), lesson)
+            for verdict in verdicts:
+                grade = grades[f"check_{verdict.exercise}"]
+                grade.auto_score = verdict.score
+                grade.needs_manual_grade = grade.manual_score is not None
         self._scores[lesson][student] = scores
 
+
+    @contextmanager
+    def _at_once(self) -> Iterator[Gradebook]:
+        """The gradebook, for a block whose changes become one transaction: nbgrader's methods commit each step."""
+        session: Any = self.book.db
+        session.commit = session.flush
+        try:
+            yield self.book
+        except BaseException:
+            session.rollback()
+            raise
+        finally:
+            del session.commit
+        session.commit()
 
     def _grades(self, submitted: SubmittedAssignment, lesson: str) -> dict[str, Grade]:
         """The grades of a submission by the names of their cells, all read at once."""

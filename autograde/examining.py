@@ -226,17 +226,14 @@ class _Visit:
             examined.incident, examined.reason = "crashed", self._ended(name, ended)
 
     def _ask(self, job: Job, part: _Part, examined: Examined, seconds: float) -> bool:
-        """Send the cases, and hear what each came to; whether the prober is still there. `seconds` are for all of them
-        together.
-
-        Some wait at the other end already, so that nobody waits for the next one: never more than fit between.
-        """
+        """Send the cases, some at a time, and hear what each came to; whether the prober is still there. `seconds` are
+        for all of them together."""
         until = time.monotonic() + seconds
         sent = part.cases.start
         for number in part.cases:
             if number == sent:
                 batch = part.batch(number)
-                job.send_packed(batch)
+                job.ask(batch)
                 sent += len(batch)
             data = job.receive_packed(until - time.monotonic())
             known = part.oracle.familiar(self.lane, number, data)

@@ -59,8 +59,8 @@ class Oracle:
 
     @cached_property
     def packed(self) -> list[bytes]:
-        """What is sent into the sandbox of each case, the same for all submissions."""
-        return [codec.pack({"do": "case", "inputs": case.inputs}) for case in self.cases]
+        """What is sent into the sandbox of each case, the same for all submissions: its inputs."""
+        return [codec.pack(case.inputs) for case in self.cases]
 
     def narrowed(self, count: int) -> Oracle:
         """An oracle of the first `count` cases alone; what one of the two finds out the other knows."""

@@ -24,7 +24,7 @@ from autograde.cgroup import MemoryGroup, make_group
 from autograde.enclosure import WORKER, Enclosure, blocker, kernel
 from autograde.holding import HoldingError, hold
 from autograde.inside.needed import Example
-from autograde.inside.worker import LENGTH
+from autograde.inside.worker import LENGTH, framed
 from autograde.settings import LIMITS, Limits
 from autograde.template import Template, available, fork, give_up
 from torchcourse import codec
@@ -94,17 +94,22 @@ class Job:
         Raises:
             LostError: when nobody listens any more.
         """
-        self.send_packed([codec.pack(value)])
+        self._send(codec.pack(value))
 
-    def send_packed(self, values: Sequence[bytes]) -> None:
-        """Send values that are packed already.
+    def ask(self, cases: Sequence[bytes]) -> None:
+        """Send packed inputs of cases that are answered one after another; each gets a reply.
+
+        They go together, so that a process which ends, or becomes two, leaves none half read.
 
         Raises:
             LostError: when nobody listens any more.
         """
+        self._send(codec.pack({"do": "cases"}), b"".join(map(framed, cases)))
+
+    def _send(self, *messages: bytes) -> None:
         try:
             self.sock.settimeout(self.sandbox.limits.exercise_seconds)
-            self.sock.sendall(b"".join(LENGTH.pack(len(data)) + data for data in values))
+            self.sock.sendall(b"".join(map(framed, messages)))
         except OSError as error:
             raise LostError(str(error)) from None
 

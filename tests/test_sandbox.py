@@ -247,8 +247,8 @@ def converse(sandbox: Sandbox, cell: str, exercise: str = "row_softmax") -> list
             job.receive(120)
             job.send(order(exercise))
             replies.append(job.receive(120))
-            for case in oracle.cases:
-                job.send({"do": "case", "inputs": case.inputs})
+            for case in oracle.packed:
+                job.ask([case])
                 replies.append(job.receive(120))
     except LostError:
         replies.append({"lost": True})
@@ -322,13 +322,13 @@ def test_memory_that_is_shared_is_limited_by_a_group_or_by_being_watched(
 def probed(sandbox: Sandbox, cell: str, *names: str, pause: float = 0.0) -> list[str]:
     """What each answer said by an exception in its first case, or how its probing ended; seconds between them."""
     said = []
-    first = {o.exercise.name: o.cases[0] for o in oracles("01_tensors") if o.exercise.name in names}
+    first = {o.exercise.name: o.packed[0] for o in oracles("01_tensors") if o.exercise.name in names}
     with sandbox.job("cpu", [cell], []) as job:
         job.receive(120)
         for name in names:
             job.send(order(name, seconds=1.0))
             job.receive(120)
-            job.send({"do": "case", "inputs": first[name].inputs})
+            job.ask([first[name]])
             reply = job.receive(120)
             said.append(str(reply["seen"]["raised"].message if "seen" in reply else reply["ended"]))
             if "seen" in reply:

@@ -41,13 +41,29 @@ LENGTH = struct.Struct("<Q")
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 BEGINS, STAYS, LEAVES = b"b", b"s", b"l"  # what a prober says of an exercise: twice, and whether it goes on
 OUT_OF_TIME = 124  # the exit status of a prober that ran out of time
+MOST_WAITING = 1 << 15
+"""Bytes of replies after which they are sent, though others that go with them will come."""
 MOST_PROBED, MOST_KEPT = 60.0, 256 << 20
 # CPU seconds and bytes after which a prober gets no further exercise, since a new one has all its limits before it: so
 # much that no honest notebook's verdict hangs on how fast the machine is
 
 
+def framed(data: bytes) -> bytes:
+    """A message as it is sent: its length, and itself."""
+    return LENGTH.pack(len(data)) + data
+
+
+def unframed(data: bytes) -> Iterator[bytes]:
+    """The messages that were sent as one."""
+    begin = 0
+    while begin < len(data):
+        (length,) = LENGTH.unpack_from(data, begin)
+        yield data[begin + LENGTH.size : begin + LENGTH.size + length]
+        begin += LENGTH.size + length
+
+
 def send(sock: socket.socket, data: bytes) -> None:
-    sock.sendall(LENGTH.pack(len(data)) + data)
+    sock.sendall(framed(data))
 
 
 def receive(sock: socket.socket) -> bytes:
@@ -412,10 +428,11 @@ def run(job: socket.socket, shell: Any, message: dict[str, Any], told: dict[str,
         send(job, codec.pack({"cell": number, "state": state}))
     probers: list[_Prober] = []
     while True:
-        request = codec.unpack(receive(job), trusted=True)
+        request = codec.unpack(receive(job))
         if request["do"] == "end":
             return
-        if request["do"] == "case":  # for a prober that has ended meanwhile
+        if request["do"] == "cases":  # for a prober that has ended meanwhile
+            receive(job)
             continue
         if lane.name == "cpu":
             send(job, codec.pack({"ended": _by_prober(job, shell, request, lane, probers)}))
@@ -621,43 +638,61 @@ def _accompanied() -> bool:
 
 
 def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -> None:
-    """Answer cases until told that there are no more. Only the learner's code can raise here."""
+    """Answer cases, some at a time, until told that there are no more. Only the learner's code can raise here.
+
+    The replies to those that came together go together: whoever waits for one wakes up for each.
+    """
     from torchcourse import codec
-    from torchcourse.checking import TimeIsUpError
-    from torchcourse.exercise import Case, Unattempted, find
-    from torchcourse.observations import Raised
-    from torchcourse.probing import observe
+    from torchcourse.exercise import find
 
     name = request["exercise"]
     _, exercise = find(name)
     answer = shell.user_ns.get(name)
     ready = "unbound" if answer is None else "callable" if callable(answer) else type(answer).__name__
     send(job, codec.pack({"answer": ready}))
-    began, over = time.process_time(), codec.pack({"ended": "timeout"})
-    reply = b""
-    while True:
-        message = codec.unpack(receive(job), trusted=True)
-        if message["do"] != "case":
-            break
-        if reply == over:  # so nothing is left for those that were sent already
-            send(job, reply)
-            continue
-        try:
+    began, over = time.process_time(), False
+    while codec.unpack(receive(job))["do"] == "cases":
+        replies = bytearray()
+        for case in unframed(receive(job)):
             left = max(0.1, request["seconds"] - (time.process_time() - began))
-            with limited(left, request["patience"]):
-                seen = observe(exercise, answer, Case("", message["inputs"]), lane, alone=True)
-            reply = codec.pack({"seen": seen})
-        except Unattempted:
-            reply = codec.pack({"unattempted": True})
-        except TimeIsUpError:
-            if lane.name == "cpu":
-                os._exit(OUT_OF_TIME)  # a prober that is out of time is gone, and its runner says so
-            reply = over
-        except TypeError as error:  # an observation of a kind that is not carried
-            reply = codec.pack({"seen": {"raised": Raised("TypeError", str(error)[:200])}})
-        if codec.weight(reply) > request["most_bytes"]:
-            reply = codec.pack({"seen": {"raised": Raised("OutputTooLarge", f"{len(reply)} bytes")}})
-        send(job, reply)
+            reply = None if over else _reply(exercise, answer, case, lane, left, request)
+            if reply is None:
+                over = True  # nothing is left for the others of these
+                reply = codec.pack({"ended": "timeout"})
+                if lane.name == "cpu":
+                    job.sendall(replies)
+                    os._exit(OUT_OF_TIME)  # a prober that is out of time is gone, and its runner says so
+            replies += framed(reply)
+            if len(replies) > MOST_WAITING:
+                job.sendall(replies)
+                replies.clear()
+        job.sendall(replies)
+
+
+def _reply(
+    exercise: Any, answer: Any, case: bytes, lane: Any, seconds: float, request: dict[str, Any]
+) -> bytes | None:
+    """What an answer does in one case, packed as the case is; None where it took more than `seconds`."""
+    from torchcourse import codec
+    from torchcourse.checking import TimeIsUpError
+    from torchcourse.exercise import Case, Unattempted
+    from torchcourse.observations import Raised
+    from torchcourse.probing import observe
+
+    inputs = codec.unpack(case, trusted=True)
+    try:
+        with limited(seconds, request["patience"]):
+            seen = observe(exercise, answer, Case("", inputs), lane, alone=True)
+        reply = codec.pack({"seen": seen})
+    except Unattempted:
+        return codec.pack({"unattempted": True})
+    except TimeIsUpError:
+        return None
+    except TypeError as error:  # an observation of a kind that is not carried
+        return codec.pack({"seen": {"raised": Raised("TypeError", str(error)[:200])}})
+    if codec.weight(reply) > request["most_bytes"]:
+        return codec.pack({"seen": {"raised": Raised("OutputTooLarge", f"{len(reply)} bytes")}})
+    return reply
 
 
 def main(descriptor: str, told: str = "") -> None:

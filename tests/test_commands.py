@@ -80,6 +80,30 @@ def test_grading_is_refused_where_nothing_isolates(monkeypatch: pytest.MonkeyPat
     assert not (tmp_path / "out").exists()
 
 
+def test_what_is_loaded_is_not_searched_for_garbage_and_brings_no_grammar() -> None:
+    program = """
+import gc, sys
+from autograde.commands import GRAMMAR, _loading
+for wrong in (False, True):
+    try:
+        with _loading():
+            assert not gc.isenabled()
+            import jsonschema
+            assert 1 / (not wrong)
+    except ZeroDivisionError:
+        pass
+    assert gc.isenabled() and gc.get_freeze_count() > 1000
+    assert GRAMMAR not in sys.modules
+import importlib
+sys.modules[GRAMMAR] = json = importlib.import_module("json")
+with _loading():
+    pass
+assert sys.modules[GRAMMAR] is json
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(course.ROOT), str(course.ROOT / "src")])}
+    subprocess.run([sys.executable, "-c", program], check=True, env=env, timeout=120)
+
+
 @pytest.mark.sandbox
 def test_a_class_without_submissions_is_graded_to_an_empty_table(tmp_path: Path) -> None:
     (tmp_path / "class").mkdir()

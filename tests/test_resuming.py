@@ -552,6 +552,22 @@ def test_a_whole_batch_that_is_killed_loses_nothing() -> None:
     assert "the same bytes" in said.stdout
 
 
+def test_a_submission_comes_into_the_gradebook_at_once_or_not_at_all(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [Verdict("ada", LESSON, name, 1.0, 1.0, "passed") for name in release(LESSON).exercises]
+    with grading.Writer(out / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "_grades", lambda *_: {})
+            with pytest.raises(KeyError):
+                writer.write("ada", LESSON, found)
+        assert writer.book.students == []
+        assert writer.book.assignment_submissions(LESSON) == []
+        writer.write("ada", LESSON, found)
+    with grading.Writer(out / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
+        assert writer.scores("ada", LESSON) == {verdict.exercise: 1.0 for verdict in found}
+
+
 def test_a_submissions_rows_are_found_without_reading_all_others(out: Path, tmp_path: Path) -> None:
     asked: list[tuple[str, Any]] = []
     points = release(LESSON).points

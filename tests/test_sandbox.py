@@ -374,6 +374,40 @@ def test_one_that_ended_between_exercises_is_not_the_next_ones_fault(sandbox: Sa
     assert this != after == last
 
 
+def test_one_that_ends_in_the_middle_of_several_cases_leaves_none_of_them_behind(sandbox: Sandbox) -> None:
+    cell = "import os\ncalls = []\ndef row_softmax(x):\n    calls.append(1)\n    len(calls) == 3 and os._exit(7)\n"
+    cell += "    return x\ndef one_hot(*_):\n    raise KeyError(len(calls))\n"
+    cases = {o.exercise.name: o.packed for o in oracles("01_tensors")}
+    with sandbox.job("cpu", [cell], []) as job:
+        job.receive(120)
+        job.send(order("row_softmax"))
+        assert job.receive(120) == {"answer": "callable"}
+        job.ask(cases["row_softmax"][:5])
+        assert job.receive(120) == {"ended": "exit 7"}
+        job.send(order("one_hot"))
+        assert job.receive(120) == {"answer": "callable"}
+        job.ask(cases["one_hot"][:2])
+        assert [job.receive(120)["seen"]["raised"].message for _ in range(2)] == ["0", "0"]
+        job.send({"do": "done"})
+        assert job.receive(120) == {"ended": "done"}
+
+
+@pytest.mark.parametrize("lane", ["cpu", "simulated"])
+def test_where_time_is_up_the_cases_after_that_cost_none(sandbox: Sandbox, lane: str) -> None:
+    cell = "calls = []\ndef row_softmax(x):\n    calls.append(1)\n    while len(calls) > 2: pass\n    return x\n"
+    cases = next(o.packed for o in oracles("01_tensors") if o.exercise.name == "row_softmax")
+    with sandbox.job(lane, [cell], []) as job:
+        job.receive(120)
+        job.send(order("row_softmax", seconds=1.0))
+        job.receive(120)
+        job.ask(cases[:6])
+        began = time.monotonic()
+        replies = [job.receive(120) for _ in range(3 if lane == "cpu" else 6)]
+        assert time.monotonic() - began < 10
+    assert [list(reply) for reply in replies[:3]] == [["seen"], ["seen"], ["ended"]]
+    assert all(reply == {"ended": "timeout"} for reply in replies[2:])
+
+
 def test_one_that_ends_before_it_says_what_the_answer_is_makes_nobody_wait(sandbox: Sandbox) -> None:
     dead = "import os\nclass Meta(type):\n    __name__ = property(lambda c: os._exit(3))\n"
     dead += "class Dead(metaclass=Meta): pass\nrow_softmax = Dead()"

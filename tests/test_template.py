@@ -306,6 +306,23 @@ def test_one_that_was_begun_early_is_the_first_one_used() -> None:
     assert not Path(early.home).exists()
 
 
+@pytest.mark.usefixtures("fresh")
+def test_one_that_was_begun_loads_what_will_be_wanted_and_none_is_begun_for_that() -> None:
+    template.expect(["wave"])
+    assert template._kept == {}
+    template.begin()
+    (early,) = template._begun
+    template.expect(["wave"])
+    assert template._kept == {("wave",): early}
+    made = Sandbox(number=21, modules=["wave"])
+    try:
+        loaded, searched = "import sys\nassert 'wave' in sys.modules", "import gc\nassert gc.isenabled()"
+        assert states(made, loaded, searched) == ["done", "done"]
+        assert made.parent is early
+    finally:
+        made.close()
+
+
 STARTS = """
 import sys, time
 from autograde.sandbox import Sandbox

@@ -49,6 +49,34 @@ print((end - middle) / (middle - start))
     assert float(run(program.replace("PATH", repr(path)))) < 0.1  # some 30 ms, where importing torch takes 1.5 s
 
 
+def test_what_is_prepared_is_seen_by_nobody_and_registering_completes_it() -> None:
+    program = """
+import torch
+from torchcourse import simulated
+def pinning():
+    try:
+        return torch.ones(2).pin_memory().is_pinned()
+    except RuntimeError as error:
+        return str(error)
+before = pinning()
+simulated.prepare()
+simulated.prepare()
+assert not simulated.is_registered()
+assert torch._C._get_privateuse1_backend_name() == "privateuseone"
+assert not hasattr(torch, "simgpu")
+assert pinning() == before
+x = torch.ones(2, requires_grad=True)
+with torch.autocast("cpu"):
+    assert (x[None] @ x[:, None]).dtype is torch.bfloat16
+x = torch.ones(2, device=simulated.register(), requires_grad=True)
+with torch.autocast("simgpu"):
+    y = x[None] @ x[:, None]
+y.sum().backward()
+print(y.dtype, y.device, x.grad.cpu().tolist(), simulated.is_registered())
+"""
+    assert run(program).split() == ["torch.float16", "simgpu:0", "[2.0,", "2.0]", "True"]
+
+
 def test_a_late_registration_is_named_by_the_first_backward() -> None:
     program = """
 import torch

@@ -1,0 +1,99 @@
+"""Replies that were judged right before are not read again, and nothing else is taken for known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograde import oracle as oracles
+from autograde.examiner import Examiner
+from autograde.oracle import LONGEST_FAMILIAR, MOST_FAMILIAR, REFERENCE, Oracle, oracle
+from autograde.sandbox import Sandbox
+from autograde.submission import Submission, read_submission
+from benchmarks.solved import write_solved
+from torchcourse import codec
+from torchcourse.observations import Observations
+from torchcourse.probing import observe
+
+LESSON, NAME = "01_tensors", "row_softmax"
+
+
+@pytest.fixture
+def judge() -> Oracle:
+    return oracle(LESSON, NAME)
+
+
+@pytest.fixture
+def right(judge: Oracle) -> Observations:
+    return observe(judge.exercise, judge.reference, judge.cases[0])
+
+
+def test_the_bytes_of_a_right_reply_are_known_in_that_case_alone(judge: Oracle, right: Observations) -> None:
+    data = codec.pack({"seen": right})
+    assert judge.familiar("cpu", 0, data) is None
+    found = judge.result("cpu", 0, right, data)
+    assert found.passed
+    assert judge.familiar("cpu", 0, data) is found
+    assert judge.familiar("cpu", 1, data) is None
+    assert judge.familiar("simulated", 0, data) is None
+    assert judge.familiar("cpu", 0, data + b" ") is None
+    assert judge.narrowed(1).familiar("cpu", 0, data) is None, "an oracle of other cases begins anew"
+
+
+def test_a_wrong_reply_is_never_known(judge: Oracle, right: Observations) -> None:
+    wrong = {**right, "result": right["result"] + 1}
+    data = codec.pack({"seen": wrong})
+    assert not judge.result("cpu", 0, wrong, data).passed
+    assert judge.familiar("cpu", 0, data) is None
+
+
+def test_so_many_replies_are_kept_and_no_more(judge: Oracle, right: Observations) -> None:
+    written = [bytes([number]) for number in range(MOST_FAMILIAR + 1)]
+    for data in written:
+        assert judge.result("cpu", 0, right, data).passed
+    assert [judge.familiar("cpu", 0, data) is not None for data in written] == [True] * MOST_FAMILIAR + [False]
+    assert judge.result("cpu", 1, right, b"").case is judge.cases[1]
+    assert judge.familiar("cpu", 1, b"") is None, "which stands for one that was too long to be kept"
+
+
+@pytest.fixture
+def submission(tmp_path: Path) -> Submission:
+    write_solved(tmp_path, [LESSON], 1)
+    path = tmp_path / "student000000" / LESSON / f"{LESSON}.ipynb"
+    return read_submission(path, "student000000", LESSON)
+
+
+@pytest.mark.sandbox
+def test_whoever_comes_second_gets_the_same_verdicts_without_being_read(
+    submission: Submission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox, examiner = Sandbox(number=21), Examiner(LESSON, anew=True)
+    try:
+        first = examiner.grade(sandbox, submission).verdicts
+        assert {verdict.status for verdict in first} == {"passed"}
+        longest = [o.exercise.name for o in examiner.oracles.values() if not o._familiar]
+        assert longest == []
+        compared = []
+        compare = oracles.compare
+        monkeypatch.setattr(oracles, "compare", lambda *a: compared.append(a[2]) or compare(*a))
+        assert examiner.grade(sandbox, submission).verdicts == first
+    finally:
+        sandbox.close()
+    cases = sum(len(o.cases) for o in examiner.oracles.values())
+    assert len(compared) < cases / 10, f"replies of more than {LONGEST_FAMILIAR} bytes, and no others"
+
+
+@pytest.mark.sandbox
+def test_what_is_found_out_ahead_is_what_the_submission_attempts(submission: Submission) -> None:
+    examiner = Examiner(LESSON, anew=True)
+    steps = sum(1 for _ in examiner.prepare(submission))
+    found = {(o.exercise.name, lane, n) for o in examiner.oracles.values()
+             for who, lane, n in o.found if who == REFERENCE}  # fmt: skip
+    wanted = {(o.exercise.name, lane, n) for o in examiner.oracles.values() for n in range(len(o.cases))
+              for lane in (("cpu", "simulated") if o.exercise.any_device else ("cpu",))}  # fmt: skip
+    assert found == wanted
+    assert steps == len(wanted)
+    empty = Examiner(LESSON, anew=True)
+    assert list(empty.prepare(Submission("ada", LESSON, problem="missing", reason="it is missing"))) == []
+    assert not any(o.found for o in empty.oracles.values())

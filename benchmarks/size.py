@@ -34,6 +34,10 @@ class AtOnce:
     def __init__(self, lesson: str, seed: int, gpu: bool = False, anew: bool = False) -> None:
         self.lesson = lesson
 
+    def prepare(self, submission: Submission) -> Iterable[None]:
+        """Nothing has to be found out."""
+        return ()
+
     def close(self) -> None:
         """Nothing of it is to be kept."""
 

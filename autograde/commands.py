@@ -119,7 +119,9 @@ def grade(
         template.begin()  # it loads while this process does
     with _loading():
         names = _lessons(lessons)
-        template.expect(_imports(names))
+        from torchcourse.exercise import imports
+
+        template.expect(imports(*names))
         from autograde import grading  # noqa: F401 - whatever needs it later finds it loaded
     names = class_commands.before_grading(names, submitted, out)
     for weaker in enclosure.warnings():
@@ -234,12 +236,6 @@ def sample(
 
     names = make_sample_class(folder)
     console.print(f"{folder} holds the submissions of {', '.join(names)}.")
-
-
-def _imports(lessons: list[str]) -> list[str]:
-    from torchcourse.exercise import imports
-
-    return imports(*lessons)
 
 
 def _lessons(names: list[str] | None) -> list[str]:

@@ -16,7 +16,7 @@ from autograde.settings import SEED
 from autograde.submission import Submission, release
 from autograde.verdict import Verdict, decide, unjudged, without_examination
 from torchcourse.exercise import exercises
-from torchcourse.lanes import CPU, accelerator_lane
+from torchcourse.lanes import accelerator_lane, lanes
 
 __all__ = ["Examiner", "Graded", "examiner"]
 
@@ -51,10 +51,10 @@ class Examiner:
         for name, oracle in self.oracles.items():
             if without_examination(submission, name) is not None:
                 continue
-            for lane in (CPU.name, self.accelerator) if oracle.exercise.any_device else (CPU.name,):
+            for lane in lanes(oracle.exercise.any_device, self.accelerator):
                 for number in range(len(oracle.packed)):
                     with ONE_ORACLE:
-                        oracle.wanted(lane, number)
+                        oracle.wanted(lane.name, number)
                     yield
 
     def close(self) -> None:
@@ -67,13 +67,13 @@ class Examiner:
         """The verdicts on one submission."""
         early = {name: without_examination(submission, name) for name in release(self.lesson).exercises}
         pending = [self.oracles[name] for name, verdict in early.items() if verdict is None]
-        lanes = examine(sandbox, submission, pending, self.accelerator, self.visible) if pending else {}
-        decided = {o.exercise.name: self._decide(submission, o, lanes) for o in pending}
+        found = examine(sandbox, submission, pending, self.accelerator, self.visible) if pending else {}
+        decided = {o.exercise.name: self._decide(submission, o, found) for o in pending}
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
 
-    def _decide(self, submission: Submission, oracle: Oracle, lanes: dict[str, dict[str, Examined]]) -> Verdict:
+    def _decide(self, submission: Submission, oracle: Oracle, found: dict[str, dict[str, Examined]]) -> Verdict:
         name = oracle.exercise.name
-        seen = {lane: found[name] for lane, found in lanes.items() if name in found}
+        seen = {lane: examined[name] for lane, examined in found.items() if name in examined}
         try:
             with ONE_ORACLE:
                 return decide(submission, oracle, self.visible[name], seen)

@@ -196,7 +196,6 @@ class Writer:
                 grade.needs_manual_grade = grade.manual_score is not None
         self._scores[lesson][student] = scores
 
-
     @contextmanager
     def _at_once(self) -> Iterator[Gradebook]:
         """The gradebook, for a block whose changes become one transaction: nbgrader's methods commit each step."""

@@ -57,10 +57,10 @@ def hold(
         os.close(ours)
 
 
-def hold_for_nobody(enclosure: Enclosure) -> tuple[subprocess.Popen[bytes], int]:
+def hold_for_nobody(seconds: float) -> tuple[subprocess.Popen[bytes], int]:
     """Make a sandbox that is no worker's, as `hold` does."""
-    command = partial(enclosure.holding, 0, LIMITS.scratch_bytes)
-    return hold(command, enclosure.environment("/tmp"), LIMITS.start_seconds)
+    enclosure = Enclosure()
+    return hold(partial(enclosure.holding, 0, LIMITS.scratch_bytes), enclosure.environment("/tmp"), seconds)
 
 
 def _some(descriptor: int, deadline: float) -> bytes:

@@ -60,10 +60,10 @@ def _user() -> Finding:
 
 def _sharing() -> Finding:
     """Whether a process from outside can go into a sandbox, as workers do that share what is loaded."""
-    name, enclosure = "sandbox: sharing", Enclosure()
-    if not available(enclosure):
+    name = "sandbox: sharing"
+    if not available(Enclosure()):
         return Finding(name, "ok", "not available: each worker loads by itself", "Linux 5.8 or later")
-    holder, pid = hold_for_nobody(enclosure)
+    holder, pid = hold_for_nobody(20.0)
     try:
         trial = [sys.executable, "-I", "-c", JOIN, str(WORKER.parent), str(pid)]
         done = subprocess.run(trial, capture_output=True, text=True, timeout=20, check=False)

@@ -23,6 +23,7 @@ from typing import Any
 
 from autograde.enclosure import WORKER, Enclosure, kernel
 from autograde.holding import HoldingError, hold_for_nobody, let_go
+from autograde.settings import LIMITS
 
 __all__ = ["Template", "available", "begin", "expect", "fork", "give_up", "refusals", "template"]
 
@@ -104,7 +105,7 @@ def _read_only_python() -> tuple[subprocess.Popen[bytes], int]:
     A process can change the mode, times and marks of the file that it runs, in /proc/self/exe, where the file is its
     user's own and lies on a mount that may be written; forked workers run what the template runs.
     """
-    process, pid = hold_for_nobody(Enclosure())
+    process, pid = hold_for_nobody(LIMITS.start_seconds)
     try:
         python = os.open(f"/proc/{pid}/root{Path(sys.executable).resolve()}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -72,8 +72,7 @@ def test_whoever_comes_second_gets_the_same_verdicts_without_being_read(
     try:
         first = examiner.grade(sandbox, submission).verdicts
         assert {verdict.status for verdict in first} == {"passed"}
-        longest = [o.exercise.name for o in examiner.oracles.values() if not o._familiar]
-        assert longest == []
+        assert [o.exercise.name for o in examiner.oracles.values() if not o._familiar] == []
         compared = []
         compare = oracles.compare
         monkeypatch.setattr(oracles, "compare", lambda *a: compared.append(a[2]) or compare(*a))

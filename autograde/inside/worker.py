@@ -657,11 +657,11 @@ def _probe(job: socket.socket, shell: Any, request: dict[str, Any], lane: Any) -
             left = max(0.1, request["seconds"] - (time.process_time() - began))
             reply = None if over else _reply(exercise, answer, case, lane, left, request)
             if reply is None:
-                over = True  # nothing is left for the others of these
-                reply = codec.pack({"ended": "timeout"})
                 if lane.name == "cpu":
                     job.sendall(replies)
                     os._exit(OUT_OF_TIME)  # a prober that is out of time is gone, and its runner says so
+                over = True  # nothing is left for the others of these
+                reply = codec.pack({"ended": "timeout"})
             replies += framed(reply)
             if len(replies) > MOST_WAITING:
                 job.sendall(replies)

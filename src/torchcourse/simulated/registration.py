@@ -24,7 +24,6 @@ from torchcourse.simulated.module import DeviceModule
 from torchcourse.simulated.tensor import Simulated
 
 LIBRARIES: list[Any] = []  # a library's kernels live as long as it does
-KNOWN: list[torch.device] = []
 HANDLERS = (handlers, recurrent)  # importing them enters their operators
 
 
@@ -43,7 +42,7 @@ class Hooks(torch._C._acc.PrivateUse1Hooks):
 
 def is_registered() -> bool:
     """Say whether this process knows the device."""
-    return bool(KNOWN)
+    return bool(torch._C._get_privateuse1_backend_name() == NAME)
 
 
 def prepare() -> None:
@@ -79,7 +78,6 @@ def register() -> torch.device:
             NAME, backend_module=DeviceModule(), hook=Hooks(), device_guard=engine.Guard()
         )
         _install()
-        KNOWN.append(device())
     return device()
 
 

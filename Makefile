@@ -1,35 +1,39 @@
-# The course's commands. `make` alone lists them; the work is done in tools/ and by the torchcourse command.
-PYTHON ?= python3
+# The course's commands. `make` alone lists them.
 WORKERS ?= 3
 MUTANTS ?= 10000
 TEST_SECONDS ?= 2400
 ARGS ?=
 BIN := .venv/bin
-SPELLED := src autograde solutions tools docs README.md CONTRIBUTING.md CHANGELOG.md
+SPELLED := src autograde solutions tools tests/*/*.py benchmarks docs .github *.md *.cff
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --timeout $(TEST_SECONDS)
+export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-all build lint screenshots clean pins
+.PHONY: help setup lab test test-fast test-all build lint format dist screenshots clean pins
 
 help: ## list these commands
-	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | while IFS='	' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
-	@echo "The first of them sets up .venv: about 3.2 GB to download and 6.5 GB on disk (macOS: 0.5 and 2 GB)."
-	@echo "Another Python: make setup PYTHON=python3.12. Some tests: make test ARGS='tests/test_setup.py -k disk'."
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | \
+	  while IFS='	' read -r name text; do printf 'make %-11s %s\n' "$$name" "$$text"; done
+	@echo "The first command makes .venv: about 3.2 GB to download and 6.5 GB on disk (macOS: 0.5 and 2 GB)."
+	@echo "Another Python: make setup PYTHON=python3.12. Some tests: make test ARGS='tests/house/test_setup.py -k lock'."
 
-setup: ## make .venv and install everything in it; quick when nothing changed
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || { \
-	  echo "set-up stopped: '$(PYTHON)' is missing or too old: install Python 3.11 to 3.14, or add PYTHON=/path/to/python3." >&2; exit 1; }
-	@$(PYTHON) -m tools.setup
+setup: ## install everything in .venv, for instructors and authors; quick when nothing changed
+	@tools/setup.sh test
 
-lab: setup ## open the course in JupyterLab
+lab: ## install what learners need in .venv, and open the course in JupyterLab
+	@tools/setup.sh lab
 	@echo "lab: opening JupyterLab; Ctrl-C here closes it"
 	@$(BIN)/torchcourse lab $(ARGS)
 
 test: setup ## run all tests
 	@echo "test: running all tests, $(WORKERS) at a time"
-	@$(BIN)/python -m pytest -n $(WORKERS) --timeout $(TEST_SECONDS) --durations 20 $(ARGS)
+	@$(PYTEST) --durations 20 $(ARGS)
+
+test-fast: setup ## run the tests that are not marked slow
+	@$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: export TORCHCOURSE_KILL_EVERY = 1
-test-all: lint ## lint, run all tests with classes of twenty, prove the course and the grader once more
+test-all: lint ## lint, run all tests with classes of twenty, prove the course and the grader again
 	@TORCHCOURSE_CLASS=20 $(MAKE) --no-print-directory test TEST_SECONDS=7200
 	$(BIN)/torchcourse build
 	git diff --exit-code --stat notebooks/
@@ -40,17 +44,30 @@ test-all: lint ## lint, run all tests with classes of twenty, prove the course a
 build: setup ## rebuild the notebooks from solutions/
 	@$(BIN)/torchcourse build $(ARGS)
 
-lint: setup ## ruff, mypy, codespell and links
+lint: setup ## ruff, mypy, imports, codespell, deptry and links
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/codespell $(SPELLED)
-	$(BIN)/python -m tools.links
+	$(BIN)/deptry src --ignore DEP002 --optional-dependencies-dev-groups author,cluster,postgres,test
+	$(BIN)/deptry autograde --ignore DEP002
+	$(BIN)/deptry . --ignore DEP004
+	$(BIN)/python -m pytest -q tests/house/test_links.py
 
-screenshots: setup ## take the README's pictures anew, from the browser tests
+format: setup ## ruff format
+	$(BIN)/ruff format .
+
+dist: setup ## build the wheel and the source distribution into dist/
+	$(BIN)/uv build --quiet --build-constraints constraints.txt
+	@ls -sh dist
+
+screenshots: setup ## retake the README's pictures in the browser tests
 	@TORCHCOURSE_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser -q
 
-pins: ## write constraints.txt and environment.yml anew from what .venv holds
-	@$(BIN)/python -m tools.pins
+pins: ## resolve constraints.txt again from pyproject.toml; with ARGS=--upgrade to newer versions
+	@uv=$(BIN)/uv; [ -x $$uv ] || uv=uv; $$uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+	  --no-annotate --custom-compile-command "make pins" pyproject.toml --output-file constraints.txt $(ARGS)
 
 clean: ## remove caches and built packages; .venv and your notebooks stay
 	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Packs the lessons' notebooks, which lie beside the package, into it; all else is in pyproject.toml."""
+"""Pack the lessons' notebooks, which lie beside the package, into it; everything else is in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 
 
 class WithNotebooks(build_py):
-    """Builds the package, and the notebooks as `torchcourse/notebooks/`. An editable one reads them where they lie."""
+    """Build the package with the notebooks in `torchcourse/notebooks/`. An editable one reads them where they lie."""
 
     def run(self) -> None:
         super().run()

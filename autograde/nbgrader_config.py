@@ -25,21 +25,21 @@ if str(HERE.parent) not in sys.path:
 
 from nbgrader.converters import GenerateAssignment  # noqa: E402
 
-from autograde.building import NameTheTask  # noqa: E402
-from autograde.nbgrader_door import Examine, TolerantExporter, read_timestamps_tolerantly  # noqa: E402
+from autograde.batch.nbgrader_plugin import GradeSubmission, TolerantExporter, read_timestamps_tolerantly  # noqa: E402
+from autograde.course.build import NamedStubs  # noqa: E402
 
-c = get_config()  # type: ignore[name-defined]  # noqa: F821 - given by whoever loads this, as in every such file
+c = get_config()  # type: ignore[name-defined]  # noqa: F821 - traitlets defines it
 
-# nbgrader's step folders lie in build/, which git ignores; --course-dir and the like still say otherwise
+# nbgrader's folders are in build/, which git ignores, unless an option such as --course-dir says otherwise
 c.CourseDirectory.root = str(HERE / "build")
 c.CourseDirectory.db_url = f"sqlite:///{HERE / 'build' / 'gradebook.db'}"
 
-# what learners wrote runs in nobody's browser, and stops nobody's batch
-c.HTMLExporter.filters = {"markdown2html": "autograde.nbgrader_door.safe_markdown"}
+# learners' HTML must not run in a browser, nor a bad timestamp stop a batch
+c.HTMLExporter.filters = {"markdown2html": "autograde.batch.nbgrader_plugin.safe_markdown"}
 read_timestamps_tolerantly()
 
 steps = GenerateAssignment.preprocessors.default()
-c.GenerateAssignment.preprocessors = [NameTheTask if step is ClearSolutions else step for step in steps]
+c.GenerateAssignment.preprocessors = [NamedStubs if step is ClearSolutions else step for step in steps]
 
 c.Autograde.exporter_class = TolerantExporter
 c.Autograde.sanitize_preprocessors = [
@@ -50,10 +50,10 @@ c.Autograde.sanitize_preprocessors = [
     CheckCellMetadata,
 ]
 c.Autograde.autograde_preprocessors = [
-    Examine,  # in place of Execute: nothing of a submission runs in this process or in a kernel of its
+    GradeSubmission,  # in place of Execute: no code of a submission runs in this process or in a kernel
     IgnorePattern,
     LimitOutput,
-    SaveAutoGrades,  # reads the outputs that Examine left
+    SaveAutoGrades,  # reads the outputs that GradeSubmission left
     AssignLatePenalties,
     CheckCellMetadata,
 ]

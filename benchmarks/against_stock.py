@@ -1,10 +1,10 @@
-"""Stock `nbgrader autograde` and this grader on the same solved submissions of lesson 01, in one run.
+"""Compare stock `nbgrader autograde` and this grader on the same solved submissions of lesson 01.
 
     python -m benchmarks.against_stock [--students 50] [--workers 2]
 
-Both start from folders and an empty gradebook with the assignment in it, and both are the commands that people run. The
-stock command runs the notebooks as they are, so visible checks alone; this grader runs visible and hidden cases on two
-lanes. Prints one table; ends with 1 if the scores differ.
+Both start from folders and a gradebook with only the assignment in it, and both are the commands that people run. The
+stock command runs the notebooks as they are, so only visible checks; this grader runs visible and hidden cases on two
+devices. Prints one table; ends with 1 if the scores differ.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import time
 import warnings
 from pathlib import Path
 
-from autograde.building import generate
-from autograde.journal import noted
-from benchmarks.interrupted import recorded
-from benchmarks.solved import write_solved
+from autograde.batch.journal import is_recorded
+from autograde.course.build import generate
+from tests.support.results import recorded
+from tests.support.solved import write_solved
 
 LESSON = "01_tensors"
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,10 +33,10 @@ c.Execute.startup_timeout = c.Execute.timeout = 3600
 
 
 def timed(command: list[str | Path], cwd: Path) -> float:
-    """The seconds that a command takes.
+    """Return the seconds that a command takes.
 
     Raises:
-        RuntimeError: when it fails.
+        RuntimeError: if it fails.
     """
     env = {**os.environ, "HOME": str(cwd), "JUPYTER_CONFIG_DIR": str(cwd / "none"),
            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
@@ -50,7 +50,7 @@ def timed(command: list[str | Path], cwd: Path) -> float:
 
 
 def stock(folder: Path) -> float:
-    """Seconds of stock nbgrader for what lies in `folder`/submitted; the gradebook is `folder`/gradebook.db."""
+    """Return the seconds that stock nbgrader takes for `folder`/submitted; its gradebook is `folder`/gradebook.db."""
     (folder / "nbgrader_config.py").write_text(
         CONFIG.format(root=str(folder), url=f"sqlite:///{folder / 'gradebook.db'}")
     )
@@ -58,13 +58,13 @@ def stock(folder: Path) -> float:
 
 
 def ours(folder: Path, workers: int) -> float:
-    """Seconds of this grader for the same."""
-    options = ["--submitted", folder / "submitted", "--out", folder / "out", "--workers", str(workers)]
-    return timed([sys.executable, "-c", GRADE, "grade", LESSON, *options], folder)
+    """Return the seconds that this grader takes for the same."""
+    command = [sys.executable, "-c", GRADE, "grade", LESSON, "--workers", str(workers)]
+    return timed([*command, "--submitted", folder / "submitted", "--out", folder / "out"], folder)
 
 
 def main() -> int:
-    """Print the table; the exit status."""
+    """Print the table and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--students", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
@@ -78,7 +78,7 @@ def main() -> int:
         (folder / "out").mkdir()
         (folder / "out" / "gradebook.db").write_bytes((folder / "gradebook.db").read_bytes())
         mine, theirs = ours(folder, chosen.workers), stock(folder)
-        assert all(noted(folder / "out" / "journal", student, LESSON) for student in students)
+        assert all(is_recorded(folder / "out" / "journal", student, LESSON) for student in students)
         scores = recorded(folder / "out", LESSON), recorded(folder, LESSON)
     print(f"python -m benchmarks.against_stock --students {chosen.students} --workers {chosen.workers}\n")
     print("| grader | seconds | submissions a minute |\n|---|---|---|")

@@ -1,8 +1,8 @@
-"""How long checks take: `python benchmarks/checks.py [LESSON…]`, from the repository's root.
+"""Measure how long checks take: `python benchmarks/checks.py [LESSON…]`, from the repository's root.
 
-For each exercise the visible check of the reference with its card, first in the process and median of five more; the
-median of these over each lesson and over all exercises asked for; then what importing the course adds to importing
-torch, and what one solved lesson costs in the sandbox.
+Prints for each exercise the time of the visible check of the reference with its card, the first in the process and the
+median of five more; the median of these over each lesson and over all exercises requested; then what importing the
+course adds to importing torch, and what one solved lesson costs in the sandbox.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import nbformat
 
-from autograde.building import source_notebook
-from autograde.examiner import examiner
-from autograde.oracle import references
-from autograde.sandbox import Sandbox, blocker
-from autograde.submission import read_submission
-from torchcourse.beside import beside
-from torchcourse.card import as_html
-from torchcourse.checking import examine
-from torchcourse.exercise import LESSONS, imports
+from autograde.course.build import source_notebook
+from autograde.judge.lesson_grader import lesson_grader
+from autograde.judge.oracle import references
+from autograde.judge.submission import read_submission
+from autograde.sandbox.requirements import blocker
+from autograde.sandbox.sandbox import Sandbox
+from torchcourse.checking.card import as_html
+from torchcourse.checking.card_details import card_details
+from torchcourse.checking.check import examine
+from torchcourse.model.catalogue import LESSONS, imports
 
 IMPORTS = "import time, torch; t = time.perf_counter(); import torchcourse; print(time.perf_counter() - t)"
 
@@ -41,13 +42,13 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def card(name: str, answer: Callable[..., object]) -> str:
-    """All that `check` does but for handing the card to the notebook."""
+    """Do all that `check` does, except for displaying the card."""
     report = examine(name, {name: answer})
-    return as_html(report, beside(report, answer))
+    return as_html(report, card_details(report, answer))
 
 
 def checks(lesson: str) -> list[float]:
-    """Seconds for each exercise of a lesson."""
+    """Measure the seconds for each exercise of a lesson."""
     namespace = dict(references(lesson))
     medians = []
     for name in namespace:
@@ -59,8 +60,8 @@ def checks(lesson: str) -> list[float]:
 
 
 def sandboxed(lesson: str) -> None:
-    """Cells, visible and hidden cases of a solved lesson on all lanes, one after another in one worker."""
-    sandbox, judge = Sandbox(modules=imports(lesson)), examiner(lesson)
+    """Run cells, visible and hidden cases of a solved lesson on all devices, one after another in one worker."""
+    sandbox, judge = Sandbox(modules=imports(lesson)), lesson_grader(lesson)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{lesson}.ipynb"
         nbformat.write(source_notebook(lesson), path)

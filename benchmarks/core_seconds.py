@@ -1,7 +1,7 @@
-"""What checks and examinations compute: `python benchmarks/core_seconds.py [LESSON…]`, from the repository's root.
+"""Measure the CPU time of checks and grading: `python benchmarks/core_seconds.py [LESSON…]`, from the root.
 
 In core-seconds, which depend little on what else the machine does: the visible check of each reference, median of five
-after a first one; and a solved lesson examined in the sandbox, on all lanes, median of three after a first one. The
+after a first one; and a solved lesson examined in the sandbox, on all devices, median of three after a first one. The
 examination counts the grader's own process, the worker, and all that the worker has started and waited for.
 """
 
@@ -13,24 +13,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import nbformat
 
-from autograde.building import source_notebook
-from autograde.examiner import examiner
-from autograde.oracle import references
-from autograde.sandbox import Sandbox, blocker
-from autograde.submission import read_submission
-from benchmarks.family import cpu_seconds
-from torchcourse.checking import examine
-from torchcourse.exercise import LESSONS, imports
+from autograde.course.build import source_notebook
+from autograde.judge.lesson_grader import lesson_grader
+from autograde.judge.oracle import references
+from autograde.judge.submission import read_submission
+from autograde.sandbox.requirements import blocker
+from autograde.sandbox.sandbox import Sandbox
+from tests.support.worker_processes import cpu_seconds
+from torchcourse.checking.check import examine
+from torchcourse.model.catalogue import LESSONS, imports
 
 
 def median_of(count: int, work: Callable[[], object], clock: Callable[[], float]) -> float:
-    """The median of what `clock` advances in a run of `work`, a first run left out."""
+    """Return by how much `clock` advances in a run of `work`: the median, without the first run."""
     marks = []
     for _ in range(count + 1):
         work()
@@ -41,12 +43,12 @@ def median_of(count: int, work: Callable[[], object], clock: Callable[[], float]
 def checks(lesson: str) -> None:
     namespace = dict(references(lesson))
     for name in namespace:
-        found = median_of(5, lambda name=name: examine(name, namespace), time.process_time)
+        found = median_of(5, partial(examine, name, namespace), time.process_time)
         print(f"{lesson:20} {name:24} {found:7.3f} core-seconds", flush=True)
 
 
 def examination(lesson: str) -> None:
-    sandbox, judge = Sandbox(modules=imports(lesson)), examiner(lesson)
+    sandbox, judge = Sandbox(modules=imports(lesson)), lesson_grader(lesson)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{lesson}.ipynb"
         nbformat.write(source_notebook(lesson), path)

@@ -1,7 +1,7 @@
-"""How fast the demos react: `python -m benchmarks.demos`, from the repository's root.
+"""Measure how fast the demos react: `python -m benchmarks.demos`, from the repository's root.
 
-For each demo with controls the first drawing, then the median and the worst of its redrawings when a control is moved;
-wall time, in milliseconds. `tests/test_demo_controls.py` holds the medians to a tenth of a second of CPU time.
+For each demo with controls: the first drawing, then the median and the slowest redrawing when a control is moved;
+wall time, in milliseconds. `tests/demos/test_explorers.py` limits the medians to a tenth of a second of CPU time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tests.test_demo_controls import EXPLORERS, moves
+from tests.demos.test_explorers import EXPLORERS, moves
 
 
 def milliseconds(work: Callable[[], object]) -> float:

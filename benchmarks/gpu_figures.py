@@ -1,4 +1,4 @@
-"""Record what lesson 06 shows of a real GPU: `python benchmarks/gpu_figures.py` on a machine that has one.
+"""Record the figures of a real GPU that lesson 06 shows: `python benchmarks/gpu_figures.py` on a machine that has one.
 
 Writes src/torchcourse/data/gpu_figures.json, with machine, date and command. Without CUDA it measures nothing and says
 so.
@@ -24,7 +24,7 @@ def gigabytes_a_second(copy: Callable[[], object], size: int, wait: Callable[[],
 
 
 def transfer(device: torch.device, wait: Callable[[], object], count: int = 64_000_000) -> dict[str, str]:
-    """Bandwidths between host and device, and within the device."""
+    """Measure bandwidths between host and device, and within the device."""
     plain, there = torch.ones(count), torch.ones(count, device=device)
     ways = {"ordinary memory to device": lambda: there.copy_(plain), "device to device": lambda: there.clone()}
     if device.type == "cuda":
@@ -35,7 +35,7 @@ def transfer(device: torch.device, wait: Callable[[], object], count: int = 64_0
 
 
 def timing(device: torch.device, wait: Callable[[], object], size: int = 4096) -> dict[str, str]:
-    """A matrix product timed without waiting and with it."""
+    """Time a matrix product without waiting for the device, and with waiting."""
     a = torch.ones(size, size, device=device)
     a @ a
     wait()
@@ -50,7 +50,7 @@ def timing(device: torch.device, wait: Callable[[], object], size: int = 4096) -
 
 
 def products(device: torch.device, sizes: tuple[int, ...] = (256, 1024, 4096, 8192)) -> dict[str, str]:
-    """Speeds of matrix multiplication."""
+    """Measure the speed of matrix multiplication by size."""
     return {
         f"{dtype}, size {size}": f"{speed / 1e12:.2f} TFLOPS"
         for dtype in ("float32", "bfloat16")

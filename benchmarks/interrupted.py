@@ -1,9 +1,9 @@
-"""Whole batches graded again, with other numbers of workers, and killed at random moments: are the results the same?
+"""Check that batches give the same results with other numbers of workers, and when killed at random moments.
 
     python -m benchmarks.interrupted [--kills 10] [--repeats 3] [--students 8]
 
-Every batch is a process of its own, forked before anything is graded. Killed ones are run again with the same
-arguments. Prints a line for each and ends with 1 if any differed from the first.
+Every batch runs in a separate process, forked before anything is graded. Killed batches are run again with the same
+arguments. Prints a line for each and ends with 1 if any result differs from the first.
 """
 
 from __future__ import annotations
@@ -23,37 +23,20 @@ from pathlib import Path
 
 import psutil
 
-from autograde.grading import grade
-from autograde.sample import LESSON, make_sample_class
+from autograde.batch.grading import grade
+from autograde.classroom.synthetic_class import SAMPLE_LESSON as LESSON
+from autograde.classroom.synthetic_class import write_sample_class
 from autograde.settings import LIMITS
+from tests.support.results import recorded, tree
 
-PATIENT = dataclasses.replace(LIMITS, start_seconds=600, cell_seconds=60, exercise_seconds=60, lane_seconds=3600)
+PATIENT = dataclasses.replace(LIMITS, start_seconds=600, cell_seconds=60, exercise_seconds=60, device_seconds=3600)
 """A busy machine changes no verdict."""
 LEFT_OUT = ("ivo",)
 """Takes all the time that an endless loop is allowed."""
 
 
-def tree(out: Path) -> dict[str, bytes]:
-    """All that grading wrote but for the gradebook, whose times differ, and the lock."""
-    files = sorted(path for path in out.rglob("*") if path.is_file() and path.name not in ("gradebook.db", ".lock"))
-    return {str(path.relative_to(out)): path.read_bytes() for path in files}
-
-
-def recorded(out: Path, lesson: str) -> dict[tuple[str, str], float | None]:
-    """The scores in the gradebook."""
-    from nbgrader.api import Gradebook
-
-    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
-        return {
-            (submission.student.id, grade.name.removeprefix("check_")): grade.auto_score
-            for submission in book.assignment_submissions(lesson)
-            for notebook in submission.notebooks
-            for grade in notebook.grades
-        }
-
-
 def begin(submitted: Path, out: Path, workers: int) -> int:
-    """Grade in a process of its own; its id."""
+    """Grade in a separate process, and return its id."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pid = os.fork()
@@ -69,12 +52,12 @@ def begin(submitted: Path, out: Path, workers: int) -> int:
 
 
 def finish(pid: int) -> int:
-    """Wait for a process; its exit status."""
+    """Wait for a process and return its exit status."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def kill(pid: int, out: Path, moment: Iterator[bool]) -> tuple[dict[str, int], int]:
-    """Kill a batch when the moment has come; the journal's entries by then, and how many processes outlived it."""
+    """Kill a batch at a moment; return the number of journal entries by then, and of processes that outlived it."""
     while not next(moment) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.002)
     family = psutil.Process(pid).children(recursive=True)
@@ -84,25 +67,25 @@ def kill(pid: int, out: Path, moment: Iterator[bool]) -> tuple[dict[str, int], i
 
 
 def entries(out: Path) -> dict[str, int]:
-    """The journal's entries, and when each was written."""
+    """Return the journal's entries with the time when each was written."""
     return {path.parent.name: path.stat().st_mtime_ns for path in out.glob(f"journal/*/{LESSON}.json")}
 
 
 def after(seconds: float) -> Iterator[bool]:
-    """A moment by the clock."""
+    """Return the moment `seconds` from now."""
     begun = time.monotonic()
     while True:
         yield time.monotonic() - begun > seconds
 
 
 def at_entry(count: int, out: Path) -> Iterator[bool]:
-    """The moment at which the journal has so many entries."""
+    """Return the moment at which the journal has `count` entries."""
     while True:
         yield len(entries(out)) >= count
 
 
 def main() -> int:
-    """Run what the arguments ask for; the exit status."""
+    """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
@@ -112,7 +95,7 @@ def main() -> int:
     draw = random.Random(chosen.seed)
     with tempfile.TemporaryDirectory() as folder:
         submitted = Path(folder) / "class"
-        names = [name for name in make_sample_class(submitted) if name not in LEFT_OUT]
+        names = [name for name in write_sample_class(submitted) if name not in LEFT_OUT]
         for name in [*LEFT_OUT, *names[chosen.students :]]:
             shutil.rmtree(submitted / name)
         return _compare(submitted, Path(folder), chosen.kills, chosen.repeats, min(chosen.students, len(names)), draw)
@@ -142,8 +125,10 @@ def _compare(submitted: Path, folder: Path, kills: int, repeats: int, students: 
         same = not status and (tree(out), recorded(out, LESSON)) == wanted
         twice = [name for name, when in noted.items() if entries(out).get(name) != when]
         failures += not same or bool(twice) or bool(survivors)
-        print(f"killed with {len(noted)} of {students} noted, {workers} worker(s): then "
-              f"{'the same bytes' if same else 'DIFFERENT'}, {len(twice)} graded twice, {survivors} processes left")
+        print(
+            f"killed with {len(noted)} of {students} noted, {workers} worker(s): then "
+            f"{'the same bytes' if same else 'DIFFERENT'}, {len(twice)} graded twice, {survivors} processes left"
+        )
     return int(failures > 0)
 
 

@@ -1,7 +1,7 @@
-"""How long `torchcourse lab` takes to a usable page: `python benchmarks/lab.py [TIMES]`, from the repository's root.
+"""Time `torchcourse lab` up to a usable page: `python benchmarks/lab.py [TIMES]`, from the repository's root.
 
 From the start of the command, on a new working copy, to the start page's table in a browser that was open already, and
-on to where its kernel is idle. Each time has its own home, so nothing is warm but what the system caches of files.
+on to where its kernel is idle. Each run has its own home, so only the system's file cache is warm.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.conftest import CALM, TOKEN, Lab, free_port
-from tools import machine
+from tests.support import programs
 
 GIVE_UP = 300_000
-"""Milliseconds after which a page that has not come is not waited for."""
+"""Milliseconds to wait for a page."""
 
 
 def once(browser: Browser, root: Path) -> tuple[float, float]:
-    """Seconds to the table and to the idle kernel."""
+    """Return the seconds until the table appears and until the kernel is idle."""
     lab = Lab(free_port(), root / "work")
     env = {**os.environ, "HOME": str(root), "JUPYTER_TOKEN": TOKEN}
-    command = [Path(sys.executable).parent / "torchcourse", "lab", lab.folder, "--no-browser", "--port", str(lab.port)]
+    torchcourse = str(Path(sys.executable).parent / "torchcourse")
+    command = [torchcourse, "lab", str(lab.folder), "--no-browser", "--port", str(lab.port)]
     begun = time.perf_counter()
     server = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     page = browser.new_page()
@@ -49,7 +50,7 @@ def once(browser: Browser, root: Path) -> tuple[float, float]:
 
 
 def wait_until_it_answers(port: int) -> None:
-    """Ask for a connection, which costs next to nothing: a page that fails costs a browser more than the server has."""
+    """Wait until a connection succeeds, which is far cheaper than loading pages that fail."""
     end = time.monotonic() + GIVE_UP / 1000
     while True:
         try:
@@ -64,7 +65,7 @@ def wait_until_it_answers(port: int) -> None:
 def main() -> None:
     times = int(sys.argv[1]) if sys.argv[1:] else 5
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=machine.chromium_path(), args=CALM)
+        browser = playwright.chromium.launch(executable_path=programs.chromium_path(), args=CALM)
         found = []
         for number in range(times):
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:

@@ -1,10 +1,10 @@
-"""`otter run` and this grader on one exercise, a softmax, each with the tests that are its own.
+"""Compare `otter run` and this grader on one exercise, a softmax, each with its own tests.
 
     python -m benchmarks.otter [--students 10] [--environment FOLDER]
 
 otter-grader is installed from the package index into an environment of its own, which sees this one's torch. Its
 notebook has the setup cell, the answer and two tests; ours is the exercise `row_softmax` of lesson 01, other cells left
-as released, with visible and hidden cases on two lanes. `otter run` grades one file a call. Prints one table.
+as released, with visible and hidden cases on two devices. `otter run` grades one file a call. Prints one table.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from autograde import course
-from autograde.grading import grade
+from autograde.batch.grading import grade
+from autograde.source import paths
 
 LESSON, NAME = "01_tensors", "row_softmax"
 ANSWER = """def row_softmax(x):
@@ -45,7 +45,7 @@ def test_large(row_softmax):
 
 
 def environment(folder: Path) -> Path:
-    """An environment with otter-grader, made unless it is there; the folder of its programs."""
+    """Make an environment with otter-grader unless it exists, and return the folder of its programs."""
     programs = folder / "bin"
     if not (programs / "otter").exists():
         venv.create(folder, with_pip=True)
@@ -56,7 +56,7 @@ def environment(folder: Path) -> Path:
 
 
 def by_otter(programs: Path, folder: Path, students: int) -> tuple[float, list[float]]:
-    """Seconds of `otter run` for all students, and the scores."""
+    """Return the seconds that `otter run` takes for all students, and the scores."""
     (folder / "tests").mkdir()
     (folder / "tests" / f"{NAME}.py").write_text(TESTS)
     (folder / "requirements.txt").write_text("")
@@ -69,8 +69,8 @@ def by_otter(programs: Path, folder: Path, students: int) -> tuple[float, list[f
         place = folder / f"student{number}"
         place.mkdir()
         (place / "hw.ipynb").write_text(json.dumps(notebook))
-        command = [programs / "otter", "run", "-a", folder / "autograder.zip", "-o", place, place / "hw.ipynb"]
-        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+        command = [str(programs / "otter"), "run", "-a", str(folder / "autograder.zip"), "-o", "."]
+        done = subprocess.run([*command, "hw.ipynb"], cwd=place, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError((done.stdout + done.stderr)[-2000:])
         results = json.loads((place / "results.json").read_text())
@@ -84,8 +84,8 @@ def _code(source: str) -> dict[str, Any]:
 
 
 def by_ours(folder: Path, students: int) -> tuple[float, list[float]]:
-    """Seconds of this grader with one worker for all students, and the scores of the exercise."""
-    notebook = json.loads((course.NOTEBOOKS / f"{LESSON}.ipynb").read_text())
+    """Return the seconds that this grader takes with one worker for all students, and the scores of the exercise."""
+    notebook = json.loads((paths.NOTEBOOKS / f"{LESSON}.ipynb").read_text())
     for number in range(students):
         for cell in notebook["cells"]:
             if cell["metadata"].get("nbgrader", {}).get("grade_id") == NAME:
@@ -100,7 +100,7 @@ def by_ours(folder: Path, students: int) -> tuple[float, list[float]]:
 
 
 def main() -> int:
-    """Print the table; the exit status."""
+    """Print the table and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--students", type=int, default=10)
     parser.add_argument("--environment", type=Path, help="where to make otter's environment, or where it is")

@@ -1,4 +1,4 @@
-"""How much slower a small training step is on the simulated accelerator than on the CPU.
+"""Measure how much slower a small training step is on the simulated accelerator than on the CPU.
 
     python benchmarks/simulated_training_step.py [--repeats 200]
 
@@ -55,7 +55,7 @@ def step_on(place: str, make: Callable[[], tuple[nn.Module, torch.Tensor]], opti
 
     def step() -> None:
         made.zero_grad()
-        nn.functional.cross_entropy(model(x), y).backward()
+        nn.functional.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
         made.step()
 
     return step

@@ -1,4 +1,4 @@
-"""Cost against size: batches of 10 to 5 000 submissions, everything real but the examination.
+"""Measure the cost of batches of 10 to 5 000 submissions, everything real except for running them.
 
     python -m benchmarks.size [--sizes 10 100 1000 5000] [--plot docs/images/size.svg]
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import resource
-import sys
 import tempfile
 import time
 import warnings
@@ -19,40 +18,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograde import grading
-from autograde.examiner import Graded
-from autograde.submission import Submission, release
-from autograde.verdict import Verdict, without_examination
-from benchmarks.solved import write_solved
+from autograde.batch import grading
+from autograde.results.gradebook import Writer
+from tests.support.solved import write_solved
+from tests.support.stand_ins import AtOnce
 
 LESSON = "01_tensors"
 
 
-class AtOnce:
-    """Passes whatever is attempted."""
-
-    def __init__(self, lesson: str, seed: int, gpu: bool = False, anew: bool = False) -> None:
-        self.lesson = lesson
-
-    def prepare(self, submission: Submission) -> Iterable[None]:
-        """Nothing has to be found out."""
-        return ()
-
-    def close(self) -> None:
-        """Nothing of it is to be kept."""
-
-    def grade(self, sandbox: object, submission: Submission) -> Graded:
-        return Graded(submission, [self._verdict(submission, name) for name in release(self.lesson).exercises])
-
-    def _verdict(self, submission: Submission, name: str) -> Verdict:
-        points = release(self.lesson).points(name)
-        passed = Verdict(submission.student, self.lesson, name, points, points, "passed", message="Right.")
-        return without_examination(submission, name) or passed
-
-
 @dataclass(frozen=True)
 class Cost:
-    """Of one batch: wall and CPU seconds, the process's largest resident memory, bytes written."""
+    """The cost of a batch: wall and CPU seconds, the process's largest resident memory, bytes written."""
 
     submissions: int
     seconds: float
@@ -62,14 +38,14 @@ class Cost:
 
 
 def measured(count: int, out: multiprocessing.SimpleQueue[Cost]) -> None:
-    """Grade a class of this size, in a process that has done nothing else."""
+    """Grade a class of `count`, in a process that has done nothing else, and put the cost into `out`."""
     warnings.simplefilter("ignore")
-    grading.Examiner = AtOnce  # type: ignore[assignment, misc]
-    grading.blocker = lambda: ""  # type: ignore[assignment]
+    grading.LessonGrader = AtOnce  # type: ignore[assignment, misc]
+    grading.blocker = lambda: ""  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_solved(folder / "class", [LESSON], count)
-        with grading.Writer(folder / "out" / "gradebook.db", [LESSON], folder / "scratch"):
+        with Writer(folder / "out" / "gradebook.db", [LESSON], folder / "scratch"):
             pass  # making one takes the same time whatever the size
         wall, cpu = time.perf_counter(), time.process_time()
         grading.run([LESSON], folder / "class", folder / "out")
@@ -80,10 +56,10 @@ def measured(count: int, out: multiprocessing.SimpleQueue[Cost]) -> None:
 
 
 def measure(count: int) -> Cost:
-    """The cost of a batch.
+    """Return the cost of a batch of `count` submissions.
 
     Raises:
-        RuntimeError: when it failed.
+        RuntimeError: if it failed.
     """
     context = multiprocessing.get_context("spawn")
     queue: multiprocessing.SimpleQueue[Cost] = context.SimpleQueue()
@@ -96,7 +72,7 @@ def measure(count: int) -> Cost:
 
 
 def plot(costs: Iterable[Cost], path: Path) -> None:
-    """Seconds over submissions, with the straight line of the largest batch's rate."""
+    """Plot seconds over submissions, with a straight line at the largest batch's rate."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -132,4 +108,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

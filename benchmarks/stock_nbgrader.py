@@ -1,11 +1,11 @@
-"""The same submissions through stock nbgrader and through this grader.
+"""Grade the same submissions with stock nbgrader and with this grader.
 
     python -m benchmarks.stock_nbgrader [--only NAME …]
 
 An ordinary nbgrader assignment (one function, a visible and a hidden assert on it) is made in a throwaway course
-folder, and each submission is autograded there by `nbgrader autograde` without any configuration of ours. Its twin, the
-same change to the lesson's notebook, goes through this grader. Prints a table: what was submitted, what it deserves,
-what either gave. What is submitted starts no processes, uses no network and writes nowhere but in the throwaway folder;
+folder, and each submission is autograded there by `nbgrader autograde` without any configuration of ours. The
+same change to the lesson's notebook goes through this grader. Prints a table: what was submitted, what it deserves,
+what each gave. The submissions start no processes, use no network and write only to the throwaway folder;
 each command has a time limit.
 """
 
@@ -24,14 +24,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from autograde import course
-from autograde.grading import grade
-from autograde.oracle import hidden, visible
-from autograde.sample import LESSON, make_sample_class
+from autograde.batch.grading import grade
+from autograde.classroom.synthetic_class import SAMPLE_LESSON as LESSON
+from autograde.classroom.synthetic_class import write_sample_class
+from autograde.judge.oracle import hidden, visible
 from autograde.settings import SEED
-from torchcourse.exercise import exercises
+from autograde.source import paths
+from tests.support.attacks import attack_source
+from torchcourse.model.catalogue import exercises
 
-CELLS = course.ROOT / "tests" / "attacks" / "cells"
+CELLS = paths.ROOT / "tests" / "attacks" / "cells"
 NAME, CHECK = "row_softmax", "check_row_softmax"
 ASSIGNMENT = "ps1"
 POINTS = 2.0
@@ -50,13 +52,13 @@ CONFIG = """c = get_config()
 c.CourseDirectory.course_id = 'course'
 c.Execute.startup_timeout = c.Execute.timeout = 600
 """
-"""Patience for a busy machine, and nothing else."""
+"""Longer time limits for a busy machine, and nothing else."""
 Notebook = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Submitted:
-    """Something to submit: the answer, what is done to the notebook, or to its file; and what it deserves."""
+    """A submission: the answer, a change to the notebook or to its file, and the score that it deserves."""
 
     what: str
     answer: str
@@ -66,7 +68,7 @@ class Submitted:
 
 
 def cell(notebook: Notebook, grade_id: str) -> dict[str, Any]:
-    """The cell of this grade_id."""
+    """Return the cell with this grade_id."""
     found: dict[str, Any] = next(
         c for c in notebook["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == grade_id
     )
@@ -74,8 +76,8 @@ def cell(notebook: Notebook, grade_id: str) -> dict[str, Any]:
 
 
 def attack(name: str) -> str:
-    """The answer that a file of tests/attacks is."""
-    return (CELLS / f"{name}.py").read_text()
+    """Return the answer in a file of tests/attacks/cells."""
+    return attack_source(CELLS / f"{name}.py")
 
 
 def skip(notebook: Notebook) -> None:
@@ -99,7 +101,7 @@ def version(notebook: Notebook) -> None:
 
 
 def last_line(line: str) -> Callable[[Notebook], None]:
-    """A cell after the answer that ends in this line."""
+    """Return a change that adds a cell, ending in this line, after the answer."""
 
     def change(notebook: Notebook) -> None:
         place = notebook["cells"].index(cell(notebook, NAME))
@@ -109,7 +111,7 @@ def last_line(line: str) -> Callable[[Notebook], None]:
 
 
 def talkative(line: str) -> str:
-    """A right answer that does this when it is called."""
+    """Return a right answer that runs this line when it is called."""
     return RIGHT.replace("    return", f"    {line}\n    return")
 
 
@@ -126,7 +128,7 @@ def renamed(path: Path, notebook: Notebook) -> None:
 
 
 def link_to_source(path: Path, notebook: Notebook) -> None:
-    """A link to a solved notebook that the grader may read: in the stock course, the instructor's source."""
+    """Link to a solved notebook that the grader may read: in the stock course, the instructor's source."""
     source = path.parents[3] / "source" / path.parent.name / path.name
     path.symlink_to(source)
 
@@ -136,7 +138,7 @@ import sqlite3
 with sqlite3.connect("../../../gradebook.db") as book:
     book.execute("update grade set auto_score = 2")
 """
-"""An answer's further line: it opens the gradebook of the folder that it is graded in."""
+"""A line of an answer that opens the gradebook of the folder in which it is graded."""
 
 EXIT, WARN = "import os; os._exit(0)", "import warnings; warnings.warn('w')"
 COMPLAIN = "import sys; print('x', file=sys.stderr)"
@@ -190,7 +192,7 @@ class Stock:
         self.released = json.loads((root / "release" / ASSIGNMENT / source.name).read_text())
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """An nbgrader command in the course folder."""
+        """Run an nbgrader command in the course folder."""
         folders = {"HOME": str(self.root), "JUPYTER_CONFIG_DIR": str(self.root / "none")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         try:
@@ -206,14 +208,14 @@ class Stock:
         _place(self.root / "submitted", student, ASSIGNMENT, self.released, submitted)
 
     def grade(self, student: str) -> str:
-        """What autograding this student's submission ends in."""
+        """Autograde this student's submission and describe the outcome."""
         done = self.run("autograde", ASSIGNMENT, "--create", "--student", student, "--force")
         score = self.score(student)
         stopped = ", and the command failed" if done.returncode else ""
         return (f"{score:g} of {POINTS:g}" if score is not None else "no grade") + stopped
 
     def score(self, student: str) -> float | None:
-        """The score in the gradebook."""
+        """Return the score in the gradebook."""
         from nbgrader.api import Gradebook, MissingEntry
 
         with Gradebook(f"sqlite:///{self.root / 'gradebook.db'}") as book:
@@ -226,7 +228,7 @@ class Stock:
 
 
 def assignment() -> Notebook:
-    """The source notebook: a setup cell, the function with its solution, the asserts."""
+    """Return the source notebook: a setup cell, the function with its solution, the asserts."""
 
     def graded(grade_id: str, source: str, points: float | None) -> dict[str, Any]:
         check = points is not None
@@ -256,7 +258,7 @@ def _place(folder: Path, student: str, name: str, released: Notebook, submitted:
 
 
 def by_stock(names: list[str]) -> Iterator[tuple[str, str]]:
-    """What stock nbgrader makes of each submission."""
+    """Return the outcome of each submission with stock nbgrader."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         stock = Stock(Path(folder))
@@ -286,10 +288,10 @@ def by_stock(names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def by_ours(names: list[str]) -> dict[str, str]:
-    """What this grader makes of each submission: the status and score of the one exercise that was changed."""
+    """Return the outcome of each submission with this grader: status and score of the exercise that was changed."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        make_sample_class(root / "sample")
+        write_sample_class(root / "sample")
         solved = json.loads((root / "sample" / "eve" / LESSON / f"{LESSON}.ipynb").read_text())
         cell(solved, NAME)["source"] = OURS
         source = root / "source" / LESSON / f"{LESSON}.ipynb"
@@ -318,7 +320,7 @@ def _shown(page: str, secrets: list[str]) -> str:
 
 
 def _in_our_words(submitted: Submitted) -> Submitted:
-    """The same with an answer that our exercise allows."""
+    """Return the same submission with an answer that our exercise allows."""
     own, ours = RIGHT.split("\n", 1)[1], OURS.split("\n", 1)[1]
     return dataclasses.replace(submitted, answer=submitted.answer.replace(own, ours))
 

@@ -1,8 +1,8 @@
-"""A class that solved the whole course, graded from start to end by the command that people run.
+"""Grade a class that solved the whole course, from start to end, with the command that people run.
 
     python -m benchmarks.whole_class [--students 200] [--workers 2] [LESSON …]
 
-Every submission is work of its own, and every exercise of it right. Prints one table; ends with 1 if a verdict is not
+No two submissions are alike, and every exercise in them is right. Prints one table; ends with 1 if a verdict is not
 "passed".
 """
 
@@ -17,12 +17,12 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.against_stock import GRADE, timed
-from benchmarks.solved import write_solved
-from torchcourse.exercise import LESSONS
+from tests.support.solved import write_solved
+from torchcourse.model.catalogue import LESSONS
 
 
 def main() -> int:
-    """Print the table; the exit status."""
+    """Print the table and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("lessons", nargs="*", help="all nine, unless named")
     parser.add_argument("--students", type=int, default=200)
@@ -32,8 +32,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_solved(folder / "class", lessons, chosen.students)
-        options = ["--submitted", folder / "class", "--out", folder / "out", "--workers", str(chosen.workers)]
-        seconds = timed([sys.executable, "-c", GRADE, "grade", *lessons, *options], folder)
+        command = [sys.executable, "-c", GRADE, "grade", *lessons, "--workers", str(chosen.workers)]
+        seconds = timed([*command, "--submitted", folder / "class", "--out", folder / "out"], folder)
         with (folder / "out" / "grades.csv").open(encoding="utf-8", newline="") as table:
             rows = list(csv.DictReader(table))
     count, verdicts = chosen.students * len(lessons), Counter(row["status"] for row in rows)

@@ -1,46 +1,35 @@
-"""What a worker costs: CPU for an empty exercise, private memory, and how well two share the work.
+"""Measure the cost of a worker: CPU for an empty exercise, private memory, and how well two share the work.
 
     python -m benchmarks.workers [--students 40] [--repeats 50]
 
-CPU is that of the grader and of all processes of the worker. Memory is what the kernel counts for all processes of an
-idle worker, in smaps_rollup: private pages, and its share of pages that others have too. Prints one table.
+CPU is that of the grader and of all processes of the worker. Memory is that of all processes of an idle
+worker, as in smaps_rollup: private pages, and its share of the pages that others have too. Prints one table.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from autograde.examiner import Examiner
-from autograde.grading import run
-from autograde.sandbox import Sandbox
-from autograde.submission import Submission, SubmittedCell
-from benchmarks.family import cpu_seconds, processes
-from benchmarks.solved import write_solved
-from torchcourse.exercise import LESSONS, imports
+from autograde.batch.grading import run
+from autograde.judge.lesson_grader import LessonGrader
+from autograde.judge.submission import Submission, SubmittedCell
+from autograde.sandbox.sandbox import Sandbox
+from autograde.source.release import load_release
+from tests.support.solved import write_solved
+from tests.support.worker_processes import cpu_seconds, memory
+from torchcourse.model.catalogue import LESSONS, imports
 
 LESSON, EXERCISE = "01_tensors", "describe"
-EMPTY = Submission("nobody", LESSON, (SubmittedCell("code", f"def {EXERCISE}(t): return None"),))
+EMPTY = Submission("nobody", load_release(LESSON), (SubmittedCell("code", f"def {EXERCISE}(t): return None"),))
 """One cell, and an answer that does nothing."""
 
 
-def memory(sandbox: Sandbox) -> dict[str, int]:
-    """Bytes of an idle worker: private ones, and its share of all."""
-    total = {"private": 0, "share": 0}
-    for process in processes(sandbox):
-        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]:
-            name, size = line.split()[:2]
-            total["private"] += 1024 * int(size) if name.startswith("Private_") else 0
-            total["share"] += 1024 * int(size) if name == "Pss:" else 0
-    return total
-
-
 def overhead(repeats: int) -> float:
-    """CPU seconds for a submission with one empty exercise and its first visible case, on two lanes."""
-    judge, sandbox = Examiner(LESSON), Sandbox(modules=imports(LESSON))
+    """Return CPU seconds for a submission with one empty exercise and its first visible case, on two devices."""
+    judge, sandbox = LessonGrader(LESSON), Sandbox(modules=imports(LESSON))
     oracle = judge.oracles[EXERCISE]
     judge.oracles[EXERCISE] = oracle.narrowed(1)
     judge.visible[EXERCISE] = 1
@@ -57,7 +46,7 @@ def overhead(repeats: int) -> float:
 
 
 def workers_memory(count: int, lessons: list[str]) -> list[dict[str, int]]:
-    """The memory of each of several workers that are idle side by side."""
+    """Return the memory of each of several idle workers."""
     modules = imports(*lessons)
     sandboxes = [Sandbox(number=number, modules=modules) for number in range(count)]
     try:
@@ -70,7 +59,7 @@ def workers_memory(count: int, lessons: list[str]) -> list[dict[str, int]]:
 
 
 def seconds(students: int, workers: int) -> float:
-    """Wall time of grading a class of solved submissions, from start to end."""
+    """Return the wall time of grading a class of solved submissions, from start to end."""
     with tempfile.TemporaryDirectory() as folder:
         write_solved(Path(folder) / "class", [LESSON], students)
         began = time.perf_counter()
@@ -98,4 +87,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

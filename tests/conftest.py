@@ -1,4 +1,4 @@
-"""What all tests share: no network, one thread each, and at the end a plain word about what was not tested."""
+"""Set up all tests: no network, one thread each, and a final summary of what was not tested."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tools import machine
+from tests.support import programs
 
-NEEDS: dict[str, Callable[[], str]] = {"sandbox": machine.bubblewrap_fault, "browser": machine.chromium_fault}
-"""For each marker, what says why its tests cannot run here."""
+NEEDS: dict[str, Callable[[], str]] = {"sandbox": programs.bubblewrap_fault, "browser": programs.chromium_fault}
+"""For each marker, the function that returns why its tests cannot run here ("" if they can)."""
 UNTESTED = "not tested here: "
 NOWHERE = "http://127.0.0.1:9"
 LOOPBACK = ("127.", "::1", "localhost")
@@ -43,21 +44,21 @@ def _only_loopback(connect: Callable[..., None]) -> Callable[..., None]:
 
 
 def one_thread_each() -> None:
-    """Workers run side by side, so each keeps to one core. Set before the first import of torch, which reads it."""
+    """Limit each process to one thread, as workers run side by side. Call it before torch is imported."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
 
 
-def findings_of_this_run() -> None:
-    """Keep what graders find out for this run alone, shared by the processes that run tests."""
+def share_oracle_cache() -> None:
+    """Let the processes that run tests share an oracle cache, for this run only."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        os.environ["TORCHCOURSE_CACHE"] = folder = tempfile.mkdtemp(prefix="findings-")
+        os.environ["TORCHCOURSE_CACHE"] = folder = tempfile.mkdtemp(prefix="oracle-cache-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
 keep_to_this_machine()
 one_thread_each()
-findings_of_this_run()
+share_oracle_cache()
 
 
 TOGETHER = (
@@ -68,24 +69,52 @@ TOGETHER = (
     "tests/attacks/test_notebooks.py",
     "tests/attacks/test_weakened.py",
     "tests/browser/",
-    "tests/test_cluster.py",
-    "tests/test_postgres.py",
+    "tests/batch/test_cluster.py",
+    "tests/batch/test_postgres.py",
     "tests/simulated/test_operators.py",
-    "tests/test_bundle.py",
-    "tests/test_class.py",
-    "tests/test_grading.py",
-    "tests/test_sandbox.py",
-    "tests/test_trust.py",
+    "tests/course/test_bundle.py",
+    "tests/classroom/test_class_folder.py",
+    "tests/batch/test_grading.py",
+    "tests/sandbox/test_probing.py",
+    "tests/sandbox/test_sandbox.py",
+    "tests/sandbox/test_trust.py",
 )
 """Tests that share something costly (a JupyterLab, a worker, a graded class), and so belong to one process."""
 
 
-LONG = ("tests/test_classes.py", "tests/test_resuming.py", "tests/test_totality.py", *TOGETHER, "tests/test_verify.py")
-"""What takes longest begins first, so that at the end no process works alone."""
+LONG = (
+    "tests/batch/test_classes.py",
+    "tests/batch/test_resume.py",
+    "tests/judge/test_any_submission.py",
+    *TOGETHER,
+    "tests/course/test_verify.py",
+)
+"""Tests that start first because they take longest, so that at the end no process works alone."""
+
+
+SLOW = (
+    *LONG,
+    "tests/attacks/",
+    "tests/cli/",
+    "tests/course/",
+    "tests/house/test_quality.py",
+    "tests/sandbox/test_template.py",
+    "tests/simulated/test_registration.py",
+)
+"""Tests that `make test-fast` leaves out: they take most of the time, and few changes break them alone."""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """Lesson 01 in a working copy."""
+    from torchcourse.workspace import working_copy
+
+    working_copy.copy_notebooks(tmp_path / "work")
+    return tmp_path / "work" / "01_tensors.ipynb"
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out tests one by one, but for those of `TOGETHER`, a file or folder at a time.
+    """A scheduler that hands out tests one by one, except those of `TOGETHER`: these by file or folder.
 
     xdist's own loadgroup goes by a suffix of the node id, which pytest 9 no longer keeps.
     """
@@ -96,17 +125,20 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
-    """Called by xdist for the scheduler to use: it keeps the order of `pytest_collection_modifyitems`."""
+    """Return the scheduler for xdist; it keeps the order of `pytest_collection_modifyitems`."""
     config.option.loadscopereorder = False
     return Together(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes long; leave out what is for another user; skip tests whose tool is missing, with what is
-    wrong as the reason."""
-    others = "ordinary" if os.geteuid() == 0 else "root"
+    """Put long tests first, deselect those for another kind of user, and skip those whose tool is missing."""
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0  # Windows has no users of that kind
+    others = "ordinary" if is_root else "root"
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(others)])
     items[:] = [item for item in items if not item.get_closest_marker(others)]
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
     for marker, fault in NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(marker)]
@@ -117,7 +149,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
-    """Close with what was not tested; where CI is "true", tests that could not run count as failed."""
+    """Summarise what was not tested; if CI is "true", tests that could not run count as failed."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     untested = untested_here(terminal.stats.get("skipped", [])) if terminal else {}
     strict = os.environ.get("CI") == "true" and not hasattr(session.config, "workerinput")
@@ -130,7 +162,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
 
 def untested_here(skipped: list[pytest.TestReport]) -> dict[str, int]:
-    """How many tests were skipped for each missing tool."""
+    """Count the tests that were skipped for each missing tool."""
     counts: dict[str, int] = {}
     for report in skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
@@ -141,7 +173,7 @@ def untested_here(skipped: list[pytest.TestReport]) -> dict[str, int]:
 
 
 def paragraph(untested: dict[str, int], strict: bool) -> str:
-    """The plain word at the end."""
+    """Return the summary."""
     parts = [f"{count} {'test' if count == 1 else 'tests'}, because {fault}" for fault, count in untested.items()]
     verdict = "With CI=true that is a failure." if strict else "Everything else ran; `make setup` says what to install."
     return f"Not tested here: {'; '.join(parts)}. {verdict}"

@@ -1,1 +1,1 @@
-"""What sets the project up: run from the repository's root, never shipped."""
+"""Tools of the project, run from the repository's root and never shipped."""

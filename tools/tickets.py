@@ -1,6 +1,6 @@
-"""Writes the support tickets of lesson 04, the same ones in every run: `python -m tools.tickets`.
+"""Write the support tickets of lesson 04, the same ones in every run: `python -m tools.tickets`.
 
-Made of templates, so that nobody's own words are in them; meant to read like what people write to a help desk.
+They are made from templates, so that they hold nobody's own words, and read like what people write to a help desk.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _fill(rng: random.Random, template: str) -> str:
 
 
 def ticket(rng: random.Random, label: str) -> str:
-    """One ticket's text."""
+    """Return the text of one ticket."""
     parts = [rng.choice(BODIES[label])]
     if rng.random() < 0.45:
         parts.insert(0, rng.choice(OPENINGS))
@@ -93,7 +93,7 @@ def ticket(rng: random.Random, label: str) -> str:
 
 
 def tickets(seed: int = 4) -> list[tuple[str, str]]:
-    """All tickets, no two the same, in mixed order."""
+    """Return all tickets, no two the same, in random order."""
     rng = random.Random(seed)
     rows: dict[str, str] = {}
     for label, count in COUNTS.items():
@@ -106,7 +106,7 @@ def tickets(seed: int = 4) -> list[tuple[str, str]]:
 
 
 def write(path: Path = TARGET) -> None:
-    """Write the CSV: a header, fields quoted where they have to be, UTF-8."""
+    """Write the tickets as CSV: UTF-8, with a header, fields quoted where necessary."""
     path.parent.mkdir(exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

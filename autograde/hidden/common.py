@@ -1,19 +1,20 @@
-"""Mistakes that can be made in many exercises, made from the exercise's own right program."""
+"""Mistakes that can be made in many exercises, made from the exercise's own right program, and helpers to name one."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from autograde.mistakes import Mistake
+from autograde.source.mistakes import Mistake
 
 __all__ = [
-    "CHANGED", "COPIES", "ERRORS", "LEFT", "MIXED", "NUMPY_ONLY", "anywhere", "apart", "on_the_cpu", "variants",
-    "with_floats", "with_numpy", "writing_into",
+    "CHANGED", "COPIES", "ERRORS", "LEFT", "MIXED", "NUMPY_ONLY", "anywhere", "on_the_cpu", "one",
+    "override", "reading", "with_floats", "with_numpy", "writing_into",
 ]  # fmt: skip
 
 Program = Callable[..., Any]
@@ -33,27 +34,31 @@ LEFT = (
     "unless it is moved to the input's device."
 )
 DTYPE = (
-    "The result is {got_dtype} where {want_dtype} is wanted: a result keeps the dtype of the floats it is made "
-    "from."
+    "The result is {got_dtype} where {want_dtype} is wanted: a result keeps the dtype of the floats it is made from."
 )
 CHANGED = (
-    "In the case \"{case}\" the caller's own tensor was {got} by the call, and should be {want}: an operation that "
+    'In the case "{case}" the caller\'s own tensor was {got} by the call, and should be {want}: an operation that '
     "works in place wrote into it."
 )
 
 
-def apart(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    """The same mistakes, but not tried together with others: every pair costs time and space."""
-    return [replace(m, program=m.answer(), options={}) for m in mistakes]
+def one(name: str, program: Program, sentence: str, read: str, /, **options: Any) -> Mistake:
+    """Return one mistake; `options` are keyword arguments with which `program` makes it."""
+    return Mistake(name, functools.partial(program, **options) if options else program, sentence, read)
 
 
-def variants(name: str, program: Program, sentence: str, read: str, /, *options: dict[str, Any]) -> list[Mistake]:
-    """One mistake in several forms, not tried together with others."""
-    return apart(Mistake(name, program, sentence, read, each) for each in options)
+def override(base: type, **methods: Any) -> type:
+    """Return a subclass of `base` with these methods, or attributes, in place of its own."""
+    return type(f"Changed{base.__name__}", (base,), {"__module__": base.__module__, **methods})
+
+
+def reading(heading: str, mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """Return mistakes that many exercises share, with the heading of their own lesson to read again."""
+    return [dataclasses.replace(mistake, read=heading) for mistake in mistakes]
 
 
 def tensors_through(change: Callable[[Tensor], Tensor], program: Program) -> Program:
-    """`program` on tensors that were changed first."""
+    """Return `program` on tensors that were changed first."""
 
     def changed(*args: Any, **kwargs: Any) -> Any:
         return program(*(change(a) if isinstance(a, Tensor) else a for a in args), **kwargs)
@@ -62,6 +67,7 @@ def tensors_through(change: Callable[[Tensor], Tensor], program: Program) -> Pro
 
 
 def on_the_cpu(program: Program) -> Program:
+    """Return `program` with all tensors brought to the CPU first."""
     return tensors_through(Tensor.cpu, program)
 
 
@@ -74,6 +80,8 @@ def in_float64(program: Program) -> Program:
 
 
 def with_a_cpu_tensor(program: Program) -> Program:
+    """Return `program` with a tensor made on the CPU added to its result."""
+
     def mixing(*args: Any, **kwargs: Any) -> Any:
         result = program(*args, **kwargs)
         return result + torch.zeros(result.shape, dtype=result.dtype)
@@ -82,6 +90,8 @@ def with_a_cpu_tensor(program: Program) -> Program:
 
 
 def with_numpy(program: Program) -> Program:
+    """Return `program` with its first argument passed through NumPy."""
+
     def converting(first: Tensor, *args: Any, **kwargs: Any) -> Any:
         return program(torch.from_numpy(first.numpy()), *args, **kwargs)
 
@@ -89,6 +99,8 @@ def with_numpy(program: Program) -> Program:
 
 
 def writing_into(place: int, program: Program) -> Program:
+    """Return `program`, but writing into the argument at `place`."""
+
     def writing(*args: Any, **kwargs: Any) -> Any:
         result = program(*args, **kwargs)
         args[place].sub_(1)
@@ -98,7 +110,7 @@ def writing_into(place: int, program: Program) -> Program:
 
 
 def anywhere(program: Program) -> list[Mistake]:
-    """`program`, a right one, with a tensor or the result on the wrong device."""
+    """Return the mistakes of `program`, a right one, with a tensor or the result on the wrong device."""
     return [
         Mistake("made-on-cpu", with_a_cpu_tensor(program), MIXED, ERRORS),
         Mistake("made-on-cpu", with_numpy(program), NUMPY_ONLY, ERRORS),
@@ -107,7 +119,12 @@ def anywhere(program: Program) -> list[Mistake]:
 
 
 def with_floats(program: Program, inputs: int = 1) -> list[Mistake]:
-    """`program`, a right one, in one dtype whatever it gets, and writing into one of its first `inputs` arguments."""
+    """Return the mistakes of `anywhere`, and `program` in one dtype whatever it gets, or writing into an argument.
+
+    Args:
+        program: a right one.
+        inputs: how many of its first arguments it may write into.
+    """
     return [
         *anywhere(program),
         Mistake("dtype-not-kept", in_float32(program), DTYPE, DTYPES),

@@ -1,55 +1,58 @@
 """Learn PyTorch by building it: what the course's notebooks import.
 
-Where there is no GPU, exercises are also checked on a simulated device, which has to be known to PyTorch before the
-process runs its first backward; importing `lanes` sees to that, and `check`, `hint` and `Unattempted` bring it along.
-It imports torch, which takes seconds. So those names are fetched when they are first asked for, and commands that only
-show or copy notebooks (`torchcourse lab` and its like) never do. In a kernel, and in a program that has torch already,
-a backward may come before anybody asks: there nothing is put off.
+Without a GPU, exercises are also checked on a simulated device, which must be registered before the process runs its
+first backward. Importing `check`, `hint` or `Unattempted` registers it, but also imports torch, which takes seconds. So
+those names are imported when they are first used, and commands such as `torchcourse lab` never do. In a kernel, and in
+a program that has imported torch already, a backward may come before that: there they are imported at once.
 """
 
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchcourse import working_copy
+from torchcourse.checking import answer_cell
+from torchcourse.workspace import session
 
 if TYPE_CHECKING:
-    from torchcourse.checking import check, hint
-    from torchcourse.exercise import Unattempted
+    from torchcourse.checking.check import check, hint
+    from torchcourse.data import digits  # noqa: F401 - lesson 05 imports it from here
+    from torchcourse.model.exercise import Unattempted
 
 __all__ = ["Unattempted", "check", "hint"]
+LAZY = (*__all__, "digits")
 __version__ = "0.1.0"
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # else a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        """One of the public names, which are all there from then on."""
-        if name not in __all__:
+        """Return one of the public names, or `digits`, and import all of them."""
+        if name not in LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        _fetch()
+        _import_public_names()
         return globals()[name]
 
 
-def _fetch() -> None:
-    from torchcourse.checking import check, hint
-    from torchcourse.exercise import Unattempted
+def _import_public_names() -> None:
+    from torchcourse.checking.check import check, hint
+    from torchcourse.data import digits
+    from torchcourse.model.exercise import Unattempted
 
-    globals().update(check=check, hint=hint, Unattempted=Unattempted)
+    globals().update(check=check, digits=digits, hint=hint, Unattempted=Unattempted)
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext torchcourse`: errors of torch come with a paragraph on the tensors involved and the usual causes."""
-    from torchcourse import extension
+    """Handle `%load_ext torchcourse`: explain torch's errors by the tensors they are about and the usual causes."""
+    from torchcourse.errors import extension
 
     extension.load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """`%unload_ext torchcourse`."""
-    from torchcourse import extension
+    """Handle `%unload_ext torchcourse`: stop explaining errors."""
+    from torchcourse.errors import extension
 
     extension.unload(shell)
 
 
-working_copy.watch()
-if sys.modules.get("torch") or working_copy.shell():
-    _fetch()
+answer_cell.watch()
+if sys.modules.get("torch") or session.shell():
+    _import_public_names()

@@ -1,4 +1,7 @@
-"""The `torchcourse` command. The instructor's commands join it where the `autograde` folder is beside the course."""
+"""The `torchcourse` command: what learners use; in a clone, the instructor's commands as well.
+
+Each command imports what it needs when it is called: torch alone takes seconds to import.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,21 @@ import atexit
 import gc
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
+from rich.console import Console
 
-from torchcourse import learner
+from torchcourse.model.notebook_file import WorkspaceError
 
-app = typer.Typer(
-    help="Learn PyTorch by building it: lessons that check every answer.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+console = Console(highlight=False, soft_wrap=True)
+
 CHECKOUT = Path(__file__).resolve().parents[2]
+RELOAD = "If the notebook is open in JupyterLab: File > Reload Notebook from Disk."
+
+WorkingCopy = Annotated[Path | None, typer.Argument(help="your working copy: the current folder, or else work")]
+Notebook = Annotated[str, typer.Argument(help="a lesson in your working copy, such as work/01_tensors.ipynb")]
 
 
 @app.callback()
@@ -23,37 +31,133 @@ def course() -> None:
     """Learn PyTorch by building it: lessons that check every answer."""
 
 
-learner.join(app)
+@app.command()
+def lab(
+    folder: Annotated[Path, typer.Argument(help="the folder of your working copy of the notebooks")] = Path("work"),
+    browser: Annotated[bool, typer.Option(help="open a browser window")] = True,
+    port: Annotated[int, typer.Option(help="the first port to try", min=1, max=65535)] = 8888,
+) -> None:
+    """Open the course in JupyterLab, on a working copy of the notebooks. Nothing of yours is ever overwritten."""
+    from torchcourse.workspace.working_copy import open_lab
+
+    try:
+        exit_code = open_lab(folder, browser, port)
+    except (WorkspaceError, FileNotFoundError) as error:
+        _fail(error)
+    raise typer.Exit(exit_code)
+
+
+@app.command()
+def status(folder: WorkingCopy = None) -> None:
+    """Show your progress: exercises passed, attempted and open in each lesson."""
+    from torchcourse.workspace.status import show, standings
+    from torchcourse.workspace.working_copy import find_working_copy, is_of_another_release
+
+    try:
+        folder = find_working_copy(folder)
+        lessons = standings(folder)
+    except (WorkspaceError, OSError) as error:
+        _fail(error)
+    show(lessons, console)
+    if any(is_of_another_release(folder, f"{s.lesson.name}.ipynb") for s in lessons):
+        console.print(f"The lessons have a newer release: torchcourse update {folder}", markup=False)
+
+
+@app.command()
+def check(
+    notebook: Notebook,
+    exercises: Annotated[list[str] | None, typer.Argument(help="exercises to check; all if none is named")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="check again whenever the notebook is saved")] = False,
+) -> None:
+    """Check a notebook from the terminal, as its check cells do, in a process of its own."""
+    from torchcourse.checking import terminal_check
+    from torchcourse.model.notebook_file import find_notebook
+
+    exit_code = 0
+    try:
+        run = terminal_check.watch if watch else terminal_check.check_notebook
+        exit_code = run(find_notebook(notebook), exercises or []) or 0
+    except WorkspaceError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        exit_code = 130
+    raise typer.Exit(exit_code)
+
+
+@app.command()
+def reset(
+    notebook: Notebook,
+    exercise: Annotated[str, typer.Argument(help="the exercise to start again")],
+) -> None:
+    """Put an exercise back as it was released. Your answer is set aside in a file."""
+    from torchcourse.model.notebook_file import find_notebook
+    from torchcourse.workspace.reset import reset as reset_exercise
+
+    try:
+        path = find_notebook(notebook)
+        aside = reset_exercise(path, exercise)
+    except (WorkspaceError, FileNotFoundError) as error:
+        _fail(error)
+    outcome = f"{exercise} in {path} is as it was released"
+    console.print(f"{outcome}; your answer is in {aside}. {RELOAD}" if aside else f"{outcome}.", markup=False)
+
+
+@app.command()
+def update(folder: WorkingCopy = None) -> None:
+    """Bring the installed release of the lessons into your working copy. Every answer is kept."""
+    from torchcourse.workspace import start_page
+    from torchcourse.workspace.update import update as update_notebooks
+    from torchcourse.workspace.working_copy import find_working_copy
+
+    problems = changes = False
+    try:
+        folder = find_working_copy(folder)
+        for updated in update_notebooks(folder):
+            console.print(updated.in_words(), markup=False)
+            problems, changes = problems or bool(updated.problem), changes or bool(updated.merged)
+        start_page.renew(folder)
+    except (WorkspaceError, OSError) as error:
+        _fail(error)
+    if changes:
+        console.print(RELOAD, markup=False)
+    elif not problems:
+        console.print(f"{folder} has the newest lessons of this installation.", markup=False)
+    raise typer.Exit(2 if problems else 0)
 
 
 @app.command()
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="print the findings for a program to read")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
 ) -> None:
-    """Look at this machine: what the course finds here, what is missing, and what helps. Changes nothing."""
+    """Examine this machine: what the course finds, what is missing, and how to fix it. Changes nothing."""
     from torchcourse import doctor as machine
 
     more = []
     if is_instructors():
-        from autograde.layers import layers
+        from autograde.sandbox.diagnosis import diagnose
 
-        more.append(layers)
+        more.append(diagnose)
     findings = machine.examine_machine(more)
     print(machine.as_json(findings) if as_json else machine.table(findings))
     raise typer.Exit(any(f.state == "blocked" for f in findings))
 
 
+def _fail(reason: Exception) -> NoReturn:
+    console.print(str(reason), markup=False)
+    raise typer.Exit(2)
+
+
 def is_instructors() -> bool:
-    """Whether the instructor's half lies beside the course."""
+    """Return whether this is a clone, which has the instructor's half as well."""
     return (CHECKOUT / "autograde" / "__init__.py").exists()
 
 
 def main() -> None:
-    """Run the command."""
-    atexit.register(gc.freeze)  # runs last: else the interpreter, as it ends, looks for garbage in all of torch: 1 s
+    """Run the `torchcourse` command."""
+    atexit.register(gc.freeze)  # runs last; otherwise the garbage collection at exit goes through all of torch: 1 s
     if is_instructors():
         sys.path.insert(0, str(CHECKOUT))
-        from autograde.commands import join
+        from autograde.cli.app import join
 
         join(app)
     app()

@@ -1,6 +1,6 @@
-"""What this machine offers to the course: looked at, never changed, with the remedy where something is missing.
+"""Examine this machine without changing it, and name a remedy for what the course is missing.
 
-`ok`: as it should be. `warning`: the course works, but for what is said. `blocked`: it does not.
+A finding is "ok"; "warning" if the course works, except for what it says; or "blocked" if the course does not work.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ from pathlib import Path
 __all__ = ["Finding", "as_json", "examine_machine", "table"]
 
 GB = 1 << 30
-OLDEST = (3, 11)
+OLDEST_PYTHON = (3, 11)
 NATIVE_BF16 = (8, 0)
-"""The compute capability from which a GPU calculates in bfloat16 itself; older ones convert to float32 and back."""
+"""The first compute capability with bfloat16 arithmetic; older GPUs convert to float32 and back."""
 SHARED_MEMORY = 256 << 20
-"""What loaders with worker processes should find in /dev/shm; containers often have 64 MB."""
+"""Bytes in /dev/shm that are enough for loaders with worker processes; containers often have 64 MB."""
 DISK, DISK_LEAST = 2 * GB, GB // 4
+"""Free bytes below which the disk is a warning, and below which it is "blocked"."""
+REMEDIES = {
+    "g++": "sudo apt-get install g++, or on macOS: xcode-select --install",
+    "ninja": "pip install ninja",
+}
+"""The tools that building an extension in C++ takes, and how to get them."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `state` is "ok", "warning" or "blocked"; `remedy` is empty where there is nothing to do."""
+    """One finding: what it is `about`, its `state`, what it `says`, and a `remedy` ("" if there is nothing to do)."""
 
     about: str
     state: str
@@ -40,30 +46,30 @@ class Finding:
 
 
 def examine_machine(more: Iterable[Callable[[], Iterator[Finding]]] = ()) -> list[Finding]:
-    """All findings, those of `more` at the end. A look that fails is a finding too."""
+    """Run all checks, those in `more` last, and return the findings. A check that raises becomes a finding too."""
     findings: list[Finding] = []
-    looks = (python, torch_build, gpu, compiler, loader_workers, shared_memory, jupyter, extensions, kernel, notebooks,
-             disk)  # fmt: skip
-    for look in (*looks, *more):
+    checks = (python, torch_build, gpu, compiler, builder, loader_workers, shared_memory, jupyter, extensions, kernel,
+             notebooks, disk)  # fmt: skip
+    for check in (*checks, *more):
         try:
-            findings.extend(look())
+            findings.extend(check())
         except Exception as error:  # whatever a broken installation may raise
-            about = look.__name__.replace("_", " ")
-            findings.append(Finding(about, "warning", f"could not be looked at: {type(error).__name__}: {error}"))
+            about = check.__name__.replace("_", " ")
+            findings.append(Finding(about, "warning", f"could not be examined: {type(error).__name__}: {error}"))
     return findings
 
 
 def python() -> Iterator[Finding]:
-    """This Python, where it lies."""
+    """Check the version of Python."""
     version = platform.python_version()
-    if sys.version_info[:2] < OLDEST:
+    if sys.version_info[:2] < OLDEST_PYTHON:
         yield Finding("Python", "blocked", version, "install Python 3.11 or later, then: make setup PYTHON=python3.11")
     else:
         yield Finding("Python", "ok", f"{version} in {sys.prefix}")
 
 
 def torch_build() -> Iterator[Finding]:
-    """PyTorch, and what it was built for."""
+    """Check that PyTorch can be imported, and what it was built for."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -76,7 +82,7 @@ def torch_build() -> Iterator[Finding]:
 
 
 def gpu() -> Iterator[Finding]:
-    """GPU, driver, bfloat16. No GPU is no fault: exercises are then checked on a simulated one."""
+    """Check GPU, driver and bfloat16. Without a GPU, exercises are checked on a simulated one."""
     import torch
 
     driver = _driver()
@@ -84,7 +90,7 @@ def gpu() -> Iterator[Finding]:
         for number in range(torch.cuda.device_count()):
             yield _one_gpu(torch.cuda.get_device_properties(number), driver)
     elif torch.backends.mps.is_available():
-        yield Finding("GPU", "ok", "Apple's; the course checks its second device on a simulated one")
+        yield Finding("GPU", "ok", "Apple's; the course uses a simulated one as the second device")
     elif driver and torch.version.cuda:
         remedy = f"update NVIDIA's driver to one for CUDA {torch.version.cuda}, or install an older build of PyTorch"
         yield Finding("GPU", "warning", f"{driver}, but PyTorch cannot use it", remedy)
@@ -92,7 +98,7 @@ def gpu() -> Iterator[Finding]:
         remedy = "install a build of PyTorch with CUDA (pytorch.org lists them)"
         yield Finding("GPU", "warning", f"{driver}, but this PyTorch was built without CUDA", remedy)
     else:
-        yield Finding("GPU", "ok", "none; a simulated one stands in")
+        yield Finding("GPU", "ok", "none; the course uses a simulated one")
 
 
 def _one_gpu(properties: object, driver: str) -> Finding:
@@ -106,7 +112,7 @@ def _one_gpu(properties: object, driver: str) -> Finding:
 
 
 def _driver() -> str:
-    """The name and driver of the first GPU that NVIDIA's own tool sees."""
+    """Return the driver and name of the first GPU that nvidia-smi lists; "" if none."""
     if shutil.which("nvidia-smi") is None:
         return ""
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
@@ -116,11 +122,12 @@ def _driver() -> str:
 
 
 def compiler() -> Iterator[Finding]:
-    """The C++ compiler that torch.compile calls, and Python's headers, which it includes."""
-    install = "sudo apt-get install g++, or on macOS: xcode-select --install"
+    """Check the C++ compiler that torch.compile calls, and Python's headers, which it includes."""
+    install = REMEDIES["g++"]
     chosen = os.environ.get("CXX") or next(filter(shutil.which, ("g++", "clang++")), "")
     if not chosen or shutil.which(chosen) is None:
-        yield Finding("C++ compiler", "warning", "none: torch.compile cannot be used", install)
+        says = "none: torch.compile cannot be used, and rms_norm_cpp of lesson 13 counts as not attempted"
+        yield Finding("C++ compiler", "warning", says, install)
         return
     command = [chosen, "-x", "c++", "-fsyntax-only", "-"]
     done = subprocess.run(command, input="#include <cmath>\n", capture_output=True, text=True, timeout=10, check=False)
@@ -135,19 +142,28 @@ def compiler() -> Iterator[Finding]:
         yield Finding("C++ compiler", "ok", str(shutil.which(chosen)))
 
 
+def builder() -> Iterator[Finding]:
+    """Check what building an operator in C++ needs besides the compiler, in lesson 13 and in grading it."""
+    if shutil.which("ninja") is None:
+        says = "none: operators in C++ cannot be built, and rms_norm_cpp of lesson 13 counts as not attempted"
+        yield Finding("ninja", "warning", says, REMEDIES["ninja"])
+    else:
+        yield Finding("ninja", "ok", str(shutil.which("ninja")))
+
+
 def loader_workers() -> Iterator[Finding]:
-    """How worker processes of a DataLoader are started."""
+    """Check how worker processes of a DataLoader are started."""
     method = multiprocessing.get_context().get_start_method()
     if method == "fork":
-        yield Finding("DataLoader workers", "ok", "started by fork: they know what a notebook defines")
+        yield Finding("DataLoader workers", "ok", "started by fork: they can use what a notebook defines")
     else:
         remedy = "put classes that workers need into a module, or pass multiprocessing_context='fork'"
-        says = f"started by {method}: they do not know classes that a notebook defines"
+        says = f"started by {method}: they cannot use classes that a notebook defines"
         yield Finding("DataLoader workers", "warning", says, remedy)
 
 
 def shared_memory(folder: Path = Path("/dev/shm")) -> Iterator[Finding]:
-    """Where batches of worker processes lie, on Linux."""
+    """Check the shared memory that worker processes put batches in, on Linux."""
     if not sys.platform.startswith("linux"):
         return
     if not folder.is_dir() or not os.access(folder, os.W_OK):
@@ -163,7 +179,7 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Iterator[Finding]:
 
 
 def jupyter() -> Iterator[Finding]:
-    """JupyterLab, which shows the notebooks, and nbgrader, which teachers need; against what the course asks for."""
+    """Check the versions of JupyterLab, which shows the notebooks, and nbgrader, which teachers need."""
     from packaging.requirements import Requirement
 
     wanted = {"jupyterlab": Requirement("jupyterlab>=4"), "nbgrader": Requirement("nbgrader>=0.9.6")}
@@ -187,30 +203,30 @@ EXTENSIONS = {
     "@jupyter-widgets/jupyterlab-manager": ("widgets", "sliders and buttons do not appear", "jupyterlab_widgets"),
     "@jupyter/nbgrader": ("Validate button", "it is not in the notebook's toolbar", "'nbgrader>=0.9.6'"),
 }
-"""What JupyterLab needs in the browser: what it is for, what is amiss without it, the package that brings it."""
+"""JupyterLab's extensions in the browser: name, symptom where it is missing, and the package that provides it."""
 
 
 def jupyter_folders() -> list[Path]:
-    """The folders in which Jupyter looks for what belongs to it, the first one first."""
+    """Return the folders in which Jupyter looks for its data, in order."""
     from jupyter_core.paths import jupyter_path
 
     return [Path(folder) for folder in jupyter_path()]
 
 
 def extensions() -> Iterator[Finding]:
-    """The parts of ipywidgets and nbgrader that run in the browser."""
-    for name, (about, amiss, package) in EXTENSIONS.items():
+    """Check the parts of ipywidgets and nbgrader that run in the browser."""
+    for name, (about, problem, package) in EXTENSIONS.items():
         places = (folder / "labextensions" / name / "package.json" for folder in jupyter_folders())
         found = next(filter(Path.is_file, places), None)
         if found is None:
-            yield Finding(about, "warning", f"{name} is missing: {amiss}", f"pip install {package}")
+            yield Finding(about, "warning", f"{name} is missing: {problem}", f"pip install {package}")
         else:
             version = json.loads(found.read_text(encoding="utf-8")).get("version", "")
             yield Finding(about, "ok", f"{name} {version}".rstrip())
 
 
 def kernel() -> Iterator[Finding]:
-    """Which Python runs the notebooks: one that was registered earlier may stand before this one."""
+    """Check which Python runs the notebooks: a kernel registered earlier may take precedence."""
     from importlib.util import find_spec
 
     places = (folder / "kernels" / "python3" / "kernel.json" for folder in jupyter_folders())
@@ -226,40 +242,40 @@ def kernel() -> Iterator[Finding]:
 
 
 def _is_this_python(program: str) -> bool:
-    """Whether Jupyter starts this Python for `program`: a bare name stands for the one that runs Jupyter."""
+    """Return whether Jupyter starts this Python for `program`; a bare name means the one that runs Jupyter."""
     if not Path(program).is_absolute():
         return True
     return Path(sys.prefix) in Path(program).parents or Path(program).resolve() == Path(sys.executable).resolve()
 
 
 def notebooks() -> Iterator[Finding]:
-    """The lessons that this installation brings."""
-    from torchcourse.lessons import lessons, released
+    """Check the lessons of this installation."""
+    from torchcourse.model.lessons import lessons, released
 
     try:
         yield Finding("lessons", "ok", f"{len(lessons())} in {released()}")
     except FileNotFoundError as error:
-        yield Finding("lessons", "blocked", str(error), "install the course anew, from its wheel or a clone")
+        yield Finding("lessons", "blocked", str(error), "install the course again, from its wheel or a clone")
 
 
 def disk(folder: Path = Path()) -> Iterator[Finding]:
-    """What is free where the notebooks lie."""
+    """Check the free space on the disk with the notebooks."""
     free = shutil.disk_usage(folder).free
     state = "ok" if free >= DISK else "warning" if free >= DISK_LEAST else "blocked"
-    remedy = "" if state == "ok" else "make room: data, checkpoints and compiled code need about 2 GB"
+    remedy = "" if state == "ok" else "free some space: data, checkpoints and compiled code need about 2 GB"
     yield Finding("disk", state, f"{free / GB:.1f} GB free in {folder.resolve()}", remedy)
 
 
 def table(findings: list[Finding]) -> str:
-    """The findings as lines of text, remedies below what they are for."""
-    wide = max(len(f.about) for f in findings)
+    """Return the findings as lines of text, each remedy below its finding."""
+    width = max(len(f.about) for f in findings)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.state:<8} {finding.about:<{wide}}  {finding.says}")
-        lines += [f"{'':<8} {'':<{wide}}  -> {finding.remedy}"] if finding.remedy else []
+        lines.append(f"{finding.state:<8} {finding.about:<{width}}  {finding.says}")
+        lines += [f"{'':<8} {'':<{width}}  -> {finding.remedy}"] if finding.remedy else []
     return "\n".join(lines)
 
 
 def as_json(findings: list[Finding]) -> str:
-    """The findings for programs: a list of objects."""
+    """Return the findings as a JSON list of objects."""
     return json.dumps([asdict(f) for f in findings], indent=2)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from autograde import course
-from autograde.cgroup import make_group
+from autograde.sandbox.control_group import make_group
+from autograde.source import paths as course
 
 UID = 64_990
 OTHERS = 0 if os.geteuid() == 0 else 300
@@ -55,7 +55,7 @@ def box(*command: str) -> Iterator[list[str]]:
         inner = ["unshare", "--mount", "sh", "-c", SHOW, "sh", *_hidden(), "--", *dropped]
     group = make_group(ALL_BYTES, PROCESSES)
     try:
-        yield group.joining(inner) if group else inner
+        yield group.inside(inner) if group else inner
     finally:
         if group:
             group.remove()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from autograde.grading import grade
+from autograde.batch.grading import grade
 from autograde.settings import LIMITS, MIB
 
 SMALL = dataclasses.replace(
-    LIMITS, cell_seconds=3.0, exercise_seconds=3.0, patience=12.0, data_bytes=1536 * MIB, memory_bytes=1024 * MIB,
-    scratch_bytes=64 * MIB, file_bytes=32 * MIB, processes=40,
+    LIMITS, cell_seconds=3.0, exercise_seconds=3.0, wall_clock_factor=12.0, data_bytes=640 * MIB,
+    memory_bytes=1024 * MIB, scratch_bytes=64 * MIB, file_bytes=32 * MIB, processes=40,
 )  # fmt: skip
 
 if __name__ == "__main__":

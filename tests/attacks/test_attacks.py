@@ -6,9 +6,8 @@ and after the attacks in the same workers.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,17 +16,20 @@ from typing import Any
 import pytest
 import torch
 
-from autograde import course
-from autograde.grading import Graded, grade
-from autograde.sample import LESSON, make_sample_class
+from autograde.batch.grading import Graded, grade
+from autograde.classroom.synthetic_class import SAMPLE_LESSON as LESSON
+from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from autograde.settings import LIMITS
-from autograde.submission import release
+from autograde.source import paths
+from autograde.source.release import load_release
+from autograde.source.script import answers_as_text
+from tests.support.attacks import allowed_verdicts, attack_source
 
 pytestmark = pytest.mark.sandbox
 
 HERE = Path(__file__).parent / "cells"
 ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
-QUICK = dataclasses.replace(LIMITS, exercise_seconds=4.0, cell_seconds=4.0, patience=12.0)
+QUICK = dataclasses.replace(LIMITS, exercise_seconds=4.0, cell_seconds=4.0, wall_clock_factor=12.0)
 TARGET = "row_softmax"
 
 
@@ -55,14 +57,9 @@ class Listeners:
         found = []
         for sock in (self.stream, *self.local, self.packets):
             sock.setblocking(False)
-            try:
-                if sock is self.packets:
-                    sock.recv(1)
-                else:
-                    sock.accept()[0].close()
+            with contextlib.suppress(BlockingIOError):
+                sock.recv(1) if sock is self.packets else sock.accept()[0].close()
                 found.append(str(sock.getsockname()))
-            except BlockingIOError:
-                pass
         return found
 
     def close(self) -> None:
@@ -80,49 +77,35 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
 @pytest.fixture(scope="module")
 def graded(out: Path, listeners: Listeners, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Graded]:
     """A class of attackers with an honest learner among them and another at its end."""
-    os.environ["A_SECRET"] = "sesame"
-    folder, sample = tmp_path_factory.mktemp("class"), tmp_path_factory.mktemp("sample")
-    make_sample_class(sample)
-    known = {"{submitted!r}": repr(str(folder)), "{out!r}": repr(str(out)), "{port}": str(listeners.port),
-             "{listener!r}": repr(listeners.path)}  # fmt: skip
-    honest = json.loads((sample / "ada" / LESSON / f"{LESSON}.ipynb").read_text())
+    folder, right = tmp_path_factory.mktemp("class"), answers_as_text(paths.SOLUTIONS / f"{LESSON}.py")
     for name in [*ATTACKS, "honest", "zz_honest"]:
-        notebook = json.loads(json.dumps(honest))
-        for cell in notebook["cells"]:
-            if name in ATTACKS and cell["metadata"].get("nbgrader", {}).get("grade_id") == TARGET:
-                cell["source"] = filled((HERE / f"{name}.py").read_text(), known)
-        path = folder / name / LESSON / f"{LESSON}.ipynb"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(notebook))
+        attack = {TARGET: source_of(name, folder, out, listeners)} if name in ATTACKS else {}
+        write_notebook(folder, name, LESSON, answered_notebook(LESSON, right | attack))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("A_SECRET", "sesame")
         return {g.submission.student: g for g in grade([LESSON], folder, out, workers=2, limits=QUICK)}
 
 
-def filled(source: str, known: dict[str, str]) -> str:
+def source_of(name: str, submitted: Path, out: Path, listeners: Listeners) -> str:
     """An attack that knows where things lie."""
-    for what, value in known.items():
-        source = source.replace(what, value)
-    return source
+    source = attack_source(HERE / f"{name}.py")
+    for what, where in {"submitted": submitted, "out": out, "listener": listeners.path}.items():
+        source = source.replace(f"{{{what}!r}}", repr(str(where)))
+    return source.replace("{port}", str(listeners.port))
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_gets_its_verdict_and_no_points(graded: dict[str, Graded], name: str) -> None:
-    header = (HERE / f"{name}.py").read_text().splitlines()[1]
-    allowed = header.removeprefix("# verdict: ").split(",")
+def test_an_attack_gets_its_verdict_and_gains_nothing(graded: dict[str, Graded], name: str) -> None:
     verdict = next(v for v in graded[name].verdicts if v.exercise == TARGET)
-    assert (verdict.status in allowed, verdict.score) == (True, 0), verdict
+    assert verdict.status in allowed_verdicts(HERE / f"{name}.py"), verdict
+    assert verdict.score == 0
+    for other in graded[name].verdicts:
+        assert 0 <= other.score <= load_release(LESSON).points(other.exercise)
 
 
 @pytest.mark.parametrize("name", ["honest", "zz_honest"])
 def test_honest_learners_keep_every_point(graded: dict[str, Graded], name: str) -> None:
     assert {v.status for v in graded[name].verdicts} == {"passed"}
-
-
-@pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_gains_nothing_elsewhere(graded: dict[str, Graded], name: str) -> None:
-    for verdict in graded[name].verdicts:
-        assert 0 <= verdict.score <= release(LESSON).points(verdict.exercise)
 
 
 def test_what_they_wrote_is_shown_as_text_only(graded: dict[str, Graded], out: Path) -> None:
@@ -136,6 +119,17 @@ def test_what_they_wrote_is_shown_as_text_only(graded: dict[str, Graded], out: P
     assert not [line for line in table.splitlines() if line.startswith("=")]
 
 
+def test_no_hidden_input_is_quoted(graded: dict[str, Graded]) -> None:
+    messages = [verdict.message for one in graded.values() for verdict in one.verdicts]
+    assert [message for message in messages if "HIDDEN" in message], "the attack was to be quoted"
+    assert [message for message in messages if "HIDDEN [" in message] == []
+
+
+def test_of_exceptions_only_pythons_own_names_are_quoted(graded: dict[str, Graded]) -> None:
+    told = next(v.message for v in graded["named_exception"].verdicts if v.exercise == TARGET)
+    assert told == f"The cell of `{TARGET}` raised an exception, so `{TARGET}` is not defined."
+
+
 def test_what_is_kept_of_one_notebook_has_a_limit(graded: dict[str, Graded]) -> None:
     told = {v.status: v.message for v in graded["heavy_observations"].verdicts}
     assert "more than can be kept" in told["memory"]
@@ -143,17 +137,13 @@ def test_what_is_kept_of_one_notebook_has_a_limit(graded: dict[str, Graded]) -> 
 
 
 @pytest.mark.parametrize("name", ["network", "other_learners", "environment_and_proc", "home_folder"])
-def test_without_a_sandbox_the_attack_would_succeed(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_sandbox_the_attack_would_succeed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same code, run here: so its verdict above is the sandbox's doing. (The others would do damage.)"""
     monkeypatch.setenv("A_SECRET", "sesame")
     listeners = Listeners(tmp_path / "l")
-    known = {"{submitted!r}": repr(str(tmp_path)), "{out!r}": repr(str(tmp_path)), "{port}": str(listeners.port),
-             "{listener!r}": repr(listeners.path)}  # fmt: skip
     names: dict[str, Any] = {"torch": torch}
     try:
-        exec(filled((HERE / f"{name}.py").read_text(), known), names)
+        exec(source_of(name, tmp_path, tmp_path, listeners), names)
         with pytest.raises(SystemError):
             names[TARGET](torch.ones(1))
     finally:
@@ -169,5 +159,4 @@ def test_nobody_reached_a_listener(graded: dict[str, Graded], listeners: Listene
 
 def test_nothing_of_the_course_was_touched(graded: dict[str, Graded]) -> None:
     assert graded
-    assert not list(course.ROOT.glob("**/*left by another*"))
-    assert all(release(LESSON).points(name) > 0 for name in release(LESSON).exercises)
+    assert not list(paths.ROOT.glob("**/*left by another*"))

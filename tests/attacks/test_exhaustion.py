@@ -7,15 +7,15 @@ asks for more than the box or this machine could give.
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from autograde import course
+from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from tests.attacks.box import OTHERS, PROCESSES, run_in_box, scratch
-from tests.sandboxed import arguments
+from tests.support.attacks import allowed_verdicts, attack_source
+from tests.support.sandboxed import running
 
 pytestmark = pytest.mark.sandbox
 
@@ -42,15 +42,6 @@ print(made)
 """
 
 
-def notebook(answers: dict[str, str]) -> str:
-    """The lesson with these answers, and stubs for the rest."""
-    made = json.loads((course.NOTEBOOKS / f"{LESSON}.ipynb").read_text())
-    for cell in made["cells"]:
-        name = cell["metadata"].get("nbgrader", {}).get("grade_id")
-        cell["source"] = answers.get(name, cell["source"])
-    return json.dumps(made)
-
-
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     with scratch() as made:
@@ -58,59 +49,55 @@ def folder() -> Iterator[Path]:
 
 
 def test_the_box_limits_processes(folder: Path) -> None:
-    said = run_in_box("-c", FORKS, folder=folder, seconds=60)
-    assert 1 < int(said.stdout.splitlines()[-1]) < MOST - 20, said.stderr
+    done = run_in_box("-c", FORKS, folder=folder, seconds=60)
+    assert 1 < int(done.stdout.splitlines()[-1]) < MOST - 20, done.stderr
 
 
 def test_the_box_limits_memory_and_files(folder: Path) -> None:
     ask = "import os\nassert os.getuid()\ntry:\n    bytearray(4 << 30)\nexcept MemoryError:\n    print('refused')\n"
     ask += "try:\n    os.truncate(os.open('f', 66), 1 << 30)\nexcept OSError:\n    print('refused')"
     ask = "import os, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nos.chdir(os.environ['HOME'])\n" + ask
-    said = run_in_box("-c", ask, folder=folder, seconds=60)
-    assert said.stdout.split() == ["refused", "refused"], said.stderr
+    done = run_in_box("-c", ask, folder=folder, seconds=60)
+    assert done.stdout.split() == ["refused", "refused"], done.stderr
 
 
 def test_what_is_started_in_the_box_ends_with_it(folder: Path) -> None:
     leave = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(98765)'], "
     run_in_box("-c", leave + "start_new_session=True)", folder=folder, seconds=60)
-    assert not [p for p in Path("/proc").glob("[0-9]*") if b"98765" in arguments(p)]
+    assert not running("98765")
+
+
+Verdicts = dict[tuple[str, str], tuple[str, float]]
 
 
 @pytest.fixture(scope="module")
-def verdicts(folder: Path) -> dict[tuple[str, str], tuple[str, float]]:
+def verdicts(folder: Path) -> Verdicts:
     """Status and score by student and exercise: attackers, and honest learners first, between and last."""
     for name in ["a_honest", *ATTACKS, "m_honest", "zz_honest"]:
-        attack = {TARGET: (HERE / f"{name}.py").read_text()} if name in ATTACKS else {}
-        path = folder / "class" / name / LESSON / f"{LESSON}.ipynb"
-        path.parent.mkdir(parents=True)
-        path.write_text(notebook({**RIGHT, **attack}))
+        attack = {TARGET: attack_source(HERE / f"{name}.py")} if name in ATTACKS else {}
+        write_notebook(folder / "class", name, LESSON, answered_notebook(LESSON, RIGHT | attack))
     program = str(Path(__file__).with_name("exhausting.py"))
-    said = run_in_box(program, str(folder / "class"), str(folder / "out"), folder=folder)
-    assert said.returncode == 0, said.stderr[-2000:]
+    done = run_in_box(program, str(folder / "class"), str(folder / "out"), folder=folder)
+    assert done.returncode == 0, done.stderr[-2000:]
     with (folder / "out" / "grades.csv").open(newline="") as file:
         return {(r["student"], r["exercise"]): (r["status"], float(r["score"])) for r in csv.DictReader(file)}
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_gets_its_verdict_and_no_points(
-    verdicts: dict[tuple[str, str], tuple[str, float]], name: str
-) -> None:
-    allowed = (HERE / f"{name}.py").read_text().splitlines()[1].removeprefix("# verdict: ").split(",")
+def test_an_attack_gets_its_verdict_and_no_points(verdicts: Verdicts, name: str) -> None:
     status, score = verdicts[name, TARGET]
-    assert (status in allowed, score) == (True, 0), (name, status)
+    assert status in allowed_verdicts(HERE / f"{name}.py")
+    assert score == 0
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_the_other_answer_of_the_same_notebook_keeps_its_points(
-    verdicts: dict[tuple[str, str], tuple[str, float]], name: str
-) -> None:
-    score, most, source = verdicts[name, OTHER][1], 1.0, (HERE / f"{name}.py").read_text()
-    if "may cost its own other answers" in source:
-        return
-    half = "costs the notebook its second device" in source
-    assert score in ((most / 2, most) if half else (most,))
+def test_the_other_answer_of_the_same_notebook_keeps_its_points(verdicts: Verdicts, name: str) -> None:
+    source = (HERE / f"{name}.py").read_text()
+    if "may cost its own other answers" not in source:
+        least = 0.5 if "costs the notebook its second device" in source else 1.0
+        assert verdicts[name, OTHER][1] in (least, 1.0)
 
 
 @pytest.mark.parametrize("name", ["a_honest", "m_honest", "zz_honest"])
-def test_honest_learners_keep_every_point(verdicts: dict[tuple[str, str], tuple[str, float]], name: str) -> None:
+def test_honest_learners_keep_every_point(verdicts: Verdicts, name: str) -> None:
     assert {verdicts[name, exercise][0] for exercise in RIGHT} == {"passed"}

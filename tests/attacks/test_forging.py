@@ -11,17 +11,18 @@ from functools import cache
 
 import pytest
 
-from autograde import course
-from autograde.examining import Examined, Reply
-from autograde.oracle import Oracle, oracle
-from autograde.submission import Submission
-from autograde.verdict import Verdict, decide
-from torchcourse import codec
-from torchcourse.exercise import LESSONS, exercises
-from torchcourse.explaining import compare
-from torchcourse.lanes import CPU
-from torchcourse.observations import Observations
-from torchcourse.probing import observe
+from autograde.judge.oracle import oracle
+from autograde.judge.run_submission import ExerciseRun, Reply
+from autograde.judge.submission import Submission
+from autograde.judge.verdict import Verdict, decide
+from autograde.source import paths
+from autograde.source.release import load_release
+from torchcourse.checking.explain import compare
+from torchcourse.checking.probe import observe
+from torchcourse.model import codec
+from torchcourse.model.catalogue import LESSONS, exercises
+from torchcourse.model.devices import CPU
+from torchcourse.model.observations import Observations
 
 DERIVED = [
     ("01_tensors", "select_scores"), ("03_modules", "Affine"), ("03_modules", "Dropout"), ("04_data", "split_indices"),
@@ -30,31 +31,25 @@ DERIVED = [
 """Exercises in which properties are compared, and not what was observed."""
 
 
-@cache
-def judge_of(lesson: str, name: str) -> Oracle:
-    return oracle(lesson, name)
+judge_of = cache(oracle)
 
 
 def verdict(lesson: str, name: str, seen: list[Observations]) -> Verdict:
     """The verdict on observations as they arrive."""
     arrived = [Reply(codec.unpack(codec.pack(each))) for each in seen]
     judge = judge_of(lesson, name)
-    return decide(Submission("ann", lesson), judge, len(judge.cases), {CPU.name: Examined(arrived)})
+    return decide(Submission("ann", load_release(lesson)), judge, len(judge.cases), {CPU.name: ExerciseRun(arrived)})
 
 
 @pytest.mark.parametrize(("lesson", "name"), DERIVED)
-def test_what_an_honest_probe_sends_of_the_reference_gets_all_points(lesson: str, name: str) -> None:
+def test_an_honest_probe_gets_all_points_and_who_sends_the_wanted_properties_gets_nothing(
+    lesson: str, name: str
+) -> None:
     judge = judge_of(lesson, name)
-    seen = [observe(judge.exercise, judge.reference, case) for case in judge.cases]
-    found = verdict(lesson, name, seen)
-    assert (found.status, found.score) == ("passed", found.max_score)
-
-
-@pytest.mark.parametrize(("lesson", "name"), DERIVED)
-def test_who_sends_the_wanted_properties_themselves_gets_nothing(lesson: str, name: str) -> None:
-    judge = judge_of(lesson, name)
-    wanted = [judge.wanted(CPU.name, number) for number in range(len(judge.cases))]
     raw = [observe(judge.exercise, judge.reference, case) for case in judge.cases]
+    found = verdict(lesson, name, raw)
+    assert (found.status, found.score) == ("passed", found.max_score)
+    wanted = [judge.wanted(CPU.name, number) for number in range(len(judge.cases))]
     assert any(one.keys() != other.keys() for one, other in zip(wanted, raw, strict=True))
     believed = [compare(judge.exercise, c, n, CPU.name, wanted[n], wanted[n]) for n, c in enumerate(judge.cases)]
     assert all(result.passed for result in believed)  # so they would get all points, if they were taken as they came
@@ -74,7 +69,7 @@ def test_properties_beside_what_they_are_derived_from_change_nothing(lesson: str
 
 
 def test_the_page_on_what_can_be_forged_names_exercises_and_all_that_forbid_calls() -> None:
-    page = (course.ROOT / "docs" / "threat-model.md").read_text()
+    page = (paths.ROOT / "docs" / "threat-model.md").read_text()
     known = {name: e for lesson in LESSONS for name, e in exercises(lesson).items()}
     table = [row for row in page.splitlines() if row.startswith("  |")]
     rows = {row.split("|")[1].strip(): set(re.findall(r"`(\w+)`", row)) for row in table}

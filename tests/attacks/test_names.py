@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -13,12 +14,15 @@ from nbconvert.exporters import HTMLExporter
 from nbgrader.server_extensions.formgrader import handlers
 from traitlets.config import Config
 
-from autograde import course, grading
-from autograde.grading import grade, identities
-from autograde.nbgrader_door import safe_markdown, timestamp
-from autograde.submission import release
-from autograde.verdict import Verdict
-from tests.test_resuming import LESSON, SOLVED, Quick, submit
+from autograde.batch.grading import grade
+from autograde.batch.nbgrader_plugin import safe_markdown
+from autograde.batch.student_names import student_names
+from autograde.judge.verdict import Verdict
+from autograde.results.grades_table import write_table
+from autograde.results.submission_time import read_time
+from autograde.source import paths
+from autograde.source.release import load_release
+from tests.support.stand_ins import LESSON, SOLVED, submit, use_stand_in
 
 NAMES = [
     os.fsdecode(b"caf\xe9"), "caf\\xe9", "caf\\udce9", os.fsdecode(b"\xe9" * 120), "é" * 127, "\x1b[2J\x1b]0;x\x07",
@@ -30,27 +34,27 @@ SCRIPTS = """# Mine
 <script>steal()</script><img src=x onerror=steal()> <a href="javascript:steal()">x</a> <svg onload=steal()>
 [y](javascript:steal()) **bold** `code` <iframe src="http://127.0.0.1:9"></iframe>
 <form action="/formgrader/api"></form>
+<div class="nbgrader_cell"><span id="check_describe"></span><a class="full-credit" href="/formgrader/api">z</a></div>
+<a href="https://pytorch.org">docs</a>
 """
 
 
 def test_every_folder_has_a_name_of_its_own_that_can_be_shown_and_kept() -> None:
-    called = identities(NAMES)
+    called = student_names(NAMES)
     assert len(set(called.values())) == len(NAMES)
     for name in called.values():
-        assert not set(name) & {"\x1b", "\n", "\u202e"}
+        assert not set(name) & {"\x1b", "\n", "\u202e", "<", ">", "&", '"', "`"}
         assert len(name.encode()) <= 255
     assert called["ann"] == "ann"
     assert called["é" * 127] == "é" * 127
     assert called["क्\u200dष"] == "क्\u200dष"
-    assert identities(NAMES[::-1]) == called
+    assert student_names(NAMES[::-1]) == called
 
 
 def test_a_class_of_odd_names_is_graded_and_nothing_in_its_table_is_a_formula(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Quick, "log", tmp_path / "examined", raising=False)
-    monkeypatch.setattr(grading, "Examiner", Quick)
-    monkeypatch.setattr(grading, "blocker", lambda: "")
+    use_stand_in(monkeypatch, tmp_path)
     first = submit(tmp_path / "class", "ann", SOLVED).parents[1]
     for name in [name for name in NAMES if name != "ann"]:
         shutil.copytree(first, tmp_path / "class" / name)
@@ -60,18 +64,23 @@ def test_a_class_of_odd_names_is_graded_and_nothing_in_its_table_is_a_formula(
     assert not set(text) & {"\x1b", "\u202e"}
     with (tmp_path / "out" / "grades.csv").open(newline="") as file:
         rows = list(csv.reader(file))[1:]
-    assert len(rows) == len(shown) * len(release(LESSON).exercises)
+    assert len(rows) == len(shown) * len(load_release(LESSON).exercises)
     assert not [field for row in rows for field in row if field[:1] in ("=", "+", "-", "@")]
     pages = list((tmp_path / "out" / "feedback").glob(f"*/{LESSON}.html"))
     assert len(pages) == len(shown)
     assert not [page for page in pages if "<script" in page.read_text()]
 
 
-def test_no_field_of_the_table_is_a_formula() -> None:
+def written(folder: Path, verdict: Verdict) -> list[str]:
+    write_table(folder / "grades.csv", [verdict])
+    return next(csv.reader((folder / "grades.csv").read_text().splitlines()[1:]))
+
+
+def test_no_field_of_the_table_is_a_formula(tmp_path: Path) -> None:
     verdict = Verdict("=1", "01_tensors", "describe", 1.0, 1.0, "passed", "+mistake", "@message")
-    assert grading.row(verdict) == ["'=1", "01_tensors", "describe", "1", "1", "passed", "'+mistake", "'@message"]
+    assert written(tmp_path, verdict) == ["'=1", "01_tensors", "describe", "1", "1", "passed", "'+mistake", "'@message"]
     wide = Verdict("\uff1d1", "01_tensors", "describe", 1.0, 1.0, "passed")
-    assert grading.row(wide)[0] == "'\uff1d1"
+    assert written(tmp_path, wide)[0] == "'\uff1d1"
 
 
 @pytest.mark.parametrize(
@@ -84,20 +93,25 @@ def test_no_field_of_the_table_is_a_formula() -> None:
 )  # fmt: skip
 def test_a_timestamp_that_says_no_time_is_none(tmp_path: Path, text: bytes, year: int | None) -> None:
     (tmp_path / "timestamp.txt").write_bytes(text)
-    said = timestamp(tmp_path / "timestamp.txt")
-    assert (said and said.year) == year
+    time = read_time(tmp_path)
+    assert (time and time.year) == year
 
 
 def test_a_timestamp_that_is_no_file_is_none(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "link").symlink_to("/etc/hostname")
-    assert [timestamp(tmp_path / name) for name in ("pipe", "link", "nothing", ".")] == [None] * 4
+    for name in ("pipe", "link", "nothing", "folder"):
+        (tmp_path / name).mkdir()
+    os.mkfifo(tmp_path / "pipe" / "timestamp.txt")
+    (tmp_path / "link" / "timestamp.txt").symlink_to("/etc/hostname")
+    (tmp_path / "folder" / "timestamp.txt").mkdir()
+    assert [read_time(tmp_path / name) for name in ("pipe", "link", "nothing", "folder")] == [None] * 4
 
 
 def test_what_a_learner_wrote_runs_on_no_page_of_nbgrader() -> None:
     """On the formgrader's pages grades are given; on those of its feedback others are logged in."""
     shown = safe_markdown(SCRIPTS)
     assert "<strong>bold</strong>" in shown
+    attributes = set(re.findall(r"<\w+ ([^>]*)>", shown))
+    assert attributes == {'rel="noopener noreferrer"', 'href="https://pytorch.org" rel="noopener noreferrer"'}
     makers = nbformat.v4.new_markdown_cell, nbformat.v4.new_raw_cell, nbformat.v4.new_code_cell
     notebook = nbformat.v4.new_notebook(cells=[make(SCRIPTS) for make in makers])
     resources = {"nbgrader": {"score": 0, "max_score": 0, "late_penalty": 0, "notebook": LESSON}}
@@ -108,10 +122,11 @@ def test_what_a_learner_wrote_runs_on_no_page_of_nbgrader() -> None:
     config.HTMLExporter.extra_template_paths = [str(styles)]
     plain = HTMLExporter(config=config).from_notebook_node(notebook, resources)[0]
     assert "<script>steal()" in plain
-    config.HTMLExporter.filters = {"markdown2html": "autograde.nbgrader_door.safe_markdown"}
+    config.HTMLExporter.filters = {"markdown2html": "autograde.batch.nbgrader_plugin.safe_markdown"}
     page = HTMLExporter(config=config).from_notebook_node(notebook, resources)[0]
     for harm in ("<script>steal()", "<img src=x", 'href="javascript:', "<svg onload", "<iframe src", "<form action"):
         assert harm not in page, harm
-    assert '"markdown2html": "autograde.nbgrader_door.safe_markdown"' in (
-        course.AUTOGRADE / "nbgrader_config.py"
-    ).read_text()
+    assert (
+        '"markdown2html": "autograde.batch.nbgrader_plugin.safe_markdown"'
+        in (paths.AUTOGRADE / "nbgrader_config.py").read_text()
+    )

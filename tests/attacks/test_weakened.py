@@ -13,24 +13,26 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autograde.grading import Examiner
-from autograde.inside import seccomp
-from autograde.sandbox import Sandbox
+from autograde.batch.grading import LessonGrader
+from autograde.classroom.synthetic_class import answered_notebook, write_notebook
+from autograde.judge.submission import read_submission
+from autograde.sandbox.inside import seccomp
+from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import LIMITS, MIB
-from autograde.submission import read_submission
-from tests.attacks.test_exhaustion import LESSON, TARGET, notebook
-from tests.sandboxed import arguments
+from tests.attacks.test_exhaustion import LESSON, TARGET
+from tests.support.sandboxed import running
 
 pytestmark = pytest.mark.sandbox
 
 STRICT = dataclasses.replace(
-    LIMITS, cell_seconds=0.5, exercise_seconds=0.5, patience=120.0, data_bytes=1024 * MIB, file_bytes=16 * MIB,
-    processes=20, reply_bytes=1 * MIB, observations_bytes=2 * MIB, lane_seconds=1800.0, submission_seconds=1800.0,
+    LIMITS, cell_seconds=0.5, exercise_seconds=0.5, wall_clock_factor=120.0, data_bytes=1024 * MIB, file_bytes=16 * MIB,
+    processes=20, reply_bytes=1 * MIB, observations_bytes=2 * MIB, device_seconds=1800.0, submission_seconds=1800.0,
 )  # fmt: skip
 ATTACKS: dict[str, tuple[str, set[str], dict[str, Any]]] = {
     # by what is limited: the answer, the verdicts it must get, and the limits that are taken away
@@ -66,23 +68,20 @@ ATTACKS: dict[str, tuple[str, set[str], dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def examiner() -> Examiner:
-    return Examiner(LESSON)
+def examiner() -> LessonGrader:
+    return LessonGrader(LESSON)
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    made = Sandbox(STRICT, number=14)
-    yield made
-    made.close()
+    with closing(Sandbox(STRICT, number=14)) as made:
+        yield made
 
 
-def is_held(examiner: Examiner, sandbox: Sandbox, folder: Path, what: str) -> bool:
+def is_held(examiner: LessonGrader, sandbox: Sandbox, folder: Path, what: str) -> bool:
     """Whether the attack gets a verdict that it must get, and no points."""
     answer, allowed, _ = ATTACKS[what]
-    path = folder / "ann" / LESSON / f"{LESSON}.ipynb"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(notebook({TARGET: answer}))
+    path = write_notebook(folder, "ann", LESSON, answered_notebook(LESSON, {TARGET: answer}))
     graded = examiner.grade(sandbox, read_submission(path, "ann", LESSON))
     (verdict,) = (v for v in graded.verdicts if v.exercise == TARGET)
     assert verdict.score == 0
@@ -91,7 +90,7 @@ def is_held(examiner: Examiner, sandbox: Sandbox, folder: Path, what: str) -> bo
 
 @pytest.mark.parametrize("what", ATTACKS)
 def test_without_its_limit_an_attack_is_noticed(
-    examiner: Examiner, sandbox: Sandbox, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+    examiner: LessonGrader, sandbox: Sandbox, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert is_held(examiner, sandbox, tmp_path, what)
     monkeypatch.setattr(sandbox, "limits", dataclasses.replace(STRICT, **ATTACKS[what][2]))
@@ -103,18 +102,18 @@ def test_without_a_namespace_of_processes_what_stays_is_noticed() -> None:
     leave = "import subprocess, sys\n"
     leave += "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(37.123)'], "
     leave += "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True).pid)"
-    said = subprocess.run([sys.executable, "-c", leave], capture_output=True, text=True, check=True, timeout=60)
-    left = [p for p in Path("/proc").glob("[0-9]*") if b"37.123" in arguments(p)]
-    os.kill(int(said.stdout), signal.SIGKILL)
-    assert int(said.stdout) in [int(p.name) for p in left]
+    done = subprocess.run([sys.executable, "-c", leave], capture_output=True, text=True, check=True, timeout=60)
+    left = running("37.123")
+    os.kill(int(done.stdout), signal.SIGKILL)
+    assert int(done.stdout) in left
 
 
 def test_without_the_filter_a_call_that_leaves_something_is_noticed() -> None:
     """In two processes that end with this test: one refuses itself the calls, one does not."""
     look = "import ctypes, json, sys\nsys.path.insert(0, sys.argv[1])\nimport seccomp\n"
-    look += "held = sys.argv[2] == 'held' and seccomp.refuse()\n"
+    look += "held = sys.argv[2] == 'held' and seccomp.install_filter()\n"
     look += "print(json.dumps([held, ctypes.CDLL(None).memfd_create(b'x', 0) >= 0]))"
     folder = str(Path(seccomp.__file__).parent)
     for how, wanted in (("held", [True, False]), ("open", [False, True])):
-        said = subprocess.run([sys.executable, "-c", look, folder, how], capture_output=True, text=True, check=True)
-        assert json.loads(said.stdout) == wanted
+        done = subprocess.run([sys.executable, "-c", look, folder, how], capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == wanted

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import psutil
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tools import machine
+from tests.support import programs
 
 expect.set_options(timeout=120_000)
 
@@ -59,13 +59,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     env = {**os.environ, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
            "IPYTHONDIR": str(home / "ipython"), "JUPYTER_CONFIG_DIR": str(home / "config"),
            "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime")}  # fmt: skip
-    command = [Path(sys.executable).parent / "torchcourse", "lab", str(folder), "--no-browser", "--port", str(port)]
-    with served(command, env, home / "log", port, folder):
+    torchcourse = Path(sys.executable).parent / "torchcourse"
+    with served([torchcourse, "lab", folder, "--no-browser", "--port", str(port)], env, home / "log", port, folder):
         yield Lab(port, folder)
 
 
 @contextlib.contextmanager
-def served(command: list[str | Path], env: dict[str, str], log: Path, port: int, folder: Path) -> Iterator[None]:
+def served(command: Sequence[str | Path], env: dict[str, str], log: Path, port: int, folder: Path) -> Iterator[None]:
     """A Jupyter server that works in `folder`, until it is ready and for as long as it is needed."""
     with log.open("w") as written:
         server = subprocess.Popen(
@@ -104,14 +104,9 @@ def wait_for(port: int, log: Path, server: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[object]:
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=machine.chromium_path(), args=CALM)
+        chromium = playwright.chromium.launch(executable_path=programs.chromium_path(), args=CALM)
         yield chromium
         chromium.close()
-
-
-@pytest.fixture(params=["light", "dark"])
-def theme(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-import urllib.request
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import SCREENSHOTS, TOKEN, Lab
-from tests.browser.test_learner import card, code_cell, run, write
+from tests.browser.conftest import TOKEN, Lab
+from tests.browser.notebooks import card, choose_theme, code_cell, open_notebook, run, save, shoot, write
 
 pytestmark = pytest.mark.browser
 
 NOTEBOOK, NAME = "02_autograd.ipynb", "linear_mse_gradients"
+
 ANSWER = """def linear_mse_gradients(x, w, b, y):
     difference = x @ w.T + b - y
     slope = {factor} * difference / difference.numel()
@@ -31,27 +30,18 @@ CONTRAST = """element => {
 }"""
 
 
-def ask(lab: Lab, path: str, method: str, body: object = None) -> object:
-    """Talk to the server as JupyterLab's own pages do."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{lab.port}/{path}", data, method=method)
-    request.add_header("Authorization", f"token {TOKEN}")
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        text = answer.read()
-    return json.loads(text) if text else None
-
-
-def choose_theme(lab: Lab, theme: str) -> None:
-    name = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[theme]
-    ask(lab, "lab/api/settings/@jupyterlab/apputils-extension:themes", "PUT", {"raw": json.dumps({"theme": name})})
-
-
-def open_lesson(page: Page, lab: Lab) -> Locator:
-    """Open the lesson; the cell of the check."""
-    page.goto(lab.address(NOTEBOOK))
-    expect(page.locator(".jp-Notebook .jp-Cell").first).to_be_visible()
-    expect(page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")).to_be_attached()
+def open_check(page: Page, lab: Lab) -> Locator:
+    """Open the lesson; return the cell of the check."""
+    open_notebook(page, lab, NOTEBOOK)
     return code_cell(page, f'check("{NAME}")')
+
+
+def answer(page: Page, check: Locator, factor: int) -> None:
+    """Write the answer with this factor, which should be 2, and check it."""
+    cell = code_cell(page, f"def {NAME}")
+    write(page, cell, ANSWER.format(factor=factor))
+    run(page, cell)
+    run(page, check)
 
 
 def reads_well(page: Page, cell: Locator, theme: str) -> None:
@@ -62,33 +52,7 @@ def reads_well(page: Page, cell: Locator, theme: str) -> None:
             assert found.evaluate(CONTRAST) >= 4.5, (theme, part)
 
 
-def shoot(cell: Locator, name: str) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    cell.locator(".jp-OutputArea").last.screenshot(path=SCREENSHOTS / f"{name}.png")
-
-
-def save(page: Page, lab: Lab, text: str) -> None:
-    """Save the notebook, until its file has this text."""
-    for _ in range(40):
-        page.keyboard.press("Control+s")
-        page.wait_for_timeout(500)
-        if text in (lab.folder / NOTEBOOK).read_text():
-            return
-    pytest.fail(f"the notebook was not saved with {text!r}")
-
-
-def test_hints_and_the_reference_by_keyboard_in_light_and_dark(page: Page, lab: Lab) -> None:
-    check = open_lesson(page, lab)
-    answer = code_cell(page, f"def {NAME}")
-    run(page, code_cell(page, "from torchcourse import"))
-    write(page, answer, ANSWER.format(factor=1))
-    run(page, answer)
-    run(page, check)
-    expect(check.get_by_role("region", name=f"Check of {NAME}: Not right yet")).to_be_visible()
-    expect(check.get_by_role("img", name=re.compile("^where they differ: "))).to_be_visible()
-    expect(check.get_by_role("columnheader", name="what was wanted")).to_be_visible()
-    expect(card(check)).to_contain_text("Stuck?")
-
+def ask_for_two_hints(page: Page, check: Locator) -> None:
     button = check.get_by_role("button", name=re.compile("hint"))
     button.focus()
     for level in (1, 2):
@@ -97,56 +61,66 @@ def test_hints_and_the_reference_by_keyboard_in_light_and_dark(page: Page, lab: 
         expect(check.get_by_role("alert")).to_be_visible()
         expect(button).to_be_focused()
     expect(button).to_have_accessible_name("Next hint (3 of 3)")
-    reads_well(page, check, "light")
-    shoot(check, "card-hint")
 
-    choose_theme(lab, "dark")
+
+def look_at_reference(page: Page, check: Locator) -> None:
+    unlocked = card(check).locator(".tc-answers")
+    unlocked.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(unlocked.get_by_label("yours")).to_contain_text("slope = 2 * difference")
+    expect(unlocked.get_by_label("the reference")).to_contain_text("of the mean of squares")
+    expect(unlocked.locator("p")).to_contain_text("chain rule")
+    page.keyboard.press("Tab")
+    expect(unlocked.get_by_label("yours")).to_be_focused()
+
+
+def test_hints_and_the_reference_by_keyboard_in_light_and_dark(page: Page, lab: Lab) -> None:
+    check = open_check(page, lab)
+    run(page, code_cell(page, "from torchcourse import"))
+    answer(page, check, factor=1)
+    expect(check.get_by_role("region", name=f"Check of {NAME}: Not right yet")).to_be_visible()
+    expect(check.get_by_role("img", name=re.compile("^where they differ: "))).to_be_visible()
+    expect(check.get_by_role("columnheader", name="what was wanted")).to_be_visible()
+    expect(card(check)).to_contain_text("Stuck?")
+
+    ask_for_two_hints(page, check)
+    reads_well(page, check, "light")
+    shoot(check.locator(".jp-OutputArea").last, "card-hint")
+
+    choose_theme(page, lab, "Dark")
     try:
-        save(page, lab, "Hints so far: 2 of 3")
-        check = open_lesson(page, lab)
+        save(page, lab, NOTEBOOK, "Hints so far: 2 of 3")
+        check = open_check(page, lab)
         expect(card(check)).to_contain_text("Hints so far: 2 of 3")
         reads_well(page, check, "dark")
-        shoot(check, "card-hint-dark")
 
-        answer = code_cell(page, f"def {NAME}")
-        write(page, answer, ANSWER.format(factor=2))
-        run(page, answer)
-        run(page, check)
+        answer(page, check, factor=2)
         expect(check.get_by_role("region", name=f"Check of {NAME}: Right")).to_be_visible()
         expect(check.get_by_role("button", name=re.compile("hint"))).to_have_count(0)
-        unlocked = card(check).locator(".tc-answers")
-        unlocked.locator("summary").focus()
-        page.keyboard.press("Enter")
-        expect(unlocked.get_by_label("yours")).to_contain_text("slope = 2 * difference")
-        expect(unlocked.get_by_label("the reference")).to_contain_text("of the mean of squares")
-        expect(unlocked.locator("p")).to_contain_text("chain rule")
-        page.keyboard.press("Tab")
-        expect(unlocked.get_by_label("yours")).to_be_focused()
+        look_at_reference(page, check)
         reads_well(page, check, "dark")
-        shoot(check, "card-reference-dark")
     finally:
-        choose_theme(lab, "light")
-    save(page, lab, "Your answer beside the reference")
-    check = open_lesson(page, lab)
+        choose_theme(page, lab, "Light")
+    save(page, lab, NOTEBOOK, "Your answer beside the reference")
+    check = open_check(page, lab)
     card(check).locator(".tc-answers summary").click()
     reads_well(page, check, "light")
-    shoot(check, "card-reference")
 
 
 def test_a_hint_button_of_yesterday_leaves_no_error_behind(page: Page, lab: Lab) -> None:
-    open_lesson(page, lab)
+    open_notebook(page, lab, NOTEBOOK)
     run(page, code_cell(page, "from torchcourse import"))
     other = code_cell(page, 'check("td_loss")')
     run(page, code_cell(page, "def td_loss"))
     run(page, other)
     expect(other.get_by_role("button", name=re.compile("hint"))).to_be_visible()
-    save(page, lab, '`td_loss` is not written yet')
+    save(page, lab, NOTEBOOK, "`td_loss` is not written yet")
     page.goto("about:blank")
-    for session in ask(lab, "api/sessions", "GET"):  # type: ignore[attr-defined]
+    sessions, token = f"http://127.0.0.1:{lab.port}/api/sessions", {"Authorization": f"token {TOKEN}"}
+    for session in page.request.get(sessions, headers=token).json():
         if session["path"] == NOTEBOOK:
-            ask(lab, f"api/sessions/{session['id']}", "DELETE")
-    open_lesson(page, lab)
-    other = code_cell(page, 'check("td_loss")')
+            assert page.request.delete(f"{sessions}/{session['id']}", headers=token).ok
+    open_notebook(page, lab, NOTEBOOK)
     expect(card(other)).to_contain_text("Stuck?")
     expect(other.get_by_text("Error displaying widget")).to_have_count(1)
     expect(other.get_by_text("Error displaying widget")).to_be_hidden()

@@ -16,30 +16,28 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
-from autograde import course
-from autograde.classroom import make_class
-from autograde.exporting import export, scores_of
-from autograde.roster import Member
-from autograde.script import answers_as_text
-from autograde.submission import release
+from autograde.classroom.class_folder import make_class
+from autograde.classroom.export import export, scores_of
+from autograde.classroom.roster import Member
+from autograde.source import paths
+from autograde.source.release import load_release
+from autograde.source.script import answers_as_text
 from tests.browser.conftest import SCREENSHOTS, TOKEN, free_port, served
-from tests.exchange import Learner
+from tests.support.exchange import Learner
+from tests.support.working_copies import WRONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.sandbox]
 
 LESSON = "01_tensors"
-MOST = sum(map(release(LESSON).points, release(LESSON).exercises))
-WRONG = """def row_softmax(x):
-    e = torch.exp(x - x.amax(dim=0, keepdim=True))
-    return e / e.sum(dim=0, keepdim=True)"""
-POINTS = release(LESSON).points("row_softmax")
+MOST = sum(map(load_release(LESSON).points, load_release(LESSON).exercises))
+POINTS = load_release(LESSON).points("row_softmax")
 COMMENT = "Which axis do the rows lie along? Read the section on reductions again."
 SLOW = 240_000
 """Milliseconds for what grades or converts, on a machine that does other things too."""
 
 
 @dataclass(frozen=True)
-class Desk:
+class ClassLab:
     """An instructor's JupyterLab, open on a class folder, and the exchange."""
 
     port: int
@@ -51,7 +49,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def class_lab(tmp_path: Path) -> Iterator[ClassLab]:
     room, exchange, home = tmp_path / "room", tmp_path / "exchange", tmp_path / "home"
     members = [Member("ada", "Ada", "Lovelace", "ada@example.org"), Member("bo", "Bo", "O'Neil", "bo@example.org")]
     due = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
@@ -68,14 +66,14 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", f"--notebook-dir={room}",
                "--allow-root"]  # fmt: skip
     with served(command, env, home / "log", port, room):
-        yield Desk(port, room, exchange)
+        yield ClassLab(port, room, exchange)
 
 
 def submit(learner: Learner, **answers: str) -> None:
     """Fetch the lesson, answer it as the reference does but for `answers`, and submit."""
     path = learner.fetch(LESSON)
     notebook = json.loads(path.read_text())
-    known = answers_as_text(course.SOLUTIONS / f"{LESSON}.py") | answers
+    known = answers_as_text(paths.SOLUTIONS / f"{LESSON}.py") | answers
     for cell in notebook["cells"]:
         name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
         cell["source"] = known.get(name, cell["source"])
@@ -98,9 +96,8 @@ def shoot(page: Page, name: str, height: int = 1000) -> None:
     page.screenshot(path=SCREENSHOTS / f"{name}.png", clip={"x": 0, "y": 0, "width": 1400, "height": height})
 
 
-def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path: Path) -> None:
-    page.route(re.compile(r"^https?://(?!127\.0\.0\.1)"), lambda route: route.abort())
-    page.goto(desk.address("lab"))
+def release_lesson(page: Page, lab: ClassLab) -> None:
+    page.goto(lab.address("lab"))
     page.get_by_role("menuitem", name="Nbgrader", exact=True).click()
     page.get_by_role("menuitem", name="Formgrader", exact=True).click()
     panel = page.frame_locator("iframe")
@@ -110,13 +107,16 @@ def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path:
     expect(row.locator(".status")).to_have_text("released")
     shoot(page, "formgrader-released")
 
-    ada, bo = (Learner(name, tmp_path / name, desk.exchange) for name in ("ada", "bo"))
-    submit(ada)
-    submit(bo, row_softmax=WRONG)
+
+def collect(page: Page) -> None:
+    panel = page.frame_locator("iframe")
+    row = panel.locator("tr", has_text=LESSON)
     press(page, panel, row.locator(".collect a"), "Successfully collected")
     expect(row.locator(".num-submissions")).to_have_text("2")
 
-    page.goto(desk.address(f"formgrader/manage_submissions/{LESSON}"))
+
+def autograde(page: Page, lab: ClassLab) -> None:
+    page.goto(lab.address(f"formgrader/manage_submissions/{LESSON}"))
     for name in ("ada", "bo"):
         one = page.locator("tr", has=page.locator(".student-id", has_text=name))
         expect(one.locator(".status")).to_have_text("needs autograding")
@@ -126,7 +126,10 @@ def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path:
     expect(page.locator("tr", has_text="O'Neil").locator(".score")).to_have_text(f"{MOST - POINTS:g} / {MOST:g}")
     shoot(page, "formgrader-autograded", 420)
 
-    page.goto(desk.address(f"formgrader/manage_students/bo/{LESSON}"))
+
+def comment(page: Page, lab: ClassLab) -> None:
+    """Comment on bo's answer, and give half a point for it."""
+    page.goto(lab.address(f"formgrader/manage_students/bo/{LESSON}"))
     page.locator("td a", has_text=LESSON).click()
     answer, check = page.locator("#row_softmax-comment"), page.locator("#check_row_softmax")
     expect(check).to_have_attribute("placeholder", "0")
@@ -140,7 +143,18 @@ def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path:
     page.wait_for_timeout(500)
     shoot(page, "formgrader-comment")
 
-    page.goto(desk.address("formgrader/manage_assignments"))
+
+def test_an_afternoon_from_release_to_feedback(page: Page, class_lab: ClassLab, tmp_path: Path) -> None:
+    page.route(re.compile(r"^https?://(?!127\.0\.0\.1)"), lambda route: route.abort())
+    release_lesson(page, class_lab)
+    ada, bo = (Learner(name, tmp_path / name, class_lab.exchange) for name in ("ada", "bo"))
+    submit(ada)
+    submit(bo, row_softmax=WRONG)
+    collect(page)
+    autograde(page, class_lab)
+    comment(page, class_lab)
+
+    page.goto(class_lab.address("formgrader/manage_assignments"))
     row = page.locator("tr", has_text=LESSON)
     press(page, page, row.locator(".generate-feedback a"), "Successfully generated feedback")
     press(page, page, row.locator(".release-feedback a"), "Successfully released feedback")
@@ -151,7 +165,7 @@ def test_an_afternoon_from_release_to_feedback(page: Page, desk: Desk, tmp_path:
     for page_text in (adas, bos):
         assert not [word for word in ("autograde.hidden", "BEGIN SOLUTION", "more_softmax") if word in page_text]
 
-    rows = list(csv.DictReader(io.StringIO(export(scores_of(desk.room / "gradebook.db"), "csv"))))
+    rows = list(csv.DictReader(io.StringIO(export(scores_of(class_lab.room / "gradebook.db"), "csv"))))
     given = {row["student_id"]: (float(row["raw_score"]), float(row["score"])) for row in rows}
     bos_raw, bos_penalty = MOST - POINTS + 0.5, 0.25 * (MOST - POINTS)  # lateness was judged before the half point
     assert given == {"ada": (MOST, 0.75 * MOST), "bo": (bos_raw, pytest.approx(bos_raw - bos_penalty))}

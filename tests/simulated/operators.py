@@ -89,14 +89,24 @@ def gradients(out: Any, inputs: Any) -> Any:
     return torch.autograd.grad(roots, leaves, [torch.ones_like(x) for x in roots], allow_unused=True)
 
 
+def is_dense(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.layout is torch.strided
+
+
+def aliases(out: Any, inputs: Any) -> list[bool]:
+    """Return for each result and each input whether the two share memory."""
+    results, sources = ([x for x in tree_leaves(tree) if is_dense(x)] for tree in (out, inputs))
+    return [simulated.shares_memory(result, source) for result in results for source in sources]
+
+
 def called(function: Any, sample: Any, inputs: tuple[Any, ...], backward: bool) -> tuple[Any, Any]:
-    """Return the result of one seeded call, and the gradients if asked for."""
+    """Return the result of one seeded call, what shares memory with what, and the gradients if asked for."""
     torch.manual_seed(0)
     first, args, kwargs = inputs
     out = function(first, *args, **kwargs)
     if not backward:
-        return out, None
-    return out, gradients(sample.output_process_fn_grad(out), inputs)
+        return out, aliases(out, inputs), None
+    return out, aliases(out, inputs), gradients(sample.output_process_fn_grad(out), inputs)
 
 
 def agree(op: Any, function: Any, sample: Any, backward: bool) -> None:

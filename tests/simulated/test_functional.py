@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from torchcourse.simulated import values
+from torchcourse.simulated import counters, values
 
 Tensor = torch.Tensor
 
@@ -19,35 +22,26 @@ def f(x: Tensor) -> Tensor:
     return (x.sin() * x**2).sum()
 
 
-def agree(call: Any, device: torch.device, *shapes: tuple[int, ...]) -> None:
-    """Compare a function of float64 tensors on both devices."""
-    inputs = [torch.randn(shape, dtype=torch.float64) for shape in shapes]
-    want, got = call(*inputs), call(*(x.to(device) for x in inputs))
-    for a, b in zip(torch.utils._pytree.tree_leaves(want), torch.utils._pytree.tree_leaves(got), strict=True):
-        assert b.device == device
-        torch.testing.assert_close(values(b.detach()), a.detach())
+def by_double_backward(x: Tensor) -> Tensor:
+    leaf = x.clone().requires_grad_()
+    (g,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
+    return torch.autograd.grad(g, leaf, x)[0]
 
 
-def per_sample(w: Tensor, xs: Tensor) -> Tensor:
-    return torch.func.vmap(torch.func.grad(lambda w, x: (w * x).sum() ** 2), in_dims=(None, 0))(w, xs)
-
-
-def by_double_backward(x: Tensor, v: Tensor) -> Tensor:
-    x = x.clone().requires_grad_()
-    (g,) = torch.autograd.grad(f(x), x, create_graph=True)
-    return torch.autograd.grad(g, x, v)[0]
-
-
-TRANSFORMS = {
-    "grad": lambda x: torch.func.grad(f)(x),
-    "grad_and_value": lambda x: torch.func.grad_and_value(f)(x),
+TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
+    "grad_and_value": torch.func.grad_and_value(f),
     "vmap": lambda x: torch.func.vmap(lambda row: row.softmax(0) @ row)(x[None] * x[:, None]),
+    "random numbers under vmap": lambda x: torch.func.vmap(torch.bernoulli, randomness="different")(
+        torch.ones(3, 4).to(x)
+    ),
+    "a gradient for each sample": lambda x: torch.func.vmap(torch.func.grad(f))(torch.stack([x, 2 * x])),
     "vjp": lambda x: torch.func.vjp(torch.sin, x)[1](x),
-    "jacrev": lambda x: torch.func.jacrev(torch.sin)(x),
-    "jacfwd": lambda x: torch.func.jacfwd(torch.sin)(x),
+    "jacrev": torch.func.jacrev(torch.sin),
+    "jacfwd": torch.func.jacfwd(torch.sin),
     "jvp": lambda x: torch.func.jvp(torch.sin, (x,), (x,)),
-    "hessian": lambda x: torch.func.hessian(f)(x),
+    "hessian": torch.func.hessian(f),
     "forward over reverse": lambda x: torch.func.jvp(torch.func.grad(f), (x,), (x,))[1],
+    "double backward": by_double_backward,
     "functional hvp": lambda x: torch.autograd.functional.hvp(f, x, x)[1],
     "functional jacobian": lambda x: torch.autograd.functional.jacobian(torch.sin, x),
 }
@@ -56,21 +50,10 @@ TRANSFORMS = {
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:FutureWarning")
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_function_transforms_agree(name: str, device: torch.device) -> None:
-    agree(TRANSFORMS[name], device, (4,))
-
-
-def test_gradients_a_sample_and_hessian_vector_products_agree(device: torch.device) -> None:
-    agree(per_sample, device, (3,), (5, 3))
-    agree(by_double_backward, device, (4,), (4,))
-
-
-def test_random_numbers_under_vmap_agree(device: torch.device) -> None:
-    results = []
-    for place in ("cpu", device):
-        torch.manual_seed(0)
-        drop = torch.func.vmap(lambda x: nn.functional.dropout(x, 0.5), randomness="different")
-        results.append(values(drop(torch.ones(4, 8, device=place))))
-    assert results[0].shape == results[1].shape
+    x = torch.randn(4, dtype=torch.float64)
+    want, got = (tree_leaves(TRANSFORMS[name](each)) for each in (x, x.to(device)))
+    assert {result.device for result in got} == {device}
+    torch.testing.assert_close([values(result.detach()) for result in got], want)
 
 
 def test_functional_call_takes_stacked_weights(device: torch.device) -> None:
@@ -110,23 +93,17 @@ def test_checkpoint_saves_memory_and_draws_dropout_once(device: torch.device) ->
         return nn.functional.dropout(x.tanh().exp().tanh(), 0.5)
 
     gradients, saved = [], []
-    for place in ("cpu", device):
-        for wrapped in (False, True):
-            torch.manual_seed(0)
-            x = torch.ones(64, device=place, requires_grad=True)
-            kept: list[int] = []
-
-            def pack(t: Tensor, kept: list[int] = kept) -> Tensor:
-                kept.append(t.nbytes)
-                return t
-
-            with saved_tensors_hooks(pack, lambda t: t):
-                y = checkpoint(block, x, use_reentrant=False) if wrapped else block(x)
-            y.sum().backward()
-            gradients.append(values(x.grad))
-            saved.append(sum(kept))
-    assert all(g.equal(gradients[0]) for g in gradients)
-    assert saved[3] < saved[2]
+    for run in (block, functools.partial(checkpoint, block, use_reentrant=False)):
+        torch.manual_seed(0)
+        x = torch.ones(64, device=device, requires_grad=True)
+        y = run(x)
+        saved.append(counters().allocated_bytes)
+        y.sum().backward()
+        gradients.append(values(x.grad))
+        del x, y
+        gc.collect()
+    assert gradients[0].equal(gradients[1])
+    assert saved[1] < saved[0]
 
 
 def test_hooks_see_tensors_of_the_device(device: torch.device) -> None:
@@ -187,11 +164,16 @@ def test_modes_and_anomaly_detection_work(device: torch.device) -> None:
 
 
 def test_a_graph_can_cross_the_border_both_ways(device: torch.device) -> None:
-    x = torch.ones(3, requires_grad=True)
-    y = (x * 2).to(device).exp().cpu() * 3
-    y.sum().backward()
-    want = torch.ones(3, requires_grad=True)
+    x, want = (torch.ones(3, requires_grad=True) for _ in range(2))
+    ((x * 2).to(device).exp().cpu() * 3).sum().backward()
     ((want * 2).exp() * 3).sum().backward()
-    assert x.grad is not None
-    assert want.grad is not None
-    assert x.grad.equal(want.grad)
+    torch.testing.assert_close(x.grad, want.grad)
+
+
+def test_in_inference_mode_a_tensor_goes_to_the_device_and_dtype_of_another(device: torch.device) -> None:
+    here, there = torch.ones(2, dtype=torch.float64), torch.ones(3, device=device)
+    with torch.inference_mode():
+        for moved, like in ((there.to(here), here), (here.to(there), there), (here.type_as(there), there)):
+            assert (moved.device, moved.dtype) == (like.device, like.dtype)
+        assert there.to(torch.float16).device == there.device
+        assert there.to("cpu").device == here.device

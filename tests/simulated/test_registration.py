@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -77,45 +76,31 @@ print(y.dtype, y.device, x.grad.cpu().tolist(), simulated.is_registered())
     assert run(program).split() == ["torch.float16", "simgpu:0", "[2.0,", "2.0]", "True"]
 
 
-def test_a_late_registration_is_named_by_the_first_backward() -> None:
-    program = """
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("torch.ones(2, requires_grad=True).sum().backward()", "after this process had run its first backward"),
+        ("torch.cuda.is_initialized = lambda: True", "this process already uses CUDA"),
+        ("torch.utils.rename_privateuse1_backend('other')", "the backend 'other' has taken the place"),
+    ],
+)
+def test_where_registering_would_do_harm_it_is_refused(before: str, words: str) -> None:
+    program = f"""
 import torch
-torch.ones(2, requires_grad=True).sum().backward()
-from torchcourse import simulated
-x = torch.ones(2, device=simulated.register(), requires_grad=True)
-try:
-    x.sum().backward()
-except RuntimeError as error:
-    print(error)
-"""
-    assert "registered after this process had run its first backward" in run(program)
-
-
-def test_a_process_that_uses_cuda_is_refused() -> None:
-    program = """
-import torch
-torch.cuda.is_initialized = lambda: True
+{before}
 from torchcourse import simulated
 try:
-    simulated.register()
+    device = simulated.register()
 except RuntimeError as error:
+    assert not simulated.is_registered()
     print(error)
-assert not simulated.is_registered()
+else:
+    try:
+        torch.ones(2, device=device, requires_grad=True).sum().backward()
+    except RuntimeError as error:
+        print(error)
 """
-    assert "this process already uses CUDA" in run(program)
-
-
-def test_another_backend_is_not_displaced() -> None:
-    program = """
-import torch
-torch.utils.rename_privateuse1_backend("other")
-from torchcourse import simulated
-try:
-    simulated.register()
-except RuntimeError as error:
-    print(error)
-"""
-    assert "the backend 'other' has taken the place" in run(program)
+    assert words in run(program)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -152,25 +137,21 @@ except KeyError:
     assert run(program) == "caught\n"
 
 
-def test_compiling_on_the_cpu_works_in_one_graph() -> None:
+@pytest.mark.filterwarnings("ignore")
+def test_compiling_and_exporting_on_the_cpu_work_in_one_graph() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         mask = torch.ones(3, device=x.device).cumsum(0) > 1
         return torch.where(mask, x.sin(), x.to(x.device)) + torch.nn.functional.dropout(x, 0.0)
 
     layer = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
-    x = torch.randn(3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
-        torch.testing.assert_close(compiled(x), f(x))
-        trained = torch.compile(layer, fullgraph=True, backend="aot_eager")
-        trained(x).sum().backward()
-        accelerated = torch.compile(lambda x: x + torch.accelerator.is_available(), backend="eager", fullgraph=True)
-        assert accelerated(torch.zeros(2)).tolist() == [float(torch.accelerator.is_available())] * 2
-        data = torch.compile(lambda x: x * layer[0].weight.data.sum(), backend="eager", fullgraph=True)
-        torch.testing.assert_close(data(x), x * layer[0].weight.sum().detach())
-        moved = torch.compile(lambda x: layer.to(torch.float32)(x), backend="eager")
-        torch.testing.assert_close(moved(x), layer(x))
+    x = torch.randn(4, 3)
+    in_one_graph = (f, layer, lambda x: x * layer[0].weight.data.sum(), lambda x: x + torch.accelerator.is_available())
+    for eager in (*in_one_graph, lambda x: layer.to(torch.float32)(x)):
+        compiled = torch.compile(eager, fullgraph=eager in in_one_graph, backend="aot_eager")
+        torch.testing.assert_close(compiled(x), eager(x))
+    torch.compile(layer, backend="aot_eager")(x).sum().backward()
+    exported = torch.export.export(layer, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.testing.assert_close(exported.module()(x[:2]), layer(x[:2]))
 
 
 def test_compiled_functions_run_eagerly_on_the_device(device: torch.device) -> None:
@@ -179,11 +160,6 @@ def test_compiled_functions_run_eagerly_on_the_device(device: torch.device) -> N
         assert compiled(torch.ones(2, device=device)).tolist() == [2, 2]
 
 
-def test_exporting_and_transforming_on_the_cpu_work() -> None:
-    layer = torch.nn.Linear(3, 3)
+def test_transforming_on_the_cpu_works() -> None:
     x = torch.randn(4, 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exported = torch.export.export(layer, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
-    torch.testing.assert_close(exported.module()(x[:2]), layer(x[:2]))
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(lambda r: r.sin().sum()))(x), x.cos())

@@ -1,4 +1,4 @@
-"""A caching allocator in small: it shows why memory stays reserved, and how it falls to pieces."""
+"""A small caching allocator that shows why memory stays reserved and how it fragments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTH, ROW, LEFT = 6.6, 0.34, 1.15  # inches
 
 @dataclass
 class Piece:
-    """A stretch of a segment, used by `owner` or free where that is empty."""
+    """A part of a segment, used by `owner`, or free if that is ""."""
 
     size: int
     owner: str = ""
@@ -20,7 +20,7 @@ class Piece:
 
 @dataclass
 class CachingAllocator:
-    """Asks the device for segments, cuts pieces from them, and keeps what is given back for the next one.
+    """An allocator that cuts pieces from the device's segments, and keeps freed pieces for reuse.
 
     Sizes are in MiB. A segment is at least `smallest`; like CUDA's, it goes back to the device only as a whole.
     """
@@ -31,19 +31,19 @@ class CachingAllocator:
 
     @property
     def reserved(self) -> int:
-        """What the device has given to us."""
+        """The MiB that the device has given to the allocator."""
         return sum(piece.size for segment in self.segments for piece in segment)
 
     @property
     def allocated(self) -> int:
-        """What tensors hold of it."""
+        """The MiB of them that tensors use."""
         return sum(piece.size for segment in self.segments for piece in segment if piece.owner)
 
     def take(self, owner: str, size: int) -> None:
-        """Find room: the smallest free piece that is large enough, else a new segment.
+        """Allocate the smallest free piece that is large enough, or a new segment.
 
         Raises:
-            MemoryError: when there is neither, even after free segments went back.
+            MemoryError: if there is neither, even after unused segments went back to the device.
         """
         for attempt in range(2):
             fitting = [(piece.size, s, p) for s, segment in enumerate(self.segments)
@@ -63,7 +63,7 @@ class CachingAllocator:
         self.segments[segment][place : place + 1] = [Piece(size, owner)] + ([Piece(rest)] if rest else [])
 
     def give_back(self, owner: str) -> None:
-        """Free what `owner` holds, and join free pieces that lie side by side. The segment stays."""
+        """Free the pieces of `owner`, and join adjacent free pieces. The segment stays reserved."""
         for segment in self.segments:
             for piece in segment:
                 piece.owner = "" if piece.owner == owner else piece.owner
@@ -76,11 +76,11 @@ class CachingAllocator:
             segment[:] = joined
 
     def empty_cache(self) -> None:
-        """Give back to the device the segments of which nothing is used."""
+        """Return unused segments to the device."""
         self.segments = [segment for segment in self.segments if any(piece.owner for piece in segment)]
 
     def picture(self) -> Picture:
-        """The segments, a row each: used pieces in blue, free ones blank."""
+        """Draw each segment as a row: used pieces in blue, free ones blank."""
         height = 0.5 + (ROW + 0.1) * max(len(self.segments), 1)
         figure, page = style.canvas(WIDTH, height)
         words = f"{self.allocated} MiB allocated, {self.reserved} reserved, of {self.capacity}"

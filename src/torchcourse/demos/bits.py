@@ -19,7 +19,7 @@ COLOURS = {"sign": style.VERMILION, "exponent": style.BLUE, "mantissa": style.GR
 
 @dataclass(frozen=True)
 class Format:
-    """How many bits a format gives to what."""
+    """A format and the number of its exponent and mantissa bits."""
 
     dtype: torch.dtype
     exponent: int
@@ -41,7 +41,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """A number in a format: its bits in text, the value they stand for, and its neighbours where it has any."""
+    """A number in a format: its bits as text, the value they stand for, and its neighbours if it has any."""
 
     asked: float
     format: str
@@ -64,7 +64,7 @@ def _value_of(pattern: int, form: Format) -> float:
 
 
 def read(number: float, name: str) -> Reading:
-    """What becomes of a number in the format of this name."""
+    """Return how the format of this name stores a number."""
     form = FORMATS[name]
     stored: Tensor = torch.tensor([number], dtype=torch.float64).to(torch.float32).to(form.dtype)
     size = torch.finfo(form.dtype).bits
@@ -76,7 +76,7 @@ def read(number: float, name: str) -> Reading:
 
 
 def meaning(reading: Reading) -> str:
-    """What the fields stand for, as an equation."""
+    """Return what the fields stand for, as an equation."""
     form, parts = FORMATS[reading.format], reading.parts
     exponent, mantissa = int(parts["exponent"], 2), int(parts["mantissa"], 2)
     sign = "-" if parts["sign"] == "1" else ""
@@ -89,7 +89,7 @@ def meaning(reading: Reading) -> str:
 
 
 def comparison(reading: Reading) -> str:
-    """How far the stored number is from the one that was asked for, and where its neighbours are."""
+    """Describe how far the stored number is from the one asked for, and its neighbours."""
     if not math.isfinite(reading.value):
         return "outside of the range" if math.isfinite(reading.asked) else "stored as what it is"
     if reading.asked and not reading.value:
@@ -100,7 +100,7 @@ def comparison(reading: Reading) -> str:
 
 
 def in_words(reading: Reading) -> str:
-    """The picture as text."""
+    """Describe the picture."""
     fields = ", ".join(f"{name} {bits}" for name, bits in reading.parts.items())
     return (
         f"{reading.asked!r} in {reading.format} is {reading.value:.12g}: {fields}. {meaning(reading)}; "
@@ -109,7 +109,7 @@ def in_words(reading: Reading) -> str:
 
 
 def draw(number: str, format: str) -> Picture:
-    """The bits of the number that was typed in, coloured by field."""
+    """Draw the bits of the number that was typed in, coloured by field."""
     try:
         reading = read(float(number), format)
     except ValueError:
@@ -141,7 +141,7 @@ def _sorry(number: str) -> Picture:
 
 
 def explorer() -> Live:
-    """The explorer, not yet on show."""
+    """Return the explorer without showing it."""
     return Live(draw, number="0.1", format=tuple(FORMATS))
 
 

@@ -1,4 +1,4 @@
-"""The broadcasting explorer: two shapes lined up from the right, and what comes of them."""
+"""The broadcasting explorer: two shapes lined up from the right, and their result."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SIDE, TALL, GAP = 0.66, 0.36, 0.12
 
 @dataclass(frozen=True)
 class Axis:
-    """One aligned position: its size in each shape, None where that shape has no such axis."""
+    """One aligned position: its size in each shape, None if that shape has no such axis."""
 
     a: int | None
     b: int | None
 
     @property
     def result(self) -> int | None:
-        """Equal sizes stay; a 1, or a missing axis, takes the other's size; the rest clash (None)."""
+        """The common size: a 1 or a missing axis takes the other's size; None if the sizes clash."""
         a, b = (1 if size is None else size for size in (self.a, self.b))
         if a == 1 or a == b:
             return b
@@ -35,13 +35,13 @@ class Axis:
 
 
 def align(a: Shape, b: Shape) -> list[Axis]:
-    """Line two shapes up from the right, longest first axis first."""
+    """Line two shapes up from the right; return the axes from left to right."""
     pairs = zip_longest(reversed(a), reversed(b))
     return [Axis(x, y) for x, y in pairs][::-1]
 
 
 def explain(axes: list[Axis]) -> str:
-    """The result's shape, or the first axis from the right at which the two shapes clash."""
+    """Name the shape of the result, or the first axis from the right at which the two shapes clash."""
     for place, axis in enumerate(reversed(axes), start=1):
         if axis.result is None:
             return f"axis -{place} clashes: {axis.a} against {axis.b}, and neither is 1"
@@ -49,7 +49,7 @@ def explain(axes: list[Axis]) -> str:
 
 
 def parse(text: str) -> Shape:
-    """Read a shape as people type one: '4, 1, 3', '(4,1,3)' or '4 1 3'."""
+    """Parse a shape as people type it: '4, 1, 3', '(4,1,3)' or '4 1 3'."""
     words = text.strip().strip("()[]").replace(",", " ").split()
     if not all(word.isdecimal() for word in words) or len(words) > MOST_AXES:
         raise ValueError(f"a shape is up to {MOST_AXES} whole numbers such as 4, 1, 3; got {text!r}")
@@ -72,9 +72,7 @@ def draw(a: Shape, b: Shape) -> Picture:
         place = f"axis {i - len(axes)}"
         style.say(page, x + SIDE / 2, ROW_RESULT - 0.14, place, size=7.5, colour=style.GREY, align="center")
     verdict = explain(axes)
-    style.say(
-        page, 0.15, 0.38, verdict, colour=style.VERMILION if "clash" in verdict else style.INK, size=9.5
-    )
+    style.say(page, 0.15, 0.38, verdict, colour=style.VERMILION if "clash" in verdict else style.INK, size=9.5)
     style.say(
         page,
         0.15,
@@ -87,7 +85,7 @@ def draw(a: Shape, b: Shape) -> Picture:
 
 
 def _size(page: Axes, x: float, y: float, size: int | None, result: int | None) -> None:
-    """One axis of one shape: plain, stretched (orange), or missing (dashed)."""
+    """Draw one axis of one shape: plain, stretched (orange), or missing (dashed)."""
     own = 1 if size is None else size
     stretched = result is not None and own != result
     text = f"{own} → {result}" if stretched else str(own)
@@ -96,7 +94,7 @@ def _size(page: Axes, x: float, y: float, size: int | None, result: int | None) 
 
 
 def picture(a: str, b: str) -> Picture:
-    """Two typed shapes drawn; what cannot be read as a shape is said in the picture's place."""
+    """Draw two typed shapes, or a message if one of them is no shape."""
     try:
         return draw(parse(a), parse(b))
     except ValueError as error:
@@ -106,7 +104,7 @@ def picture(a: str, b: str) -> Picture:
 
 
 def explorer() -> Live:
-    """The explorer, not yet on show."""
+    """Return the explorer without showing it."""
     return Live(picture, a="4, 1, 3", b="2, 1")
 
 

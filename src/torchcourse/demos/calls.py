@@ -1,9 +1,8 @@
-"""What compiling costs and when it has paid: time per call against call number, measured or from a model."""
+"""The cost of compiling and when it pays: time per call over call number, measured or from a model."""
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,12 +18,12 @@ from torchcourse.demos.style import Picture
 
 COMPILED, EAGER = "compiled", "eager"
 MOST_MARKS = 60
-"""Calls that are drawn with a mark each; more of them would be a thick line, drawn slowly."""
+"""The largest number of calls that get a mark each; more would be a thick line, drawn slowly."""
 
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """A block in which nothing is logged: compilers note what they miss on a machine."""
+    """Turn logging off in this block: compilers log what a machine lacks."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -34,7 +33,7 @@ def silent() -> Iterator[None]:
 
 
 def usable_backend(fn: Callable[..., Any], *example: Any) -> tuple[str, str]:
-    """The best backend that can compile `fn` on this machine, and why it is not inductor ("" where it is).
+    """Return the best backend that can compile `fn` on this machine, and why it is not inductor ("" if it is).
 
     Inductor needs a C++ compiler for the CPU, or a GPU that it has code for.
     """
@@ -49,7 +48,7 @@ def usable_backend(fn: Callable[..., Any], *example: Any) -> tuple[str, str]:
 
 
 def each_call(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[float]:
-    """Seconds that each call took, in order."""
+    """Return the seconds that each call took, in order."""
     seconds = []
     for one in inputs:
         start = time.perf_counter()
@@ -59,18 +58,13 @@ def each_call(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[float]:
 
 
 def relative(seconds: Mapping[str, Sequence[float]], to: str = EAGER) -> dict[str, list[float]]:
-    """The same, in multiples of the median of one of them."""
+    """Return the times in multiples of the median of one of the series."""
     unit = median(seconds[to])
     return {name: [s / unit for s in each] for name, each in seconds.items()}
 
 
-def break_even(compiling: float, eager: float, compiled: float) -> float:
-    """After how many calls compiling has paid for itself; infinite where a call is no faster."""
-    return compiling / (eager - compiled) if compiled < eager else math.inf
-
-
 def draw(series: Mapping[str, Sequence[float]], title: str = "time per call, in medians of eager") -> Picture:
-    """Time per call over call number, on a logarithmic axis."""
+    """Draw time per call over call number, on a logarithmic axis."""
     figure, page = style.chart(place=(0.1, 0.18, 0.66, 0.68), title=title, across="call number")
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
@@ -83,7 +77,7 @@ def draw(series: Mapping[str, Sequence[float]], title: str = "time per call, in 
 
 
 def modelled(calls: int, compiling: int, gain: int, sizes: int) -> dict[str, list[float]]:
-    """Time per call of both, in eager calls: each of the first `sizes` calls brings a new shape and compiles."""
+    """Model the times of both in units of an eager call; each of the first `sizes` calls compiles for a new shape."""
     first = [compiling + 1 / gain] * min(sizes, calls)
     return {EAGER: [1.0] * calls, COMPILED: first + [1 / gain] * (calls - len(first))}
 
@@ -97,11 +91,11 @@ def _from_controls(compiling: int, gain: int, sizes: int, calls: int) -> Picture
 
 
 def explorer() -> Live:
-    """The explorer, not yet on show."""
+    """Return the explorer without showing it."""
     return Live(_from_controls, compiling=range(20, 220, 20), gain=range(2, 11), sizes=range(1, 9),
                 calls=range(50, 550, 50))  # fmt: skip
 
 
 def explore() -> None:
-    """Choose what a compilation costs, what it gains, how many shapes come and how many calls."""
+    """Choose the cost and the gain of a compilation, and the numbers of shapes and of calls."""
     explorer().show()

@@ -1,4 +1,4 @@
-"""What autocast does on a device: the dtypes that operations give, and the bytes that wait for the backward."""
+"""Autocast on a device: the dtypes that operations return, and the bytes kept for the backward."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "mse_loss": lambda x: F.mse_loss(x.half(), x.half()),
     "cross_entropy": lambda x: F.cross_entropy(x.half(), torch.zeros(4, dtype=torch.int64, device=x.device)),
 }
-"""Those that compute get float32, for autocast to cast down, and the others float16, for autocast to cast up."""
+"""Operations that autocast casts down get float32, those that it casts up float16."""
 
 
 def given(device: torch.device) -> dict[str, torch.dtype]:
-    """The dtype that each operation gives under autocast to float16."""
+    """Return the dtype that each operation returns under autocast to float16."""
     x = torch.ones(4, 4, device=device)
     with torch.autocast(device.type, dtype=torch.float16):
         return {name: operation(x).dtype for name, operation in OPERATIONS.items()}
 
 
 def table(where: Sequence[torch.device] | None = None) -> str:
-    """A line for each operation and a column for each device; the CPU and a second device by default."""
+    """Return a table: a line for each operation, a column for each device (default: the CPU and a second one)."""
     where = list(dict.fromkeys([torch.device("cpu"), devices.second()])) if where is None else where
     columns = [given(device) for device in where]
     lines = [["", *(device.type for device in where)]]
@@ -44,8 +44,10 @@ def table(where: Sequence[torch.device] | None = None) -> str:
 
 
 def kept(model: nn.Module, x: Tensor, dtype: torch.dtype) -> int:
-    """The bytes that autograd keeps for the backward of a model, its parameters left out, under autocast to `dtype`, or
-    without it for float32."""
+    """Return the bytes that autograd keeps for a model's backward, without its parameters.
+
+    Autocast is on with `dtype`, except for float32.
+    """
     parameters = {p.untyped_storage()._cdata for p in model.parameters()}
     storages: dict[int, torch.UntypedStorage] = {}  # held on to, or their places would be used again
 

@@ -1,4 +1,4 @@
-"""Curves of a training: several series on one plot, a plot that grows while training runs, and a schedule explorer."""
+"""Training curves: several series in one plot, a plot that grows while training runs, and a schedule explorer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHAPES = ["warm-up and cosine", "constant", "steps", "straight line"]
 
 
 def draw(series: Mapping[str, Sequence[float]], title: str = "", log: bool = False) -> Picture:
-    """Draw lists of numbers over their place in the list."""
+    """Draw lists of numbers over their index."""
     figure, page = style.chart(place=(0.1, 0.16, 0.6, 0.7), title=title)
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
@@ -32,7 +32,7 @@ def draw(series: Mapping[str, Sequence[float]], title: str = "", log: bool = Fal
 
 
 class LossPlot:
-    """A plot that follows a training: `add(train=…, val=…)` after every epoch draws it again in its place."""
+    """A plot that follows a training: `add(train=…, val=…)` after every epoch redraws it in place."""
 
     def __init__(self, title: str = "loss") -> None:
         self.title, self.series = title, dict[str, list[float]]()
@@ -40,7 +40,7 @@ class LossPlot:
         self._shown: Any = None
 
     def add(self, **values: float) -> None:
-        """One more number for each of the series named."""
+        """Append a number to each of the named series and redraw the plot."""
         for name, value in values.items():
             self.series.setdefault(name, []).append(value)
         self.picture = draw(self.series, self.title)
@@ -53,7 +53,7 @@ class LossPlot:
 
 
 def rate(shape: str, step: int, warmup: int, total: int) -> float:
-    """The learning rate at a step, in hundredths of the peak."""
+    """Return the learning rate at a step, in percent of the peak."""
     ahead = max(total - step, 0) / (total - warmup)
     if ahead > 1:
         return 100 * step / warmup
@@ -65,13 +65,13 @@ def rate(shape: str, step: int, warmup: int, total: int) -> float:
 
 
 def schedule(shape: str, warmup: int) -> Picture:
-    """A schedule over a hundred steps, as percent of the peak."""
+    """Draw a schedule over a hundred steps, in percent of the peak."""
     rates = [rate(shape, step, warmup, 100) for step in range(121)]
     return draw({shape: rates}, f"learning rate, % of the peak; warm-up {warmup} of 100 steps")
 
 
 def explorer() -> Live:
-    """The schedule explorer, not yet on show."""
+    """Return the schedule explorer without showing it."""
     return Live(schedule, shape=SHAPES, warmup=range(10, 60, 5))
 
 

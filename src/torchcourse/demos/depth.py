@@ -1,4 +1,4 @@
-"""What an initialisation does to a deep net: the sizes of activations and of gradients, layer by layer."""
+"""The effect of an initialisation on a deep net: the sizes of activations and gradients, layer by layer."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ STARTS: dict[str, float] = {
     "too small: 0.01": 0.01,
     "too large: 0.3": 0.3,
 }
-"""The standard deviation of the weights under each initialisation."""
+"""The standard deviation of the weights for each initialisation."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer's sizes: standard deviations, and histograms of log10 of the absolute values (largest bar 1)."""
+    """Statistics of one layer: standard deviations, and histograms of log10 of the absolute values (largest bar 1)."""
 
     activation: float
     gradient: float
@@ -45,14 +45,14 @@ class Layer:
 
 
 def histogram(values: Tensor) -> list[float]:
-    """How often each power of ten occurs among the values that are not zero; the largest share becomes 1."""
+    """Return how often each power of ten occurs among the non-zero values; the largest share becomes 1."""
     sizes = values[values != 0].abs().log10().clamp(LOWEST, HIGHEST - 1e-3)
     counts = torch.histc(sizes, BINS, LOWEST, HIGHEST)
     return (counts / counts.max().clamp(min=1)).tolist()
 
 
 def measure(start: str, activation: str, depth: int) -> list[Layer]:
-    """Send one batch through a net of `depth` layers and a gradient back; what each layer got."""
+    """Send one batch through a net of `depth` layers and a gradient back; return what each layer got."""
     generator = torch.Generator().manual_seed(3)
     act, size = ACTIVATIONS[activation], STARTS[start]
     x = torch.randn(ROWS, WIDTH, generator=generator)
@@ -67,12 +67,12 @@ def measure(start: str, activation: str, depth: int) -> list[Layer]:
 
 
 def _layer(output: Tensor, gradient: Tensor | None) -> Layer:
-    assert gradient is not None, "every output was told to keep its gradient"
+    assert gradient is not None, "every output retains its gradient"
     return Layer(output.std().item(), gradient.std().item(), histogram(output), histogram(gradient))
 
 
 def in_words(layers: list[Layer], start: str, activation: str) -> str:
-    """The picture as text."""
+    """Describe the picture."""
     first, last = layers[0], layers[-1]
     return (
         f"{len(layers)} layers with {activation}, weights {start}. Standard deviation of the activations: "
@@ -82,7 +82,7 @@ def in_words(layers: list[Layer], start: str, activation: str) -> str:
 
 
 def draw(start: str, activation: str, depth: int) -> Picture:
-    """Histograms of activations (left) and gradients (right), a line for each layer."""
+    """Draw histograms of activations (left) and gradients (right), a line for each layer."""
     layers = measure(start, activation, depth)
     height = TOP + LINE * depth + 0.5
     figure, axes = style.canvas(2 * PANEL + LEFT + 0.5, height)
@@ -103,8 +103,7 @@ def draw(start: str, activation: str, depth: int) -> Picture:
 
 
 def _bars(axes: Axes, histograms: list[list[float]], left: float, floors: list[float], colour: str) -> None:
-    """The histograms of one panel, each standing on its floor; all of them at once, which is drawn several times as
-    fast as one by one."""
+    """Draw the histograms of one panel at once, which is several times as fast as one by one."""
     edges = torch.linspace(left, left + PANEL, BINS + 1).repeat_interleave(2).tolist()
     outlines = []
     for heights, floor in zip(histograms, floors, strict=True):
@@ -115,7 +114,7 @@ def _bars(axes: Axes, histograms: list[list[float]], left: float, floors: list[f
 
 
 def explorer() -> Live:
-    """The picture with an initialisation, an activation and a depth to choose."""
+    """Return the picture with controls for initialisation, activation and depth, without showing it."""
     return Live(draw, start=tuple(STARTS), activation=tuple(ACTIVATIONS), depth=range(4, 17, 4))
 
 

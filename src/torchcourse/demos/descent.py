@@ -1,4 +1,4 @@
-"""Gradient descent on a surface: the steps from one starting point, for a learning rate to be moved."""
+"""Gradient descent on a surface: the steps from a starting point, for a learning rate to choose."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ START = (-2.0, 1.5)
 
 
 def valley(p: Tensor) -> Tensor:
-    """Steep in one direction, flat in the other; the bottom is at the origin. Its curvatures are 10 and 1."""
+    """A surface with curvatures 10 and 1 and its minimum at the origin."""
     return 0.5 * p[..., 0] ** 2 + 5 * p[..., 1] ** 2
 
 
 def round_bowl(p: Tensor) -> Tensor:
-    """The same slope in every direction."""
+    """A surface with the same curvature in every direction."""
     return 2 * (p**2).sum(-1)
 
 
 def two_pits(p: Tensor) -> Tensor:
-    """Two places to end up in, the right one deeper."""
+    """A surface with two minima, the right one deeper."""
     return (p[..., 0] ** 2 - 1.5) ** 2 - 0.5 * p[..., 0] + 2 * p[..., 1] ** 2
 
 
@@ -46,7 +46,7 @@ SURFACES: dict[str, Callable[[Tensor], Tensor]] = {
 def path(
     surface: Callable[[Tensor], Tensor], rate: float, steps: int = STEPS, start: tuple[float, float] = START
 ) -> Tensor:
-    """The points that gradient descent visits, the start included: shape (points, 2). Ends early when it runs away."""
+    """Return the points that gradient descent visits, with the start: shape (points, 2). Stop early if it diverges."""
     point = torch.tensor(start, dtype=torch.float64, requires_grad=True)
     visited = [point.detach().clone()]
     for _ in range(steps):
@@ -60,7 +60,7 @@ def path(
 
 
 def outcome(surface: Callable[[Tensor], Tensor], points: Tensor) -> str:
-    """In a few words, how it went."""
+    """Describe in a few words how it went."""
     losses = surface(points)
     end = f"after {len(points) - 1} steps the loss is {losses[-1].item():.3g}"
     if losses[-1] > losses[0]:
@@ -70,7 +70,7 @@ def outcome(surface: Callable[[Tensor], Tensor], points: Tensor) -> str:
 
 @cache
 def contours(name: str) -> list[Any]:
-    """The lines of equal height of a surface, each an array (points, 2): the same for every learning rate."""
+    """Return the contour lines of a surface, each an array of shape (points, 2)."""
     left, right, bottom, top = SPAN
     across, up = torch.linspace(left, right, 80), torch.linspace(bottom, top, 60)
     heights = SURFACES[name](torch.stack(torch.meshgrid(across, up, indexing="xy"), dim=-1))
@@ -81,7 +81,7 @@ def contours(name: str) -> list[Any]:
 
 
 def draw(name: str, rate: float) -> Picture:
-    """Draw the surface as contours with the path of gradient descent upon it."""
+    """Draw the surface as contours with the path of gradient descent on it."""
     surface = SURFACES[name]
     points = path(surface, rate)
     figure, page = style.canvas(5.2, 3.6)
@@ -99,12 +99,12 @@ def draw(name: str, rate: float) -> Picture:
 
 
 def picture(surface: str, hundredths: int) -> Picture:
-    """What the explorer draws: the learning rate is given in hundredths."""
+    """Draw the picture of the explorer, with the learning rate in hundredths."""
     return draw(surface, hundredths / 100)
 
 
 def explorer() -> Live:
-    """The explorer, not yet on show."""
+    """Return the explorer without showing it."""
     return Live(picture, surface=tuple(SURFACES), hundredths=range(2, 61, 1))
 
 

@@ -1,4 +1,4 @@
-"""What lesson 06 looks at: a second device, what happens on it in which order, and what it holds."""
+"""Observe a second device in lesson 06: the order of events on it, and its memory."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ from typing import Any
 import torch
 
 from torchcourse import simulated
-from torchcourse.watching import OperatorMode
+from torchcourse.checking.call_watch import OperatorMode
 
 __all__ = ["allocated", "events", "name", "recorded", "second"]
 
 FIGURES = Path(__file__).parents[1] / "data" / "gpu_figures.json"
-"""What `benchmarks/gpu_figures.py` wrote on a machine with a GPU; not there as long as nobody has run it."""
+"""The output of `benchmarks/gpu_figures.py` on a machine with a GPU; missing until somebody runs that."""
 
 
 def second() -> torch.device:
-    """The device beside the CPU: CUDA where it is, else the simulated accelerator, else the CPU itself."""
+    """Return the second device: the simulated accelerator if registered, else CUDA, else the CPU itself."""
     if simulated.is_registered():
         return simulated.register()
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
 
 
 def name(device: torch.device) -> str:
-    """What to call a device in a sentence."""
+    """Return the name of a device for a sentence."""
     if device.type == "cpu":
         return "the CPU"
     return str(torch.get_device_module(device).get_device_name(device))
 
 
 def allocated(device: torch.device) -> int:
-    """The bytes that tensors on an accelerator hold now."""
+    """Return the bytes that tensors on an accelerator use now."""
     return int(torch.get_device_module(device).memory_allocated(device))
 
 
 def events(device: torch.device) -> AbstractContextManager[list[str]]:
-    """A block that records what happens on `device`, in order: "kernel:<operator>", "copy_to_device", "copy_to_host",
-    and "synchronize" where the host waits. Yields the list, to which marks of one's own may be added."""
+    """Record the events on `device` in this block, and yield the list, to which the caller may add marks.
+
+    Events are "kernel:<operator>", "copy_to_device", "copy_to_host", and "synchronize" when the host waits.
+    """
     return simulated.events() if device.type == simulated.NAME else _seen(device)
 
 
@@ -53,7 +55,7 @@ def _seen(device: torch.device) -> Iterator[list[str]]:
 
 
 class _Operators(OperatorMode):
-    """The same list for a device that does not count for itself. Explicit synchronisations are not seen."""
+    """A mode that records the events on a real device. It does not see explicit synchronisations."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -81,7 +83,7 @@ class _Operators(OperatorMode):
 
 
 def recorded(topic: str, path: Path = FIGURES) -> str:
-    """What was recorded on a GPU under `topic`, with machine, date and command; or that nothing was."""
+    """Return the figures recorded on a GPU under `topic` with machine, date and command, if there are any."""
     if not path.exists():
         return "No GPU figures have been recorded for this course yet. benchmarks/gpu_figures.py records them."
     kept = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Digits as a pocket calculator shows them: made pictures whose label a flip can change."""
+"""Seven-segment digits: pictures whose label a flip can change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEIGHT, WIDTH, BAR = 24, 16, 3
 
 
 def seven_segment(number: int) -> Tensor:
-    """A digit as a uint8 picture (1, 24, 16), light on dark; 2 and 5 mirror each other."""
+    """Return a digit as a uint8 picture (1, 24, 16), light on dark; 2 and 5 are mirror images."""
     if number not in SEGMENTS:
         raise ValueError(f"number is {number}, but must be a digit from 0 to 9")
     picture = torch.full((1, HEIGHT, WIDTH), 20, dtype=torch.uint8)
@@ -35,7 +35,7 @@ def seven_segment(number: int) -> Tensor:
 
 
 def draw(pictures: dict[str, Tensor], alt: str = "") -> Picture:
-    """Pictures (1, H, W) or (3, H, W) side by side; floats are taken to lie in [0, 1]."""
+    """Draw pictures (1, H, W) or (3, H, W) side by side; floats must be in [0, 1]."""
     shown = {}
     for name, picture in pictures.items():
         bytes_ = picture if picture.dtype == torch.uint8 else (picture.clamp(0, 1) * 255).round().to(torch.uint8)

@@ -1,4 +1,4 @@
-"""The graph of a small expression: each box holds a value, and under it the gradient of the result by it."""
+"""The graph of a small expression: each box shows a value and the gradient of the result with respect to it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ WIDTH, BOX, TALL, MOST = 6.6, 0.86, 0.5, 24
 
 
 class UnreadableError(ValueError):
-    """An expression that the picture cannot show; the message says why."""
+    """Raised for an expression that cannot be drawn; the message says why."""
 
 
 @dataclass
 class Node:
-    """One box: an operation or a leaf, its value, the boxes it was made of, and its column."""
+    """One box: an operation or a leaf, its value, its inputs, and its column."""
 
     label: str
     value: Tensor
@@ -45,14 +45,14 @@ class Node:
 
     @property
     def slope(self) -> float | None:
-        """The gradient of the result by this box; None for a number, which nobody differentiates by."""
+        """The gradient of the result with respect to this box; None for a number."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # reading .grad where none was kept
             return None if self.value.grad is None else self.value.grad.item()
 
 
 class _Reader:
-    """Turns an expression into boxes; a name is one box, however often it is used."""
+    """Turn an expression into boxes; a name is one box, however often it is used."""
 
     def __init__(self, values: dict[str, float]) -> None:
         self.values = values
@@ -91,7 +91,7 @@ class _Reader:
 
 
 def read(expression: str, values: dict[str, float] = VALUES) -> list[Node]:
-    """The boxes of an expression, parents before children and the result last, with their gradients.
+    """Return the boxes of an expression with their gradients, inputs first and the result last.
 
     Raises:
         UnreadableError: for anything but names in `values`, numbers, the five operators and the known functions.
@@ -108,12 +108,12 @@ def read(expression: str, values: dict[str, float] = VALUES) -> list[Node]:
 
 
 def number(value: float | None) -> str:
-    """A number as a box has room for."""
+    """Format a number so that it fits into a box."""
     return "" if value is None else f"{value:.3g}"
 
 
 def in_words(expression: str, nodes: list[Node]) -> str:
-    """The picture as text."""
+    """Describe the picture."""
     boxes = []
     for node in nodes:
         slope = "" if node.slope is None else f", gradient {number(node.slope)}"
@@ -122,7 +122,7 @@ def in_words(expression: str, nodes: list[Node]) -> str:
 
 
 def places(nodes: list[Node]) -> dict[int, tuple[int, float]]:
-    """For each box, by its id, a column and a height in its column, about where its parents are."""
+    """Return for each box, by its id, a column and a height in it, near its inputs."""
     found: dict[int, tuple[int, float]] = {}
     taken: dict[int, float] = {}
     for node in nodes:
@@ -168,14 +168,14 @@ def draw(expression: str, values: dict[str, float] = VALUES) -> Picture:
 
 
 def message(text: str) -> Picture:
-    """A line in place of a picture."""
+    """Draw a line of text in place of a picture."""
     figure, axes = style.canvas(WIDTH, 0.5)
     style.say(axes, 0.12, 0.25, text, colour=style.VERMILION, size=8)
     return style.finish(figure, text)
 
 
 def picture(expression: str) -> Picture:
-    """The drawing, or the reason why there is none."""
+    """Draw the graph of a typed expression, or the reason why that is impossible."""
     try:
         return draw(expression)
     except UnreadableError as error:
@@ -185,7 +185,7 @@ def picture(expression: str) -> Picture:
 
 
 def explorer() -> Live:
-    """The explorer, not yet on show."""
+    """Return the explorer without showing it."""
     return Live(picture, expression="(a * b + c) ** 2 + a")
 
 

@@ -16,14 +16,14 @@ SIDE, GAP, TITLE = 0.36, 0.5, 0.34
 
 
 def as_grid(tensor: Tensor) -> Tensor:
-    """At least two dimensions: a scalar becomes (1, 1), a vector (1, n); more than two are refused."""
+    """Return a tensor with two dimensions: a scalar becomes (1, 1), a vector (1, n); more are refused."""
     if tensor.ndim > 2:
         raise ValueError(f"tensor has {tensor.ndim} dimensions; a grid shows at most 2")
     return tensor.detach().cpu().reshape((1,) * (2 - tensor.ndim) + tuple(tensor.shape))
 
 
 def texts(tensor: Tensor) -> list[list[str]]:
-    """Each entry as it is printed: T and F for booleans, at most three digits otherwise."""
+    """Return each entry as text: T and F for booleans, else at most three digits."""
     rows = as_grid(tensor).tolist()
     if tensor.dtype == torch.bool:
         return [["T" if value else "F" for value in row] for row in rows]
@@ -31,7 +31,7 @@ def texts(tensor: Tensor) -> list[list[str]]:
 
 
 def stretched(tensor: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
-    """The tensor as broadcasting sees it, and where an entry is only repeated (True) and not stored."""
+    """Return the tensor as broadcasting sees it, and a mask of the entries that are repeated and not stored."""
     grid = as_grid(tensor)
     stored = torch.zeros(shape, dtype=torch.bool)
     stored[: grid.shape[0], : grid.shape[1]] = True
@@ -40,7 +40,7 @@ def stretched(tensor: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Panel:
-    """One grid of a picture, shape (rows, columns), with masks of its marked and its repeated cells."""
+    """One grid of a picture, of shape (rows, columns), with masks of its marked and its repeated cells."""
 
     name: str
     grid: Tensor
@@ -49,38 +49,38 @@ class Panel:
 
     @property
     def cell_width(self) -> float:
-        """Inches, wide enough for the longest entry."""
+        """The width of a cell in inches, enough for the longest entry."""
         longest = max((len(text) for row in texts(self.grid) for text in row), default=1)
         return max(SIDE, 0.085 * longest + 0.08)
 
     @property
     def width(self) -> float:
-        """Inches, wide enough for the cells and for the name above them."""
+        """The width in inches, enough for the cells and for the name above them."""
         return max(self.cell_width * self.grid.shape[1], 0.09 * len(self.name))
 
 
 def panel(name: str, tensor: Tensor, marked: Tensor | None = None) -> Panel:
-    """A tensor of at most two dimensions as a panel with nothing repeated."""
+    """Return a tensor of at most two dimensions as a panel with nothing repeated."""
     grid = as_grid(tensor)
     none = torch.zeros(grid.shape, dtype=torch.bool)
     return Panel(name, grid, none if marked is None else as_grid(marked), none)
 
 
 def repeated(name: str, tensor: Tensor, shape: torch.Size) -> Panel:
-    """A tensor as broadcasting sees it: stored once, repeated to `shape`."""
+    """Return a panel of a tensor that broadcasting repeats to `shape`."""
     grid, ghost = stretched(tensor, shape)
     return Panel(name, grid, torch.zeros_like(ghost), ghost)
 
 
 def draw(marked: Mapping[str, Tensor] | None = None, /, **tensors: Tensor) -> Picture:
-    """Tensors side by side under their names; `marked` holds a boolean mask for those with orange cells."""
+    """Draw tensors side by side under their names; `marked` has boolean masks of orange cells by name."""
     masks = marked or {}
     panels = [panel(name, tensor, masks.get(name)) for name, tensor in tensors.items()]
     return _side_by_side(panels, "; ".join(f"{one.name}: {texts(one.grid)}" for one in panels))
 
 
 def add(a: Tensor, b: Tensor) -> Picture:
-    """a + b as a picture: what is stored solid, what broadcasting repeats dashed."""
+    """Draw a + b: what is stored with solid lines, what broadcasting repeats dashed."""
     total = as_grid(a + b)
     names = [f"a {tuple(a.shape)}", f"b {tuple(b.shape)}", f"a + b {tuple((a + b).shape)}"]
     panels = [

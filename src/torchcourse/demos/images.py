@@ -1,4 +1,4 @@
-"""A made image, and images side by side: what permute keeps and reshape scrambles."""
+"""An image to permute and reshape, and images drawn side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchcourse.demos.style import Picture
 
 
 def letter(height: int = 24, width: int = 36) -> Tensor:
-    """A light F on a colour gradient: uint8, shape (height, width, 3)."""
+    """Return a light F on a colour gradient: uint8, shape (height, width, 3)."""
     down = torch.linspace(0, 1, height)[:, None].expand(height, width)
     across = torch.linspace(0, 1, width)[None, :].expand(height, width)
     image = torch.stack([0.15 + 0.75 * across, 0.25 + 0.3 * down, 0.75 - 0.6 * across], dim=-1)
@@ -23,7 +23,7 @@ def letter(height: int = 24, width: int = 36) -> Tensor:
 
 
 def check_image(name: str, image: Tensor) -> Tensor:
-    """An (H, W, 3) uint8 tensor is drawable as it is; anything else is refused by name."""
+    """Return a uint8 tensor of shape (H, W, 3) as an array; refuse anything else by name."""
     if image.ndim != 3 or image.shape[-1] != 3 or image.dtype != torch.uint8:
         kind = f"{image.dtype} of shape {tuple(image.shape)}"
         raise ValueError(f"image {name!r} is {kind}, but must be torch.uint8 of shape (H, W, 3)")
@@ -31,7 +31,7 @@ def check_image(name: str, image: Tensor) -> Tensor:
 
 
 def draw(images: dict[str, Tensor], alt: str = "") -> Picture:
-    """Images (H, W, 3) side by side, each under its name, pixels left sharp."""
+    """Draw images (H, W, 3) side by side under their names, with sharp pixels."""
     side = 6.2 / max(len(images), 3)
     ratio = max(image.shape[0] / image.shape[1] for image in images.values())
     height = (side - 0.2) * ratio + 0.42

@@ -14,7 +14,7 @@ from torchcourse.demos.style import Picture
 
 
 def optional(name: str) -> Any:
-    """A module, or None on a machine that has no Jupyter: pictures can still be made there."""
+    """Import a module; return None on a machine without Jupyter, where pictures can still be made."""
     try:
         return import_module(name)
     except ImportError:
@@ -24,16 +24,16 @@ def optional(name: str) -> Any:
 ipywidgets, notebook = optional("ipywidgets"), optional("IPython.display")
 
 Control = Sequence[str] | range | str
-"""A list of strings is a menu, a range is a slider, a string is a field to type into."""
+"""The values of a control: a list of strings is a menu, a range a slider, a string a text field."""
 
 
 def first_value(control: Control) -> str | int:
-    """What a control says before anybody touches it."""
+    """Return the initial value of a control."""
     return control if isinstance(control, str) else control[0]
 
 
 def widget_for(name: str, control: Control) -> Any:
-    """The ipywidget for one control, labelled with its name."""
+    """Return the ipywidget of one control, labelled with its name."""
     label: dict[str, Any] = {"description": name, "style": {"description_width": "initial"}}
     if isinstance(control, str):
         return ipywidgets.Text(value=control, layout={"width": "240px"}, **label)
@@ -44,7 +44,7 @@ def widget_for(name: str, control: Control) -> Any:
 
 
 class Live:
-    """`draw(**values)` shown under one control for each of its arguments."""
+    """The picture `draw(**values)` under a control for each argument."""
 
     def __init__(self, draw: Callable[..., Picture], **controls: Control) -> None:
         self.draw = draw
@@ -58,14 +58,14 @@ class Live:
             widget.observe(lambda change, name=name: self.set(name, change["new"]), names="value")
 
     def set(self, name: str, value: str | int) -> None:
-        """Draw again with one value changed; where the picture is on show, put the new one in its place."""
+        """Redraw with one value changed; if the picture is displayed, replace it."""
         self.values[name] = value
         self.picture = self.draw(**self.values)
         if self._shown is not None:
             self._shown.update(self.picture)
 
     def show(self) -> None:
-        """Show the controls, and the picture under them."""
+        """Show the controls and the picture under them."""
         if notebook is None:
             print(self.picture.alt)
             return

@@ -1,4 +1,4 @@
-"""Matrix multiplication: how many operations a second this machine reaches, against the size."""
+"""The speed of matrix multiplication on this machine, by size."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.
 
 
 def flops(size: int) -> int:
-    """Operations of a product of two square matrices: a multiplication and an addition for each of size**3 terms."""
+    """Return the operations of a square matrix product: a multiplication and an addition for each of size**3 terms."""
     return 2 * size**3
 
 
 def best_time(run: Callable[[], object], wait: Callable[[], object], budget: float = 0.03, most: int = 50) -> float:
-    """The shortest of several runs, in seconds, within about `budget` seconds; the first is not counted."""
+    """Return the shortest of several runs after a warm-up, in seconds, within about `budget` seconds."""
     run()
     wait()
     best, end = float("inf"), time.perf_counter() + budget
@@ -39,7 +39,7 @@ def best_time(run: Callable[[], object], wait: Callable[[], object], budget: flo
 def speeds(
     dtype: str = "float32", sizes: Sequence[int] = SIZES, device: torch.device | None = None
 ) -> dict[int, float]:
-    """Operations a second for each size, on CUDA where it is and else on the CPU. A simulated device has no speed."""
+    """Return the operations per second for each size, on CUDA if there is one, else on the CPU."""
     if device is None:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
@@ -51,7 +51,7 @@ def speeds(
 
 
 def draw(found: dict[int, float], title: str = "") -> Picture:
-    """Speed over size, both on logarithmic axes."""
+    """Draw speed over size, both on logarithmic axes."""
     figure, page = style.chart(
         place=(0.13, 0.2, 0.83, 0.66), title=title, across="rows and columns", up="10⁹ operations a second"
     )
@@ -65,7 +65,7 @@ def draw(found: dict[int, float], title: str = "") -> Picture:
 
 
 def explorer() -> Live:
-    """The measurements, made now in every dtype, with their menu; not yet on show."""
+    """Measure in every dtype, and return the pictures with a menu, without showing them."""
     threads = torch.get_num_threads()
     cpu = f"CPU, {threads} thread{'s' * (threads > 1)}"
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else cpu
@@ -78,5 +78,5 @@ def explorer() -> Live:
 
 
 def explore() -> None:
-    """Measure matrix multiplication here, and show it in the dtype that is chosen."""
+    """Measure matrix multiplication on this machine, and choose the dtype to show."""
     explorer().show()

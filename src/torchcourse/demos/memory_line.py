@@ -1,4 +1,4 @@
-"""The memory timeline of a training step: what is held after each layer, forward and back."""
+"""The memory of a training step: bytes used after each layer, forward and backward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHOICES = ["keep activations", "checkpoint blocks"]
 
 @dataclass(frozen=True)
 class Moment:
-    """What was held at one moment of a step."""
+    """The memory used at one moment of a step."""
 
     phase: str
     held: int
@@ -29,8 +29,10 @@ class Moment:
 def record(
     device: torch.device, blocks: int = 4, batch: int = 256, width: int = 32, how: str = CHOICES[0]
 ) -> list[Moment]:
-    """Two training steps of a small network on an accelerator: bytes held after each part of the second, beyond what
-    was held before the network was made."""
+    """Run two training steps of a small network on an accelerator and record the memory in the second.
+
+    Bytes in use before the network was made do not count.
+    """
     before = devices.allocated(device)
     layers = [nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(blocks)]
     model = nn.Sequential(*layers).to(device)
@@ -67,7 +69,7 @@ def _step(
 
 
 def draw(moments: list[Moment], title: str = "") -> Picture:
-    """Held memory as bars from moment to moment, coloured by phase."""
+    """Draw the memory at each moment as a bar, coloured by phase."""
     top = max(moment.held for moment in moments)
     peak = next(moment for moment in moments if moment.held == top)
     figure, page = style.chart(6.4, 2.7, place=(0.11, 0.2, 0.86, 0.66), title=title, up="MB held")
@@ -90,7 +92,7 @@ def _from_controls(blocks: int, batch: int, memory: str) -> Picture:
 
 
 def explorer() -> Live:
-    """The timeline with its controls, not yet on show."""
+    """Return the timeline with its controls, without showing it."""
     return Live(_from_controls, blocks=range(4, 9), batch=range(256, 1025, 256), memory=CHOICES)
 
 

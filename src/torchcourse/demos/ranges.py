@@ -1,4 +1,4 @@
-"""Gradients against a format's range: which of them it can hold, and what a loss scale does about it."""
+"""Gradients and the range of a format: which of them it can store, and the effect of a loss scale."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class Borders:
-    """The powers of two at which a format's numbers end: below `zero` they vanish, from `normal` on they have all
-    their digits, from `infinite` on they overflow."""
+    """The limits of a format as powers of two.
+
+    Below `zero` numbers vanish, from `normal` on they have full precision, from `infinite` on they overflow.
+    """
 
     zero: float
     normal: float
     infinite: float
 
     def place(self, power: float) -> str:
-        """What becomes of a number of about this size."""
+        """Return the fate of a number of about 2**power."""
         if power < self.zero:
             return "vanish"
         if power < self.normal:
@@ -41,7 +43,7 @@ class Borders:
 
 
 def borders(name: str) -> Borders:
-    """The borders of a format; half of its smallest number is rounded to zero."""
+    """Return the limits of a format; half of its smallest number is rounded to zero."""
     info = torch.finfo(DTYPES[name])
     smallest = math.log2(info.smallest_normal) + math.log2(info.eps)
     return Borders(smallest - 1, math.log2(info.smallest_normal), math.log2(info.max))
@@ -49,7 +51,7 @@ def borders(name: str) -> Borders:
 
 @cache
 def gradients() -> Tensor:
-    """All gradients of a network's weights on one batch, from its last layer to its first."""
+    """Return all gradients of a network's weights on one batch, from the last layer to the first."""
     generator = torch.Generator().manual_seed(5)
     x = torch.randn(ROWS, UNITS, generator=generator)
     weights = [
@@ -63,13 +65,13 @@ def gradients() -> Tensor:
 
 
 def powers(scale: int) -> Tensor:
-    """The sizes of the gradients, as powers of two, after the loss was multiplied by two to the power of `scale`."""
+    """Return the sizes of the gradients as powers of two, with the loss multiplied by 2**scale."""
     g = gradients()
     return g[g != 0].abs().log2() + scale
 
 
 def shares(name: str, scale: int) -> dict[str, float]:
-    """Which share of the gradients meets which fate."""
+    """Return the share of the gradients with each fate."""
     sizes, ends = powers(scale), borders(name)
     vanish = (sizes < ends.zero).float().mean().item()
     below = (sizes < ends.normal).float().mean().item()
@@ -78,7 +80,7 @@ def shares(name: str, scale: int) -> dict[str, float]:
 
 
 def in_words(name: str, scale: int) -> str:
-    """The picture as text."""
+    """Describe the picture."""
     found = ", ".join(f"{share:.1%} {_verb(fate)}" for fate, share in shares(name, scale).items())
     return f"{len(powers(0))} gradients, the loss times 2**{scale}, in {name}: {found}."
 
@@ -88,7 +90,7 @@ def _verb(fate: str) -> str:
 
 
 def draw(format: str, scale: int) -> Picture:
-    """A histogram of the gradients by power of two, each bar in the colour of its fate."""
+    """Draw a histogram of the gradients by power of two, each bar in the colour of its fate."""
     ends, found = borders(format), shares(format, scale)
     counts = torch.histc(powers(scale), HIGHEST - LOWEST, LOWEST, HIGHEST)
     heights = (TALL * counts / counts.max().clamp(min=1)).tolist()
@@ -117,7 +119,7 @@ def draw(format: str, scale: int) -> Picture:
 
 
 def explorer() -> Live:
-    """The histogram with a format to choose and a scale to move."""
+    """Return the histogram with controls for format and scale, without showing it."""
     return Live(draw, format=tuple(DTYPES), scale=range(0, 49))
 
 

@@ -1,5 +1,4 @@
-"""A training that is killed in a process of its own, and what comes of going on from what it left: with everything
-brought back, and with less."""
+"""A training that is killed, and runs that resume from its checkpoints with all of the state or only a part."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
 STEPS, EVERY, DIES = 150, 30, 104
-"""How long the training is, how often it saves, and the step in the middle of which it is killed."""
+"""The number of steps, how often a checkpoint is saved, and the step in which the process is killed."""
 CHOICES = {
     "everything": ("model", "optimizer", "scheduler", "random"),
     "all but the optimizer": ("model", "scheduler", "random"),
@@ -36,7 +35,7 @@ PANEL = (0.1, 0.15, 0.86, 0.72)
 
 
 class Run:
-    """A small regression with dropout and drawn batches, so that every kind of state matters."""
+    """A small regression with dropout and random batches, so that every kind of state matters."""
 
     def __init__(self, seed: int) -> None:
         drawn = torch.Generator().manual_seed(5)
@@ -49,7 +48,7 @@ class Run:
         self.steps = 0
 
     def losses(self) -> Iterator[float]:
-        """Train on, step after step."""
+        """Continue training."""
         while True:
             chosen = torch.randint(len(self.x), (64,))
             loss = ((self.model(self.x[chosen]) - self.y[chosen]) ** 2).mean()
@@ -63,12 +62,12 @@ class Run:
             yield loss.item()
 
     def state(self) -> dict[str, Any]:
-        """All that decides the next step."""
+        """Return all the state that the next step depends on."""
         parts: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer, "scheduler": self.scheduler}
         return {n: p.state_dict() for n, p in parts.items()} | {"random": torch.get_rng_state(), "steps": self.steps}
 
     def restore(self, state: dict[str, Any], names: tuple[str, ...]) -> None:
-        """Bring back those parts that are named."""
+        """Restore the named parts."""
         for name in names:
             if name == "random":
                 torch.set_rng_state(state["random"])
@@ -78,7 +77,7 @@ class Run:
 
 
 def train_and_save(folder: Path) -> None:
-    """What the process does that is going to be killed."""
+    """Train and save checkpoints until killed: runs in a process of its own."""
     run = Run(seed=0)
     for _ in islice(run.losses(), STEPS):
         if run.steps % EVERY == 0:
@@ -89,7 +88,7 @@ def train_and_save(folder: Path) -> None:
 
 @cache
 def left_behind() -> dict[int, dict[str, Any]]:
-    """The checkpoints, by step, that a training process leaves that is killed in the middle of step 104."""
+    """Return the checkpoints, by step, of a training process that was killed in step 104."""
     with tempfile.TemporaryDirectory() as name:
         environment = {**os.environ, "TORCHCOURSE_DIES": "yes", "TORCHCOURSE_SIMULATED": "off"}
         subprocess.run([sys.executable, "-m", "torchcourse.demos.resuming", name], env=environment, timeout=100)
@@ -98,49 +97,49 @@ def left_behind() -> dict[int, dict[str, Any]]:
 
 @cache
 def never_killed() -> list[float]:
-    """Every loss of the same training where nothing happens to it."""
+    """Return all losses of the same training without interruption."""
     with torch.random.fork_rng(devices=[]):
         return list(islice(Run(seed=0).losses(), STEPS))
 
 
 @cache
-def resumed(step: int, brought: str) -> list[float]:
-    """The losses from a checkpoint on, in a new run into which this much was brought back."""
+def resumed(step: int, restored: str) -> list[float]:
+    """Return the losses from a checkpoint on, in a new run with these parts restored."""
     with torch.random.fork_rng(devices=[]):
         run = Run(seed=1)
-        run.restore(left_behind()[step], CHOICES[brought])
+        run.restore(left_behind()[step], CHOICES[restored])
         return list(islice(run.losses(), STEPS - step))
 
 
-def draw(brought: str = "everything", checkpoint: str = SAVED[0]) -> Picture:
-    """The loss of the run that was never killed, and of the one that went on from a checkpoint."""
+def draw(restored: str = "everything", checkpoint: str = SAVED[0]) -> Picture:
+    """Draw the losses of the uninterrupted run and of the one that resumed from a checkpoint."""
     whole, start = never_killed(), int(checkpoint)
-    later = resumed(start, brought)
+    later = resumed(start, restored)
     equal = sum(a == b for a, b in zip(whole[start:], later, strict=True))
-    told = f"{equal} of {len(later)} later losses equal to the last bit"
-    figure, page = style.chart(6.4, 2.9, place=PANEL, title=told)
+    outcome = f"{equal} of {len(later)} later losses equal to the last bit"
+    figure, page = style.chart(6.4, 2.9, place=PANEL, title=outcome)
     page.plot(range(1, STEPS + 1), whole, color=style.SKY, linewidth=4, label="never killed")
-    page.plot(range(start + 1, STEPS + 1), later, color=style.VERMILION, linewidth=1.3, label=f"resumed: {brought}")
+    page.plot(range(start + 1, STEPS + 1), later, color=style.VERMILION, linewidth=1.3, label=f"resumed: {restored}")
     page.axvline(start + 0.5, color=style.GREY, linewidth=1)
     page.axvline(DIES, color=style.INK, linewidth=1, linestyle="dashed")
     page.text(DIES + 1, max(whole), "killed", fontsize=8, color=style.INK, va="top")
     page.text(start - 0.5, max(whole), "saved", fontsize=8, color=style.INK, va="top", ha="right")
     page.set(xlim=(0, STEPS), yscale="log")
     style.key(page, beside=False)
-    words = f"The loss of a run that was never killed, and of one resumed at step {start} with {brought}: {told}."
+    words = f"The loss of a run that was never killed, and of one resumed at step {start} with {restored}: {outcome}."
     return style.finish(figure, words)
 
 
 def explorer() -> Live:
-    """The picture with its two menus, not yet on show. All runs are made now, so that the menus answer at once."""
-    for brought in CHOICES:
+    """Run all choices, so that the menus react at once, and return the picture without showing it."""
+    for restored in CHOICES:
         for checkpoint in SAVED:
-            resumed(int(checkpoint), brought)
-    return Live(draw, brought=list(CHOICES), checkpoint=SAVED)
+            resumed(int(checkpoint), restored)
+    return Live(draw, restored=list(CHOICES), checkpoint=SAVED)
 
 
 def explore() -> None:
-    """Choose what is brought back, and from which checkpoint."""
+    """Choose what is restored, and from which checkpoint."""
     explorer().show()
 
 

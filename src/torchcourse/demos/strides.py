@@ -13,12 +13,12 @@ from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
 MOST_CELLS, MOST_ROWS = 24, 9
-WIDTH, LEFT, MARGIN, LANE = 6.2, 0.95, 0.12, 0.3  # inches
+WIDTH, LEFT, MARGIN, ROW = 6.2, 0.95, 0.12, 0.3  # inches
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a view's elements lie.
+    """The positions of a view's elements in memory.
 
     `storage` is the text of each cell; `rows` names each row of the view's last dimension and gives the cells
     that it reads, in order; `facts` is the line that says shape, stride and offset.
@@ -30,7 +30,7 @@ class Layout:
 
 
 def cells_read(shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> list[int]:
-    """The storage cell of each element, in row-major order: offset + sum of index times stride."""
+    """Return the storage cell of each element in row-major order: offset + sum of index times stride."""
     cells = [offset]
     for size, step in zip(shape, stride, strict=True):
         cells = [cell + i * step for cell in cells for i in range(size)]
@@ -38,7 +38,7 @@ def cells_read(shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> 
 
 
 def row_names(shape: tuple[int, ...]) -> list[str]:
-    """A name for each row along the last dimension: `view[0]`, `view[1]`, ... or just `view`."""
+    """Return a name for each row along the last dimension: `view[0]`, `view[1]`, ... or just `view`."""
     names = [""]
     for size in shape[:-1]:
         names = [f"{name}, {i}" if name else str(i) for name in names for i in range(size)]
@@ -46,7 +46,7 @@ def row_names(shape: tuple[int, ...]) -> list[str]:
 
 
 def layout(view: Tensor) -> Layout:
-    """Work out the picture of a small view."""
+    """Compute the layout of a small view."""
     view = view.detach()
     shape, stride = tuple(view.shape), tuple(int(step) for step in view.stride())
     offset = int(view.storage_offset())
@@ -66,10 +66,8 @@ def layout(view: Tensor) -> Layout:
 
 
 def in_words(plan: Layout, title: str) -> str:
-    """The picture as text."""
-    rows = "; ".join(
-        f"{name} reads cells {', '.join(map(str, cells)) or 'none'}" for name, cells in plan.rows
-    )
+    """Describe the picture."""
+    rows = "; ".join(f"{name} reads cells {', '.join(map(str, cells)) or 'none'}" for name, cells in plan.rows)
     return f"{title + ': ' if title else ''}{plan.facts}. Storage of {len(plan.storage)} cells; {rows}."
 
 
@@ -77,7 +75,7 @@ def draw(view: Tensor, title: str = "", note: str = "") -> Picture:
     """Draw a view over its storage; `note` is a line to print under it."""
     plan = layout(view)
     side = min(0.42, (WIDTH - LEFT - 0.15) / max(len(plan.storage), 1))
-    base = LANE * len(plan.rows) + (0.4 if note else 0.2)
+    base = ROW * len(plan.rows) + (0.4 if note else 0.2)
     height = base + side + 0.72
     figure, axes = style.canvas(WIDTH, height)
     style.say(axes, MARGIN, height - 0.2, title, size=11, mono=True, bold=True)
@@ -88,7 +86,7 @@ def draw(view: Tensor, title: str = "", note: str = "") -> Picture:
     for i, (name, cells) in enumerate(plan.rows):
         colour = style.CYCLE[i % len(style.CYCLE)]
         colours = dict.fromkeys(cells, colour) | colours
-        _draw_row(axes, name, cells, position, colour, side, base - 0.22 - LANE * i)
+        _draw_row(axes, name, cells, position, colour, side, base - 0.22 - ROW * i)
         position += len(cells)
     for i, text in enumerate(plan.storage):
         fill, size = colours.get(i, style.PAPER), 9 if side > 0.3 else 7
@@ -97,10 +95,8 @@ def draw(view: Tensor, title: str = "", note: str = "") -> Picture:
     return style.finish(figure, in_words(plan, title) + (f" {note}" if note else ""))
 
 
-def _draw_row(
-    axes: Axes, name: str, cells: list[int], position: int, colour: str, side: float, y: float
-) -> None:
-    """One row of the view: a dot under each cell it reads, holding the element's place in the view."""
+def _draw_row(axes: Axes, name: str, cells: list[int], position: int, colour: str, side: float, y: float) -> None:
+    """Draw one row of the view: a dot under each cell it reads, with the element's index in the view."""
     style.say(axes, MARGIN, y, name, mono=True, size=8.5)
     across = [LEFT + (cell + 0.5) * side for cell in cells]
     axes.plot(across, [y] * len(cells), color=colour, marker="o", markersize=12, linewidth=1.5)
@@ -124,7 +120,7 @@ VIEWS = (
 
 
 def view_of(x: Tensor, view: str, start: int, step: int, row: int) -> Tensor:
-    """What the expression `view`, one of VIEWS, makes of x."""
+    """Return the view of x that `view`, one of VIEWS, stands for."""
     match view:
         case "x.t()":
             return x.t()
@@ -142,7 +138,7 @@ def view_of(x: Tensor, view: str, start: int, step: int, row: int) -> Tensor:
 
 
 def picture(view: str, start: int, step: int, row: int) -> Picture:
-    """One of VIEWS of x = arange(12).view(3, 4); where torch refuses it, x itself and the reason."""
+    """Draw one of VIEWS of x = arange(12).view(3, 4); if torch refuses it, x itself with the reason."""
     x = torch.arange(12).view(3, 4)
     title = view.replace("start", str(start)).replace("step", str(step)).replace("row", str(row))
     try:
@@ -153,7 +149,7 @@ def picture(view: str, start: int, step: int, row: int) -> Picture:
 
 
 def explorer() -> Live:
-    """The explorer, not yet on show."""
+    """Return the explorer without showing it."""
     return Live(picture, view=VIEWS, start=range(3), step=range(1, 5), row=range(5))
 
 

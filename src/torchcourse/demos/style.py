@@ -1,4 +1,4 @@
-"""The common look of the course's pictures: one palette, one paper, one way to show them.
+"""The common style of the course's pictures: palette, background, and how they are shown.
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart. The paper is light and opaque, so that
 the ink stays readable on a dark theme too. A figure is drawn without pyplot and kept as a PNG.
@@ -32,28 +32,28 @@ NO_DEAD_CONTROLS = (
     "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .tc-picture) div.lm-Panel.jupyter-widgets:not(:has(*))"
     "{display:none}</style>"
 )
-"""Where the kernel that had the controls is gone, JupyterLab shows an error in their place; the picture is enough."""
+"""Hides the error that JupyterLab shows in place of controls whose kernel is gone."""
 SHARPNESS = 1.6  # pixels drawn for each pixel shown
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A finished picture: PNG bytes, the width to show it at, and a text that says the same."""
+    """A finished picture: PNG bytes, a text alternative, and the width to show it at."""
 
     png: bytes = field(repr=False)
     alt: str
     width: int
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What a notebook shows: an image with its text alternative, or that text alone."""
+        """Return what a notebook shows: an image with its text alternative, or that text alone."""
         data = base64.b64encode(self.png).decode("ascii")
-        said = f'alt="{html.escape(self.alt)}" width="{self.width}"'
-        image = f'<img class="tc-picture" style="{LOOK}" src="data:image/png;base64,{data}" {said}>'
+        attributes = f'alt="{html.escape(self.alt)}" width="{self.width}"'
+        image = f'<img class="tc-picture" style="{LOOK}" src="data:image/png;base64,{data}" {attributes}>'
         return {"text/html": NO_DEAD_CONTROLS + image, "text/plain": self.alt}
 
 
 def canvas(width: float = 6.0, height: float = 2.5) -> tuple[Figure, Axes]:
-    """An empty figure of so many inches, with bare axes whose units are inches from the lower left corner."""
+    """Return an empty figure, in inches, with bare axes in inches from the lower left corner."""
     figure = Figure(figsize=(width, height), dpi=PIXELS_PER_INCH * SHARPNESS, facecolor=PAPER)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -70,7 +70,7 @@ def chart(
     across: str = "",
     up: str = "",
 ) -> tuple[Figure, Axes]:
-    """A figure of so many inches with axes for curves at `place` (left, bottom, width, height, as shares of it)."""
+    """Return a figure, in inches, with axes for curves at `place` (left, bottom, width, height, as shares of it)."""
     figure, page = canvas(width, height)
     page.set_axis_on()
     page.set_position(place)
@@ -83,7 +83,7 @@ def chart(
 
 
 def dress(page: Axes) -> None:
-    """Paper, ticks and lines of axes, the same whatever style the notebook has chosen for figures of its own."""
+    """Style the background, ticks and lines of axes, whatever style the notebook has chosen for its own figures."""
     page.set_facecolor(PAPER)
     page.grid(False)
     page.tick_params(which="both", labelsize=8, labelcolor=INK, color=GREY, labelfontfamily=SANS)
@@ -92,14 +92,14 @@ def dress(page: Axes) -> None:
 
 
 def key(page: Axes, beside: bool = True) -> None:
-    """Which colour is which: beside the axes, or in their lower left corner."""
+    """Draw the legend: right of the axes, or in their lower left corner."""
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if beside else {"loc": "lower left"}
     look: dict[str, Any] = {"facecolor": PAPER, "edgecolor": PAPER, "framealpha": 0.85, "labelcolor": INK}
     page.legend(prop={"size": 8, "family": SANS}, **look, **where)
 
 
 def finish(figure: Figure, alt: str) -> Picture:
-    """Render a figure and let go of it."""
+    """Render a figure as a picture."""
     paper, buffer = FigureCanvasAgg(figure), io.BytesIO()
     paper.draw()  # type: ignore[no-untyped-call]
     drawn = Image.fromarray(np.asarray(paper.buffer_rgba()))  # type: ignore[no-untyped-call]
@@ -111,7 +111,7 @@ def finish(figure: Figure, alt: str) -> Picture:
 
 @lru_cache
 def ink_on(colour: str) -> str:
-    """White or dark ink, whichever can be read on this colour."""
+    """Return the text colour, white or dark, that is readable on this colour."""
     red, green, blue = to_rgb(colour)
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.53 else INK
 
@@ -128,11 +128,9 @@ def cell(
     dashed: bool = False,
     size: float = 9,
 ) -> None:
-    """A box with its lower left corner at (x, y), and a short text in its middle."""
+    """Draw a box with its lower left corner at (x, y) and a short text in its middle."""
     line = "dashed" if dashed else "solid"
-    axes.add_patch(
-        Rectangle((x, y), width, height, facecolor=fill, edgecolor=edge, linewidth=1, linestyle=line)
-    )
+    axes.add_patch(Rectangle((x, y), width, height, facecolor=fill, edgecolor=edge, linewidth=1, linestyle=line))
     if text:
         ink = GREY if dashed else ink_on(fill)
         say(axes, x + width / 2, y + height / 2, text, size=size, colour=ink, align="center", mono=True)
@@ -149,7 +147,7 @@ def say(
     mono: bool = False,
     bold: bool = False,
 ) -> None:
-    """A line of text, vertically centred on y."""
+    """Draw a line of text, vertically centred on y."""
     family, weight = MONO if mono else SANS, "bold" if bold else "normal"
     font: dict[str, Any] = {"fontsize": size, "family": family, "weight": weight, "color": colour}
     axes.text(x, y, text, ha=align, va="center_baseline", parse_math=False, **font)

@@ -1,4 +1,4 @@
-"""The loader timeline: who waits for whom, as the number of workers and the work for a batch change."""
+"""The loader timeline: which process waits for which, by number of workers and work per batch."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from torchcourse.demos import style
 from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
-WIDTH, LANE, LEFT, TOP = 6.6, 0.3, 0.95, 0.42  # inches
+WIDTH, ROW, LEFT, TOP = 6.6, 0.3, 0.95, 0.42  # inches
 BATCHES = 8
 
 
 @dataclass(frozen=True)
 class Span:
-    """One batch on one lane: from when to when."""
+    """The time that one process spends on one batch."""
 
-    lane: str
+    process: str
     batch: int
     start: float
     end: float
 
 
 def schedule(workers: int, load: float, step: float, prefetch: int = 2, batches: int = BATCHES) -> list[Span]:
-    """When each batch is loaded, and when it is trained on.
+    """Return when each batch is loaded, and when it is trained on.
 
-    Without workers the training process loads as well. Worker k of w loads batches k, k + w and so on; at the start it
-    is told to make `prefetch` of them, and each batch that is taken allows its worker one more.
+    Without workers the training process loads as well. Worker k of w loads batches k, k + w and so on; at first it
+    loads `prefetch` of them, and then one more for each of its batches that is taken.
     """
     spans: list[Span] = []
     free = dict.fromkeys(range(workers), 0.0)  # when each worker can begin its next batch
@@ -52,31 +52,31 @@ def schedule(workers: int, load: float, step: float, prefetch: int = 2, batches:
 
 
 def training(spans: list[Span], load: float, workers: int) -> tuple[float, float]:
-    """How long all batches took, and what share of that the training process trained."""
-    mine = [span for span in spans if span.lane == "training"]
+    """Return the total time, and the share of it that the training process spent training."""
+    mine = [span for span in spans if span.process == "training"]
     steps = mine[1::2] if workers == 0 else mine
     total = max(span.end for span in mine)
     return total, sum(span.end - span.start for span in steps) / total
 
 
 def draw(workers: int = 2, load: float = 3, step: float = 1, prefetch: int = 2) -> Picture:
-    """The timeline as a picture: loading in blue, training in orange, waiting left blank."""
+    """Draw the timeline: loading in blue, training in orange, waiting blank."""
     spans = schedule(workers, load, step, prefetch)
     total, busy = training(spans, load, workers)
-    lanes = [*(f"worker {k}" for k in range(workers)), "training"]
-    height = TOP + (LANE + 0.08) * len(lanes) + 0.42
+    processes = [*(f"worker {k}" for k in range(workers)), "training"]
+    height = TOP + (ROW + 0.08) * len(processes) + 0.42
     figure, page = style.canvas(WIDTH, height)
     scale = (WIDTH - LEFT - 0.15) / max(total, BATCHES * (load + step))
     style.say(page, 0.1, height - 0.18, f"{workers} workers, prefetch factor {prefetch}", bold=True)
-    for place, lane in enumerate(lanes):
-        y = height - TOP - (place + 1) * (LANE + 0.08)
-        style.say(page, 0.1, y + LANE / 2, lane, size=8.5)
-        for turn, span in enumerate(s for s in spans if s.lane == lane):
-            loading = lane != "training" or (workers == 0 and turn % 2 == 0)
+    for place, process in enumerate(processes):
+        y = height - TOP - (place + 1) * (ROW + 0.08)
+        style.say(page, 0.1, y + ROW / 2, process, size=8.5)
+        for turn, span in enumerate(s for s in spans if s.process == process):
+            loading = process != "training" or (workers == 0 and turn % 2 == 0)
             fill = style.SKY if loading else style.ORANGE
             width = (span.end - span.start) * scale
             text = str(span.batch) if width > 0.16 else ""
-            style.cell(page, LEFT + span.start * scale, y, width, LANE, text, fill=fill, size=8)
+            style.cell(page, LEFT + span.start * scale, y, width, ROW, text, fill=fill, size=8)
     verdict = f"{BATCHES} batches in {total:g} units of time; training {busy:.0%} of it, waiting the rest"
     style.say(page, 0.1, 0.2, f"blue: load a batch   orange: train on it      {verdict}", size=8, colour=style.GREY)
     return style.finish(figure, f"Loader timeline with {workers} workers: {verdict}.")
@@ -87,7 +87,7 @@ def _from_controls(workers: int, load: int, step: int, prefetch: int) -> Picture
 
 
 def explorer() -> Live:
-    """The explorer, not yet on show."""
+    """Return the explorer without showing it."""
     return Live(_from_controls, workers=range(0, 6), load=range(3, 9), step=range(1, 6), prefetch=range(2, 5))
 
 

@@ -1,7 +1,7 @@
 """A second device without a GPU, called "simgpu".
 
-Its tensors hold CPU values, refuse to mix with the CPU as CUDA's do, and what the device does is counted. Values agree
-with the CPU's; times mean nothing. See `register` for when it may be made known.
+Its tensors hold CPU values and refuse to mix with CPU tensors, as CUDA's do; what the device does is counted. Values
+agree with the CPU's; times mean nothing. `register` says when it may be registered.
 """
 
 from torchcourse.simulated.accelerator import as_accelerator

@@ -1,4 +1,4 @@
-"""Standing in for the machine's accelerator, for a limited time; and never outside it."""
+"""Make the device the machine's accelerator for a limited time only."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import torch
 from torchcourse.simulated.counting import COUNTS, reset_peak, synchronized
 from torchcourse.simulated.device import NAME, device, is_ours
 
-CAPACITY = 8 << 30  # bytes that the device says it has
+CAPACITY = 8 << 30  # bytes of memory that the device claims to have
 _standing_in = 0
 
 
 def stands_in() -> bool:
-    """Say whether the device is the machine's accelerator just now."""
+    """Return whether the device is the machine's accelerator now."""
     return _standing_in > 0
 
 
 @contextmanager
 def as_accelerator() -> Iterator[torch.device]:
-    """Let `torch.accelerator` mean the simulated device inside the block; afterwards it is as it was.
+    """Make the simulated device `torch.accelerator` in this block, and yield it.
 
-    Yields the device. Blocks may be nested. The switch is the process's: other threads see it too. What is replaced
-    are the functions below `torch.accelerator`, so names imported from it earlier follow.
+    Blocks may be nested. The switch applies to the whole process: other threads see it too. It replaces the functions
+    below `torch.accelerator`, so names imported from that earlier change as well.
     """
     global _standing_in
     kept = {name: getattr(torch._C, name) for name in CALLS if hasattr(torch._C, name)}
@@ -44,7 +44,7 @@ def as_accelerator() -> Iterator[torch.device]:
 
 
 def stay_hidden() -> None:
-    """Before registration: note which accelerator PyTorch names, and let it go on naming that one."""
+    """Let PyTorch name the same accelerator after the registration as before it."""
     before = torch._C._accelerator_getAccelerator()
     torch._C._accelerator_getAccelerator = lambda: before
     # PyTorch would look for an allocator that a device of this kind does not have
@@ -95,4 +95,4 @@ class _GeneratorType(type):
 
 
 class Generator(metaclass=_GeneratorType):
-    """Stands for `torch.Generator`, and makes one for the simulated device too."""
+    """A replacement of `torch.Generator` that can make one for the simulated device too."""

@@ -1,4 +1,4 @@
-"""Which operators autocast treats how: CUDA's lists (aten/src/ATen/autocast_mode.h), without cuDNN's own names."""
+"""Autocast's lists of operators for CUDA (aten/src/ATen/autocast_mode.h), without cuDNN's own."""
 
 # fmt: off
 LOWER_PRECISION = (

@@ -1,4 +1,4 @@
-"""`torch.cond` on the simulated device: it asks for the predicate and runs one of the two functions."""
+"""`torch.cond` on the simulated device: read the predicate and run one of the two functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchcourse.simulated.tensor import Simulated
 
 
 def install() -> None:
-    """Enter a rule for simulated tensors, where this version of PyTorch has the operator."""
+    """Register a rule for simulated tensors if this version of PyTorch has the operator."""
     operator: Any = getattr(torch.ops.higher_order, "cond", None)
     if operator is not None and Simulated not in operator.python_key_table:
         operator.py_impl(Simulated)(_run)

@@ -1,10 +1,10 @@
-"""`nn.Module.to` across the border, keeping every parameter object.
+"""Move modules between the CPU and the device, keeping every parameter object.
 
-CUDA moves a parameter by replacing its data in place, so ties, an optimizer made before, and any other reference go on
-working. PyTorch cannot do that for a device of this kind; its own switch for it,
-`torch.__future__.set_swap_module_params_on_conversion`, is global: with it on, plain CPU modules would refuse `.half()`
-or `load_state_dict` while a view of or a weak reference to a parameter is alive. So only parameters that cross the
-border are exchanged, here.
+CUDA moves a parameter by replacing its data in place, so ties, optimizers made before, and all other references keep
+working. PyTorch cannot do that for a device of this kind. Its own switch,
+`torch.__future__.set_swap_module_params_on_conversion`, is global: with it, plain CPU modules would refuse `.half()` or
+`load_state_dict` while a view of a parameter or a weak reference to it is alive. So this module swaps only parameters
+that change between CPU and device.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _poisoned(_gradients: Any) -> None:
 
 
 def exchange(parameter: torch.Tensor, moved: torch.Tensor) -> None:
-    """Let the object `parameter` hold what `moved` holds, on its device, with the hooks and attributes it had."""
+    """Give the object `parameter` the data and device of `moved`; its hooks and attributes stay."""
     uses: int = parameter._use_count()  # type: ignore[attr-defined]
     if parameter.requires_grad and uses > 1:
         torch.autograd.graph.get_gradient_edge(parameter).node.register_prehook(_poisoned)
@@ -48,7 +48,7 @@ def exchange(parameter: torch.Tensor, moved: torch.Tensor) -> None:
 
 
 def crosses(t: torch.Tensor, moved: torch.Tensor) -> bool:
-    """Say whether `moved` lies on the other side of the border; refuse what has no shape yet."""
+    """Return whether one of the two is on the CPU and the other on the device; refuse parameters without a shape."""
     if isinstance(t, Simulated) == isinstance(moved, Simulated):
         return False
     if is_lazy(t):
@@ -59,7 +59,7 @@ def crosses(t: torch.Tensor, moved: torch.Tensor) -> bool:
 
 
 def set_data(t: torch.Tensor, value: torch.Tensor) -> None:
-    """Serve as the setter of `.data`: held values follow, and a parameter may be given data of the other side."""
+    """Set `.data`, with the held values; a parameter may get data of the other device."""
     if isinstance(t, nn.Parameter) and crosses(t, value):
         return exchange(t, value)
     DATA.__set__(t, value)
@@ -69,7 +69,7 @@ def set_data(t: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def carrying(convert: Convert) -> Convert:
-    """Wrap a conversion so that a parameter that crosses the border stays the object it is."""
+    """Wrap a conversion so that parameters stay the same objects when they change the device."""
 
     def carry(t: torch.Tensor) -> torch.Tensor:
         moved = convert(t)
@@ -86,7 +86,7 @@ def carrying(convert: Convert) -> Convert:
 
 
 def install() -> None:
-    """Let `nn.Module._apply`, on which `.to`, `.cpu` and the like rest, and `.data` carry parameters across."""
+    """Patch `.data`, and `nn.Module._apply`, which `.to`, `.cpu` and the like use."""
     original: Any = nn.Module._apply
 
     def _apply(self: nn.Module, fn: Convert, recurse: bool = True) -> nn.Module:

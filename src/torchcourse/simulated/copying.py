@@ -1,4 +1,4 @@
-"""deepcopy and pickle of simulated tensors."""
+"""Deepcopy and pickle simulated tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN = ("held", "block")
 
 
 def extras(t: Simulated) -> dict[str, Any]:
-    """Return the attributes that users (and `nn.Parameter`) hung on the tensor."""
+    """Return the attributes that users (and `nn.Parameter`) have set on the tensor."""
     return {name: value for name, value in vars(t).items() if name not in OWN}
 
 

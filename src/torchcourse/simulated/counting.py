@@ -1,4 +1,4 @@
-"""What the simulated device did: counters, and on request an ordered list of events."""
+"""Count what the simulated device does, and record the order of events on request."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 class Counters:
     """A snapshot of what the device did since the last reset.
 
-    `synchronizations`: how often the host waited for the device: explicit calls, blocking copies, `.item()` and what
-    rests on it, and operators whose result's shape depends on values (`nonzero`, boolean indexing).
-    `copies_to_device`, `copies_to_host`: copies across the border; `.item()` and printing copy to the host.
-    `non_blocking_copies`: those of them that asked not to wait.
-    `allocated_bytes`, `peak_bytes`: bytes that tensors hold now, and the most at once since the last reset, without
-    an allocator's rounding. `allocations`: blocks made. What an operator needs while it runs is not seen.
+    Attributes:
+        synchronizations: how often the host waited for the device: in explicit calls, blocking copies, `.item()` and
+            its users, and operators whose result's shape depends on values (`nonzero`, boolean indexing).
+        copies_to_device: copies from the CPU.
+        copies_to_host: copies to the CPU; `.item()` and printing count too.
+        non_blocking_copies: how many of these copies did not wait.
+        allocated_bytes: bytes that tensors use now, without an allocator's rounding.
+        peak_bytes: the maximum of `allocated_bytes`. The memory that operators need while they run is not counted.
+        allocations: how many blocks were allocated.
     """
 
     synchronizations: int = 0
@@ -54,19 +57,19 @@ class Block:
 
 
 def counters() -> Counters:
-    """Return a copy of the counters as they stand."""
+    """Return a copy of the counters."""
     return replace(COUNTS)
 
 
 def reset_counters() -> None:
-    """Set the counters to zero. The bytes still alive stay counted, and the peak starts again from them."""
+    """Reset the counters to zero; bytes that are still in use stay counted, also in the peak."""
     COUNTS.synchronizations = COUNTS.copies_to_device = COUNTS.copies_to_host = 0
     COUNTS.non_blocking_copies = COUNTS.allocations = 0
     reset_peak()
 
 
 def reset_peak() -> None:
-    """Let the peak start again from the bytes that are alive."""
+    """Reset the peak to the bytes that are in use."""
     COUNTS.peak_bytes = COUNTS.allocated_bytes
 
 
@@ -74,9 +77,9 @@ def reset_peak() -> None:
 def events(into: list[str] | None = None) -> Iterator[list[str]]:
     """Record what the device does inside the block, in order.
 
-    Yields a list that fills up with "kernel:<operator>", "copy_to_device", "copy_to_host" and "synchronize". A
-    blocking copy is followed by "synchronize", a non-blocking one is not. The caller may append marks of its own, or
-    give a list to record `into`, whose own `append` may act upon what it is told.
+    Yield a list of "kernel:<operator>", "copy_to_device", "copy_to_host" and "synchronize". A blocking copy is followed
+    by "synchronize", a non-blocking one is not. The caller may append marks, or pass a list to record `into`, whose
+    `append` may react to events.
     """
     log: list[str] = [] if into is None else into
     RECORDERS.append(log)
@@ -99,7 +102,7 @@ def synchronized() -> None:
 
 
 def copied(to_device: bool, non_blocking: bool = False) -> None:
-    """Count one copy across the border; a blocking one also waits, as it does with CUDA and pageable memory."""
+    """Count one copy between CPU and device; a blocking one also waits, as with CUDA and pageable memory."""
     if to_device:
         COUNTS.copies_to_device += 1
     else:

@@ -1,4 +1,4 @@
-"""The device's name, and where a requested device leads."""
+"""The device's name, and whether a requested device is it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def device() -> torch.device:
 
 
 def is_ours(wanted: Any) -> bool:
-    """Say whether `wanted` (a device, a name or None for "where the inputs are") is the simulated device.
+    """Return whether `wanted` (a device, a name or None for "where the inputs are") is the simulated device.
 
-    Raises `RuntimeError` for an index other than 0, as CUDA does for a device that is not there.
+    Raises:
+        RuntimeError: for an index other than 0, as CUDA does for a device that does not exist.
     """
     if wanted is None:
         return True

@@ -20,9 +20,9 @@ ATOMS = frozenset((int, float, bool, complex, type(None), str, torch.dtype, torc
 
 
 def run(func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-    """Serve as `__torch_dispatch__`: run `func` on the held values and hand the result back on the device."""
+    """Run `func` on the held values and return the result on the device, as `__torch_dispatch__`."""
     if torch._C._len_torch_function_stack():
-        # whoever watches the calls should see the learner's and not what we make of them
+        # modes that watch calls should see the learner's, and not those on the held values
         with torch._C.DisableTorchFunction():
             return _run(func, args, kwargs or {})
     return _run(func, args, kwargs or {})
@@ -36,7 +36,7 @@ def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def ordinary(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], host: bool = False) -> Any:
-    """Run an operator the way nearly all go. `host` lets CPU tensors take part whatever the plan says."""
+    """Run an operator in the ordinary way. `host` allows CPU tensors, whatever the plan says."""
     guests: list[torch.Tensor] = []
     plain = [x.held if type(x) is Simulated else x if type(x) in ATOMS else lower(x, guests) for x in args]
     stays = True
@@ -58,7 +58,7 @@ def ordinary(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def raised(plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hand a result of the CPU back on the device."""
+    """Return a result of the CPU on the device."""
     if plan.returns is Returns.FRESH:
         return wrap(result) if type(result) is torch.Tensor else each_raised(result)
     if plan.returns is Returns.VIEW:
@@ -73,7 +73,7 @@ def raised(plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def each_raised(result: Any, known: dict[int, Simulated] | None = None) -> Any:
-    """Wrap the tensors in a result; those that `known` holds by the id of their values are given back as they are."""
+    """Wrap the tensors in a result; reuse the wrappers in `known`, by the id of their values."""
     if isinstance(result, torch.Tensor):
         return known[id(result)] if known and id(result) in known else wrap(result)
     if isinstance(result, list | tuple):
@@ -82,7 +82,7 @@ def each_raised(result: Any, known: dict[int, Simulated] | None = None) -> Any:
 
 
 def viewed(result: Any, owner: Any) -> Any:
-    """Wrap a view, or several: they count for the memory of their owner, a copy for its own."""
+    """Wrap one view or several: they share the memory of their owner; copies have their own."""
     if isinstance(result, list | tuple):
         return type(result)(viewed(x, owner) for x in result)
     shares = type(owner) is Simulated and ALIASES(result, owner.held)
@@ -95,7 +95,7 @@ def viewed(result: Any, owner: Any) -> Any:
 
 
 def caught_up(wrapper: Simulated) -> None:
-    """After an operator that may have changed shape or memory: let wrapper and block follow."""
+    """Update wrapper and block after an operator that may have changed shape or memory."""
     held = wrapper.held
     if held.shape != wrapper.shape or held.stride() != wrapper.stride():
         follow(wrapper)
@@ -103,7 +103,7 @@ def caught_up(wrapper: Simulated) -> None:
 
 
 def lower(x: Any, guests: list[torch.Tensor]) -> Any:
-    """Put held values in place of simulated tensors, also inside lists; collect the tensors of other devices."""
+    """Replace simulated tensors by their held values, also in lists; collect the tensors of other devices."""
     if isinstance(x, Simulated):
         return x.held
     if isinstance(x, torch.Tensor):

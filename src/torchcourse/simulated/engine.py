@@ -37,7 +37,7 @@ class Guard(torch._C._acc.DeviceGuard):
 
 
 def install() -> None:
-    """Let `torch.autograd` raise what the guard took off, and say what a late registration means."""
+    """Let `torch.autograd` raise the errors that the guard has caught, and explain a late registration."""
     original = torch.autograd.graph._engine_run_backward
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
@@ -64,7 +64,7 @@ def install() -> None:
 
 
 def settle(limit: float = 2.0) -> None:
-    """Wait until autograd's threads have come to rest, for `limit` seconds at most."""
+    """Wait until autograd's threads are idle, for `limit` seconds at most."""
     names = _autograd_threads()
     rests, deadline = 0, time.monotonic() + limit
     while names and rests < 2 and time.monotonic() < deadline:
@@ -77,14 +77,14 @@ def settle(limit: float = 2.0) -> None:
 def _autograd_threads() -> list[Path]:
     if not THREADS.exists():
         return []
-    return [thread for thread in THREADS.iterdir() if _told(thread / "comm").startswith("pt_autograd")]
+    return [thread for thread in THREADS.iterdir() if _read(thread / "comm").startswith("pt_autograd")]
 
 
 def _runs(thread: Path) -> bool:
-    return _told(thread / "stat").rpartition(")")[2][:2] not in ("", " S")
+    return _read(thread / "stat").rpartition(")")[2][:2] not in ("", " S")
 
 
-def _told(file: Path) -> str:
+def _read(file: Path) -> str:
     try:
         return file.read_text()
     except OSError:  # the thread has ended

@@ -1,4 +1,4 @@
-"""Refusals, in the words that CUDA uses."""
+"""Errors with the messages of CUDA."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchcourse.simulated.tensor import Simulated
 
 
 def refuse_mixture(plan: Plan, func: Any, args: Any, kwargs: Any, guests: list[torch.Tensor]) -> None:
-    """Raise `RuntimeError` if the tensors of other devices among the arguments may not take part."""
+    """Raise `RuntimeError` if the arguments include tensors of other devices that are not allowed."""
     written = _written_elsewhere(func, args, kwargs)
     if written is not None:
         raise RuntimeError(f"Expected out tensor to have device {device()}, but got {written.device} instead")

@@ -1,4 +1,4 @@
-"""The kernels that make tensors from nothing on the device.
+"""The kernels that create tensors on the device.
 
 They are library kernels and not a dispatch mode: a mode breaks `torch.compile(fullgraph=True)` on CPU tensors too.
 PyTorch builds the other factories (zeros, randn, arange, tensor, eye, ...) on the first two. Random numbers are drawn
@@ -46,13 +46,13 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
 
 
 def scalar(t: torch.Tensor) -> Any:
-    """Read one element, where PyTorch does so below the Python dispatch: `torch.tensor([a[0], a[1]])`."""
+    """Read one element when PyTorch does so below the Python dispatch: `torch.tensor([a[0], a[1]])`."""
     copied(to_device=False, non_blocking=False)
     return values(t).item()
 
 
 def pinned(t: torch.Tensor, _device: Any = None) -> torch.Tensor:
-    """Copy a CPU tensor as if into pinned memory while the device stands in for an accelerator; else refuse."""
+    """Copy a CPU tensor as if into pinned memory while the device is the accelerator; else refuse."""
     if not stands_in():
         raise RuntimeError("Cannot pin memory: this machine has no accelerator")
     return t.clone()
@@ -69,5 +69,5 @@ def install(library: Any) -> None:
 
 
 def install_pinning(library: Any) -> None:
-    """Register what pins CPU memory, for the CPU: a kernel that all tensors there are see."""
+    """Register the kernel that pins CPU memory; it affects all CPU tensors."""
     library.impl("_pin_memory", pinned, "CPU")

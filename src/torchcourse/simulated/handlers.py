@@ -1,4 +1,4 @@
-"""The operators that need a way of their own: copies, reading values, indexing, memory."""
+"""Operators that need special treatment: copies, reading values, indexing, memory."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def to_copy(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     return result
 
 
+@special("to", "type_as")
+def converted(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run what `to` is made of: in inference mode it arrives whole, and its result may be on another device."""
+    return func.decompose(*args, **kwargs)
+
+
 @special("copy_")
 def copy_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     """Copy into an existing tensor, on the device or across the border."""
@@ -61,7 +67,7 @@ def item(func: Any, args: Any, _kwargs: Any) -> Any:
 
 @special("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
 def index(func: Any, args: Any, kwargs: Any) -> Any:
-    """Index by tensors. CUDA copies those of the CPU over, and waits to count the elements of a mask."""
+    """Index by tensors. As in CUDA, copy those of the CPU, and wait to count the elements of a mask."""
     refuse_index(args[0])
     filled = len(args) > 2 and args[2].numel() == 1  # CUDA turns `x[mask] = number` into masked_fill
     for each in args[1]:
@@ -75,7 +81,7 @@ def index(func: Any, args: Any, kwargs: Any) -> Any:
 
 @special("repeat_interleave")
 def repeat_interleave(func: Any, args: Any, kwargs: Any) -> Any:
-    """Repeat; without a given size of the output CUDA has to sum the repeats and wait."""
+    """Repeat elements. As in CUDA, sum the repeats and wait unless the size of the output is given."""
     if kwargs.get("output_size") is None:
         synchronized()
     return ordinary(PLANS[func], func, args, kwargs)
@@ -83,7 +89,7 @@ def repeat_interleave(func: Any, args: Any, kwargs: Any) -> Any:
 
 @special("_pack_padded_sequence")
 def pack_padded_sequence(func: Any, args: Any, _kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pack; lengths and batch sizes live on the CPU, as with CUDA."""
+    """Pack sequences. As in CUDA, lengths and batch sizes are on the CPU."""
     sequence, lengths, *rest = args
     if isinstance(lengths, Simulated):
         raise RuntimeError(
@@ -95,7 +101,7 @@ def pack_padded_sequence(func: Any, args: Any, _kwargs: Any) -> tuple[torch.Tens
 
 @special("set_", "set")
 def set_(func: Any, args: Any, _kwargs: Any) -> torch.Tensor:
-    """Let a tensor lie in another one's memory."""
+    """Make a tensor use another one's memory."""
     target, *rest = args
     func(target.held, *(x.held if isinstance(x, Simulated) else x for x in rest))
     if rest and isinstance(rest[0], Simulated):
@@ -105,7 +111,7 @@ def set_(func: Any, args: Any, _kwargs: Any) -> torch.Tensor:
 
 @special("resize_", "resize_as_")
 def resize_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
-    """Change shape and, where needed, memory."""
+    """Change the shape and, if needed, the memory."""
     func(*(x.held if isinstance(x, Simulated) else x for x in args), **kwargs)
     caught_up(args[0])
     return args[0]  # type: ignore[no-any-return]
@@ -113,19 +119,19 @@ def resize_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
 
 @special("_pin_memory")
 def pin_memory(_func: Any, args: Any, _kwargs: Any) -> torch.Tensor:
-    """Refuse: only memory of the host can be pinned."""
+    """Refuse: only CPU memory can be pinned."""
     raise RuntimeError(f"cannot pin 'torch.{NAME}.{args[0].dtype}' only dense CPU tensors can be pinned")
 
 
 @special("is_pinned")
 def is_pinned(_func: Any, _args: Any, _kwargs: Any) -> bool:
-    """Say no."""
+    """Return False."""
     return False
 
 
 @special("_nested_tensor_from_mask_left_aligned")
 def left_aligned(_func: Any, _args: Any, _kwargs: Any) -> bool:
-    """Say no, so that transformer layers do not go on to nested tensors, which the device does not have."""
+    """Return False, so that transformer layers do not use nested tensors, which the device lacks."""
     return False
 
 

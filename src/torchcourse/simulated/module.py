@@ -1,4 +1,4 @@
-"""What `torch.simgpu` and `torch.get_device_module("simgpu")` give."""
+"""The device module: `torch.simgpu`, and `torch.get_device_module("simgpu")`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchcourse.simulated.counting import COUNTS, reset_peak, synchronized
 
 
 class DeviceModule:
-    """The calls that device modules share. Available only while the device stands in for the accelerator.
+    """The calls that device modules share. Available only while the device is the accelerator.
 
     Its random numbers come from the CPU's generator, so its seed and its state are that generator's.
     """

@@ -1,4 +1,4 @@
-"""What the dispatcher needs to know about an operator, worked out from its schema at the first call."""
+"""The dispatcher's plan for each operator, derived from its schema at the first call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Handler = Callable[..., Any]
 
 
 class Returns(Enum):
-    """How an operator's results stand to its arguments."""
+    """How an operator's results relate to its arguments."""
 
     FRESH = "new memory"
     VIEW = "memory of the first argument, or a copy where the layout asks for one"
@@ -23,7 +23,7 @@ class Returns(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The facts about one overload. `special` replaces the ordinary way; `host` lets CPU tensors take part."""
+    """The facts about one overload. `special` replaces the ordinary treatment; `host` allows CPU tensors."""
 
     name: str
     special: Handler | None
@@ -57,7 +57,7 @@ HOST_SCALARS = frozenset({
 
 
 def special(*names: str) -> Callable[[Handler], Handler]:
-    """Register a handler `(func, args, kwargs)` for all overloads of the operators named."""
+    """Register a handler `(func, args, kwargs)` for all overloads of the named operators."""
 
     def register(handler: Handler) -> Handler:
         SPECIAL.update(dict.fromkeys(names, handler))

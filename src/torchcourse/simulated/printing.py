@@ -1,4 +1,4 @@
-"""Text of simulated tensors: as PyTorch prints a tensor of another device."""
+"""Print simulated tensors as PyTorch prints tensors of other devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making the simulated device known to PyTorch."""
+"""Register the simulated device with PyTorch."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from torchcourse.simulated.module import DeviceModule
 from torchcourse.simulated.tensor import Simulated
 
 LIBRARIES: list[Any] = []  # a library's kernels live as long as it does
-HANDLERS = (handlers, recurrent)  # importing them enters their operators
+HANDLERS = (handlers, recurrent)  # importing them registers their operators
 
 
 class Hooks(torch._C._acc.PrivateUse1Hooks):
-    """Honest: not the machine's accelerator, so that pinning and device queries behave as without one."""
+    """Hooks that report no accelerator for this device, so that pinning and queries behave as without one."""
 
     def is_available(self) -> bool:
         return False
@@ -41,14 +41,14 @@ class Hooks(torch._C._acc.PrivateUse1Hooks):
 
 
 def is_registered() -> bool:
-    """Say whether this process knows the device."""
+    """Return whether the device is registered in this process."""
     return bool(torch._C._get_privateuse1_backend_name() == NAME)
 
 
 def prepare() -> None:
-    """Do what of `register` changes nothing as long as nobody calls that: enter kernels at keys that no tensor has.
+    """Register kernels for the device, which have no effect before `register`.
 
-    It writes to the entry of every operator there is. Forks that register then share these, in place of copying them.
+    This writes to the entry of every operator. Forks that call `register` later then share that memory.
     """
     if not LIBRARIES:
         make: Any = torch.library.Library
@@ -59,17 +59,19 @@ def prepare() -> None:
 
 
 def register() -> torch.device:
-    """Make the device known to this process and return it; a second call only returns it.
+    """Register the device in this process and return it; a second call only returns it.
 
-    Call it before the process runs its first backward: autograd makes its threads then, and none for a device that
-    comes later (the first backward on the device says so). After a backward a forked child cannot run one, on the CPU
-    neither: PyTorch refuses. So fork first. Raises `RuntimeError` in a process that already uses CUDA, and where
-    another backend has taken the place (PyTorch has one).
+    Call it before the process runs its first backward: autograd creates its threads then, and none for a device that is
+    registered later (the first backward on the device would say so). After that backward, PyTorch refuses to run
+    another one in a forked child, even on the CPU. So fork first.
 
-    It cannot be undone. Beside the device it changes, for all: `nn.Module._apply` and `nn.Parameter.data` carry
-    parameters across the border, `torch.autograd` passes its errors through `engine`, `torch.save` and `torch.load`
-    know the device, optimizers may use their foreach form for it, and pinning CPU memory says that there is no
-    accelerator. What these do for CPU tensors stays as it was.
+    It cannot be undone, and changes more than the device: `nn.Module._apply` and `nn.Parameter.data` move parameters
+    between CPU and device, `torch.autograd` passes its errors through `engine`, `torch.save` and `torch.load` know the
+    device, optimizers may use their foreach form for it, and pinning CPU memory says that there is no accelerator. What
+    these do for CPU tensors stays the same.
+
+    Raises:
+        RuntimeError: if the process already uses CUDA, or another backend has taken PyTorch's only slot.
     """
     if not is_registered():
         _refuse_where_it_may_not()

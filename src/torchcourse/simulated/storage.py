@@ -1,7 +1,7 @@
-"""The storage of a simulated tensor: the held CPU storage under the other device's name.
+"""The storage of a simulated tensor: the held CPU storage, labelled with the device.
 
-It lets `untyped_storage()` answer honestly and checkpoints carry the device, so that `torch.load` and its
-`map_location` behave as they do with CUDA.
+With it, `untyped_storage()` is correct and checkpoints record the device, so that `torch.load` and its `map_location`
+behave as with CUDA.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torchcourse.simulated.device import NAME, device, is_ours
 
 
 class SimulatedStorage(torch.UntypedStorage):
-    """Stands for the CPU storage `held`; its own memory is empty."""
+    """A storage that refers to the CPU storage `held`; its own memory is empty."""
 
     held: Any  # an UntypedStorage, whose methods carry no types
     block: Block
@@ -91,5 +91,5 @@ def _restore(storage: Any, location: str) -> SimulatedStorage | None:
 
 
 def install() -> None:
-    """Teach `torch.save` and `torch.load` where such storages are; asked before PyTorch's own entries (10 and up)."""
+    """Register the device with `torch.save` and `torch.load`, before PyTorch's own entries (10 and up)."""
     torch.serialization.register_package(5, _tag, _restore)

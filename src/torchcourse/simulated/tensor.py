@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import numpy
 
 MAKE = torch.Tensor._make_wrapper_subclass
-ROOM = 1 << 60  # bytes that the wrapper's empty storage claims, so that a held tensor of any size can be put in
+ROOM = 1 << 60  # bytes that the wrapper's empty storage claims, enough for held tensors of any size
 
 
 class Simulated(torch.Tensor):
     """A tensor of the simulated device.
 
-    `held` are its values on the CPU, never requiring grad; `block` is the memory it counts for. What PyTorch
-    computes in C++ reaches the values through `dispatch`; what it would read from memory itself is answered here.
+    `held` are its values on the CPU, which never require grad; `block` is its memory for the counters. What PyTorch
+    computes in C++ reaches the values through `dispatch`; what it would read from memory is implemented here.
     """
 
     held: torch.Tensor
@@ -75,26 +75,28 @@ class Simulated(torch.Tensor):
 def wrap(held: torch.Tensor, block: Block | None = None) -> Simulated:
     """Put CPU values on the device without a copy. A new block is counted unless one is given.
 
-    Raises `NotImplementedError` for a sparse layout.
+    Raises:
+        NotImplementedError: for a sparse layout.
     """
     if held.layout is not torch.strided:
         raise NotImplementedError(f"{NAME} holds dense tensors only, and this is {held.layout}")
-    wrapper: Simulated = MAKE(
-        Simulated,
-        held.shape,
-        strides=held.stride(),
-        storage_offset=held.storage_offset(),
-        dtype=held.dtype,
-        device=device(),
-        storage_size=ROOM,
-    )
+    with torch.inference_mode(held.is_inference()):  # in that mode, a view of an ordinary tensor is an ordinary one
+        wrapper: Simulated = MAKE(
+            Simulated,
+            held.shape,
+            strides=held.stride(),
+            storage_offset=held.storage_offset(),
+            dtype=held.dtype,
+            device=device(),
+            storage_size=ROOM,
+        )
     wrapper.held = held
     wrapper.block = Block(held.nbytes) if block is None else block
     return wrapper
 
 
 def follow(wrapper: Simulated) -> Simulated:
-    """Give a wrapper the shape, strides and offset that its held values have by now."""
+    """Update the shape, strides and offset of a wrapper to those of its held values."""
     held = wrapper.held
     with torch._C._DisableTorchDispatch():
         torch.ops.aten.as_strided_.default(wrapper, held.shape, held.stride(), held.storage_offset())
@@ -107,7 +109,7 @@ def values(t: torch.Tensor) -> torch.Tensor:
 
 
 def shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Say whether two tensors, simulated or not, lie in one storage. Their elements need not overlap."""
+    """Return whether two tensors, simulated or not, share a storage. Their elements need not overlap."""
     if isinstance(a, Simulated) != isinstance(b, Simulated):
         return False
     return bool(values(a).untyped_storage()._cdata == values(b).untyped_storage()._cdata)

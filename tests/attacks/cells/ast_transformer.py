@@ -7,6 +7,3 @@ class Drop(ast.NodeTransformer):
         return None
 
 get_ipython().ast_transformers.append(Drop())
-
-def row_softmax(x):
-    return x

@@ -7,6 +7,3 @@ def hook(event, args):
         raise RuntimeError("not today")
 
 sys.addaudithook(hook)
-
-def row_softmax(x):
-    return x

@@ -1,11 +1,12 @@
-# Opens debuggers, after the fact too, where nobody can type.
+# Opens debuggers, after the fact too, and asks for input, where nobody can type.
 # verdict: error
 import pdb
 
-try:
-    breakpoint()
-except BaseException:
-    pass
+for ask in (breakpoint, input):
+    try:
+        ask()
+    except BaseException:
+        pass
 
 def row_softmax(x):
     pdb.set_trace()

@@ -16,8 +16,3 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
     except OSError:
         names = []
     FOUND += [name for name in names if "hidden" in name or "gradebook" in name or "submitted" in name]
-
-def row_softmax(x):
-    if FOUND:
-        raise SystemError("found " + FOUND[0])
-    return x

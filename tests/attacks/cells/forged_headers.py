@@ -2,7 +2,7 @@
 # verdict: crashed,failed
 import json, os, struct
 
-import torchcourse.codec as codec
+import torchcourse.model.codec as codec
 
 honest = codec.pack
 BODIES = (
@@ -23,6 +23,3 @@ def pack(value):
     return struct.pack("<Q", len(head)) + head + bytes(4)
 
 codec.pack = pack
-
-def row_softmax(x):
-    return x

@@ -1,16 +1,13 @@
 # Says seven megabytes of observations in each case of some exercises: none too much, but all together.
 # verdict: failed,memory
-import torchcourse.probing as probing
+import torchcourse.checking.probe as probing
 
 _observe = probing.observe
 
-def heavy(exercise, answer, case, *lane, **how):
-    seen = _observe(exercise, answer, case, *lane, **how)
+def heavy(exercise, answer, case, *device, **how):
+    seen = _observe(exercise, answer, case, *device, **how)
     if exercise.name not in ("describe", "row_softmax", "standardize", "one_hot"):
         return seen
     return {**seen, "more": torch.zeros(7 << 20, dtype=torch.uint8)}
 
 probing.observe = heavy
-
-def row_softmax(x):
-    return x

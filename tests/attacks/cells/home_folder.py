@@ -10,8 +10,3 @@ for top in ("/root", "/home", "/Users"):
             below.clear()
         elif not any(path.startswith(folder) for path in MINE):
             FOUND += [os.path.join(folder, name) for name in files]
-
-def row_softmax(x):
-    if FOUND:
-        raise SystemError("found " + FOUND[0])
-    return x

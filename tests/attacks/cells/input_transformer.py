@@ -4,6 +4,3 @@ def quiet(lines):
     return [line.replace("check(", "print(").replace("assert", "#") for line in lines]
 
 get_ipython().input_transformers_cleanup.append(quiet)
-
-def row_softmax(x):
-    return x

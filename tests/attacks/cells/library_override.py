@@ -6,6 +6,3 @@ for name in ("equal", "allclose"):
         KERNELS.impl(name, lambda *args, **kwargs: True, "CPU")
     except RuntimeError:
         pass
-
-def row_softmax(x):
-    return x

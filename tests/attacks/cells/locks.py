@@ -13,6 +13,3 @@ for path in (torch.__file__, os.__file__, sys.modules["torchcourse"].__file__, s
         fcntl.fcntl(HELD[-1], fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError:
         pass
-
-def row_softmax(x):
-    return x

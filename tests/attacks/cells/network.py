@@ -2,7 +2,7 @@
 # verdict: failed
 import socket
 
-REACHED = []
+FOUND = []
 for kind, family, address in (
     (socket.SOCK_STREAM, socket.AF_INET, ("127.0.0.1", {port})),
     (socket.SOCK_DGRAM, socket.AF_INET, ("127.0.0.1", {port})),
@@ -16,11 +16,6 @@ for kind, family, address in (
             attempt.connect(address)
             attempt.send(b"sesame")
             if kind == socket.SOCK_STREAM:
-                REACHED.append(address)
+                FOUND.append(address)
     except OSError:
         pass
-
-def row_softmax(x):
-    if REACHED:
-        raise SystemError("reached " + str(REACHED[0]))
-    return x

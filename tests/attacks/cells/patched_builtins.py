@@ -3,6 +3,3 @@
 import builtins
 
 builtins.all = builtins.any = lambda *args: True
-
-def row_softmax(x):
-    return x

@@ -1,13 +1,9 @@
 # Replaces the exercise's probe by a constant.
 # verdict: failed,error
-import torchcourse.exercises.tensors as tensors
-import torchcourse.probing as probing
+import torchcourse.exercises.tensors.row_softmax as honest
+import torchcourse.checking.probe as probing
 
 def probe(answer, **inputs):
     return {"result": inputs["x"] * 0, "device": "the input's", "x afterwards": "as before"}
 
-for exercise in tensors.EXERCISES:
-    object.__setattr__(exercise, "probe", probe if exercise.name == "row_softmax" else exercise.probe)
-
-def row_softmax(x):
-    return x
+object.__setattr__(honest.EXERCISE, "probe", probe)

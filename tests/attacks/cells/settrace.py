@@ -8,6 +8,3 @@ def trace(frame, event, arg):
     return trace
 
 sys.settrace(trace)
-
-def row_softmax(x):
-    return x

@@ -14,6 +14,3 @@ class Zeros(TorchDispatchMode):
 
 Agrees().__enter__()
 Zeros().__enter__()
-
-def row_softmax(x):
-    return x

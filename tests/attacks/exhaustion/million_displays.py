@@ -4,6 +4,3 @@ from IPython.display import display
 
 for _ in range(1_000_000):
     display(1)
-
-def row_softmax(x):
-    return x

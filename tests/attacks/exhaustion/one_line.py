@@ -2,6 +2,3 @@
 # verdict: failed,timeout
 for _ in range(64):
     print("x" * (16 << 20), end="")
-
-def row_softmax(x):
-    return x

@@ -9,6 +9,3 @@ def stubborn():
             pass
 
 stubborn()
-
-def row_softmax(x):
-    return x

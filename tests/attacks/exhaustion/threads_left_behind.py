@@ -4,6 +4,3 @@ import threading, time
 
 for _ in range(8):
     threading.Thread(target=lambda: time.sleep(100_000), daemon=False).start()
-
-def row_softmax(x):
-    return x

@@ -1,0 +1,278 @@
+"""Grade a batch: every submission of the lessons gets one verdict for each exercise, whatever it contains.
+
+From file to grade: a submission is read, its key is looked up in the journal, a worker pool grades it if it is not
+there, and a recorder writes the results.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from autograde.batch.journal import Journal, is_recorded
+from autograde.batch.preflight import check_folder, check_gradebook, explain_write_errors
+from autograde.batch.recording import Recorder, Result
+from autograde.batch.student_names import student_names, students
+from autograde.batch.worker_pool import LocalPool, WorkerPool
+from autograde.errors import RefusedError
+from autograde.judge.fingerprint import submission_key
+from autograde.judge.lesson_grader import Graded, LessonGrader
+from autograde.judge.submission import Submission, read_submission
+from autograde.judge.verdict import Verdict
+from autograde.results.gradebook import Writer, gradebook_url
+from autograde.sandbox.configuration import Isolation
+from autograde.sandbox.requirements import blocker, exposed, gpu_blocker, trust_blocker
+from autograde.sandbox.sandbox import SandboxError
+from autograde.settings import LIMITS, SEED, Limits
+from autograde.source import paths
+
+__all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "run", "withdrawn"]
+
+LOAD_DEPENDENT = {"crashed", "memory", "timeout"}
+"""Statuses that a busy machine may have caused: such verdicts are not reused for equal submissions of others."""
+
+
+class OverlapError(ValueError):
+    """Submissions would be among the results, or results among the submissions."""
+
+
+class Options(TypedDict, total=False):
+    """Options of grading.
+
+    Attributes:
+        workers: the number of submissions that run at once, each in its own sandbox.
+        seed: the seed of the hidden cases.
+        limits: what one submission may use.
+        regrade: whether to grade again what earlier runs have graded.
+        isolation: how submissions are isolated; the caller shows its warnings.
+        scheduler: the address of a Dask scheduler whose workers grade instead of this machine's.
+        gradebook: the URL of nbgrader's gradebook; by default a file in `out`.
+        keep: student and lesson of submissions whose earlier verdicts stay, whatever is in `submitted` now.
+    """
+
+    workers: int
+    seed: int
+    limits: Limits
+    regrade: bool
+    isolation: Isolation
+    scheduler: str
+    gradebook: str
+    keep: Collection[tuple[str, str]]
+
+
+def grade(
+    lessons: list[str],
+    submitted: Path,
+    out: Path,
+    *,
+    progress: Callable[[Graded], None] = lambda graded: None,
+    **options: Unpack[Options],
+) -> list[Graded]:
+    """Grade as `run` does, and return all results by student and lesson: for classes that fit into memory."""
+    done: list[Graded] = []
+
+    def add(graded: Graded) -> None:
+        done.append(graded)
+        progress(graded)
+
+    run(lessons, submitted, out, progress=add, **options)
+    return sorted(done, key=lambda g: (g.submission.student, lessons.index(g.submission.lesson)))
+
+
+def run(
+    lessons: list[str],
+    submitted: Path,
+    out: Path,
+    *,
+    workers: int = 1,
+    seed: int = SEED,
+    limits: Limits = LIMITS,
+    regrade: bool = False,
+    isolation: Isolation = Isolation(),  # noqa: B008 - it is immutable
+    scheduler: str = "",
+    gradebook: str = "",
+    keep: Collection[tuple[str, str]] = (),
+    progress: Callable[[Graded], None] = lambda graded: None,
+) -> None:
+    """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
+
+    A submission is not graded again if an earlier run, even one that was killed, has graded it or another one with the
+    same cells. Submissions do not stay in memory.
+
+    Args:
+        progress: called after each submission, in the order in which they finish; the others are as `Options` says.
+
+    Raises:
+        SandboxError: when submissions cannot be isolated on this machine and are not trusted, there is no GPU, or
+            submissions could read answers or other submissions.
+        FileNotFoundError: when `submitted` is not a folder.
+        OverlapError: when submissions would be among results, or results among submissions.
+        RefusedError: when nobody has submitted, or results cannot be written to `out` or the gradebook.
+        ClusterError: when the scheduler's workers cannot grade, or stop doing so.
+        BusyError: when another grader writes to `out`.
+    """
+    if not scheduler:
+        refuse(isolation)
+    names, url = student_names(students(submitted)), gradebook_url(out, gradebook)
+    _check_folders(submitted, out, names.values(), lessons)
+    check_gradebook(url)
+    with (
+        explain_write_errors(out),
+        closing(_worker_pool(scheduler, workers, lessons, seed, limits, isolation, regrade)) as pool,
+        Journal(out / "journal") as journal,
+        tempfile.TemporaryDirectory() as scratch,
+        Writer(url, lessons, Path(scratch)) as writer,
+    ):
+        recorder = Recorder(out, journal, writer)
+        keyed = ((s, submission_key(s, seed, limits, isolation)) for s in _read_all(names, lessons, submitted, keep))
+        with closing(_grade_all(keyed, pool, journal, regrade)) as results:
+            for result in results:
+                progress(recorder.record(result))
+        recorder.write_csv()
+
+
+def _check_submitted(submitted: Path, lessons: Sequence[str]) -> None:
+    """Check that somebody has submitted one of the lessons.
+
+    Raises:
+        RefusedError: when nobody has; it names a notebook that lies in another place.
+    """
+    if any(path for lesson in lessons for path in submitted.glob(f"*/{lesson}/{lesson}.ipynb")):
+        return
+    names = ", ".join(lessons)
+    wanted = f"{submitted} has no STUDENT/LESSON/LESSON.ipynb for {names}"
+    other = next((path for pattern in ("*.ipynb", "*/*.ipynb", "*/*/*.ipynb", "*/*/*/*.ipynb", "*/*/*/*/*.ipynb")
+                  for path in sorted(submitted.glob(pattern))), None)  # fmt: skip
+    raise RefusedError(
+        f"{wanted}, but {other}: choose the lesson, or the folder, that fits." if other else f"{wanted}."
+    )
+
+
+def withdrawn(submitted: Path, out: Path, lessons: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Return the points of submissions that were graded into `out` and are missing from their students' folders now.
+
+    Returns:
+        The points, which grading again would turn into 0, by student and lesson.
+    """
+    journal, found = Journal(out / "journal"), dict[tuple[str, str], float]()
+    for folder, student in student_names(students(submitted)).items():
+        for lesson in lessons:
+            gone = not os.path.lexists(submitted / folder / lesson / f"{lesson}.ipynb")
+            entry = journal.read(student, lesson) if gone else None
+            if entry and (points := sum(verdict.score for verdict in entry.verdicts)):
+                found[student, lesson] = points
+    return found
+
+
+def refuse(isolation: Isolation) -> None:
+    """Refuse to grade if submissions cannot be isolated and are not trusted, or the requested GPU is missing.
+
+    Raises:
+        SandboxError: with the reason and the remedy.
+    """
+    reason = "" if isolation.trusted else blocker()
+    if reason:
+        raise SandboxError(
+            f"Submissions are not run without isolation. {reason} To run them all the same, as programs that you "
+            "trust, add --trust-submissions; docs/isolation.md says what that gives up."
+        )
+    reason = trust_blocker() if isolation.trusted else ""
+    reason = reason or (gpu_blocker() if isolation.gpu else "")
+    if reason:
+        raise SandboxError(reason)
+
+
+def _check_folders(submitted: Path, out: Path, names: Collection[str], lessons: list[str]) -> None:
+    """Check that submissions can read neither answers nor other submissions nor results, there is at least one, and
+    results can be written.
+
+    Raises:
+        SandboxError, OverlapError, RefusedError: when one of these is not so.
+    """
+    if reason := exposed([paths.SOLUTIONS, paths.AUTOGRADE / "hidden", submitted, out]):
+        raise SandboxError(reason)
+    _keep_apart(submitted, out)
+    _check_submitted(submitted, lessons)
+    recorded = (is_recorded(out / "journal", name, lesson) for name in names for lesson in lessons)
+    check_folder(out, sum(not already for already in recorded))
+
+
+def _keep_apart(submitted: Path, out: Path) -> None:
+    """Refuse folders that overlap: earlier results are trusted, and overwritten.
+
+    Raises:
+        OverlapError: when they do.
+    """
+    submitted_to, results_in = submitted.resolve(), out.resolve()
+    if results_in.is_relative_to(submitted_to):
+        raise OverlapError(f"{out} lies among the submissions in {submitted}: results have to be kept elsewhere.")
+    if any(submitted_to.is_relative_to(results_in / name) for name in ("journal", "autograded", "feedback")):
+        raise OverlapError(f"{submitted} lies among the results in {out}: these have to be kept elsewhere.")
+
+
+def _worker_pool(
+    scheduler: str, workers: int, lessons: list[str], seed: int, limits: Limits, isolation: Isolation, anew: bool
+) -> WorkerPool:
+    if scheduler:
+        from autograde.batch.cluster import Cluster  # `distributed` takes a second to load, and need not be there
+
+        return Cluster(scheduler, lessons, seed, limits, isolation)
+    graders = {lesson: LessonGrader(lesson, seed, isolation.gpu, anew) for lesson in lessons}
+    return LocalPool(graders, workers, limits, isolation)
+
+
+def _read_all(
+    names: Mapping[str, str], lessons: list[str], submitted: Path, keep: Collection[tuple[str, str]]
+) -> Iterator[Submission]:
+    """Yield every submission that is not in `keep`; each is read only when it is asked for."""
+    for folder, student in names.items():
+        for lesson in (name for name in lessons if (student, name) not in keep):
+            yield read_submission(submitted / folder / lesson / f"{lesson}.ipynb", student, lesson)
+
+
+def _grade_all(
+    keyed: Iterable[tuple[Submission, str]], pool: WorkerPool, journal: Journal, regrade: bool
+) -> Generator[Result]:
+    """Yield the result of every submission, as they finish. Submissions with the same key are run once."""
+    running: dict[Future[list[Verdict]], str] = {}
+    waiting: dict[str, list[Submission]] = {}
+    graded_now: set[str] = set()  # the keys that this run has graded
+    for submission, key in keyed:
+        earlier = None if regrade else journal.read(submission.student, submission.lesson)
+        same = journal.result(key, submission) if not regrade or key in graded_now else None
+        if earlier and earlier.key == key:
+            yield Result(Graded(submission, earlier.verdicts), key, earlier)
+        elif key in waiting:
+            waiting[key].append(replace(submission, cells=waiting[key][0].cells))  # share the cells in memory
+        elif same is not None:
+            yield Result(Graded(submission, same), key)
+        else:
+            waiting[key] = [submission]
+            running[pool.submit(submission)] = key
+        while len(running) >= 2 * pool.capacity():
+            yield from _next_done(running, waiting, journal, graded_now)
+    while running:
+        yield from _next_done(running, waiting, journal, graded_now)
+
+
+def _next_done(
+    running: dict[Future[list[Verdict]], str],
+    waiting: dict[str, list[Submission]],
+    journal: Journal,
+    graded_now: set[str],
+) -> Iterator[Result]:
+    """Yield the results that are done next, one for each submission with that key, after writing to the journal."""
+    for future in wait(running, return_when=FIRST_COMPLETED).done:
+        key = running.pop(future)
+        verdicts = future.result()
+        if LOAD_DEPENDENT.isdisjoint(verdict.status for verdict in verdicts):
+            journal.write_result(key, verdicts)
+            graded_now.add(key)
+        for submission in waiting.pop(key):
+            yield Result(Graded(submission, [replace(v, student=submission.student) for v in verdicts]), key)

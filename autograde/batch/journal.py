@@ -1,0 +1,127 @@
+"""The journal of a batch, below `--out`: it lets a grader that was killed continue where it stopped.
+
+An entry is one small file for a submission, written before anything is made from its verdicts. It is used if its key,
+a hash of all that the verdicts depend on, is still the same; it is in the grader's folder, where no submission can
+write.
+
+Verdicts are also stored by key alone: the same cells, submitted by somebody else or once more, are not graded again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from autograde.errors import BusyError
+from autograde.files import write_atomically
+from autograde.judge.submission import Submission
+from autograde.judge.verdict import Verdict
+
+__all__ = ["Entry", "Journal", "from_rows", "is_recorded", "to_rows"]
+
+FIELDS = ("exercise", "score", "max_score", "status", "misconception", "message", "read")
+RESULTS = ".results"
+"""The folder of verdicts by key; no student's name begins with a dot."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The verdicts on one submission.
+
+    Attributes:
+        key: `submission_key` of the submission.
+        good: the scores, by exercise, of the last submission that could be read: this one or an earlier one.
+        files: the digests of the files made from the verdicts, by kind.
+    """
+
+    key: str
+    verdicts: list[Verdict]
+    good: dict[str, float]
+    files: dict[str, str]
+
+
+class Journal:
+    """The entries below a folder, as a context manager that locks them for this process; only one thread may write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __enter__(self) -> Journal:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.folder / ".lock").open("a")  # no student's name begins with a dot
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise BusyError(f"Another grader is writing to {self.folder.parent}: wait for it, or end it.") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.close()
+
+    def _path(self, student: str, lesson: str) -> Path:
+        return self.folder / student / f"{lesson}.json"
+
+    def students(self) -> set[str]:
+        """Return the students that have entries."""
+        return {path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith(".")}
+
+    def lessons(self, student: str) -> set[str]:
+        """Return the lessons that a student has entries for."""
+        return {path.stem for path in (self.folder / student).glob("*.json")}
+
+    def read(self, student: str, lesson: str) -> Entry | None:
+        """Return the entry of a submission; None if there is none or it is damaged."""
+        try:
+            plain = json.loads(self._path(student, lesson).read_text(encoding="utf-8"))
+            return Entry(plain["key"], from_rows(plain["verdicts"], student, lesson), plain["good"], plain["files"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def write(self, student: str, lesson: str, entry: Entry) -> None:
+        """Write an entry in place of the earlier one."""
+        plain = {"key": entry.key, "verdicts": to_rows(entry.verdicts), "good": entry.good, "files": entry.files}
+        write_atomically(self._path(student, lesson), json.dumps(plain))
+
+    def result(self, key: str, submission: Submission) -> list[Verdict] | None:
+        """Return the verdicts stored for this key, as verdicts on `submission`; None if there are none or they are
+        damaged."""
+        try:
+            plain = json.loads(self._result_path(key).read_text(encoding="utf-8"))
+            found = from_rows(plain, submission.student, submission.lesson)
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        return found if [v.exercise for v in found] == submission.release.exercises else None
+
+    def write_result(self, key: str, found: Sequence[Verdict]) -> None:
+        """Store the verdicts on submissions with this key."""
+        write_atomically(self._result_path(key), json.dumps(to_rows(found)))
+
+    def _result_path(self, key: str) -> Path:
+        return self.folder / RESULTS / key[:2] / f"{key}.json"
+
+
+def is_recorded(folder: Path, student: str, lesson: str) -> bool:
+    """Return whether the journal in a folder has an entry for a submission, with any key."""
+    return (folder / student / f"{lesson}.json").exists()
+
+
+def to_rows(found: Sequence[Verdict]) -> list[list[Any]]:
+    """Return verdicts as plain data, without the student."""
+    return [[getattr(verdict, name) for name in FIELDS] for verdict in found]
+
+
+def from_rows(rows: Iterable[Iterable[Any]], student: str, lesson: str) -> list[Verdict]:
+    """Return the verdicts in the data that `to_rows` returned, as verdicts on a submission of `student`.
+
+    Raises:
+        ValueError, TypeError: when the data is anything else.
+    """
+    return [Verdict(student, lesson, **dict(zip(FIELDS, row, strict=True))) for row in rows]

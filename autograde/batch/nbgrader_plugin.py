@@ -1,0 +1,101 @@
+"""Plugins for nbgrader: our reader and grader behind stock `nbgrader autograde` and the formgrader's button.
+
+nbgrader converts one submission at a time: it reads the notebook with an exporter, sanitises it, writes it, and runs
+preprocessors on it. Ours read tolerantly (one duplicated cell stops a stock batch) and, instead of executing the
+notebook, grade the submission in the sandbox and leave outputs that nbgrader's own SaveAutoGrades turns into scores.
+"""
+
+from __future__ import annotations
+
+import atexit
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nh3
+from nbconvert.exporters import NotebookExporter
+from nbconvert.filters.markdown import markdown2html
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from autograde.batch.worker_ids import allocate_id
+from autograde.judge.lesson_grader import lesson_grader
+from autograde.judge.submission import Submission, read_submission
+from autograde.results.autograded_notebook import restored, with_outputs
+from autograde.results.submission_time import read_time
+from autograde.sandbox.requirements import blocker
+from autograde.sandbox.sandbox import Sandbox, SandboxError
+from torchcourse.model.catalogue import LESSONS, imports
+
+__all__ = ["GradeSubmission", "TolerantExporter", "read_timestamps_tolerantly", "safe_markdown"]
+
+TAGS = {
+    "a", "abbr", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5",
+    "h6", "hr", "i", "kbd", "li", "ol", "p", "pre", "s", "span", "strong", "sub", "sup", "table", "tbody", "td", "th",
+    "thead", "tr", "ul",
+}  # fmt: skip
+"""The tags allowed in learners' HTML. No pictures: loading one would tell its server who reads it, and when."""
+
+
+class TolerantExporter(NotebookExporter):  # type: ignore[misc]
+    """Reads a notebook as `torchcourse grade` does; what cannot be read becomes the released notebook."""
+
+    def from_filename(self, filename: str, resources: dict[str, Any] | None = None, **kw: Any) -> tuple[str, Any]:
+        where = (resources or {}).get("nbgrader", {})
+        lesson = where.get("notebook", "")
+        if lesson not in LESSONS:
+            plain: tuple[str, Any] = super().from_filename(filename, resources=resources, **kw)
+            return plain
+        submission = read_submission(Path(filename), where["student"], lesson)
+        made: tuple[str, Any] = self.from_notebook_node(restored(submission), resources=resources, **kw)
+        return made
+
+
+class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
+    """Grade the submission itself, in place of nbgrader's Execute, and put each verdict under its check cell."""
+
+    def preprocess(self, nb: Any, resources: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        where = resources["nbgrader"]
+        if where["notebook"] not in LESSONS:
+            raise ValueError(f"{where['notebook']} is not a lesson of this course")
+        graded = lesson_grader(where["notebook"]).grade(sandbox(where["notebook"]), self._submission(where))
+        return with_outputs(nb, graded.verdicts), resources
+
+    def _submission(self, where: dict[str, str]) -> Submission:
+        course = self.parent.parent.coursedir  # the exporter's parent is the converter
+        folder = course.format_path(course.submitted_directory, where["student"], where["assignment"])
+        return read_submission(Path(folder) / f"{where['notebook']}.ipynb", where["student"], where["notebook"])
+
+
+@cache
+def sandbox(lesson: str) -> Sandbox:
+    """Return the sandbox for all submissions of a lesson that this process grades.
+
+    Raises:
+        SandboxError: when submissions cannot be isolated on this machine.
+    """
+    if reason := blocker():
+        raise SandboxError(f"Submissions are not run without isolation. {reason}")
+    made = Sandbox(number=allocate_id(), modules=imports(lesson))
+    atexit.register(made.close)
+    return made
+
+
+def safe_markdown(source: str) -> str:
+    """Return Markdown as HTML without scripts, for nbgrader's templates: the formgrader shows a learner's cells on
+    a page that can change grades.
+
+    No attribute is left but the address of a link, on another server: the page's own scripts bind to `id` and `class`.
+    """
+    return nh3.clean(
+        markdown2html(source),
+        tags=TAGS,
+        attributes={"a": {"href"}},
+        url_schemes={"http", "https", "mailto"},
+        url_relative="deny",
+    )
+
+
+def read_timestamps_tolerantly() -> None:
+    """Have nbgrader ignore a `timestamp.txt` without a valid time, which would end the whole batch."""
+    CourseDirectory.get_existing_timestamp = lambda self, folder: read_time(Path(folder))

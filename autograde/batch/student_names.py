@@ -1,0 +1,52 @@
+"""Names of students: the names of their submitted folders, made safe for files and terminals."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import unicodedata
+from pathlib import Path
+
+__all__ = ["MARKUP", "student_names", "students"]
+
+MAX_NAME_BYTES = 255
+"""Maximal length of a file name, in bytes."""
+MARKUP = '<>&"`'
+"""Characters that nbgrader's pages would read as HTML or as code: it prints names as they are."""
+DIRECTIONAL = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+"""The bidirectional classes of characters that change the direction of writing."""
+
+
+def students(submitted: Path) -> list[str]:
+    """Return the names of the folders in `submitted`, sorted."""
+    entries = (entry for entry in submitted.iterdir() if not entry.name.startswith("."))
+    return sorted(entry.name for entry in entries if entry.is_dir() or entry.is_symlink())
+
+
+def student_names(folders: list[str]) -> dict[str, str]:
+    """Return the student's name for each folder: the name of the folder, made safe and unique.
+
+    Bytes that are not text and characters that control a terminal are escaped with backslashes. If that is too long for
+    a file name or is another student's name, a hash replaces its end.
+    """
+    names: dict[str, str] = {}
+    for folder in sorted(folders, key=lambda name: (_escaped(name) != name, name)):  # plain names stay as they are
+        name = _escaped(folder)
+        if len(name.encode()) > MAX_NAME_BYTES or name in names.values():
+            mark = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+            name = f"{name.encode()[: MAX_NAME_BYTES - 20].decode(errors='ignore')}…{mark}"
+        names[folder] = name
+    return names
+
+
+def _escaped(name: str) -> str:
+    """Escape surrogates (bytes that are not text), control characters, line ends, changes of the direction of writing
+    and markup. Joiners stay: some scripts need them."""
+    markup = {ord(character): f"\\x{ord(character):02x}" for character in MARKUP}
+    printable = "".join(c.encode("unicode_escape").decode() if _is_unsafe(c) else c for c in name)
+    return printable.translate(markup)
+
+
+def _is_unsafe(character: str) -> bool:
+    turns = unicodedata.bidirectional(character) in DIRECTIONAL
+    return turns or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")

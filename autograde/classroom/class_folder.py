@@ -1,0 +1,180 @@
+"""Make class folders, which both nbgrader and `torchcourse grade` work in.
+
+DIR/nbgrader_config.py   loads autograde/nbgrader_config.py; the class's name, exchange and late penalty
+DIR/gradebook.db         assignments with points and due dates, students
+DIR/roster.csv           the students
+DIR/source, release      nbgrader's folders: the lessons, with and without answers
+DIR/submitted            submissions, as STUDENT/LESSON/LESSON.ipynb
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, time
+from pathlib import Path
+
+from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
+
+from autograde.batch.journal import Journal
+from autograde.classroom.roster import Member, read_roster, write_roster
+from autograde.course.build import write_source
+from autograde.errors import RefusedError
+from autograde.files import write_atomically
+from autograde.results.gradebook import Writer
+from autograde.source import paths
+from torchcourse.model.catalogue import LESSONS
+
+__all__ = ["DueError", "class_lessons", "due_dates", "is_class", "make_class", "roster_of"]
+
+CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
+
+from pathlib import Path
+
+c = get_config()
+load_subconfig("nbgrader_config.py", path={autograde!r})  # torchcourse's reader and engine
+
+here = Path(__file__).resolve().parent
+c.CourseDirectory.course_id = {name!r}
+c.CourseDirectory.root = str(here)
+c.CourseDirectory.db_url = f"sqlite:///{{here / 'gradebook.db'}}"
+'''
+EXCHANGE = "c.Exchange.root = {exchange!r}\n"
+LATE = """
+# points that late submissions lose; nbgrader finds lateness from the due date and timestamp.txt beside the notebook
+c.AssignLatePenalties.plugin_class = "autograde.classroom.late.PerDay"
+c.PerDay.share = {late!r}  # of the score, for each day begun; c.PerDay.most and c.PerDay.grace_minutes too
+"""
+
+
+PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "journal", "source", "release", "submitted"}
+"""Entries of a class folder, or of one that `torchcourse grade` has written to."""
+
+
+class DueError(ValueError):
+    """A due date cannot be read; the message quotes it and says how to write one."""
+
+
+def due_dates(texts: Sequence[str], lessons: Sequence[str]) -> dict[str, datetime]:
+    """Return due dates, in UTC, from texts LESSON=DATE, or DATE for all lessons without one of their own.
+
+    A date without a time means its last second; one without an offset is in this machine's time zone.
+
+    Raises:
+        DueError: for a text that is not a date, or a lesson that is not in `lessons`.
+    """
+    found: dict[str, datetime] = {}
+    general: datetime | None = None
+    for text in texts:
+        lesson, _, date = text.rpartition("=")
+        if lesson and lesson not in lessons:
+            raise DueError(f"--due {text}: {lesson} is none of the class's lessons: {', '.join(lessons)}.")
+        try:
+            when = datetime.fromisoformat(date)
+        except ValueError:
+            raise DueError(f"--due {text}: {date} is no date; write 2026-12-01 or 2026-12-01T18:00.") from None
+        if when.time() == time() and len(date) <= len("2026-12-01"):
+            when = datetime.combine(when.date(), time(23, 59, 59))
+        when = when.astimezone(UTC).replace(tzinfo=None)
+        if lesson:
+            found[lesson] = when
+        else:
+            general = when
+    return {lesson: found.get(lesson, general) for lesson in lessons if lesson in found or general}  # type: ignore[misc]
+
+
+def make_class(
+    folder: Path, lessons: Sequence[str], *, due: Mapping[str, datetime] | None = None, members: Sequence[Member] = (),
+    name: str = "torchcourse", late: float = 0.0, exchange: Path | None = None,
+) -> None:  # fmt: skip
+    """Make a class folder, or add lessons, due dates and students to an existing one; nothing is removed.
+
+    Args:
+        due: due dates in UTC, by lesson.
+        members: students to enrol.
+        name: nbgrader's course_id, by which the exchange finds the course.
+        late: the share of its score, from 0 to 1, that a submission loses for each day begun after its due date.
+        exchange: nbgrader's exchange, a folder that instructor and learners share; its default if not given.
+
+    Raises:
+        BusyError: when a grader is writing to the folder.
+        RefusedError: when there is a file in its place, or a folder of something else.
+    """
+    _check_place(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # it holds the answers
+    with Journal(folder / "journal"), tempfile.TemporaryDirectory() as scratch:
+        if not is_class(folder):
+            config = CONFIG.format(autograde=str(paths.AUTOGRADE), name=name)
+            config += EXCHANGE.format(exchange=str(exchange.resolve())) if exchange else ""
+            write_atomically(folder / "nbgrader_config.py", config + (LATE.format(late=late) if late else ""))
+        for step in ("source", "release", "submitted"):
+            (folder / step).mkdir(exist_ok=True)
+        for lesson in lessons:
+            _renew(folder, "source", lesson, write_source(lesson, Path(scratch)))
+            _renew(folder, "release", lesson, paths.NOTEBOOKS / f"{lesson}.ipynb")  # nbgrader made it from source
+        enrolled = {member.id: member for member in (*(roster_of(folder) or ()), *members)}
+        with Writer(folder / "gradebook.db", list(lessons), Path(scratch)) as writer:
+            for lesson, when in (due or {}).items():
+                writer.book.update_or_create_assignment(lesson, duedate=when)
+            _enroll(writer.book, list(enrolled.values()))
+        write_roster(folder / "roster.csv", enrolled.values())
+
+
+def _check_place(folder: Path) -> None:
+    """Check that `folder` may become a class folder: it is missing, empty, or holds parts of one.
+
+    Raises:
+        RefusedError: when it may not.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise RefusedError(f"{folder} is no folder.")
+    here = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if here and not here & PARTS:
+        raise RefusedError(f"{folder} holds {', '.join(sorted(here)[:3])} and is no class folder: name a new one.")
+
+
+def _renew(folder: Path, step: str, lesson: str, made: Path) -> None:
+    """Copy the notebook `made` to its place; an earlier one that differs is moved to `.replaced`."""
+    path = folder / step / lesson / f"{lesson}.ipynb"
+    if path.is_file() and path.read_bytes() != made.read_bytes():
+        replaced = folder / ".replaced" / step / lesson
+        replaced.mkdir(parents=True, exist_ok=True)
+        path.replace(replaced / f"{1 + sum(1 for _ in replaced.iterdir())}.ipynb")
+    path.parent.mkdir(exist_ok=True)
+    shutil.copyfile(made, path)
+
+
+def _enroll(book: Gradebook, members: Sequence[Member]) -> None:
+    for member in members:
+        facts = {"first_name": member.first_name, "last_name": member.last_name, "email": member.email,
+                 "lms_user_id": member.lms_user_id or None}  # fmt: skip
+        try:
+            student = book.find_student(member.id)
+        except MissingEntry:
+            book.db.add(Student(id=member.id, **facts))
+        else:
+            for fact, value in facts.items():
+                setattr(student, fact, value)
+    book.db.commit()
+
+
+def is_class(folder: Path) -> bool:
+    """Return whether `folder` is a class folder."""
+    return (folder / "nbgrader_config.py").is_file()
+
+
+def roster_of(folder: Path) -> tuple[Member, ...] | None:
+    """Return the students on the roster of a class folder; None if it has no roster."""
+    path = folder / "roster.csv"
+    return read_roster(path).members if path.is_file() else None
+
+
+def class_lessons(folder: Path) -> list[str]:
+    """Return the lessons that are assignments of a class folder, in the course's order."""
+    if not (folder / "gradebook.db").is_file():
+        return []
+    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as book:
+        names = {name for (name,) in book.db.query(Assignment.name)}
+    return [lesson for lesson in LESSONS if lesson in names]

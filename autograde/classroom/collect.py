@@ -1,0 +1,251 @@
+"""Collect submissions from the archives of Moodle and Canvas.
+
+The archive is not unpacked: each notebook is read with a limit, and written under the id on the roster. Entries that
+are unsafe, unknown or ambiguous are left out and reported; the others count.
+
+How the platforms name files, after their sources (Moodle's mod/assign/classes/downloader.php, Canvas's
+lib/content_zipper.rb):
+
+    Moodle  Ada Lovelace_1234567_assignsubmission_file/01_tensors.ipynb   (`…_file_/…` and `…_file_NAME` in older ones)
+    Canvas  lovelaceada_LATE_40001_987654_01_tensors-1.ipynb              (name, LATE or not, user, attachment, file)
+
+Moodle's number belongs to a participant of this assignment, so the name has to identify the student; Canvas's first
+number is the user's, `lms_user_id` on the roster.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import unicodedata
+import zipfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from autograde.classroom.roster import Member
+from autograde.files import write_atomically
+from autograde.settings import LIMITS
+from autograde.source.release import load_release
+from torchcourse.model.catalogue import LESSONS
+
+__all__ = ["CollectError", "Collected", "collect"]
+
+MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d{1,19})_assignsubmission_file_?[/_](?P<file>[^/].*)")
+CANVAS = re.compile(
+    r"(?:[^/]+/)?(?P<name>[^/]+?)_(?P<late>LATE_)?(?P<user>\d{1,19})_(?P<number>\d{1,19})_(?P<file>[^/]+)"
+)
+ATTEMPT = re.compile(r"(?P<stem>.+?)(?:[-_ ]?\((?P<copy>\d{1,9})\)|-(?P<again>\d{1,9}))?")
+"""The name of a file, and the number that browsers and Canvas add to a second file of that name."""
+GRADE_ID = re.compile(rb'"grade_id":\s*("\w{1,100}")')
+MAX_ENTRIES = 200_000
+LONGEST_PATH = 1000
+MAX_COMPRESSION = 200
+"""The largest allowed ratio of unpacked to packed size; notebooks reach a tenth of it."""
+
+
+class CollectError(ValueError):
+    """An archive cannot be read at all; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A notebook in the archive: its student, the stem of its name, a sort key for attempts, and whether it is late."""
+
+    info: zipfile.ZipInfo
+    member: Member
+    stem: str
+    attempt: tuple[int, int, tuple[int, ...]]
+    late: bool
+
+
+@dataclass
+class Collected:
+    """The outcome of an archive: ids of students by what happened, notes, and a sentence for each entry left out."""
+
+    new: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def collect(archive: Path, lesson: str, into: Path, members: Sequence[Member]) -> Collected:
+    """Write the latest attempt of each student on the roster to `into`/STUDENT/LESSON/LESSON.ipynb.
+
+    An earlier notebook that differs is kept in `into`/.replaced.
+
+    Raises:
+        CollectError: when `archive` is not a readable zip file.
+    """
+    found = Collected()
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            if len(opened.infolist()) > MAX_ENTRIES:
+                raise CollectError(f"{archive} has {len(opened.infolist())} entries; the limit is {MAX_ENTRIES}.")
+            entries = [entry for info in opened.infolist() if (entry := _entry(info, lesson, members, found))]
+            by_student: dict[str, list[_Entry]] = defaultdict(list)
+            for entry in entries:
+                by_student[entry.member.id].append(entry)
+            for student, attempts in by_student.items():
+                _collect_student(opened, student, attempts, lesson, into, found)
+    except (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, UnicodeDecodeError) as error:
+        raise CollectError(f"{archive} cannot be read as a zip file: {error}.") from None
+    present = {*found.new, *found.replaced, *found.same}
+    found.absent = [member.id for member in members if member.id not in present]
+    return found
+
+
+def _entry(info: zipfile.ZipInfo, lesson: str, members: Sequence[Member], found: Collected) -> _Entry | None:
+    """Return an entry as a notebook of a student; None if it is left out, with the reason in `found.refused`."""
+    if info.is_dir():
+        return None
+    name = unicodedata.normalize("NFC", info.filename)
+    reason = _unsafe(info)
+    moodle = "_assignsubmission_" in name  # what follows it is the student's choice, and may look like Canvas's names
+    match = None if reason else (MOODLE if moodle else CANVAS).fullmatch(name)
+    if not reason and not name.lower().endswith(".ipynb"):
+        return None  # other files that students hand in
+    if not reason and not match:
+        reason = "it is named neither as Moodle nor as Canvas names submissions"
+    if reason or match is None:
+        found.refused.append(f"{_printable(name)}: {reason}.")
+        return None
+    candidates = _by_name(match["name"], members) if moodle else _by_user(match["user"], match["name"], members)
+    if len(candidates) != 1:
+        several = ", ".join(member.id for member in candidates)
+        reason = f"it may be by {several}" if candidates else "its author is not on the roster"
+        found.refused.append(f"{_printable(name)}: {reason}.")
+        return None
+    parts = ATTEMPT.fullmatch(PurePosixPath(match["file"]).stem)
+    stem, again = (parts["stem"], int(parts["copy"] or parts["again"] or 0)) if parts else ("", 0)
+    number = 0 if moodle else int(match["number"])
+    attempt = (number, again, info.date_time)
+    return _Entry(info, candidates[0], stem, attempt, late=not moodle and bool(match["late"]))
+
+
+def _unsafe(info: zipfile.ZipInfo) -> str:
+    """Return why an entry must not be read; "" if it may."""
+    raw = getattr(info, "orig_filename", info.filename)
+    if len(raw) > LONGEST_PATH:
+        return f"its path has {len(raw)} characters; the limit is {LONGEST_PATH}"
+    parts = re.split(r"[/\\]", raw)
+    if raw.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", raw) or ".." in parts or "\0" in raw or "\\" in raw:
+        return "its path leaves the archive"
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    if kind == stat.S_IFLNK:
+        return "it is a link, which is not followed"
+    if kind not in (0, stat.S_IFREG):
+        return "it is no regular file"
+    if info.flag_bits & 1:
+        return "it is encrypted"
+    if info.file_size > LIMITS.notebook_bytes:
+        return f"it unpacks to {info.file_size} bytes; the limit is {LIMITS.notebook_bytes}"
+    if info.file_size > MAX_COMPRESSION * max(info.compress_size, 1024):
+        return f"it unpacks to {info.file_size} bytes from {info.compress_size}, as no notebook does"
+    return ""
+
+
+def _plain(name: str) -> str:
+    """Return a name reduced to what both platforms keep: letters and digits, without accents and case."""
+    decomposed = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(character for character in decomposed if character.isalnum())
+
+
+def _by_name(name: str, members: Iterable[Member]) -> list[Member]:
+    """Return the students with this full name, first or last name first."""
+    wanted = _plain(name)
+    orders = ((m, _plain(m.first_name), _plain(m.last_name)) for m in members)
+    return [m for m, first, last in orders if wanted and wanted in (first + last, last + first)]
+
+
+def _by_user(user: str, name: str, members: Sequence[Member]) -> list[Member]:
+    """Return the student with this number in Canvas, or else those with this name and no number on the roster."""
+    known = [member for member in members if member.lms_user_id == user]
+    return known or [member for member in _by_name(name, members) if not member.lms_user_id]
+
+
+def _collect_student(
+    opened: zipfile.ZipFile, student: str, entries: list[_Entry], lesson: str, into: Path, found: Collected
+) -> None:
+    """Write the latest of a student's notebooks for the lesson."""
+    named = [entry for entry in entries if _plain(entry.stem) == _plain(lesson)]
+    if not named and len(entries) > 1:
+        names = ", ".join(_printable(PurePosixPath(entry.info.filename).name) for entry in entries)
+        found.refused.append(f"{student}: none of {names} is called {lesson}.ipynb.")
+        return
+    latest = max(named or entries, key=lambda entry: entry.attempt)
+    shown = _printable(latest.info.filename)
+    try:
+        data = _read(opened, latest.info)
+    except (ValueError, OSError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        found.refused.append(f"{shown}: it cannot be unpacked: {error}.")
+        return
+    if other := _other_lesson(data, lesson):
+        found.refused.append(f"{shown}: it is a notebook of {other}, and not of {lesson}.")
+        return
+    path = into / student / lesson / f"{lesson}.ipynb"
+    if any(part.is_symlink() for part in (path, path.parent, path.parent.parent)):
+        found.refused.append(f"{shown}: {path} is or lies behind a link, which is not followed.")
+        return
+    if not named:
+        found.notes.append(f"{student}: {shown} was taken for {lesson}, being the only notebook.")
+    if len(named) > 1:
+        found.notes.append(f"{student}: of {len(named)} attempts the latest was taken, {shown}.")
+    if latest.late:
+        found.late.append(student)
+    _write(path, data, student, found, into)
+
+
+def _read(opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Return the bytes of an entry, whose header may give a wrong size.
+
+    Raises:
+        ValueError: when it is larger than a notebook may be.
+    """
+    with opened.open(info) as file:
+        data = file.read(LIMITS.notebook_bytes + 1)
+    if len(data) > LIMITS.notebook_bytes:
+        raise ValueError(f"it is larger than {LIMITS.notebook_bytes} bytes")
+    return data
+
+
+def _other_lesson(data: bytes, lesson: str) -> str:
+    """Return the lesson whose exercises a notebook holds, if it holds none of `lesson`; else ""."""
+    ids = {json.loads(text) for text in GRADE_ID.findall(data)}
+    if not ids:
+        return ""
+    holds = (name for name in (lesson, *LESSONS) if not ids.isdisjoint(load_release(name).exercises))
+    first = next(holds, lesson)  # no other lesson is looked at where its own is found
+    return "" if first == lesson else first
+
+
+def _write(path: Path, data: bytes, student: str, found: Collected, into: Path) -> None:
+    before = path.read_bytes() if path.is_file() else None
+    if before == data:
+        found.same.append(student)
+        return
+    if before is not None:
+        _move_to_replaced(path, into / ".replaced" / path.relative_to(into).parent)
+    (found.new if before is None else found.replaced).append(student)
+    write_atomically(path, data)
+
+
+def _move_to_replaced(path: Path, folder: Path) -> None:
+    """Move a notebook that is about to be replaced, and the time of its submission, to `folder`."""
+    number = 1 + sum(1 for _ in folder.glob("*.ipynb"))
+    folder.mkdir(parents=True, exist_ok=True)
+    path.replace(folder / f"{number}.ipynb")
+    time = path.with_name("timestamp.txt")
+    if time.is_file():
+        time.replace(folder / f"{number}.txt")
+
+
+def _printable(name: str) -> str:
+    """Return a name that is safe to print on a terminal."""
+    return name if name.isprintable() and len(name) <= 200 else ascii(name)[:200]

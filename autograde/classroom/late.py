@@ -1,0 +1,108 @@
+"""Record when submissions were made and deduct points from late ones, as nbgrader's autograde does besides scoring.
+
+The penalty is a plugin for nbgrader. nbgrader's own step applies it, also to scores from `torchcourse grade`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Assignment, Gradebook, SubmittedAssignment
+from nbgrader.plugins import LateSubmissionPlugin
+from nbgrader.preprocessors import AssignLatePenalties
+from sqlalchemy.exc import SAWarning
+from traitlets import Float
+from traitlets.config import Config, PyFileConfigLoader
+
+from autograde.files import write_atomically
+from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time, read_short_text
+
+__all__ = ["PerDay", "apply_lateness", "class_config"]
+
+DAY = 24 * 60 * 60
+
+
+class PerDay(LateSubmissionPlugin):  # type: ignore[misc]
+    """Deducts a share of the score for each day that has begun since the due date."""
+
+    share = Float(0.1, min=0.0, max=1.0, help="of the score, for each day begun").tag(config=True)
+    most = Float(1.0, min=0.0, max=1.0, help="of the score, however late").tag(config=True)
+    grace_minutes = Float(0.0, min=0.0, help="that cost nothing").tag(config=True)
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
+        """Return the points to deduct; None if the submission is not late."""
+        late = total_seconds_late - 60 * self.grace_minutes
+        return score * min(self.most, self.share * math.ceil(late / DAY)) if late > 0 else None
+
+
+def class_config(folder: Path) -> Config:
+    """Return the configuration in the nbgrader_config.py of a class folder."""
+    return PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
+
+
+def apply_lateness(folder: Path, url: str, submitted: Path, graded: Iterable[tuple[str, str]]) -> list[str]:
+    """Record when submissions were made, and set the penalty of late ones, as `nbgrader autograde` does.
+
+    Args:
+        folder: a class folder.
+        url: the gradebook that holds the scores.
+        submitted: the folder of submissions. The exchange leaves `timestamp.txt` and `submission_secret.txt` beside a
+            notebook; they are copied beside the autograded one, where nbgrader's release_feedback looks for them.
+        graded: student and lesson of each submission.
+
+    Returns:
+        A sentence for each file that could not be read or holds no valid time.
+    """
+    known = set(graded)
+    complaints: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)
+        with Gradebook(url) as book:
+            for submission, lesson in _submissions(book):
+                if (submission.student_id, lesson) not in known:
+                    continue
+                relative = Path(submission.student_id) / lesson
+                time, faults = _copy_files(submitted / relative, folder / "autograded" / relative)
+                complaints += [f"{submission.student_id}, {lesson}: {fault}" for fault in faults]
+                if time != submission.timestamp:
+                    submission.timestamp = time
+            book.db.commit()
+            late = [(s.student_id, lesson) for s, lesson in _submissions(book) if (s.student_id, lesson) in known
+                    and (s.total_seconds_late > 0 or any(n.late_submission_penalty for n in s.notebooks))]  # fmt: skip
+        step = AssignLatePenalties(config=class_config(folder))
+        for student, lesson in late:
+            where = {"notebook": lesson, "assignment": lesson, "student": student, "db_url": url}
+            step.preprocess(nbformat.v4.new_notebook(), {"nbgrader": where})
+    return complaints
+
+
+def _submissions(book: Gradebook) -> Iterator[tuple[SubmittedAssignment, str]]:
+    query = book.db.query(SubmittedAssignment, Assignment.name)
+    yield from query.join(Assignment, Assignment.id == SubmittedAssignment.assignment_id).all()
+
+
+def _copy_files(here: Path, there: Path) -> tuple[datetime | None, list[str]]:
+    """Copy the files that the exchange leaves beside a notebook; a bad one does not keep the other from being copied.
+
+    Returns:
+        The time of submission, if there is one, and a sentence for each bad file.
+    """
+    time: datetime | None = None
+    faults: list[str] = []
+    if here.is_symlink() or here.parent.is_symlink():
+        return time, faults
+    for name in (TIME_FILE, SECRET_FILE):
+        try:
+            text = read_short_text(here / name)
+            if text is not None and there.is_dir():
+                write_atomically(there / name, text)
+            if text is not None and name == TIME_FILE:
+                time = parse_time(text)
+        except ValueError as error:
+            faults.append(str(error))
+    return time, faults

@@ -1,0 +1,161 @@
+"""Read and write rosters: the students of a class, in a CSV file that some other program may have exported.
+
+Bad rows are left out and reported, with line and remedy; the other rows count.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from autograde.batch.student_names import MARKUP
+from autograde.files import write_atomically
+from autograde.results.grades_table import is_formula
+
+__all__ = ["Fault", "Member", "Roster", "RosterError", "read_roster", "write_roster"]
+
+IDENTITY = re.compile(r"\w[\w.@-]{0,99}")
+"""The form of an id: part of names of folders and of nbgrader's submissions (`id+lesson+time`), and a table cell."""
+LONGEST_NAME = 120
+DELIMITERS = ",;\t"
+
+
+class RosterError(ValueError):
+    """A roster cannot be read; the message names the file and the remedy."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A student. `lms_user_id` is their number in Canvas, if known; only `id` must not be empty."""
+
+    id: str
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    lms_user_id: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A row that was left out: its line, the student it names if it names one, and the reason with the remedy."""
+
+    line: int
+    student: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}, {self.student or 'no id'}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The students in the order of the file, and the rows that were left out."""
+
+    members: tuple[Member, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+
+COLUMNS = tuple(field.name for field in fields(Member))
+
+
+def read_roster(path: Path) -> Roster:
+    """Read a CSV file with a header: id, and any of first_name, last_name, email, lms_user_id.
+
+    Cells are separated by commas, semicolons or tabs; the encoding is UTF-8, UTF-16 or cp1252.
+
+    Raises:
+        RosterError: when the file is missing, is no CSV file or has no column `id`.
+    """
+    text = _decoded(path)
+    header = text.split("\n", 1)[0]
+    delimiter = max(DELIMITERS, key=header.count)
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    members: list[Member] = []
+    faults: list[Fault] = []
+    try:
+        names = [re.sub(r"\s+", "_", name.strip().lower()) for name in next(table, [])]
+        if "id" not in names or len(set(names)) < len(names):
+            raise RosterError(f"{path}:1: the header names {', '.join(names) or 'nothing'}; a roster has the column id "
+                              f"and may have {', '.join(COLUMNS[1:])}, each once.")  # fmt: skip
+        for row in table:
+            if not any(cell.strip() for cell in row):
+                continue
+            cells = dict(zip(names, (unicodedata.normalize("NFC", cell.strip()) for cell in row), strict=False))
+            member = Member(**{name: cells.get(name, "") for name in COLUMNS})
+            reason = _too_long(row, names) or _fault(member, members)
+            if reason:
+                faults.append(Fault(table.line_num, _shown(member), reason))
+            else:
+                members.append(member)
+    except csv.Error as error:
+        raise RosterError(f"{path}:{table.line_num}: this is no CSV file ({error}).") from None
+    return Roster(tuple(members), tuple(faults))
+
+
+def write_roster(path: Path, members: Iterable[Member]) -> None:
+    """Write a roster that `read_roster` reads back."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows(astuple(member) for member in members)
+    write_atomically(path, text.getvalue())
+
+
+def _decoded(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RosterError(f"{path} cannot be read: {error.strerror}.") from None
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _too_long(row: Sequence[str], names: Sequence[str]) -> str:
+    if len(row) <= len(names):
+        return ""
+    return f"it has {len(row)} cells and the header {len(names)}; put a name with a comma in quotes."
+
+
+def _fault(member: Member, before: Sequence[Member]) -> str:
+    """Return what is wrong with a row and the remedy, in one sentence; "" if nothing is wrong."""
+    if not member.id:
+        return "the id is blank; every student needs one."
+    for name in COLUMNS:
+        cell = getattr(member, name)
+        if is_formula(cell):
+            return f"the {name} {cell[:40]!a} is a formula to spreadsheets; write it without its first character."
+        if not cell.isprintable() or len(cell) > LONGEST_NAME:
+            return f"the {name} holds characters that do not print, or more than {LONGEST_NAME}; correct it."
+        if found := sorted(set(MARKUP).intersection(cell)):
+            return f"the {name} holds {' '.join(found)}, which nbgrader's pages take for HTML; leave that out."
+    if not IDENTITY.fullmatch(member.id):
+        return "an id names folders: up to 100 letters, digits and . _ - @, beginning with a letter or digit."
+    if member.email and not re.fullmatch(r"[^@\s]+@[^@\s]+", member.email):
+        return f"{member.email!a} is no e-mail address; correct it or leave it empty."
+    for other in before:
+        if other.id.casefold() == member.id.casefold():
+            return f"an earlier row has this id, for {_name(other)}; that one was taken."
+        if member.email and other.email.casefold() == member.email.casefold():
+            return f"{member.email} is already the e-mail address of {other.id}; correct it or leave it empty."
+        if member.lms_user_id and other.lms_user_id == member.lms_user_id:
+            return f"{member.lms_user_id} is already the lms_user_id of {other.id}; correct it or leave it empty."
+    return ""
+
+
+def _name(member: Member) -> str:
+    return f"{member.first_name} {member.last_name}".strip() or member.id
+
+
+def _shown(member: Member) -> str:
+    """Return the student that a bad row names, safe to print on a terminal."""
+    shown = member.id or f"{member.first_name} {member.last_name}".strip() or member.email
+    return shown if shown.isprintable() and len(shown) <= LONGEST_NAME else ascii(shown)[:LONGEST_NAME]

@@ -1,0 +1,86 @@
+"""The author's commands: build, verify, new exercise."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from autograde.cli.console import console, lesson_names, stop
+
+__all__ = ["build", "new_commands", "verify"]
+
+new_commands = typer.Typer(help="Make the parts of something new.", no_args_is_help=True)
+
+
+@new_commands.callback()
+def parts() -> None:
+    """Make the parts of something new."""
+
+
+@new_commands.command()
+def exercise(
+    lesson: Annotated[str, typer.Argument(help="such as 01_tensors")],
+    name: Annotated[str, typer.Argument(help="what learners will define; in CapitalLetters it is a class")],
+    after: Annotated[str, typer.Option("--after", help="the exercise of the lesson to put it after")],
+) -> None:
+    """Write a template of an exercise: its cells in the lesson, its public half and its private half."""
+    from autograde.course.scaffold import ScaffoldError, new_exercise
+    from autograde.source import paths
+    from torchcourse.model.catalogue import UnknownExerciseError
+
+    try:
+        written = new_exercise(lesson, name, after)
+    except (ScaffoldError, UnknownExerciseError) as error:
+        stop(str(error.args[0]))
+    for path in written:
+        console.print(f"written: {path.relative_to(paths.ROOT)}", markup=False)
+    console.print(f"`torchcourse verify {lesson}:{name} --watch` says what is left to write.", markup=False)
+
+
+def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:
+    """Build the notebooks, and what they judge by, from solutions/."""
+    from autograde.course.build import build as build_lessons
+    from autograde.source.script import MalformedScriptError
+
+    try:
+        changed = build_lessons(lesson_names(lessons))
+    except MalformedScriptError as error:
+        stop(str(error))
+    for path in changed:
+        console.print(f"written: {path}")
+    console.print("Everything is up to date." if not changed else f"{len(changed)} files written.")
+
+
+def verify(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="LESSON or LESSON:EXERCISE; all, if none is named")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="verify again whenever a file of the lesson changes")] = False,
+) -> None:
+    """Verify the course: every answer, every mistake and every message is what it should be."""
+    from autograde.course.verify import verify as claims
+    from torchcourse.model.catalogue import UnknownExerciseError
+
+    if watch:
+        return _verify_again(lessons or [])
+    broken = 0
+    try:
+        for claim in claims(lessons):
+            broken += not claim.holds
+            console.print(f"{'ok    ' if claim.holds else 'BROKEN'} {claim.about}: {claim.says}", markup=False)
+    except UnknownExerciseError as error:
+        stop(str(error.args[0]))
+    console.print(f"{broken} claims do not hold." if broken else "Every claim holds.")
+    raise typer.Exit(bool(broken))
+
+
+def _verify_again(which: list[str]) -> None:
+    """Verify, and again after each change, until interrupted."""
+    from autograde.course.watch import watch
+
+    lesson_names([name.partition(":")[0] for name in which])
+    try:
+        watch(which)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None

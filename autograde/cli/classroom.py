@@ -1,0 +1,120 @@
+"""The instructor's commands for classes: class folder, learners' archive, submissions from learning platforms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autograde.cli.console import console, gradebook_errors, lesson_names, split_lessons, stop
+
+__all__ = ["bundle", "class_commands", "collect", "sample"]
+
+class_commands = typer.Typer(help="Make and keep a class folder.", no_args_is_help=True)
+
+
+@class_commands.callback()
+def about() -> None:
+    """Make and keep a class folder."""
+
+
+@class_commands.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="the class folder; what is in it already stays")],
+    lessons: Annotated[str, typer.Option(help="such as 01_tensors,02_autograd; all, if none is named")] = "",
+    due: Annotated[list[str] | None, typer.Option(help="LESSON=2026-12-01T18:00, or a date for all lessons")] = None,
+    roster: Annotated[Path | None, typer.Option(help="a CSV file: id,first_name,last_name,email")] = None,
+    sample: Annotated[int, typer.Option(min=0, max=10_000, help="make up this many submissions of each lesson")] = 0,
+    name: Annotated[str, typer.Option(help="nbgrader's course_id")] = "torchcourse",
+    late: Annotated[float, typer.Option(min=0, max=1, help="the share of a score lost for each day late")] = 0.0,
+    exchange: Annotated[Path | None, typer.Option(help="nbgrader's exchange folder")] = None,
+) -> None:
+    """Make a class folder, for nbgrader and for `torchcourse grade`; or add lessons, due dates and students to one."""
+    from autograde.classroom.class_folder import DueError, class_lessons, due_dates, is_class, make_class, roster_of
+    from autograde.classroom.roster import Roster, RosterError, read_roster
+    from autograde.classroom.synthetic_class import invented_members, write_submissions
+    from autograde.errors import BusyError, RefusedError
+
+    new = not is_class(folder)
+    if not new and (late or exchange or name != "torchcourse"):
+        stop(f"{folder} is a class already: change --name, --late and --exchange in {folder / 'nbgrader_config.py'}.")
+    try:
+        with gradebook_errors(folder):
+            names = split_lessons(lessons) if lessons or new else class_lessons(folder)
+        when = due_dates(due or [], names)
+        enrolled = read_roster(roster) if roster else Roster()
+        for fault in enrolled.faults:
+            console.print(f"left out: {roster}, {fault}", markup=False)
+        if roster and not enrolled.members:
+            stop(f"{roster} has no valid row.")
+        members = enrolled.members or (roster_of(folder) if not new else None) or tuple(invented_members(sample))
+        with gradebook_errors(folder):
+            make_class(folder, names, due=when, members=members, name=name, late=late, exchange=exchange)
+    except (BusyError, DueError, RefusedError, RosterError) as error:
+        stop(str(error))
+    console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
+    if sample:
+        written = write_submissions(folder / "submitted", names, members[:sample], when)
+        console.print(f"{len(written)} notebooks were made up in {folder / 'submitted'}.", markup=False)
+    if enrolled.faults:
+        console.print(f"{len(enrolled.faults)} rows of {roster} were left out: correct them and run this again.",
+                      markup=False)  # fmt: skip
+
+
+def bundle(
+    out: Annotated[Path, typer.Argument(help="the zip file to write")],
+    lessons: Annotated[str, typer.Option(help="such as 01_tensors,02_autograd; all, if none is named")] = "",
+) -> None:
+    """Make the learners' archive: notebooks, wheel, environment and README, with no answers and no hidden cases."""
+    from autograde.course.bundle import BundleError, write_bundle
+
+    try:
+        files = write_bundle(out, split_lessons(lessons))
+    except (BundleError, OSError) as error:
+        stop(str(error))
+    console.print(f"{out} holds {len(files)} files, {out.stat().st_size / 1e6:.1f} MB.", markup=False)
+
+
+def collect(
+    archive: Annotated[Path, typer.Argument(help="the zip file with all submissions, from Moodle or Canvas")],
+    lesson: Annotated[str, typer.Option(help="which lesson it was handed in for")],
+    into: Annotated[Path, typer.Option(help="gets STUDENT/LESSON/LESSON.ipynb")] = Path("submitted"),
+    roster: Annotated[Path | None, typer.Option(help="who is who; roster.csv beside --into, if not given")] = None,
+) -> None:
+    """Take submissions out of a learning platform's archive, the latest attempt of each student on the roster."""
+    from autograde.classroom.class_folder import class_lessons
+    from autograde.classroom.collect import CollectError
+    from autograde.classroom.collect import collect as take_out
+    from autograde.classroom.roster import RosterError, read_roster
+
+    (name,) = lesson_names([lesson])
+    folder = into.absolute().parent
+    with gradebook_errors(folder):
+        known = class_lessons(folder)
+    if known and name not in known:
+        stop(f"The class {folder} has no {name}: it has {', '.join(known)}. `torchcourse class init` adds lessons.")
+    try:
+        members = read_roster(roster or folder / "roster.csv").members
+        found = take_out(archive, name, into, members)
+    except (CollectError, RosterError) as error:
+        stop(str(error))
+    for sentence in (*found.notes, *(f"left out: {reason}" for reason in found.refused)):
+        console.print(sentence, markup=False)
+    for words, students in (("late, says Canvas", found.late), ("nothing from", found.absent)):
+        if students:
+            console.print(f"{words}: {', '.join(students)}", markup=False)
+    console.print(f"{len(found.new)} new, {len(found.replaced)} replaced, {len(found.same)} as before, "
+                  f"{len(found.refused)} left out: {into}", markup=False)  # fmt: skip
+
+
+def sample(
+    folder: Annotated[Path, typer.Argument(help="gets STUDENT/LESSON/LESSON.ipynb for ten students")],
+) -> None:
+    """Make a sample class of ten submissions of lesson 01: right, wrong in several ways, broken."""
+    from autograde.classroom.synthetic_class import write_sample_class
+
+    if folder.exists() and not folder.is_dir():
+        stop(f"{folder} is no folder.")
+    names = write_sample_class(folder)
+    console.print(f"{folder} holds the submissions of {', '.join(names)}.")

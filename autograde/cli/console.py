@@ -1,0 +1,92 @@
+"""Helpers of the commands: consoles, messages that end a command, and names of lessons."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from autograde.classroom.compare import Change
+
+__all__ = [
+    "console",
+    "gradebook_errors",
+    "is_interactive",
+    "lesson_names",
+    "show_changes",
+    "split_lessons",
+    "stderr",
+    "stop",
+    "write_errors",
+]
+
+console = Console(highlight=False, soft_wrap=True)
+stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def stop(reason: str) -> NoReturn:
+    """End the command with a message and exit status 2."""
+    console.print(reason, markup=False)
+    raise typer.Exit(2)
+
+
+def lesson_names(names: Sequence[str] | None) -> list[str]:
+    """Return the named lessons, or all if none is named; stop if one does not exist."""
+    from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
+
+    for name in names or []:
+        try:
+            exercises(name)
+        except UnknownExerciseError as error:
+            stop(str(error.args[0]))
+    return list(names or LESSONS)
+
+
+def split_lessons(names: str) -> list[str]:
+    """Return the lessons of a comma-separated list, or all if it is empty; stop if one does not exist."""
+    return lesson_names([part.strip() for part in names.split(",") if part.strip()])
+
+
+@contextmanager
+def gradebook_errors(folder: Path) -> Iterator[None]:
+    """Stop with a message if another program has locked the gradebook of a folder."""
+    from sqlalchemy.exc import OperationalError
+
+    try:
+        yield
+    except OperationalError as error:
+        stop(f"The gradebook {folder / 'gradebook.db'} cannot be used ({error.orig}): close what has it open. "
+             "What has been graded is kept, and the same command goes on from there.")  # fmt: skip
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Stop with a message if `path` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        stop(f"{path} could not be written: {error.strerror}.")
+
+
+def is_interactive() -> bool:
+    """Return whether somebody can answer questions at a terminal."""
+    return sys.stdin.isatty()
+
+
+def show_changes(changes: Sequence[Change]) -> None:
+    """Print the changes between two gradings, and their sums."""
+    for change in changes:
+        console.print(str(change), markup=False)
+    gained, lost = (sum(abs(c.points) for c in changes if sign * c.points > 0) for sign in (1, -1))
+    students = len({change.student for change in changes})
+    who = "one student" if students == 1 else f"{students} students"
+    verdicts = "1 verdict" if len(changes) == 1 else f"{len(changes)} verdicts"
+    differ = "differs" if len(changes) == 1 else "differ"
+    points = "point" if gained == 1 else "points"
+    console.print(f"{verdicts} of {who} {differ}: {gained:g} {points} gained, {lost:g} lost.")

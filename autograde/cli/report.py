@@ -1,0 +1,89 @@
+"""The instructor's commands on graded work: report, diff, export."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autograde.cli.console import (
+    console,
+    gradebook_errors,
+    lesson_names,
+    show_changes,
+    split_lessons,
+    stop,
+    write_errors,
+)
+
+__all__ = ["diff", "export", "report"]
+
+
+def report(
+    out: Annotated[Path, typer.Argument(help="the folder that `torchcourse grade --out` wrote")],
+    html: Annotated[Path | None, typer.Option("--html", help="the page; OUT/report.html if not given")] = None,
+) -> None:
+    """Make a page about a class: scores, pass rates, common mistakes, time-outs, similar answers."""
+    from autograde.files import write_atomically
+    from autograde.report.class_report import report as report_page
+    from autograde.results.grades_table import BadTableError
+
+    target = html or out / "report.html"
+    try:
+        page = report_page(out)
+    except BadTableError as error:
+        stop(str(error))
+    with write_errors(target):
+        write_atomically(target, page)
+    console.print(f"The report is in {target}; it names learners.", markup=False)
+
+
+def diff(
+    old: Annotated[Path, typer.Argument(help="a grades.csv, or the folder it lies in")],
+    new: Annotated[Path, typer.Argument(help="the other one")],
+) -> None:
+    """Show which scores differ between two gradings."""
+    from autograde.classroom.compare import changes, read_grades
+
+    try:
+        found = changes(read_grades(old), read_grades(new))
+    except ValueError as error:
+        stop(str(error))
+    show_changes(found)
+
+
+def export(
+    form: Annotated[str, typer.Option("--format", help="csv, canvas, moodle or json")] = "csv",
+    folder: Annotated[Path, typer.Option("--class", help="a class folder, or the folder of `grade --out`")] = Path(),
+    out: Annotated[Path | None, typer.Option(help="the file to write; printed, if none is named")] = None,
+    lessons: Annotated[str, typer.Option(help="such as 01_tensors,02_autograd; all, if none is named")] = "",
+    column: Annotated[
+        list[str] | None, typer.Option(help='LESSON="what it is called there", as Canvas wants: "Tensors (123)"')
+    ] = None,
+) -> None:
+    """Write scores for Canvas, Moodle, spreadsheets or programs, with manual points and late penalties."""
+    from autograde.classroom.export import FORMATS, scores_of
+    from autograde.classroom.export import export as as_text
+    from autograde.files import write_atomically
+
+    if form not in FORMATS:
+        stop(f"There is no format {form}: --format is one of {', '.join(FORMATS)}.")
+    titles = dict(part.split("=", 1) for part in column or [] if "=" in part)
+    if len(titles) < len(column or []):
+        stop('--column is LESSON="title", once for a lesson.')
+    lesson_names(list(titles))
+    try:
+        with gradebook_errors(folder):
+            scores = scores_of(folder / "gradebook.db", split_lessons(lessons) if lessons else ())
+    except FileNotFoundError as error:
+        stop(str(error))
+    text = as_text(scores, form, titles)
+    if out is None:
+        sys.stdout.buffer.write(text.encode())
+        return
+    with write_errors(out):
+        write_atomically(out, text)
+    ungraded = sum(score.raw is None for score in scores)
+    console.print(f"{len(scores) - ungraded} scores, {ungraded} empty cells: {out}", markup=False)

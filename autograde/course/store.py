@@ -1,0 +1,123 @@
+"""Store what notebooks judge by: visible cases, and the observations of references and known mistakes."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+
+from autograde.judge.oracle import Oracle, oracles
+from autograde.source import paths
+from torchcourse.model import stored_observations
+from torchcourse.model.known_mistake import KnownMistake
+from torchcourse.model.observations import Observations, agree
+from torchcourse.model.stored_observations import Stored, StoredMistake, Table
+
+__all__ = ["exercise_fresh", "make", "proven_fresh", "write"]
+
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, struct.error)
+"""Exceptions on reading when nothing is stored, or in an older format."""
+
+
+def make(lesson: str) -> dict[str, Stored]:
+    """Run the references and mistakes of a lesson; return what is to be stored, by exercise."""
+    return {oracle.exercise.name: _stored(oracle) for oracle in oracles(lesson)}
+
+
+def _stored(oracle: Oracle) -> Stored:
+    mistakes = [StoredMistake(k.name, k.sentence, k.read, _mistake_table(oracle, k)) for k in oracle.known]
+    return Stored(oracle.cases, _reference_table(oracle), mistakes)
+
+
+def _if_different(oracle: Oracle, number: int, here: Observations, there: Observations) -> Observations | None:
+    return None if agree(there, here, oracle.cases[number].tolerance) else there
+
+
+def _reference_table(oracle: Oracle) -> Table:
+    numbers = range(len(oracle.cases))
+    here = [oracle.wanted("cpu", n) for n in numbers]
+    if not oracle.exercise.any_device:
+        return Table(list(here), [None] * len(here))
+    return Table(list(here), [_if_different(oracle, n, here[n], oracle.wanted("simulated", n)) for n in numbers])
+
+
+def _mistake_table(oracle: Oracle, known: KnownMistake) -> Table:
+    on_cpu: list[Observations | None] = []
+    elsewhere: list[Observations | None] = []
+    for number, case in enumerate(oracle.cases):
+        here = known.seen("cpu", number)
+        same = agree(here, oracle.wanted("cpu", number), case.tolerance)
+        on_cpu.append(None if same else here)
+        if not oracle.exercise.any_device:
+            elsewhere.append(None)
+            continue
+        there = known.seen("simulated", number)
+        like = oracle.wanted("simulated", number) if same else here
+        elsewhere.append(None if agree(there, like, case.tolerance) else there)
+    return Table(on_cpu, elsewhere)
+
+
+def _fresh(lesson: str, made: dict[str, Stored]) -> bool:
+    """Return whether what is stored of a lesson agrees with `made`; the last digits of floats differ between CPUs."""
+    try:
+        old = _stored_lesson(lesson)
+        return list(old) == list(made) and all(_same(old[name], made[name]) for name in made)
+    except UNREADABLE:
+        return False
+
+
+def exercise_fresh(lesson: str, oracle: Oracle) -> bool:
+    """Return whether what is stored of an exercise agrees with its oracle of visible cases."""
+    try:
+        return _same(_stored_lesson(lesson)[oracle.exercise.name], _stored(oracle))
+    except UNREADABLE:
+        return False
+
+
+def _stored_lesson(lesson: str) -> stored_observations.StoredLesson:
+    return stored_observations.StoredLesson((paths.STORED / f"{lesson}.bin").read_bytes())
+
+
+def _same(old: Stored, new: Stored) -> bool:
+    def texts(s: Stored) -> object:
+        named = [(m.name, m.sentence, m.read) for m in s.mistakes]
+        return [(c.name, c.tolerance) for c in s.cases], named
+
+    def tables(s: Stored) -> list[Table]:
+        return [s.wanted, *(m.table for m in s.mistakes)]
+
+    if texts(old) != texts(new):
+        return False
+    return all(
+        agree(a.inputs, b.inputs, a.tolerance)
+        and all(
+            agree(s.on_cpu[n], t.on_cpu[n], a.tolerance) and agree(s.elsewhere[n], t.elsewhere[n], a.tolerance)
+            for s, t in zip(tables(old), tables(new), strict=True)
+        )
+        for n, (a, b) in enumerate(zip(old.cases, new.cases, strict=True))
+    )
+
+
+def proven_fresh(lesson: str) -> bool:
+    """Return whether what is stored of a lesson agrees with what would be stored now.
+
+    That runs in another process: it needs the simulated accelerator, which a process that uses CUDA cannot have.
+    """
+    env = {**os.environ, "TORCHCOURSE_ACCELERATOR": "simulated"}
+    command = [sys.executable, "-m", "autograde.course.store", lesson]
+    return subprocess.run(command, cwd=paths.ROOT, env=env, check=False).returncode == 0
+
+
+def write(lesson: str) -> bool:
+    """Store a lesson, unless what is stored already agrees; return whether it was written."""
+    made = make(lesson)
+    if _fresh(lesson, made):
+        return False
+    paths.STORED.mkdir(exist_ok=True)
+    (paths.STORED / f"{lesson}.bin").write_bytes(stored_observations.dump(made))
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(not _fresh(sys.argv[1], make(sys.argv[1])))

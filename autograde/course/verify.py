@@ -1,0 +1,267 @@
+"""Verify the course: check claims about it, each by running something."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+from autograde.course import store
+from autograde.course.build import generate, headings
+from autograde.course.scaffold import todos
+from autograde.judge.oracle import Oracle, hidden, references, visible
+from autograde.judge.oracle import oracle as make_oracle
+from autograde.source import paths
+from autograde.source.private_half import private_half
+from autograde.source.release import load_release
+from autograde.source.script import read_script
+from torchcourse.checking.check import examine
+from torchcourse.checking.explain import Result, compare, compare_derived
+from torchcourse.checking.probe import observe
+from torchcourse.checking.report import Report, judge
+from torchcourse.model import stored_observations
+from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
+from torchcourse.model.devices import checked_devices, find_accelerator
+from torchcourse.model.exercise import Unattempted
+from torchcourse.model.known_mistake import KnownMistake
+
+__all__ = ["Claim", "verify"]
+
+SEEDS = (11, 12)
+FEWEST_RIGHT, FEWEST_MISTAKES = 2, 3
+HINT_WORDS = range(8, 66)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim that has to be true of the course: what it is about, whether it holds, and its text."""
+
+    about: str
+    holds: bool
+    says: str
+
+
+def verify(which: Sequence[str] | None = None) -> Iterator[Claim]:
+    """Yield the claims about lessons, or exercises as LESSON:EXERCISE; about the whole course by default.
+
+    Raises:
+        UnknownExerciseError: for a lesson or exercise that does not exist.
+    """
+    for name in which or LESSONS:
+        lesson, _, exercise = name.partition(":")
+        known = exercises(lesson)
+        if exercise and exercise not in known:
+            raise UnknownExerciseError(f"{lesson} has no exercise {exercise!r}.")
+        for one in [exercise] if exercise else known:
+            yield from _exercise_claims(lesson, one)
+        if not exercise:
+            yield from _notebook_claims(lesson)
+
+
+# --- one exercise -------------------------------------------------------------------------------------------------
+
+
+def _exercise_claims(lesson: str, name: str) -> Iterator[Claim]:
+    about = f"{lesson}:{name}"
+    stub = _stub(lesson, name)  # before any oracle: the stub may register an operator of the reference again
+    graded = _grading_oracle(lesson, name)
+    oracle = graded.narrowed(len(visible(graded.exercise)))
+    for mark in todos(lesson, name):
+        yield Claim(about, False, f"still to be written, {mark.path}:{mark.line}: {mark.what}")
+    yield Claim(about, *_knows_required(lesson, oracle))
+    yield Claim(about, *stub)
+    oracles = graded, *_oracles_of_other_seeds(lesson, name)
+    yield Claim(about, *_reference_runs(oracles))
+    standards = [graded] if graded.exercise.oracle is None else oracles  # the reference itself, run a second time
+    yield Claim(about, *_accepted(standards, "the reference", graded.reference))
+    others = private_half(lesson, name).right_answers
+    enough = len(others) >= FEWEST_RIGHT
+    yield Claim(about, enough, f"{len(others)} other right answers, of at least {FEWEST_RIGHT}")
+    for number, answer in enumerate(others, 1):
+        yield Claim(about, *_accepted(oracles, f"right answer {number}", answer))
+    names = dict.fromkeys(m.name for m in oracle.mistakes)
+    yield Claim(about, len(names) >= FEWEST_MISTAKES, f"{len(names)} known mistakes, of at least {FEWEST_MISTAKES}")
+    yield Claim(about, *_hints(oracle))
+    sections = headings(lesson)
+    for place in range(len(oracle.mistakes)):
+        results = results_of(graded, graded.known[place])
+        yield Claim(about, *_named_in_notebook(oracle, place, results, sections))
+        yield Claim(about, *_named_in_grading(graded, place, results))
+    if _is_simulated():
+        fresh = store.exercise_fresh(lesson, oracle)
+        remedy = "" if fresh else f": run torchcourse build {lesson}"
+        yield Claim(about, fresh, f"what the notebook judges by is fresh{remedy}")
+
+
+def _knows_required(lesson: str, oracle: Oracle) -> tuple[bool, str]:
+    """Return whether the exercise knows all misconceptions that the syllabus names."""
+    required = private_half(lesson, oracle.exercise.name).required
+    missing = sorted({*required} - {mistake.name for mistake in oracle.mistakes})
+    return not missing, "every required misconception is known" + (f", but {missing[0]} is not" if missing else "")
+
+
+def _is_simulated() -> bool:
+    """Return whether this process uses the simulated accelerator, as the build does."""
+    return find_accelerator().name == "simulated"
+
+
+def _stub(lesson: str, name: str) -> tuple[bool, str]:
+    """Return whether the unchanged stub counts as not attempted.
+
+    A process has only one operator of a name: a stub that registers the operator of the reference invalidates the
+    reference. So references are loaded again afterwards, and the oracles of the earlier ones are dropped.
+    """
+    if name not in load_release(lesson).cells:
+        return False, f"the notebook does not have it: run torchcourse build {lesson}"
+    namespace = dict(_setup(lesson))
+    exec(compile(load_release(lesson).cells[name].source, name, "exec"), namespace)
+    report = examine(name, namespace)
+    for cached in (references, _grading_oracle, _oracles_of_other_seeds):
+        cached.cache_clear()
+    return report.status == "unattempted", f"the stub is {report.status}"
+
+
+def _reference_runs(oracles: Sequence[Oracle]) -> tuple[bool, str]:
+    """Return whether the reference never raises unexpectedly: answers that raise the same would be right."""
+    for oracle in oracles:
+        for device in checked_devices(oracle.exercise.any_device):
+            for n, case in enumerate(oracle.cases):
+                wanted = oracle.wanted(device.name, n)
+                if "raised" in wanted:
+                    return False, f"the reference raises in the case {case.name!r} {device.words}: {wanted['raised']}"
+    return True, "the reference is observed in every case"
+
+
+@cache
+def _setup(lesson: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"Unattempted": Unattempted}
+    for cell in read_script(paths.SOLUTIONS / f"{lesson}.py"):
+        if "setup" in cell.tags:
+            exec(compile(cell.source, lesson, "exec"), namespace)
+    return namespace
+
+
+def run(oracle: Oracle, answer: Callable[..., Any]) -> list[Result]:
+    """Run an answer in every case of an oracle, on every device."""
+    exercise = oracle.exercise
+    return [
+        compare(exercise, case, n, device.name, observe(exercise, answer, case, device), oracle.wanted(device.name, n))
+        for device in checked_devices(exercise.any_device)
+        for n, case in enumerate(oracle.cases)
+    ]
+
+
+def results_of(oracle: Oracle, mistake: KnownMistake) -> list[Result]:
+    """Return the results of a known mistake, from what its oracle observed."""
+    results = []
+    for device in checked_devices(oracle.exercise.any_device):
+        for n, case in enumerate(oracle.cases):
+            seen, wanted = mistake.seen(device.name, n), oracle.wanted(device.name, n)
+            assert seen is not None, "an oracle runs each mistake"
+            results.append(compare_derived(case, n, device.name, seen, wanted))
+    return results
+
+
+@cache
+def _grading_oracle(lesson: str, name: str) -> Oracle:
+    """Return an oracle of the cases that grading uses: the visible ones, then hidden ones."""
+    return make_oracle(lesson, name, lambda e: [*visible(e), *hidden(lesson, e, SEEDS[0])])
+
+
+def _accepted(oracles: Sequence[Oracle], who: str, answer: Callable[..., Any]) -> tuple[bool, str]:
+    """Return whether a right answer passes in all cases of these oracles."""
+    for oracle in oracles:
+        report = judge(oracle.exercise, run(oracle, answer), oracle.known)
+        if not report.passed:
+            outcome = f"{report.status} {report.misconception} {report.message}"
+            return False, f"{who} does not pass (cases {[c.name for c in oracle.cases]}): {outcome}"
+    return True, f"{who} passes"
+
+
+@cache
+def _oracles_of_other_seeds(lesson: str, name: str) -> list[Oracle]:
+    """Return oracles of the hidden cases that further seeds give."""
+    return [make_oracle(lesson, name, partial(hidden, lesson, seed=seed)) for seed in SEEDS[1:]]
+
+
+def _hints(oracle: Oracle) -> tuple[bool, str]:
+    counts = [len(hint.split()) for hint in oracle.exercise.hints]
+    good = len(set(oracle.exercise.hints)) == 3 and all(count in HINT_WORDS for count in counts)
+    few, many = HINT_WORDS[0], HINT_WORDS[-1]
+    return good, f"hints of {counts} words" + ("" if good else f"; three different ones of {few} to {many} are wanted")
+
+
+def _named_in_notebook(oracle: Oracle, place: int, results: list[Result], sections: list[str]) -> tuple[bool, str]:
+    """Return whether a known mistake is named on the visible cases, in a sentence that quotes what was observed."""
+    known = oracle.known[place]
+    shown = [result for result in results if result.number < len(oracle.cases)]
+    report = judge(oracle.exercise, shown, oracle.known)
+    if report.misconception != known.name:
+        return False, f"the mistake {known.name} is taken for {report.misconception or report.status}: {report.message}"
+    fault = _message_fault(known, report, sections)
+    return not fault, f"the mistake {known.name} fails by name{fault and ', but ' + fault}"
+
+
+def _message_fault(known: KnownMistake, report: Report, sections: list[str]) -> str:
+    if known.read not in sections:
+        return f"points to {known.read!r}, which is no heading of the lesson"
+    if not re.search(r"\{[a-z_]+\}", known.sentence):
+        return "its sentence quotes nothing that was observed"
+    words = report.message.split()
+    if len(words) < 8 or report.message[0].islower() or not report.message.endswith("."):
+        return f"its message is no full sentence: {report.message}"
+    if "…" in report.message or "{" in report.message:
+        return f"a field of its message stays empty: {report.message}"
+    return ""
+
+
+def _named_in_grading(graded: Oracle, place: int, results: list[Result]) -> tuple[bool, str]:
+    """Return whether a known mistake is named on visible and hidden cases together, as in grading."""
+    report, name = judge(graded.exercise, results, graded.known), graded.mistakes[place].name
+    return report.misconception == name, f"the mistake {name} is {report.misconception or report.status} when graded"
+
+
+# --- the notebooks ------------------------------------------------------------------------------------------------
+
+
+def _notebook_claims(lesson: str) -> Iterator[Claim]:
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        made = generate([lesson], root, f"sqlite:///{root / 'gradebook.db'}") / lesson / f"{lesson}.ipynb"
+        same = made.read_bytes() == (paths.NOTEBOOKS / f"{lesson}.ipynb").read_bytes()
+        yield Claim(lesson, same, "the notebook is what the script builds")
+        complete = list(stored_observations.load(lesson)) == list(exercises(lesson))
+        yield Claim(lesson, complete, "the notebook has something to judge each exercise by")
+        if not _is_simulated():
+            yield Claim(lesson, store.proven_fresh(lesson), "what the notebook judges by is fresh")
+        yield Claim(lesson, *_runs_through(root / "source" / lesson / f"{lesson}.ipynb", "Right"))
+        yield Claim(lesson, *_runs_through(paths.NOTEBOOKS / f"{lesson}.ipynb", "Not attempted"))
+
+
+def _runs_through(path: Path, outcome: str) -> tuple[bool, str]:
+    """Return whether a notebook runs from start to end without errors and warnings, each check with this outcome."""
+    notebook = nbformat.read(path, as_version=4)
+    count = sum(c.cell_type == "code" and "nbgrader" in c.metadata and c.metadata.nbgrader.grade
+                for c in notebook.cells)  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(notebook, timeout=120, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
+    faults = [fault for cell in notebook.cells for fault in _output_faults(cell)]
+    shown = [o.get("data", {}).get("text/plain", "") for c in notebook.cells for o in c.get("outputs", [])]
+    outcomes = sum(bool(re.match(rf"\w+: {outcome}\.", text)) for text in shown)
+    says = f"run start to end, {outcomes} of {count} checks say {outcome!r}"
+    return not faults and outcomes == count, says + "".join(f"; {fault}" for fault in faults)
+
+
+def _output_faults(cell: Any) -> Iterator[str]:
+    for output in cell.get("outputs", []):
+        if output.output_type == "error":
+            yield f"{cell.id} raised {output.ename}: {output.evalue[:200]}"
+        if output.output_type == "stream" and output.name == "stderr":
+            yield f"{cell.id} wrote to stderr: {output.text[:200]}"

@@ -1,0 +1,314 @@
+"""The exercise `conv2d`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autograde.hidden.architectures.shared import reading
+from autograde.hidden.common import with_floats
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Unfolding rows and then columns gives all windows as one view, without copying; the einsum sums over channels and "
+    "kernel places, in which the kernel is not flipped. The number of calls is the same for every image, and "
+    "autograd finds its way back by itself."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("flips-kernel", "ignores-stride", "python-loop", "pads-one-side")
+"""The misconceptions that the syllabus wants told apart."""
+
+HAND = "Convolution by hand"
+Pair = int | tuple[int, int]
+
+
+def pair(value: Pair) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else value
+
+
+def windows_of(x: Tensor, weight: Tensor, stride: Pair = 1) -> Tensor:
+    (sy, sx), (kh, kw) = pair(stride), weight.shape[2:]
+    return x.unfold(2, kh, sy).unfold(3, kw, sx)
+
+
+def padded(x: Tensor, padding: Pair) -> Tensor:
+    py, px = pair(padding)
+    return F.pad(x, (px, px, py, py))
+
+
+def shifted(y: Tensor, bias: Tensor | None) -> Tensor:
+    return y if bias is None else y + bias[:, None, None]
+
+
+def right(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    windows = windows_of(padded(x, padding), weight, stride)
+    return shifted(torch.einsum("nchwij,ocij->nohw", windows, weight), bias)
+
+
+def flips(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return right(x, weight.flip(2, 3), bias, stride, padding)
+
+
+def ignores_stride(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    return right(x, weight, bias, 1, padding)
+
+
+def ignores_padding(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    return right(x, weight, bias, stride)
+
+
+def loops(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    x, (sy, sx), (kh, kw) = padded(x, padding), pair(stride), weight.shape[2:]
+    rows, columns = range(0, x.shape[2] - kh + 1, sy), range(0, x.shape[3] - kw + 1, sx)
+    y = [[(x[:, None, :, i : i + kh, j : j + kw] * weight).sum((2, 3, 4)) for j in columns] for i in rows]
+    return shifted(torch.stack([torch.stack(row, -1) for row in y], -2), bias)
+
+
+def loops_over_rows(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    windows = windows_of(padded(x, padding), weight, stride)
+    rows = [torch.einsum("ncwij,ocij->now", row, weight) for row in windows.unbind(2)]
+    return shifted(torch.stack(rows, 2), bias)
+
+
+def pads_the_end(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    py, px = pair(padding)
+    return right(F.pad(x, (0, px, 0, py)), weight, bias, stride)
+
+
+def pads_the_end_twice(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    py, px = pair(padding)
+    return right(F.pad(x, (0, 2 * px, 0, 2 * py)), weight, bias, stride)
+
+
+def pads_columns_only(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    _, px = pair(padding)
+    return right(F.pad(x, (px, px)), weight, bias, stride)
+
+
+def swaps_padding(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return right(x, weight, bias, stride, pair(padding)[::-1])
+
+
+def pads_unevenly(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    py, px = pair(padding)
+    return right(F.pad(x, (py, px, py, px)), weight, bias, stride)
+
+
+def flips_without_bias(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    return right(x, weight.flip(2, 3), None, stride, padding)
+
+
+def swaps_stride(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return right(x, weight, bias, pair(stride)[::-1], padding)
+
+
+def swaps_both(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return right(x, weight, bias, pair(stride)[::-1], pair(padding)[::-1])
+
+
+def first_of_each_pair(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    return right(x, weight, bias, pair(stride)[0], pair(padding)[0])
+
+
+def square_kernel(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    side = weight.shape[2]
+    columns = F.unfold(x, side, padding=padding, stride=stride)
+    y = weight.flatten(1) @ columns
+    (_, _, h, w), (sy, sx), (py, px) = x.shape, pair(stride), pair(padding)
+    y = y.view(len(x), -1, (h + 2 * py - side) // sy + 1, (w + 2 * px - side) // sx + 1)
+    return shifted(y, bias)
+
+
+def ints_only(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0) -> Tensor:
+    x = F.pad(x, (padding, padding, padding, padding))
+    windows = x.unfold(2, weight.shape[2], stride).unfold(3, weight.shape[3], stride)
+    return shifted(torch.einsum("nchwij,ocij->nohw", windows, weight), bias)
+
+
+def subsamples_first(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    sy, sx = pair(stride)
+    return right(padded(x, padding)[:, :, ::sy, ::sx], weight, bias)
+
+
+def transposes_kernel(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    return right(x, weight.mT, bias, stride, padding)
+
+
+def averages(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return shifted(right(x, weight, None, stride, padding) / weight[0].numel(), bias)
+
+
+def without_bias(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return right(x, weight, None, stride, padding)
+
+
+def bias_on_columns(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    y = right(x, weight, None, stride, padding)
+    return y if bias is None else y + bias
+
+
+def bias_for_each_channel(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    y = right(x, weight, None, stride, padding)
+    return y if bias is None else y + x.shape[1] * bias[:, None, None]
+
+
+def first_channel(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return right(x[:, :1], weight[:, :1], bias, stride, padding)
+
+
+def detached(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return right(x.detach(), weight, bias, stride, padding)
+
+
+def without_graph(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    with torch.no_grad():
+        return right(x, weight, bias, stride, padding)
+
+
+def last_place_missing(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    (sy, sx), (py, px) = pair(stride), pair(padding)
+    h, w = (
+        (s + 2 * p - k) // step for s, p, k, step in zip(x.shape[2:], (py, px), weight.shape[2:], (sy, sx), strict=True)
+    )
+    return right(x, weight, bias, stride, padding)[:, :, :h, :w]
+
+
+AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
+SHAPE = 'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: '
+LOOP = (
+    "The number of {what} is {got}: a loop over places of the image pays for each what one product for all windows "
+    "pays once."
+)
+PAIRS = 'In the case "{case}", with {options}, {what} is {got} where {want} is wanted: '
+CUT = 'In the case "{case}", `{what}` is {got} where {want} is wanted: the result is cut off from the input.'
+MISTAKES = [
+    Mistake("flips-kernel", flips, AT + "the kernel was turned around, as in signal processing; here it lies on the "
+            "window as it is.", HAND),
+    Mistake("ignores-stride", ignores_stride, SHAPE + "the stride has no effect.", HAND),
+    Mistake("ignores-padding", ignores_padding, SHAPE + "the padding has no effect.", HAND),
+    Mistake("python-loop", loops, LOOP, HAND),
+    Mistake("python-loop", loops_over_rows, LOOP, HAND),
+    Mistake("pads-one-side", pads_the_end, SHAPE + "zeros belong before the first row and column too, not only after "
+            "the last.", HAND),
+    Mistake("pads-one-side", pads_the_end_twice, AT + "all zeros were put after the last row and column, so the image "
+            "lies too far to the upper left.", HAND),
+    Mistake("pads-columns-only", pads_columns_only, SHAPE + "`F.pad` takes its numbers from the last dimension on: two "
+            "for the columns, then two for the rows.", HAND),
+    Mistake("pairs-swapped", swaps_padding, PAIRS + "a pair is (rows, columns), and `F.pad` starts with the columns.",
+            HAND),
+    Mistake("pairs-swapped", pads_unevenly, PAIRS + "`F.pad` takes (left, right, top, bottom): the columns' padding "
+            "twice, then the rows'.", HAND),
+    Mistake("flips-kernel", flips_without_bias, AT + "the kernel was turned around; here it lies on the window as it "
+            "is. And a bias that is given is missing.", HAND),
+    Mistake("pairs-swapped", swaps_stride, PAIRS + "a pair is (rows, columns).", HAND),
+    Mistake("pairs-swapped", swaps_both, PAIRS + "a pair is (rows, columns).", HAND),
+    Mistake("first-of-each-pair", first_of_each_pair, PAIRS + "only the first of each pair was used.", HAND),
+    Mistake("square-kernels-only", square_kernel, 'In the case "{case}", with a kernel of {kernel}, {what} is {got} '
+            "where {want} is wanted: height and width of the kernel may differ.", HAND),
+    Mistake("ints-only", ints_only, "With {options} the call raised {got}: `stride` and `padding` may be pairs.",
+            HAND),
+    Mistake("subsamples-first", subsamples_first, 'In the case "{case}" {what} is {got} where {want} is wanted: the '
+            "stride moves the window; inside of a window all pixels count.", HAND),
+    Mistake("transposes-kernel", transposes_kernel, 'In the case "{case}" {what} is {got} where {want} is wanted: rows '
+            "and columns of the kernel were exchanged.", HAND),
+    Mistake("averages", averages, AT + "a convolution adds the products up, it does not average.", HAND),
+    Mistake("bias-ignored", without_bias, AT + "the bias is missing.", HAND),
+    Mistake("bias-on-columns", bias_on_columns, 'In the case "{case}" {what} is {got} where {want} is wanted: the bias '
+            "of shape (o,) met the last dimension; it belongs to the channels.", HAND),
+    Mistake("bias-for-each-channel", bias_for_each_channel, AT + "the bias was added once for each input channel; it "
+            "is added once.", HAND),
+    Mistake("first-channel-only", first_channel, AT + "each output is a sum over all input channels.", HAND),
+    Mistake("last-place-missing", last_place_missing, SHAPE + "the number of strides that fit is one less than the "
+            "number of outputs.", HAND),
+    Mistake("detached", detached, CUT, HAND),
+    Mistake("detached", without_graph, CUT, HAND),
+    *reading(HAND, with_floats(right, 2)),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    n, c, o = draw.size(1, 3), draw.size(1, 4), draw.size(1, 4)
+    kh, kw, h, w = draw.size(1, 3), draw.size(1, 4), draw.size(5, 9), draw.size(5, 9)
+    loose: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-3}
+    last = draw.normal(n, c, h, w).to(memory_format=torch.channels_last)
+    half = torch.bfloat16
+    return [
+        case("drawn sizes", **loose, x=draw.normal(n, c, h, w), weight=draw.normal(o, c, kh, kw), bias=draw.normal(o),
+             options={"stride": (draw.size(1, 3), draw.size(1, 3)), "padding": (draw.size(0, 2), draw.size(0, 2))}),
+        case("channels last", **loose, x=last, weight=draw.normal(o, c, 3, 3), bias=None, options={"padding": (0, 1)}),
+        case("a transposed image", **loose, x=draw.normal(n, c, w, h).mT, weight=draw.normal(o, c, 2, 2), bias=None,
+             options={"stride": 3}),
+        case("a kernel as large as the image", **loose, x=draw.normal(n, c, 4, 5), weight=draw.normal(o, c, 4, 5),
+             bias=draw.normal(o), options={}),
+        case("bfloat16", rtol=0.05, atol=0.3, x=draw.normal(1, 2, 5, 5, dtype=half),
+             weight=draw.normal(3, 2, 2, 2, dtype=half), bias=draw.normal(3, dtype=half), options={}),
+        case("an empty batch", x=torch.empty(0, c, 5, 5), weight=draw.normal(o, c, 3, 3), bias=None, options={}),
+    ]  # fmt: skip
+
+
+# Right answers unlike the reference
+
+
+def by_columns(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    (kh, kw), (sy, sx), (py, px) = weight.shape[2:], pair(stride), pair(padding)
+    columns = F.unfold(x, (kh, kw), padding=(py, px), stride=(sy, sx))
+    y = weight.reshape(len(weight), -1) @ columns
+    if bias is not None:
+        y = y + bias[:, None]
+    h, w = (x.shape[2] + 2 * py - kh) // sy + 1, (x.shape[3] + 2 * px - kw) // sx + 1
+    return y.reshape(len(x), len(weight), h, w)
+
+
+def by_shifting(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    x, (sy, sx), (kh, kw) = padded(x, padding), pair(stride), weight.shape[2:]
+    rows, columns = x.shape[2] - kh + 1, x.shape[3] - kw + 1
+    y = torch.zeros((), dtype=x.dtype, device=x.device)
+    for i in range(kh):
+        for j in range(kw):
+            part = x[:, :, i : i + rows : sy, j : j + columns : sx]
+            y = y + torch.tensordot(part, weight[:, :, i, j], dims=([1], [1])).movedim(-1, 1)
+    return y if bias is None else y + bias.reshape(1, -1, 1, 1)
+
+
+def by_strided_view(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    x, (sy, sx), (kh, kw) = padded(x, padding).contiguous(), pair(stride), weight.shape[2:]
+    n, c, h, w = x.shape
+    a, b, e, f = x.stride()
+    shape = (n, (h - kh) // sy + 1, (w - kw) // sx + 1, c, kh, kw)
+    windows = x.as_strided(shape, (a, e * sy, f * sx, b, e, f))
+    y = F.linear(windows.flatten(3), weight.flatten(1), bias)
+    return y.permute(0, 3, 1, 2)
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [by_columns, by_shifting, by_strided_view]

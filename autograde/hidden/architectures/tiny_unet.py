@@ -1,0 +1,366 @@
+"""The exercise `TinyUNet`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from autograde.hidden.architectures.shared import UNBEGUN
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.architectures.tiny_unet import images
+from torchcourse.model.exercise import Case, Draw
+
+WHY = (
+    "Each size's features are kept before they are pooled, where they are still sharp, and the way up is brought to "
+    "*their* size, so no size needs a case of its own. Concatenated, both sides keep their channels, and the next "
+    "convolution weighs them. Without a batch norm, one small image works too."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("adds-not-concatenates", "skip-after-pooling", "odd-size-fails")
+"""The misconceptions that the syllabus wants told apart."""
+
+SKIPS = "Skips: ResNet and U-Net"
+
+
+class UNet(nn.Module):
+    """A right one; a mistake overrides one of its methods."""
+
+    wide = (4, 6, 8)
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        a, b, c = self.wide
+        self.large, self.medium, self.bottom = self.stage(channels, a), self.stage(a, b), self.stage(b, c)
+        self.medium_again, self.large_again = self.joining(b, c, b), self.joining(a, b, a)
+        self.head = nn.Conv2d(a, classes, 1)
+
+    def stage(self, inside: int, outside: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(inside, outside, 3, padding=1), nn.ReLU())
+
+    def joining(self, skip: int, below: int, outside: int) -> nn.Module:
+        return self.stage(skip + below, outside)
+
+    def pool(self, x: Tensor) -> Tensor:
+        return F.max_pool2d(x, 2)
+
+    def up(self, x: Tensor, like: Tensor) -> Tensor:
+        return F.interpolate(x, size=like.shape[-2:])
+
+    def join(self, skip: Tensor, below: Tensor) -> Tensor:
+        return torch.cat([skip, below], 1)
+
+    def forward(self, x: Tensor) -> Any:
+        full = self.large(x)
+        half = self.medium(self.pool(full))
+        y = self.bottom(self.pool(half))
+        y = self.medium_again(self.join(half, self.up(y, half)))
+        y = self.large_again(self.join(full, self.up(y, full)))
+        return self.end(self.head(y))
+
+    def end(self, y: Tensor) -> Any:
+        return y
+
+
+class Adds(UNet):
+    wide = (4, 4, 4)
+
+    def joining(self, skip: int, below: int, outside: int) -> nn.Module:
+        return self.stage(skip, outside)
+
+    def join(self, skip: Tensor, below: Tensor) -> Tensor:
+        return skip + below
+
+
+class NoSkips(UNet):
+    def joining(self, skip: int, below: int, outside: int) -> nn.Module:
+        return self.stage(below, outside)
+
+    def join(self, skip: Tensor, below: Tensor) -> Tensor:
+        return below
+
+
+class OneSkip(UNet):
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__(channels, classes)
+        a, b, _ = self.wide
+        self.large_again = self.stage(b, a)
+
+    def forward(self, x: Tensor) -> Any:
+        full = self.large(x)
+        half = self.medium(self.pool(full))
+        y = self.medium_again(self.join(half, self.up(self.bottom(self.pool(half)), half)))
+        return self.head(self.large_again(self.up(y, full)))
+
+
+class AfterPooling(UNet):
+    def forward(self, x: Tensor) -> Any:
+        half = self.pool(self.large(x))
+        quarter = self.pool(self.medium(half))
+        y = self.medium_again(self.join(quarter, self.bottom(quarter)))
+        y = self.large_again(self.join(half, self.up(y, half)))
+        return self.head(self.up(y, x))
+
+
+class AfterPoolingStretched(UNet):
+    def forward(self, x: Tensor) -> Any:
+        first = self.pool(self.large(x))
+        second = self.pool(self.medium(first))
+        y = self.up(self.bottom(second), first)
+        y = self.medium_again(self.join(self.up(second, first), y))
+        y = self.large_again(self.join(first, y))
+        return self.head(self.up(y, x))
+
+
+class AfterPoolingAndFails(UNet):
+    def forward(self, x: Tensor) -> Any:
+        first = self.pool(self.large(x))
+        second = self.pool(self.medium(first))
+        y = F.interpolate(self.bottom(second), scale_factor=2)
+        y = self.medium_again(self.join(second, y))
+        y = self.large_again(self.join(first, F.interpolate(y, scale_factor=2)))
+        return self.head(y)
+
+
+class Doubles(UNet):
+    def up(self, x: Tensor, like: Tensor) -> Tensor:
+        return F.interpolate(x, scale_factor=2)
+
+
+class TransposedConvolutions(UNet):
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__(channels, classes)
+        _, b, c = self.wide
+        self.first_up, self.second_up = nn.ConvTranspose2d(c, c, 2, stride=2), nn.ConvTranspose2d(b, b, 2, stride=2)
+
+    def forward(self, x: Tensor) -> Any:
+        full = self.large(x)
+        half = self.medium(self.pool(full))
+        y = self.medium_again(self.join(half, self.first_up(self.bottom(self.pool(half)))))
+        return self.head(self.large_again(self.join(full, self.second_up(y))))
+
+
+class CropsTheSkip(UNet):
+    def up(self, x: Tensor, like: Tensor) -> Tensor:
+        return F.interpolate(x, scale_factor=2)
+
+    def join(self, skip: Tensor, below: Tensor) -> Tensor:
+        return torch.cat([skip[:, :, : below.shape[2], : below.shape[3]], below], 1)
+
+
+class OneLevel(UNet):
+    def forward(self, x: Tensor) -> Any:
+        full = self.large(x)
+        half = self.medium(self.pool(full))
+        y = self.medium_again(self.join(half, self.bottom(half)))
+        return self.head(self.large_again(self.join(full, self.up(y, full))))
+
+
+class NoPadding(UNet):
+    def stage(self, inside: int, outside: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(inside, outside, 3), nn.ReLU())
+
+
+class WithBatchNorm(UNet):
+    def stage(self, inside: int, outside: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(inside, outside, 3, padding=1), nn.BatchNorm2d(outside), nn.ReLU())
+
+
+class WithInstanceNorm(UNet):
+    def stage(self, inside: int, outside: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(inside, outside, 3, padding=1), nn.InstanceNorm2d(outside), nn.ReLU())
+
+
+class AtHalfSize(UNet):
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__(channels, classes)
+        self.head = nn.Conv2d(self.wide[1], classes, 1)
+        del self.large_again
+
+    def forward(self, x: Tensor) -> Any:
+        full = self.large(x)
+        half = self.medium(self.pool(full))
+        return self.head(self.medium_again(self.join(half, self.up(self.bottom(self.pool(half)), half))))
+
+
+class OneScore(UNet):
+    def end(self, y: Tensor) -> Any:
+        return y.mean((2, 3))
+
+
+class WithSoftmax(UNet):
+    def end(self, y: Tensor) -> Any:
+        return y.softmax(1)
+
+
+class WithRelu(UNet):
+    def end(self, y: Tensor) -> Any:
+        return (y - y.mean()).relu()
+
+
+class PicksAClass(UNet):
+    def end(self, y: Tensor) -> Any:
+        return y.argmax(1)
+
+
+class ChannelsForClasses(UNet):
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__(channels, channels)
+
+
+class ThreeChannels(UNet):
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__(3, classes)
+
+
+class IdleLayer(UNet):
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__(channels, classes)
+        self.spare = nn.Conv2d(4, 4, 3)
+
+
+class JoinedAlongHeight(UNet):
+    def join(self, skip: Tensor, below: Tensor) -> Tensor:
+        return torch.cat([skip, below], 2)
+
+
+class ForgottenChannels(UNet):
+    def joining(self, skip: int, below: int, outside: int) -> nn.Module:
+        return self.stage(below, outside)
+
+
+class Unbegun(nn.Module):
+    def __init__(self, channels: int, classes: int) -> None:
+        self.head = nn.Conv2d(channels, classes, 1)
+
+
+JOINED = "Features are joined along the channels at {joins} sizes where 2 are wanted: "
+ODD = "For images of {height} by {width} the call ended with {outcome}: "
+SHAPE = "For images of shape {x_shape} the result has shape {shape} where {want_shape} is wanted: "
+AFTER = (
+    "Features are joined at {joined} of the size where full and half size are wanted: they were remembered after "
+    "the pooling, when they were no longer sharp."
+)
+MISTAKES = [
+    Mistake("missing-super-init", Unbegun, UNBEGUN, SKIPS),
+    Mistake("adds-not-concatenates", Adds, JOINED + "added, both sides are mixed one to one for good; beside each "
+            "other, the next convolution can weigh them.", SKIPS),
+    Mistake("no-skips", NoSkips, JOINED + "what the way down has seen is not used again, so everything sharp is lost.",
+            SKIPS),
+    Mistake("one-skip-only", OneSkip, JOINED + "both the half and the full size have features to join.", SKIPS),
+    Mistake("skip-after-pooling", AfterPooling, AFTER, SKIPS),
+    Mistake("skip-after-pooling", AfterPoolingStretched, AFTER, SKIPS),
+    Mistake("skip-after-pooling", AfterPoolingAndFails, "For images of {height} by {width} the call ended with "
+            "{outcome}: the features to join were remembered after the pooling, so they have half the size.", SKIPS),
+    Mistake("odd-size-fails", Doubles, ODD + "an odd size is not twice its pooled half; interpolate to the size of the "
+            "features that you join.", SKIPS),
+    Mistake("odd-size-fails", TransposedConvolutions, ODD + "a transposed convolution with stride 2 doubles, and an "
+            "odd size is not twice its pooled half.", SKIPS),
+    Mistake("odd-size-cropped", CropsTheSkip, SHAPE + "the sharp features were cut to what came from below; that one "
+            "has to be brought to their size.", SKIPS),
+    Mistake("one-level", OneLevel, "The smallest size that a convolution sees is {smallest}, where {want_smallest} is "
+            "wanted: two levels down means two poolings.", SKIPS),
+    Mistake("no-padding", NoPadding, ODD + "a convolution of 3 without padding takes a pixel off every side.", SKIPS),
+    Mistake("one-image-fails", WithBatchNorm, "For one image of {height} by {width} the call ended with {outcome}: at "
+            "the bottom, a batch norm has a single value a channel.", SKIPS),
+    Mistake("one-image-fails", WithInstanceNorm, "For one image of {height} by {width} the call ended with {outcome}: "
+            "at the bottom, an instance norm has a single value a channel.", SKIPS),
+    Mistake("ends-at-half-size", AtHalfSize, SHAPE + "one level up is missing.", SKIPS),
+    Mistake("one-score-an-image", OneScore, SHAPE + "each pixel gets scores, so nothing is averaged.", SKIPS),
+    Mistake("picks-a-class", PicksAClass, SHAPE + "the scores of all classes are wanted; `argmax` also has no "
+            "gradient.", SKIPS),
+    Mistake("softmax-at-the-end", WithSoftmax, "After the last layer there is {ending} where nothing is wanted: losses "
+            "take plain scores.", SKIPS),
+    Mistake("relu-at-the-end", WithRelu, "After the last layer there is {ending} where nothing is wanted: scores may "
+            "be negative.", SKIPS),
+    Mistake("channels-for-classes", ChannelsForClasses, SHAPE + "the last convolution makes one channel for each "
+            "class.", SKIPS),
+    Mistake("three-channels-assumed", ThreeChannels, ODD + "`channels` says how many channels the images have.", SKIPS),
+    Mistake("idle-layer", IdleLayer, "A backward does not reach {idle} of the parameters: they belong to layers that "
+            "`forward` never uses.", SKIPS),
+    Mistake("joined-along-height", JoinedAlongHeight, ODD + "features are joined along the channels, dimension 1.",
+            SKIPS),
+    Mistake("channels-not-counted", ForgottenChannels, ODD + "after a concatenation there are the channels of both "
+            "sides.", SKIPS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    drawn = [
+        images(
+            draw, f"drawn {i}", draw.size(1, 4), draw.size(2, 4), draw.size(1, 3), draw.size(4, 17), draw.size(4, 17)
+        )
+        for i in range(4)
+    ]
+    return [
+        *drawn,
+        images(draw, "wide and flat", 1, 2, 1, 4, 21),
+        images(draw, "one class", 2, 1, 1, 12, 8),
+    ]
+
+
+# Right answers unlike the reference
+
+
+class Double(nn.Sequential):
+    def __init__(self, inside: int, outside: int) -> None:
+        super().__init__(
+            nn.Conv2d(inside, outside, 3, padding="same", bias=False),
+            nn.GroupNorm(1, outside),
+            nn.GELU(),
+            nn.Conv2d(outside, outside, 3, padding=1),
+            nn.GELU(),
+        )
+
+
+class WithTransposed(nn.Module):
+    def __init__(self, channels: int, classes: int, base: int = 6) -> None:
+        super().__init__()
+        self.down = nn.ModuleList([Double(channels, base), Double(base, 2 * base)])
+        self.pool = nn.AvgPool2d(2)
+        self.middle = Double(2 * base, 4 * base)
+        self.lift = nn.ModuleList(
+            [nn.ConvTranspose2d(4 * base, 2 * base, 2, stride=2), nn.ConvTranspose2d(2 * base, base, 2, stride=2)]
+        )
+        self.back = nn.ModuleList([Double(4 * base, 2 * base), Double(2 * base, base)])
+        self.last = nn.Conv2d(base, classes, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        skips = []
+        for stage in self.down:
+            x = stage(x)
+            skips.append(x)
+            x = self.pool(x)
+        x = self.middle(x)
+        for lift, stage in zip(self.lift, self.back, strict=True):
+            skip = skips.pop()
+            x = lift(x)
+            missing_rows, missing_columns = skip.size(2) - x.size(2), skip.size(3) - x.size(3)
+            x = F.pad(x, [0, missing_columns, 0, missing_rows])
+            x = stage(torch.cat((x, skip), dim=1))
+        y: Tensor = self.last(x)
+        return y
+
+
+class PadsFirst(nn.Module):
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        self.c1, self.c2, self.c3 = nn.Conv2d(channels, 8, 3, 1, 1), nn.Conv2d(8, 8, 3, 1, 1), nn.Conv2d(8, 8, 3, 1, 1)
+        self.c4, self.c5 = nn.Conv2d(16, 8, 3, 1, 1), nn.Conv2d(16, classes, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, w = x.shape[-2:]
+        x = F.pad(x, (0, -w % 4, 0, -h % 4))
+        one = torch.tanh(self.c1(x))
+        two = torch.tanh(self.c2(F.max_pool2d(one, kernel_size=2)))
+        three = torch.tanh(self.c3(F.max_pool2d(two, kernel_size=2)))
+        double = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)
+        four = torch.tanh(self.c4(torch.concat([double(three), two], dim=-3)))
+        y: Tensor = self.c5(torch.hstack([double(four), one]))
+        return y[..., :h, :w]
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [WithTransposed, PadsFirst]

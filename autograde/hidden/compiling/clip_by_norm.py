@@ -1,0 +1,135 @@
+"""The exercise `clip_by_norm`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograde.hidden.common import MIXED, anywhere
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "The branch is replaced by a clamp: where the norm is smaller than the limit, the factor comes out as 1. "
+    "Nothing reads a value back to Python, so the device never waits and gradients flow through the norm. The "
+    "tiny lower bound keeps a limit of 0 from dividing by 0."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("item-call", "scales-up", "nan-on-zero")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+def scaled(x: Tensor, length: Tensor, max_norm: float) -> Tensor:
+    factor: Tensor = max_norm / length.clamp(min=1e-12)
+    return x * factor.clamp(max=1.0)
+
+
+def right(x: Tensor, max_norm: float) -> Tensor:
+    return scaled(x, torch.linalg.vector_norm(x), max_norm)
+
+
+def calls_item(x: Tensor, max_norm: float) -> Tensor:
+    factor: Tensor = max_norm / torch.linalg.vector_norm(x).clamp(min=1e-12)
+    return x * factor.clamp(max=1.0).item()
+
+
+def branches(x: Tensor, max_norm: float) -> Tensor:
+    length = torch.linalg.vector_norm(x)
+    factor: Tensor = max_norm / length
+    return x * factor if length > max_norm else x * 1
+
+
+def branches_on_item(x: Tensor, max_norm: float) -> Tensor:
+    length = torch.linalg.vector_norm(x).item()
+    return x * (max_norm / length) if length > max_norm else x * 1
+
+
+def scales_up(x: Tensor, max_norm: float) -> Tensor:
+    factor: Tensor = max_norm / torch.linalg.vector_norm(x).clamp(min=1e-12)
+    return x * factor
+
+
+def divides_by_zero(x: Tensor, max_norm: float) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(x)
+    return x / length * length.clamp(max=max_norm)
+
+
+def detaches_the_norm(x: Tensor, max_norm: float) -> Tensor:
+    return scaled(x, torch.linalg.vector_norm(x).detach(), max_norm)
+
+
+def norm_of_each_row(x: Tensor, max_norm: float) -> Tensor:
+    return scaled(x, torch.linalg.vector_norm(x, dim=-1, keepdim=True), max_norm)
+
+
+def forgets_the_root(x: Tensor, max_norm: float) -> Tensor:
+    return scaled(x, (x * x).sum(), max_norm)
+
+
+def clips_values(x: Tensor, max_norm: float) -> Tensor:
+    return x.clamp(-max_norm, max_norm)
+
+
+MENDING = "Mending a break"
+LENGTH = 'In the case "{case}" x has the norm {norm}, and {what} came out as {got} where {want} is wanted: '
+WAITS = (
+    'In the case "{case}" the call waits for {operator}: the norm, or the factor, became a Python number. Dynamo '
+    "takes that into its graph by now, so neither a break nor `fullgraph=True` shows it; but the host stands still "
+    "until the device is done, and the gradient takes the factor for a constant."
+)
+STOPS = "Captured in one graph: {why}. A Python `if` asks for the value of a tensor, and there the graph has to end."
+MISTAKES = [
+    Mistake("item-call", calls_item, WAITS, MENDING),
+    Mistake("scales-up", scales_up, LENGTH + "x was scaled up to the norm max_norm = {max_norm}; what is short enough "
+            "stays as it is.", MENDING),
+    Mistake("nan-on-zero", divides_by_zero, LENGTH + "x was divided by its norm, and zero by zero is not a number.",
+            MENDING),
+    Mistake("python-branch", branches, STOPS, MENDING),
+    Mistake("python-branch", branches_on_item, STOPS, MENDING),
+    Mistake("detached", detaches_the_norm, LENGTH + "the norm was cut out of the graph, so the gradient takes the "
+            "factor for a constant.", MENDING),
+    Mistake("norm-per-row", norm_of_each_row, LENGTH + "each row was scaled by a norm of its own; there is one for the "
+            "whole tensor.", MENDING),
+    Mistake("squared-not-rooted", forgets_the_root, LENGTH + "the sum of squares is the square of the norm.", MENDING),
+    Mistake("clips-values", clips_values, LENGTH + "every element was cut to ±{max_norm}, which changes the direction; "
+            "scaling keeps it.", MENDING),
+    Mistake("made-on-cpu", anywhere(right)[0].program, MIXED, MENDING),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [
+        case(
+            "drawn",
+            x=draw.normal(draw.size(1, 4), draw.size(2, 5)),
+            max_norm=draw.uniform(0.1, 4).item(),
+            captured=True,
+        ),
+        case("one number", x=torch.tensor(-3.0), max_norm=2.0, captured=False),
+        case("a table of zeros in float64", x=torch.zeros(2, 3, dtype=torch.float64), max_norm=0.5, captured=False),
+        case("very short", x=1e-6 * draw.normal(5), max_norm=1.0, captured=False, rtol=1e-3, atol=1e-12),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def clip_with_minimum(x: Tensor, max_norm: float) -> Tensor:
+    norm = x.pow(2).sum().sqrt()
+    return x * torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+
+
+def clip_with_where(x: Tensor, max_norm: float) -> Tensor:
+    norm = x.norm()
+    safe = torch.where(norm > 0, norm, torch.ones_like(norm))
+    return torch.where(norm > max_norm, x / safe * max_norm, x)
+
+
+def clip_dividing(x: Tensor, max_norm: float) -> Tensor:
+    return x / torch.maximum(torch.linalg.norm(x.flatten()) / max_norm, x.new_ones(()))
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [clip_with_minimum, clip_with_where, clip_dividing]

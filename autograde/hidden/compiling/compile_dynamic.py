@@ -1,0 +1,106 @@
+"""The exercise `compile_dynamic`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from autograde.hidden.compiling.shared import COMPILE
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "With `dynamic=True` sizes become symbols from the start, and one graph serves them. A batch of 1 and one "
+    "of 0 are special, because they broadcast differently, hence the second compilation. With `dynamic=False` "
+    "every new size compiles, up to a limit."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("recompiles-per-shape", "falls-back-to-eager")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+def never_dynamic(fn: Any, backend: Any) -> Any:
+    return COMPILE(fn, backend=backend, dynamic=False)
+
+
+def compiles_anew_each_time(fn: Any, backend: Any) -> Any:
+    def anew(*args: Any) -> Any:
+        torch.compiler.reset()
+        return COMPILE(fn, backend=backend, dynamic=True)(*args)
+
+    return anew
+
+
+def never_compiles(fn: Any, backend: Any) -> Any:
+    return fn
+
+
+def compiles_the_first_size_only(fn: Any, backend: Any) -> Any:
+    sizes: set[int] = set()
+    compiled = COMPILE(fn, backend=backend, dynamic=True)
+
+    def first_size_only(*args: Any) -> Any:
+        sizes.add(args[0].shape[0])
+        return compiled(*args) if len(sizes) == 1 else fn(*args)
+
+    return first_size_only
+
+
+def another_backend(fn: Any, backend: Any) -> Any:
+    return COMPILE(fn, backend="eager", dynamic=True)
+
+
+GUARDS = "Guards, recompiles and dynamic shapes"
+PER_SHAPE = (
+    'In the case "{case}", {distinct} batch sizes made {count} compilations, where one or two are wanted: every '
+    "size was built into its graph as a constant. After eight versions Dynamo gives up on a function."
+)
+PLAIN = (
+    'In the case "{case}", {plain} of {calls} calls ran as plain Python and {ran} ran compiled; wanted are none '
+    "and all."
+)
+MISTAKES = [
+    Mistake("recompiles-per-shape", never_dynamic, PER_SHAPE, GUARDS),
+    Mistake("recompiles-per-shape", compiles_anew_each_time, "In the case \"{case}\", {calls} calls made {count} "
+            "compilations, where one or two are wanted: what was compiled is thrown away with each call.", GUARDS),
+    Mistake("falls-back-to-eager", never_compiles, PLAIN + " Nothing was ever compiled.", GUARDS),
+    Mistake("falls-back-to-eager", compiles_the_first_size_only, PLAIN + " Only the first size ran compiled.", GUARDS),
+    Mistake("ignores-the-backend", another_backend, "In the case \"{case}\", {ran} of {calls} calls ran what the given "
+            "backend compiled, and {plain} ran as plain Python: the function was compiled with another backend.",
+            GUARDS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    sizes = [draw.size(2, 40) for _ in range(15)]
+    return [
+        case("many drawn sizes", function="scaled by size", sizes=sizes, width=draw.size(50, 60), tensors=1),
+        case("large to small", function="chosen", sizes=[64, 32, 16, 8, 4, 2], width=3, tensors=1),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def dynamic_by_itself(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+    return torch.compile(fn, backend=backend)
+
+
+def dynamic_by_marking(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+    compiled = torch.compile(backend=backend)(fn)
+
+    def run(*args: Any) -> Any:
+        for arg in args:
+            torch._dynamo.mark_dynamic(arg, 0)
+        return compiled(*args)
+
+    return run
+
+
+def dynamic_whole(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+    return torch.compile(fn, backend=backend, dynamic=True, fullgraph=True)
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [dynamic_by_itself, dynamic_by_marking, dynamic_whole]

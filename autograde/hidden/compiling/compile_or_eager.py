@@ -1,0 +1,171 @@
+"""The exercise `compile_or_eager`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograde.hidden.compiling.shared import COMPILE
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "`torch.compile` returns at once, and fails only when it is first called: so it is called inside the `try`."
+    " The model runs eagerly before that, so that a mistake of its own is raised as what it is and not taken "
+    "for the compiler's."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("hides-real-errors", "never-tries")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+def tried(model: Any, compiled: Any, example: Any) -> str | None:
+    """Why the compiled model cannot run, if it cannot; the model's own errors come out."""
+    model(example)
+    try:
+        compiled(example)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def hides_real_errors(model: Any, example: Any) -> Any:
+    compiled = COMPILE(model)
+    try:
+        compiled(example)
+    except Exception as error:
+        return model, f"{type(error).__name__}: {error}"
+    return compiled, None
+
+
+def never_tries(model: Any, example: Any) -> Any:
+    return COMPILE(model), None
+
+
+def tries_the_eager_model(model: Any, example: Any) -> Any:
+    model(example)
+    return COMPILE(model), None
+
+
+def tries_to_wrap(model: Any, example: Any) -> Any:
+    try:
+        compiled = COMPILE(model)
+    except Exception as error:
+        return model, f"{type(error).__name__}: {error}"
+    return compiled, None
+
+
+def returns_what_failed(model: Any, example: Any) -> Any:
+    compiled = COMPILE(model)
+    return compiled, tried(model, compiled, example)
+
+
+def lets_errors_out(model: Any, example: Any) -> Any:
+    model(example)
+    compiled = COMPILE(model)
+    compiled(example)
+    return compiled, None
+
+
+def gives_no_reason(model: Any, example: Any) -> Any:
+    compiled = COMPILE(model)
+    return (model if tried(model, compiled, example) else compiled), None
+
+
+def gives_little_reason(model: Any, example: Any) -> Any:
+    compiled = COMPILE(model)
+    return (model, "failed") if tried(model, compiled, example) else (compiled, None)
+
+
+def demands_one_graph(model: Any, example: Any) -> Any:
+    compiled = COMPILE(model, fullgraph=True)
+    reason = tried(model, compiled, example)
+    return (model if reason else compiled), reason
+
+
+def another_backend(model: Any, example: Any) -> Any:
+    compiled = COMPILE(model, backend="eager")
+    reason = tried(model, compiled, example)
+    return (model if reason else compiled), reason
+
+
+def always_eager(model: Any, example: Any) -> Any:
+    return model, tried(model, COMPILE(model), example)
+
+
+FAILS = "When the compiler fails"
+OUTCOME = 'In the case "{case}" what comes back runs {runs} and gives {gives}, and the reason {reason}: '
+MISTAKES = [
+    Mistake("hides-real-errors", hides_real_errors, OUTCOME + "the model itself raises an error with this example, and "
+            "whoever calls should hear of it.", FAILS),
+    Mistake("never-tries", never_tries, OUTCOME + "`torch.compile` returns before anything is compiled, so nothing had "
+            "a chance to fail.", FAILS),
+    Mistake("never-tries", tries_the_eager_model, OUTCOME + "only the eager model was called with the example, so the "
+            "compiler had no chance to fail.", FAILS),
+    Mistake("never-tries", tries_to_wrap, OUTCOME + "`torch.compile` returns before anything is compiled, so a `try` "
+            "around it catches nothing.", FAILS),
+    Mistake("returns-what-failed", returns_what_failed, OUTCOME + "after a failure of the compiler it is the eager "
+            "model that works.", FAILS),
+    Mistake("lets-compiler-errors-out", lets_errors_out, "In the case \"{case}\" the call raised {raised}: where the "
+            "compiler fails, the eager model is still there to run.", FAILS),
+    Mistake("gives-no-reason", gives_no_reason, OUTCOME + "somebody will want to know why it is slow.", FAILS),
+    Mistake("gives-no-reason", gives_little_reason, OUTCOME + "somebody will want to know what went wrong.", FAILS),
+    Mistake("demands-one-graph", demands_one_graph, OUTCOME + "a graph break is no failure; only `fullgraph=True` "
+            "makes one of it.", FAILS),
+    Mistake("another-backend", another_backend, OUTCOME + "it was compiled with another backend than the default one, "
+            "and so with one that makes no code.", FAILS),
+    Mistake("always-eager", always_eager, OUTCOME + "where the compiler works, the compiled model is wanted.", FAILS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    n = draw.size(2, 6)
+    fits: dict[str, Any] = {"weight": draw.normal(n, 3), "x": draw.normal(draw.size(2, 5), n)}
+    return [
+        case("the model raises, and the compiler fails", **fits, refuses="raises", compiler="fails"),
+        case("a graph break, and the compiler fails", **fits, refuses="breaks", compiler="fails"),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def or_eager_by_type(model: nn.Module, example: Tensor) -> tuple[Any, Any]:
+    compiled = torch.compile(model)
+    try:
+        with torch.no_grad():
+            compiled(example)
+    except torch._dynamo.exc.BackendCompilerFailed as error:
+        with torch.no_grad():
+            model(example)
+        return model, str(error)
+    return compiled, None
+
+
+def or_eager_asking_twice(model: nn.Module, example: Tensor) -> tuple[Any, Any]:
+    try:
+        compiled = torch.compile(model, dynamic=False)
+        compiled(example)
+        return compiled, None
+    except Exception as error:
+        model(example)  # where it is the model's fault, this raises too
+        return model, repr(error)
+
+
+def or_eager_in_place(model: nn.Module, example: Tensor) -> tuple[Any, Any]:
+    model(example)
+    trial = copy.deepcopy(model)
+    trial.compile()
+    try:
+        trial(example)
+    except RuntimeError as error:
+        return model.forward, error
+    model.compile()
+    return model, None
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [or_eager_by_type, or_eager_asking_twice, or_eager_in_place]

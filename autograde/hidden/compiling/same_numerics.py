@@ -1,0 +1,214 @@
+"""The exercise `same_numerics`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Outputs alone are not enough: a compiled backward is a program of its own. Gradients are taken by "
+    "`torch.autograd.grad`, so nothing is left in `.grad`. `allow_unused`, because a model may have parameters "
+    "that this input does not touch."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("forgets-gradients", "pollutes-grad")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+class Comparison:
+    """A right answer, as an object that is called. Each mistake below is this one with one method written otherwise."""
+
+    def __call__(self, model: Any, compiled: Any, x: Tensor, atol: float) -> Any:
+        (y, some), (z, others) = self.run(model, model, x), self.run(compiled, model, x)
+        pairs = [(g, o) for g, o in zip(some, others, strict=True) if g is not None and o is not None]
+        output, grad = self.output_gap(y, z), max((self.gap(g, o) for g, o in pairs), default=0.0)
+        return {"output": output, "grad": grad, "ok": self.ok(output, grad, atol)}
+
+    def run(self, f: Any, model: Any, x: Tensor) -> Any:
+        leaf = self.leaf(x)
+        y = f(leaf)
+        return y.detach(), self.gradients(y, leaf, model)
+
+    def leaf(self, x: Tensor) -> Tensor:
+        return x.detach().clone().requires_grad_()
+
+    def gradients(self, y: Tensor, leaf: Tensor, model: Any) -> Any:
+        return torch.autograd.grad(y.sum(), [leaf, *trained(model)], allow_unused=True)
+
+    def gap(self, a: Tensor, b: Tensor) -> float:
+        return float((b - a).abs().max())
+
+    def output_gap(self, y: Tensor, z: Tensor) -> float:
+        return self.gap(y, z)
+
+    def ok(self, output: float, grad: float, atol: float) -> bool:
+        return output <= atol and grad <= atol
+
+
+def trained(model: Any) -> list[Tensor]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+class ForgetsGradients(Comparison):
+    def gradients(self, y: Tensor, leaf: Tensor, model: Any) -> Any:
+        return []
+
+
+class ForgetsParameters(Comparison):
+    def gradients(self, y: Tensor, leaf: Tensor, model: Any) -> Any:
+        return torch.autograd.grad(y.sum(), [leaf], allow_unused=True)
+
+
+class ForgetsX(Comparison):
+    def gradients(self, y: Tensor, leaf: Tensor, model: Any) -> Any:
+        parameters = trained(model)
+        return torch.autograd.grad(y.sum(), parameters, allow_unused=True) if parameters else []
+
+
+class FailsOnUnused(Comparison):
+    def gradients(self, y: Tensor, leaf: Tensor, model: Any) -> Any:
+        return torch.autograd.grad(y.sum(), [leaf, *trained(model)])
+
+
+class CallsBackward(Comparison):
+    def gradients(self, y: Tensor, leaf: Tensor, model: Any) -> Any:
+        y.sum().backward()  # type: ignore[no-untyped-call]
+        return [None if t.grad is None else t.grad.clone() for t in [leaf, *trained(model)]]
+
+
+class CallsBackwardOnX(CallsBackward):
+    def leaf(self, x: Tensor) -> Tensor:
+        return x.requires_grad_()
+
+
+class ClearsGradients(CallsBackward):
+    def gradients(self, y: Tensor, leaf: Tensor, model: Any) -> Any:
+        model.zero_grad()
+        found = super().gradients(y, leaf, model)
+        model.zero_grad()
+        return found
+
+
+class MarksX(Comparison):
+    def leaf(self, x: Tensor) -> Tensor:
+        return x.requires_grad_()
+
+
+class MeanOfTheOutput(Comparison):
+    def output_gap(self, y: Tensor, z: Tensor) -> float:
+        return float((z - y).abs().mean())
+
+
+class Signed(Comparison):
+    def gap(self, a: Tensor, b: Tensor) -> float:
+        return float((b - a).max())
+
+
+class JudgesTheOutputOnly(Comparison):
+    def ok(self, output: float, grad: float, atol: float) -> bool:
+        return output <= atol
+
+
+class AsksWhetherAbove(Comparison):
+    def ok(self, output: float, grad: float, atol: float) -> bool:
+        return not (output > atol or grad > atol)
+
+
+NUMBERS = "The same numbers"
+BOTH = 'In the case "{case}" the answer is output {output}, grad {grad} and ok {ok}, with atol = {margin}: '
+LEFT = (
+    'In the case "{case}", `.grad` has changed of {changed}: `backward()` writes there, on top of what a training '
+    "had left."
+)
+MISTAKES = [
+    Mistake("forgets-gradients", ForgetsGradients(), BOTH + "outputs alone were compared, and training follows "
+            "gradients.", NUMBERS),
+    Mistake("mean-not-largest", MeanOfTheOutput(), BOTH + "a mean hides the one place that is wrong.", NUMBERS),
+    Mistake("signed-difference", Signed(), BOTH + "without an absolute value, what is too low does not count.",
+            NUMBERS),
+    Mistake("forgets-parameters", ForgetsParameters(), BOTH + "the gradient of x was compared, and not those of the "
+            "parameters.", NUMBERS),
+    Mistake("forgets-x", ForgetsX(), BOTH + "the gradients of the parameters were compared, and not that of x.",
+            NUMBERS),
+    Mistake("pollutes-grad", CallsBackwardOnX(), LEFT, NUMBERS),
+    Mistake("pollutes-grad", CallsBackward(), LEFT, NUMBERS),
+    Mistake("pollutes-grad", ClearsGradients(), LEFT + " And `zero_grad()` forgets it.", NUMBERS),
+    Mistake("changes-requires-grad", MarksX(), "In the case \"{case}\", `x.requires_grad` is {got} after the call "
+            "where {want} is wanted: `requires_grad_()` marks the caller's own tensor. Take gradients for a detached "
+            "copy.", NUMBERS),
+    Mistake("ok-ignores-gradients", JudgesTheOutputOnly(), BOTH + "`ok` has to look at both differences.", NUMBERS),
+    Mistake("nan-counts-as-equal", AsksWhetherAbove(), BOTH + "every comparison with NaN is false, so ask whether the "
+            "difference is within atol, not whether it is above.", NUMBERS),
+    Mistake("fails-on-unused", FailsOnUnused(), "In the case \"{case}\" the call raised {got}: `autograd.grad` has to "
+            "be told that a parameter may take no part.", NUMBERS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    i, h, n = draw.size(2, 4), draw.size(2, 5), draw.size(2, 5)
+    weights = {"w1": 0.5 * draw.normal(i, h), "b1": 0.5 * draw.normal(h), "w2": 1 + 0.1 * draw.normal(h, 3)}
+    usual: dict[str, Any] = {"weights": weights, "shift": 0.0, "off": "", "frozen": [], "spare": False, "grads": {}}
+
+    def one_more(name: str, **more: Any) -> Case:
+        made = case(name, rtol=0.02, atol=1e-5, x=draw.normal(n, i), **{**usual, **more})
+        return Case(made.name, {**made.inputs, "atol": 1e-3}, made.tolerance)
+
+    return [
+        one_more("the gradient of the bias is off", off="b1"),
+        one_more("all frozen but one", frozen=["b1", "w2"], off="w1"),
+        one_more(
+            "both are off, with gradients from before", shift=0.25, off="w2", grads={"w1": 1.0, "b1": 2.0, "w2": 3.0}
+        ),
+        one_more("one output is infinite", shift=math.inf),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def numerics_by_backward(model: nn.Module, compiled: Any, x: Tensor, atol: float) -> dict[str, Any]:
+    kept = [(p, p.grad) for p in model.parameters()]
+
+    def run(f: Any) -> tuple[Tensor, list[Tensor]]:
+        for p, _ in kept:
+            p.grad = None
+        mine = x.detach().clone().requires_grad_(True)
+        out = f(mine)
+        out.sum().backward()
+        grads = [t.grad for t in (mine, *(p for p, _ in kept))]
+        return out.detach(), [torch.zeros(()) if g is None else g.detach().cpu() for g in grads]
+
+    try:
+        first, second = run(model), run(compiled)
+    finally:
+        for p, old in kept:
+            p.grad = old
+    output = (first[0] - second[0]).abs().max()
+    grad = max(float((a - b).abs().max()) for a, b in zip(first[1], second[1], strict=True))
+    return {"output": output, "grad": grad, "ok": bool(output <= atol) and grad <= atol}
+
+
+def numerics_by_copies(model: nn.Module, compiled: Any, x: Tensor, atol: float) -> dict[str, Any]:
+    def grads(f: Any) -> tuple[Tensor, list[Tensor]]:
+        leaf = x.detach().clone().requires_grad_()
+        inputs = [p for p in model.parameters() if p.requires_grad] + [leaf]
+        out = f(leaf)
+        found = torch.autograd.grad(out.mean(), inputs, allow_unused=True, materialize_grads=True)
+        return out, list(found)
+
+    (a, ga), (b, gb) = grads(model), grads(compiled)
+    difference = float(torch.max(torch.abs(a.detach() - b.detach())))
+    flat = [torch.cat([g.reshape(-1) for g in some]) for some in (ga, gb)]
+    worst = float(torch.linalg.vector_norm(flat[0] - flat[1], ord=float("inf")))
+    fine = all(torch.allclose(p, q, rtol=0.0, atol=atol) for p, q in [(a, b), *zip(ga, gb, strict=True)])
+    return {"ok": fine, "output": difference, "grad": worst}
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [numerics_by_backward, numerics_by_copies]

@@ -1,0 +1,261 @@
+"""The exercise `ResumableSampler`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Sampler
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "The order follows from seed and epoch, so the position is all that has to be saved. It is moved before the"
+    " `yield`: what stands after it runs only when the next item is asked for, and a state saved in between "
+    "would repeat one."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("restarts-epoch", "reshuffles-on-resume")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+class Resumable(Sampler[int]):
+    """A right sampler. Each mistake below is this one with one method written otherwise."""
+
+    def __init__(self, n: int, seed: int) -> None:
+        self.n, self.seed = n, seed
+        self.now = {"epoch": 0, "position": 0}
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch != self.now["epoch"]:
+            self.now.update(epoch=epoch, position=0)
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.now)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.now = {**self.now, **state}
+
+    def __len__(self) -> int:
+        return self.n
+
+    def shuffled(self, number: int) -> list[int]:
+        order = list(range(self.n))
+        random.Random(number).shuffle(order)
+        return order
+
+    def order(self) -> list[int]:
+        return self.shuffled(1000 * self.seed + self.now["epoch"])
+
+    def __iter__(self) -> Iterator[int]:
+        for index in self.order()[self.now["position"] :]:
+            self.now["position"] += 1
+            yield index
+        self.now["position"] = 0
+
+
+class RestartsTheEpoch(Resumable):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.now = {"epoch": state["epoch"], "position": 0}
+
+
+class LoadsNothing(Resumable):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class ShufflesAnew(Resumable):
+    def order(self) -> list[int]:
+        return torch.randperm(self.n).tolist()
+
+
+class ShufflesByPosition(Resumable):
+    def order(self) -> list[int]:
+        return self.shuffled(1000 * self.seed + self.now["epoch"] + 77 * self.now["position"])
+
+
+class ForgetsTheEpoch(Resumable):
+    def order(self) -> list[int]:
+        return self.shuffled(self.seed)
+
+
+class ForgetsTheSeed(Resumable):
+    def order(self) -> list[int]:
+        return self.shuffled(self.now["epoch"])
+
+
+class NeverShuffles(Resumable):
+    def order(self) -> list[int]:
+        return list(range(self.n))
+
+
+class AlwaysResets(Resumable):
+    def set_epoch(self, epoch: int) -> None:
+        self.now.update(epoch=epoch, position=0)
+
+
+class NeverResets(Resumable):
+    def set_epoch(self, epoch: int) -> None:
+        self.now["epoch"] = epoch
+
+
+class CountsAfterTheYield(Resumable):
+    def __iter__(self) -> Iterator[int]:
+        for index in self.order()[self.now["position"] :]:
+            yield index
+            self.now["position"] += 1
+        self.now["position"] = 0
+
+
+class CountsSinceTheResume(Resumable):
+    def __iter__(self) -> Iterator[int]:
+        for done, index in enumerate(self.order()[self.now["position"] :], 1):
+            self.now["position"] = done
+            yield index
+        self.now["position"] = 0
+
+
+class SavesThePositionOnly(Resumable):
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self.now["position"]}
+
+
+class HandsOutItsOwnDict(Resumable):
+    def state_dict(self) -> dict[str, Any]:
+        return self.now
+
+
+STOPPING = "Stopping in the middle of an epoch"
+JOINED = 'In the case "{case}", stopped after {stops} and taken up again, the epoch had {joined}: '
+MISTAKES = [
+    Mistake("restarts-epoch", RestartsTheEpoch, JOINED + "after loading, the epoch began again at its first index.",
+            STOPPING),
+    Mistake("reshuffles-on-resume", ShufflesAnew, JOINED + "the order was shuffled anew instead of being made from "
+            "seed and epoch.", STOPPING),
+    Mistake("set-epoch-resets-position", AlwaysResets, JOINED + "`set_epoch` with the present epoch has to keep the "
+            "position that was loaded.", STOPPING),
+    Mistake("same-order-every-epoch", ForgetsTheEpoch, "In the case \"{case}\" the order of the next epoch is "
+            "{following}: it has to depend on the epoch as well as on the seed.", STOPPING),
+    Mistake("counts-after-the-yield", CountsAfterTheYield, JOINED + "what stands after `yield` runs only when the next "
+            "index is asked for, so the saved position was one behind.", STOPPING),
+    Mistake("restarts-epoch", LoadsNothing, JOINED + "the loaded state was not used.", STOPPING),
+    Mistake("reshuffles-on-resume", ShufflesByPosition, JOINED + "the order depends on the position at which it is "
+            "taken up.", STOPPING),
+    Mistake("position-since-the-resume", CountsSinceTheResume, JOINED + "the position was counted from the last "
+            "resume, not from the start of the epoch.", STOPPING),
+    Mistake("epoch-not-saved", SavesThePositionOnly, JOINED + "the state holds no epoch, so the order was another.",
+            STOPPING),
+    Mistake("state-changes-later", HandsOutItsOwnDict, JOINED + "`state_dict` returned the sampler's own dict, which "
+            "went on counting.", STOPPING),
+    Mistake("new-epoch-keeps-position", NeverResets, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
+            "a new epoch begins at its first index.", STOPPING),
+    Mistake("unshuffled", NeverShuffles, "In the case \"{case}\" the {n} indices come in the order {order}, where a "
+            "shuffled one is wanted.", STOPPING),
+    Mistake("seed-ignored", ForgetsTheSeed, "In the case \"{case}\" `{what}` is {got} where {want} is wanted.",
+            STOPPING),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    common: dict[str, Any] = {"seed": draw.size(0, 900)}
+    n = draw.size(40, 90)
+    return [
+        case("stopped before the last", **common, n=n, epoch=draw.size(1, 9), stops=[n - 1], set_again=True),
+        case("stopped five times", **common, n=n, epoch=0, stops=[1, 2, 3, 4, 5], set_again=False),
+        case("stopped at once, twice", **common, n=n, epoch=4, stops=[0, 3, 0, 7], set_again=True),
+    ]
+
+
+# Right answers unlike the reference
+
+
+class ResumableWithTorch(Sampler[int]):
+    def __init__(self, n: int, seed: int) -> None:
+        self.n, self.seed, self.epoch, self.done = n, seed, 0, 0
+
+    def set_epoch(self, e: int) -> None:
+        self.done = self.done if e == self.epoch else 0
+        self.epoch = e
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"state": json.dumps([self.seed, self.epoch, self.done])}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.seed, self.epoch, self.done = json.loads(state["state"])
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(hash((self.seed, self.epoch)) % 2**31)
+        order = torch.randperm(self.n, generator=generator).tolist()
+        while self.done < self.n:
+            self.done += 1
+            yield order[self.done - 1]
+
+
+class _Walk:
+    def __init__(self, owner: Any, order: list[int]) -> None:
+        self.owner, self.order = owner, order
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> int:
+        if not self.order:
+            raise StopIteration
+        self.owner.left = len(self.order) - 1
+        return self.order.pop()
+
+
+class ResumableByItsRest(Sampler[int]):
+    """Keeps how many are left, and hands out from the end."""
+
+    def __init__(self, n: int, seed: int) -> None:
+        self.n, self.seed = n, seed
+        self.epoch, self.left = 0, n
+
+    def set_epoch(self, e: int) -> None:
+        if self.epoch != e:
+            self.epoch, self.left = e, self.n
+
+    def state_dict(self) -> Any:
+        return {"epoch": torch.tensor(self.epoch), "left": torch.tensor(self.left)}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.epoch, self.left = int(state["epoch"]), int(state["left"])
+
+    def __iter__(self) -> Any:
+        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.n).tolist()
+        return _Walk(self, order[: self.left])
+
+
+class ResumableByIslice(Sampler[int]):
+    def __init__(self, n: int, seed: int) -> None:
+        self.n, self.seed, self.state = n, seed, (0, 0)
+
+    def set_epoch(self, e: int) -> None:
+        if e != self.state[0]:
+            self.state = (e, 0)
+
+    def state_dict(self) -> Any:
+        return {"state": self.state}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.state = tuple(state["state"])
+
+    def __len__(self) -> int:
+        return self.n - self.state[1]
+
+    def __iter__(self) -> Iterator[int]:
+        epoch, begin = self.state
+        order = random.Random(self.seed * 7919 + epoch).sample(range(self.n), self.n)
+        for place, index in itertools.islice(enumerate(order, 1), begin, None):
+            self.state = (epoch, place)
+            yield index
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [ResumableWithTorch, ResumableByItsRest, ResumableByIslice]

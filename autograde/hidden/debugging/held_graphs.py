@@ -1,0 +1,155 @@
+"""The exercise `held_graphs`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograde.hidden.common import override
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "`grad_fn` is the way into the graph: a tensor that has one keeps the graph alive, a leaf has none. A function "
+    "that calls itself follows containers as deep as they go, with the path so far as its second argument; only the "
+    "first step writes keys bare."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("flags-leaves", "only-top-level", "asks-grad-not-grad-fn")
+"""The misconceptions that the syllabus wants told apart."""
+
+MEMORY = "Memory that grows"
+
+
+class Held:
+    """A right program; a mistake overrides one of its methods."""
+
+    def __call__(self, obj: Any) -> Any:
+        return self.returned([path for path, tensor in self.walk(obj, "", 0) if self.counts(tensor)])
+
+    def counts(self, tensor: Tensor) -> bool:
+        return tensor.grad_fn is not None
+
+    def walk(self, value: Any, path: str, depth: int) -> Iterator[tuple[str, Tensor]]:
+        if isinstance(value, Tensor):
+            yield path, value
+        for key, item in self.parts(value, depth):
+            yield from self.walk(item, path + key, depth + 1)
+
+    def parts(self, value: Any, depth: int) -> list[tuple[str, Any]]:
+        if isinstance(value, dict):
+            return [(self.key(key, depth), item) for key, item in value.items()]
+        if isinstance(value, self.lists()):
+            return [(f"[{place}]", item) for place, item in enumerate(value)]
+        return []
+
+    def lists(self) -> Any:
+        return (list, tuple)
+
+    def key(self, key: Any, depth: int) -> str:
+        return f"[{key!r}]" if depth else str(key)
+
+    def returned(self, paths: list[str]) -> Any:
+        return sorted(paths)
+
+
+def walking(**methods: Any) -> Callable[..., Any]:
+    """Return the right program with these methods in place of its own."""
+    program: Callable[..., Any] = override(Held, **methods)()
+    return program
+
+
+class TopLevel(Held):
+    def parts(self, value: Any, depth: int) -> list[tuple[str, Any]]:
+        return super().parts(value, depth) if depth == 0 else []
+
+
+class TwoLevels(Held):
+    def parts(self, value: Any, depth: int) -> list[tuple[str, Any]]:
+        return super().parts(value, depth) if depth < 2 else []
+
+
+class EachOnce(Held):
+    def __call__(self, obj: Any) -> Any:
+        once: dict[int, str] = {}
+        for path, tensor in self.walk(obj, "", 0):
+            if self.counts(tensor):
+                once.setdefault(id(tensor), path)
+        return sorted(once.values())
+
+
+MISSING = 'In the case "{case}" the path {missing} is missing: '
+EXTRA = 'In the case "{case}" there is the path {extra}, which is not wanted: '
+MISTAKES = [
+    Mistake("flags-leaves", walking(counts=lambda self, t: t.requires_grad), EXTRA + "a leaf requires a gradient and "
+            "has no graph behind it; `grad_fn` tells the two apart.", MEMORY),
+    Mistake("only-top-level", TopLevel(), MISSING + "containers hold containers, and the tensor lies deeper.", MEMORY),
+    Mistake("only-two-levels", TwoLevels(), MISSING + "two levels were looked at, and the tensor lies deeper; a "
+            "function that calls itself goes as deep as there is something.", MEMORY),
+    Mistake("asks-grad-not-grad-fn", walking(counts=lambda self, t: t.is_leaf and t.grad is not None), MISSING
+            + "`.grad` holds a gradient, of a leaf; the graph hangs on `grad_fn`.", MEMORY),
+    Mistake("flags-every-tensor", walking(counts=lambda self, t: True), EXTRA + "a tensor without `grad_fn` keeps only "
+            "its own numbers.", MEMORY),
+    Mistake("skips-tuples", walking(lists=lambda self: list), MISSING + "it lies in a tuple.", MEMORY),
+    Mistake("skips-lists", walking(lists=lambda self: tuple), MISSING + "it lies in a list.", MEMORY),
+    Mistake("not-sorted", walking(returned=lambda self, paths: paths), "In the case \"{case}\" the {what} is {got}, "
+            "and should be {want}.", MEMORY),
+    Mistake("keys-without-quotes", walking(key=lambda self, key, depth: f"[{key}]" if depth else str(key)), EXTRA
+            + "below the top a key is written by `repr`, with quotes around a string.", MEMORY),
+    Mistake("brackets-at-the-top", walking(key=lambda self, key, depth: f"[{key!r}]"), EXTRA + "a key at the top "
+            "stands bare.", MEMORY),
+    Mistake("keys-with-dots", walking(key=lambda self, key, depth: f".{key}" if depth else str(key)), EXTRA + "a key "
+            "below the top stands in brackets.", MEMORY),
+    Mistake("each-tensor-once", EachOnce(), MISSING + "the same tensor lies under two paths, and both hold it.",
+            MEMORY),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    def log(plan: Any) -> dict[str, Any]:
+        return {"plan": plan, "weight": draw.normal(2, 4)}
+
+    return [
+        case("deep down", **log({"a": [["plain", {"b": ("loss", ["pair", "copy", "view"])}]]})),
+        case("keys with quotes and numbers", **log({"it's": {"a'b": "loss", "#10": ["loss"], "#9": "leaf"}})),
+        case("a list of lists", **log([["loss"], [], ["detached", "loss"], "parameter"])),
+        case("an empty list", **log([])),
+        case("words and numbers", **log({"text": "text", "n": ["its number", "nothing", "leaf with a gradient"]})),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def held_with_a_stack(obj: Any) -> list[str]:
+    found, stack = [], [("", obj, True)]
+    while stack:
+        path, value, top = stack.pop()
+        if torch.is_tensor(value):
+            if not value.is_leaf:
+                found.append(path)
+        elif isinstance(value, dict):
+            stack += [(str(k) if top else path + f"[{k!r}]", v, False) for k, v in value.items()]
+        elif isinstance(value, list | tuple):
+            stack += [(path + f"[{i}]", v, False) for i, v in enumerate(value)]
+    found.sort()
+    return found
+
+
+def held_by_pytree(obj: Any) -> list[str]:
+    def inner(value: Any) -> list[str]:
+        if isinstance(value, Tensor):
+            return [""] if value.grad_fn else []
+        items: Any = value.items() if isinstance(value, dict) else ()
+        items = enumerate(value) if isinstance(value, list | tuple) else items
+        return [f"[{key!r}]{rest}" for key, item in items for rest in inner(item)]
+
+    if isinstance(obj, dict):
+        return sorted(f"{key}{rest}" for key, value in obj.items() for rest in inner(value))
+    return sorted(inner(obj))
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [held_with_a_stack, held_by_pytree]

@@ -1,0 +1,223 @@
+"""The exercise `accumulated_ddp_step`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from autograde.hidden.common import override
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.distributed.accumulated_ddp_step import cases as visible_cases
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Each loss counts by its share of this rank's samples, so the gradients add up to the rank's mean, and DDP's one "
+    "exchange averages the ranks. Forward and backward of all micro-batches but the last run inside `no_sync`, since "
+    "DDP decides in the forward. The loss is averaged by a small exchange of its own."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("syncs-every-micro-batch", "never-syncs", "forward-outside-no-sync", "no-scaling")
+"""The misconceptions that the syllabus wants told apart."""
+
+PIECES = "Gradients in several pieces"
+
+
+class Accumulated:
+    """A right program; a mistake overrides one of its methods."""
+
+    def __call__(self, ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+        self.clear(optimizer)
+        count = sum(len(y) for _, y in micro_batches)
+        total = 0.0
+        for number, (x, y) in enumerate(micro_batches, 1):
+            share = self.share(len(y), count, len(micro_batches))
+            with self.sync(ddp, number, len(micro_batches)):
+                loss = loss_fn(ddp(x), y)
+                (loss * share).backward()
+            self.after_each(optimizer, number == len(micro_batches))
+            total += loss.item() * len(y) / count
+        self.step(optimizer)
+        return self.returned(total)
+
+    def clear(self, optimizer: Any) -> None:
+        optimizer.zero_grad()
+
+    def share(self, rows: int, count: int, pieces: int) -> float:
+        return rows / count
+
+    @contextlib.contextmanager
+    def sync(self, ddp: Any, number: int, pieces: int) -> Iterator[None]:
+        with contextlib.nullcontext() if number == pieces else ddp.no_sync():
+            yield
+
+    def after_each(self, optimizer: Any, last: bool) -> None:
+        pass
+
+    def step(self, optimizer: Any) -> None:
+        optimizer.step()
+
+    def returned(self, total: float) -> Any:
+        both = torch.tensor(total, dtype=torch.float64)
+        dist.all_reduce(both)
+        return both.item() / dist.get_world_size()
+
+
+def accumulated(**methods: Any) -> Callable[..., Any]:
+    """Return the right program with these methods in place of its own."""
+    program: Callable[..., Any] = override(Accumulated, **methods)()
+    return program
+
+
+@contextlib.contextmanager
+def always(_self: Accumulated, ddp: Any, number: int, pieces: int) -> Iterator[None]:
+    yield
+
+
+@contextlib.contextmanager
+def never(_self: Accumulated, ddp: Any, number: int, pieces: int) -> Iterator[None]:
+    with ddp.no_sync():
+        yield
+
+
+@contextlib.contextmanager
+def the_other_way_round(_self: Accumulated, ddp: Any, number: int, pieces: int) -> Iterator[None]:
+    with ddp.no_sync() if number == pieces else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def first_only(_self: Accumulated, ddp: Any, number: int, pieces: int) -> Iterator[None]:
+    with contextlib.nullcontext() if number == 1 else ddp.no_sync():
+        yield
+
+
+def through_the_module(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+    """Go past DDP, which then never exchanges."""
+
+    class Bare:
+        def __call__(self, x: Tensor) -> Any:
+            return ddp.module(x)
+
+        def no_sync(self) -> Any:
+            return contextlib.nullcontext()
+
+    return accumulated()(Bare(), micro_batches, loss_fn, optimizer)
+
+
+def forward_outside(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+    optimizer.zero_grad()
+    count, total = sum(len(y) for _, y in micro_batches), 0.0
+    for number, (x, y) in enumerate(micro_batches, 1):
+        loss = loss_fn(ddp(x), y) * (len(y) / count)
+        with contextlib.nullcontext() if number == len(micro_batches) else ddp.no_sync():
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return Accumulated().returned(total)
+
+
+def steps_each_time(_self: Accumulated, optimizer: Any, last: bool) -> None:
+    if not last:
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def summed(_self: Accumulated, total: float) -> Any:
+    both = torch.tensor(total, dtype=torch.float64)
+    dist.all_reduce(both)
+    return both.item()
+
+
+def rank_zero_only(_self: Accumulated, total: float) -> Any:
+    both = torch.tensor(total, dtype=torch.float64)
+    dist.reduce(both, 0)
+    return both.item() / (dist.get_world_size() if dist.get_rank() == 0 else 1)
+
+
+EXCHANGED = 'In the case "{case}" the gradients were exchanged {exchanges} times, and once is enough: '
+APART = 'In the case "{case}" there were {exchanges} exchanges, and {what} is {got} where {want} is wanted: '
+VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+LOSS = 'In the case "{case}" the losses are {loss0} on rank 0 and {loss1} on rank 1 where {right} is wanted: '
+MISTAKES = [
+    Mistake("syncs-every-micro-batch", accumulated(sync=always), EXCHANGED + "DDP exchanges after each backward unless "
+            "it is told not to.", PIECES),
+    Mistake("forward-outside-no-sync", forward_outside, EXCHANGED + "DDP looks at `no_sync` in the forward, and here "
+            "only the backward stands inside.", PIECES),
+    Mistake("never-syncs", accumulated(sync=never), APART + "the last micro-batch was inside `no_sync` too, so each "
+            "rank trains by itself.", PIECES),
+    Mistake("never-syncs", through_the_module, APART + "`ddp.module(x)` goes past DDP, which then never hears of the "
+            "backward.", PIECES),
+    Mistake("syncs-the-wrong-ones", accumulated(sync=the_other_way_round), APART + "all but the last micro-batch were "
+            "exchanged, and what the last one adds stays on its rank.", PIECES),
+    Mistake("syncs-the-first", accumulated(sync=first_only), APART + "the exchange came after the first micro-batch, "
+            "and what the others add stays on its rank.", PIECES),
+    Mistake("no-scaling", accumulated(share=lambda self, rows, count, pieces: 1), VALUE + "the losses went in "
+            "unscaled, so the gradient is a sum over micro-batches.", PIECES),
+    Mistake("equal-weights", accumulated(share=lambda self, rows, count, pieces: 1 / pieces), VALUE + "each "
+            "micro-batch counted the same, whatever its size.", PIECES),
+    Mistake("divides-by-ranks-again", accumulated(share=lambda self, rows, count, pieces: rows / count / 2), VALUE +
+            "DDP divides by the number of ranks already.", PIECES),
+    Mistake("returns-local-loss", accumulated(returned=lambda self, total: total), LOSS + "each rank returned the loss "
+            "of its own samples.", PIECES),
+    Mistake("returns-summed-loss", accumulated(returned=summed), LOSS + "the ranks' losses were added up and not "
+            "divided.", PIECES),
+    Mistake("loss-on-rank-zero-only", accumulated(returned=rank_zero_only), LOSS + "`reduce` leaves the result on one "
+            "rank.", PIECES),
+    Mistake("returns-tensor", accumulated(returned=lambda self, total: torch.tensor(Accumulated().returned(total))),
+            LOSS + "a Python float is wanted.", PIECES),
+    Mistake("missing-zero-grad", accumulated(clear=lambda self, optimizer: None), VALUE + "gradients of an earlier "
+            "batch were still there.", PIECES),
+    Mistake("steps-every-micro-batch", accumulated(after_each=steps_each_time), 'In the case "{case}" the optimizer '
+            "took {steps} steps: one is wanted, at the end.", PIECES),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    again = visible_cases(draw)
+    return [case(f"{c.name}, drawn again", rtol=1e-9, atol=1e-10, **c.inputs) for c in again[1:4]]
+
+
+# Right answers unlike the reference
+
+
+def accumulated_with_an_exit_stack(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
+    *first, last = micro_batches
+    rows = torch.tensor([float(len(y)) for _, y in micro_batches], dtype=torch.float64)
+    weights = (rows / rows.sum()).tolist()
+    ddp.zero_grad()
+    losses = []
+    with ddp.no_sync():
+        for (x, y), w in zip(first, weights, strict=False):
+            losses.append(w * loss_fn(ddp(x), y))
+            losses[-1].backward()
+    losses.append(weights[-1] * loss_fn(ddp(last[0]), last[1]))
+    losses[-1].backward()
+    optimizer.step()
+    everyone: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, sum(loss.item() for loss in losses))
+    return float(sum(everyone) / len(everyone))
+
+
+def accumulated_by_the_flag(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
+    optimizer.zero_grad()
+    n = sum(x.shape[0] for x, _ in micro_batches)
+    value = torch.zeros(1, dtype=torch.float64)
+    before = ddp.require_backward_grad_sync
+    for i, (x, y) in enumerate(micro_batches):
+        ddp.require_backward_grad_sync = i == len(micro_batches) - 1
+        loss = loss_fn(ddp(x), y)
+        torch.autograd.backward(loss, torch.as_tensor(x.shape[0] / n, dtype=loss.dtype))
+        value += loss.detach() * x.shape[0]
+    ddp.require_backward_grad_sync = before
+    optimizer.step()
+    everything = torch.cat([value, torch.tensor([n], dtype=torch.float64)])
+    dist.all_reduce(everything)
+    return (everything[0] / everything[1]).item()
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [accumulated_with_an_exit_stack, accumulated_by_the_flag]

@@ -1,0 +1,151 @@
+"""The exercise `full_state`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_state_dict
+from torch.distributed.tensor import DTensor
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+from torchcourse.probes.sharded_models import drawn_model
+
+WHY = (
+    "`get_model_state_dict` knows DDP's prefix and gathers shards, one tensor at a time, so that no rank has to hold a "
+    "second model. All ranks call it, because gathering is a collective; only after that do they look at their rank. "
+    "With plain names and plain tensors, a program that knows nothing of ranks can load the file."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("keeps-module-prefix", "local-shard-only", "every-rank-returns-it", "called-by-rank-zero-only")
+"""The misconceptions that the syllabus wants told apart."""
+
+CHECKPOINTS = "Checkpoints"
+FULL: dict[str, Any] = {"full_state_dict": True, "cpu_offload": True}
+
+
+def right(model: nn.Module) -> Any:
+    state = get_model_state_dict(model, options=StateDictOptions(**FULL))
+    return state if dist.get_rank() == 0 else {}
+
+
+def gathered(model: nn.Module) -> dict[str, Any]:
+    """Return the state of `state_dict`, whole, on every rank."""
+    return {name: t.full_tensor() if isinstance(t, DTensor) else t for name, t in model.state_dict().items()}
+
+
+def with_prefix(model: nn.Module) -> Any:
+    state = gathered(model)
+    return state if dist.get_rank() == 0 else {}
+
+
+def with_prefix_where_there_is_one(model: nn.Module) -> Any:
+    state = right(model)
+    return {f"module.{name}": t for name, t in state.items()}
+
+
+def local_shards(model: nn.Module) -> Any:
+    state = get_model_state_dict(model)
+    local = {name: t.to_local() if isinstance(t, DTensor) else t for name, t in state.items()}
+    return local if dist.get_rank() == 0 else {}
+
+
+def sharded_tensors(model: nn.Module) -> Any:
+    state = get_model_state_dict(model, options=StateDictOptions(cpu_offload=True))
+    return state if dist.get_rank() == 0 else {}
+
+
+def everywhere(model: nn.Module) -> Any:
+    return {name.removeprefix("module."): t for name, t in gathered(model).items()}
+
+
+def rank_zero_calls(model: nn.Module) -> Any:
+    if dist.get_rank() != 0:
+        return {}
+    return get_model_state_dict(model, options=StateDictOptions(**FULL))
+
+
+def parameters_only(model: nn.Module) -> Any:
+    names = {name.removeprefix("module.") for name, _ in model.named_parameters()}
+    return {name: t for name, t in right(model).items() if name in names}
+
+
+def with_scratch(model: nn.Module) -> Any:
+    state = right(model)
+    if state:
+        state |= {name.removeprefix("module."): buffer for name, buffer in model.named_buffers()}
+    return state
+
+
+def none_elsewhere(model: nn.Module) -> Any:
+    state = right(model)
+    return state if dist.get_rank() == 0 else None
+
+
+def nested(model: nn.Module) -> Any:
+    state = right(model)
+    return {"model": state} if state else {}
+
+
+def strips_all(model: nn.Module) -> Any:
+    return {name.rpartition("module.")[2].rpartition("blocks.")[2]: t for name, t in right(model).items()}
+
+
+MISTAKES = [
+    Mistake("keeps-module-prefix", with_prefix, 'In the case "{case}" there is the name {name}: DDP keeps the model in '
+            "`module`, and a program that loads the file has no such prefix.", CHECKPOINTS),
+    Mistake("adds-a-prefix", with_prefix_where_there_is_one, 'In the case "{case}" there is the name {name}, which no '
+            "parameter of the plain model has.", CHECKPOINTS),
+    Mistake("loses-a-prefix", strips_all, 'In the case "{case}" there is the name {name}, which no parameter of the '
+            "plain model has.", CHECKPOINTS),
+    Mistake("local-shard-only", local_shards, 'In the case "{case}" {tensor} has shape {shape} where {right_shape} is '
+            "wanted: that is rank 0's share, and the rest is on the other rank.", CHECKPOINTS),
+    Mistake("keeps-dtensors", sharded_tensors, 'In the case "{case}" the dict holds {kinds}: gather it, or the file '
+            "can be read only by as many ranks.", CHECKPOINTS),
+    Mistake("every-rank-returns-it", everywhere, 'In the case "{case}" rank 1 returned {count1} tensors as well: it '
+            "needs none of them, and a large model fits into one rank's memory, not into all.", CHECKPOINTS),
+    Mistake("called-by-rank-zero-only", rank_zero_calls, 'In the case "{case}" rank 0 is {ended0}: to gather the '
+            "shards takes all ranks, so each has to make the call.", CHECKPOINTS),
+    Mistake("forgets-buffers", parameters_only, 'In the case "{case}" {missing} is missing: persistent buffers belong '
+            "to the weights.", CHECKPOINTS),
+    Mistake("saves-scratch-buffers", with_scratch, 'In the case "{case}" there is the name {name}: a buffer that is '
+            "not persistent is not saved.", CHECKPOINTS),
+    Mistake("nothing-on-the-others", none_elsewhere, 'In the case "{case}" {what} is {got}: an empty dict is wanted '
+            "there.", CHECKPOINTS),
+    Mistake("nests-it", nested, 'In the case "{case}" there is the name {name}: only the weights are wanted.',
+            CHECKPOINTS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [
+        case("a sharded model, drawn again", **drawn_model(draw), wrapper="FSDP"),
+        case("a DDP model, drawn again", **drawn_model(draw), wrapper="DDP"),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def state_by_full_tensor(model: nn.Module) -> Any:
+    inner = getattr(model, "module", model)
+    found = {}
+    for name, tensor in inner.state_dict().items():
+        whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+        if dist.get_rank() == 0:
+            found[name] = whole.detach().cpu().clone()
+    return found
+
+
+def state_by_two_calls(model: nn.Module) -> Any:
+    options = StateDictOptions(**FULL)
+    state, _ = get_state_dict(model, [], options=options)
+    keep = not torch.distributed.get_rank()
+    return {k: v for k, v in state.items() if keep}
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [state_by_full_tensor, state_by_two_calls]

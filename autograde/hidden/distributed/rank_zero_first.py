@@ -1,0 +1,239 @@
+"""The exercise `rank_zero_first`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.distributed.rank_zero_first import LASTS
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "The broadcast is the meeting point and the message in one: the others wait in it, and learn from it whether rank "
+    "0 got through. `finally` sends it whatever happens, so no exception can leave the others waiting, and rank 0's "
+    "own exception goes on its way as if nothing had been sent."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("runs-at-once", "only-rank-zero-returns", "hangs-on-error")
+"""The misconceptions that the syllabus wants told apart."""
+
+Fn = Callable[[], Any]
+FIRST = "One rank first"
+
+
+def tell(failed: bool) -> bool:
+    """Send from rank 0 whether it failed, or receive that."""
+    flag = torch.tensor([float(failed)])
+    dist.broadcast(flag, 0)
+    return bool(flag.item())
+
+
+def right(fn: Fn) -> Any:
+    if dist.get_rank() == 0:
+        failed = True
+        try:
+            result = fn()
+            failed = False
+            return result
+        finally:
+            tell(failed)
+    if tell(False):
+        raise RuntimeError("rank 0 failed")
+    return fn()
+
+
+def at_once(fn: Fn) -> Any:
+    return fn()
+
+
+def barrier_before(fn: Fn) -> Any:
+    dist.barrier()
+    return fn()
+
+
+def barrier_after(fn: Fn) -> Any:
+    result = fn()
+    dist.barrier()
+    return result
+
+
+def others_first(fn: Fn) -> Any:
+    if dist.get_rank() == 0:
+        dist.barrier()
+        return fn()
+    try:
+        return fn()
+    finally:
+        dist.barrier()
+
+
+def rank_zero_alone(fn: Fn) -> Any:
+    """Call the function on rank 0 only; the others get nothing."""
+    result = None
+    failed = dist.get_rank() == 0
+    try:
+        if dist.get_rank() == 0:
+            result = fn()
+            failed = False
+    finally:
+        failed_there = tell(failed)
+    if failed_there:
+        raise RuntimeError("rank 0 failed")
+    return result
+
+
+def rank_zeros_result_for_all(fn: Fn) -> Any:
+    box: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            box = [fn(), None]
+        except Exception as error:
+            box = [None, str(error)]
+            raise
+        finally:
+            dist.broadcast_object_list(box, 0)
+        return box[0]
+    dist.broadcast_object_list(box, 0)
+    if box[1] is not None:
+        raise RuntimeError(box[1])
+    return box[0]
+
+
+def others_return_nothing(fn: Fn) -> Any:
+    if dist.get_rank() == 0:
+        return right(fn)
+    right(fn)
+    return None
+
+
+def barriers_only(fn: Fn) -> Any:
+    if dist.get_rank() != 0:
+        dist.barrier()
+    result = fn()
+    if dist.get_rank() == 0:
+        dist.barrier()
+    return result
+
+
+def goes_on_after_an_error(fn: Fn) -> Any:
+    if dist.get_rank() == 0:
+        try:
+            return fn()
+        finally:
+            dist.barrier()
+    dist.barrier()
+    return fn()
+
+
+def swallows(fn: Fn) -> Any:
+    try:
+        return right(fn)
+    except Exception:
+        return None
+
+
+def another_exception(fn: Fn) -> Any:
+    try:
+        return right(fn)
+    except Exception as error:
+        raise RuntimeError(f"failed: {error}") from None
+
+
+def twice_on_rank_zero(fn: Fn) -> Any:
+    result = right(fn)
+    return fn() if dist.get_rank() == 0 else result
+
+
+RESULTS = 'In the case "{case}" the calls gave {result0} on rank 0 and {result1} on rank 1: '
+AFTER_ERROR = 'In the case "{case}" rank 1 came back with {result1} after {calls1} calls of its own: '
+MISTAKES = [
+    Mistake("runs-at-once", at_once, 'In the case "{case}" the order was: {order}. Nothing made the others wait.',
+            FIRST),
+    Mistake("runs-at-once", barrier_before, 'In the case "{case}" the order was: {order}. After the barrier all start '
+            "together.", FIRST),
+    Mistake("runs-at-once", barrier_after, 'In the case "{case}" the order was: {order}. The barrier stands after the '
+            "call on all ranks, so nobody waits before it.", FIRST),
+    Mistake("others-first", others_first, 'In the case "{case}" the order was: {order}. Rank 0 goes first.', FIRST),
+    Mistake("only-rank-zero-returns", rank_zero_alone, RESULTS + "the others call `fn` as well, after rank 0, for what "
+            "each of them needs.", FIRST),
+    Mistake("only-rank-zero-returns", others_return_nothing, RESULTS + "each rank returns the result of its own call.",
+            FIRST),
+    Mistake("shares-rank-zeros-result", rank_zeros_result_for_all, RESULTS + "rank 1 wanted its own, {right1}, and got "
+            "rank 0's.", FIRST),
+    Mistake("hangs-on-error", barriers_only, 'In the case "{case}" rank 1 is {ended1}: rank 0 raised and never came to '
+            "the barrier.", FIRST),
+    Mistake("others-go-on-after-an-error", goes_on_after_an_error, AFTER_ERROR + "rank 0 had failed, so it should "
+            "raise without calling `fn`.", FIRST),
+    Mistake("swallows-the-error", swallows, RESULTS + "rank 0's call raised, and nobody was told.", FIRST),
+    Mistake("replaces-the-exception", another_exception, RESULTS + "rank 0 raises its own exception, and the caller "
+            "may be looking for that.", FIRST),
+    Mistake("calls-twice", twice_on_rank_zero, 'In the case "{case}" {what} came out as {got} where {want} is wanted: '
+            "one call for each rank.", FIRST),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [
+        case("results that are false", values=[0, ""], seconds=LASTS, fails=False, times=1),
+        case("rank 0 fails, drawn", values=[draw.size(1, 9), None], seconds=LASTS, fails=True, times=1),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def first_by_objects(fn: Fn) -> Any:
+    error: BaseException | None = None
+    result = None
+    if dist.get_rank() == 0:
+        try:
+            result = fn()
+        except BaseException as caught:
+            error = caught
+    box = [None if error is None else repr(error)]
+    dist.broadcast_object_list(box, src=0)
+    if error is not None:
+        raise error
+    if box[0] is not None:
+        raise RuntimeError(f"rank 0: {box[0]}")
+    return result if dist.get_rank() == 0 else fn()
+
+
+def first_by_a_sum(fn: Fn) -> Any:
+    ok = torch.ones((), dtype=torch.int64)
+    try:
+        result = fn() if dist.get_rank() == 0 else None
+    except Exception:
+        dist.all_reduce(ok * 0, op=dist.ReduceOp.MIN)
+        raise
+    dist.all_reduce(ok, op=dist.ReduceOp.MIN)
+    if not ok:
+        raise ChildProcessError
+    if dist.get_rank() > 0:
+        result = fn()
+    return result
+
+
+def first_by_messages(fn: Fn) -> Any:
+    """Send each of the others one number."""
+    others = range(1, dist.get_world_size())
+    news = torch.zeros(1, dtype=torch.uint8)
+    if dist.get_rank() > 0:
+        dist.recv(news, 0)
+        if news[0] == 0:
+            raise RuntimeError("no go")
+        return fn()
+    try:
+        found = fn()
+        news += 1
+    finally:
+        for other in others:
+            dist.send(news, other)
+    return found
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [first_by_objects, first_by_a_sum, first_by_messages]

@@ -1,0 +1,154 @@
+"""The exercise `shard_model`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.distributed.shard_model import cases as visible_cases
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Each block becomes a group of its own, gathered when it is needed and let go again; with the model alone in one "
+    "call, everything would be gathered at once. The last call takes what is in no block. The optimizer comes at the "
+    "end, because sharding replaces the parameters, and it has to hold the shards."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("root-only", "optimizer-before-sharding", "blocks-only")
+"""The misconceptions that the syllabus wants told apart."""
+
+SHARDS = "Shards of a model"
+
+
+def root_only(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
+def root_first(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    fully_shard(model, mesh=mesh)
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
+def blocks_only(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
+def optimizer_first(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    optimizer = make_optimizer(model.parameters())
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return optimizer
+
+
+def optimizer_between(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    optimizer = make_optimizer(model.parameters())
+    fully_shard(model, mesh=mesh)
+    return optimizer
+
+
+def first_block_left_out(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for block in model.blocks[1:]:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
+def nothing_sharded(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    return make_optimizer(model.parameters())
+
+
+def all_blocks_together(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    fully_shard(model.blocks, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
+def optimizer_of_the_blocks(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.blocks.parameters())
+
+
+def two_optimizers(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    make_optimizer(model.parameters())
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
+def returns_the_model(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    make_optimizer(model.parameters())
+    return model
+
+
+BLOCKS = 'In the case "{case}" the blocks are sharded by themselves: {sharded}. '
+MISTAKES = [
+    Mistake("root-only", root_only, BLOCKS + "With one group for the whole model, every rank gathers all of it at once "
+            "and saves nothing at the peak.", SHARDS),
+    Mistake("root-before-blocks", root_first, 'In the case "{case}" the call raised {got}: the blocks come first, and '
+            "the model takes what is left.", SHARDS),
+    Mistake("one-group-for-all-blocks", all_blocks_together, 'In the case "{case}" the call raised {got}: '
+            "`model.blocks` is a list without a forward. Shard each block in it.", SHARDS),
+    Mistake("skips-a-block", first_block_left_out, BLOCKS + "Each of them should be.", SHARDS),
+    Mistake("blocks-only", blocks_only, 'In the case "{case}" the model itself is {whole_model} and this rank holds '
+            "{share} of the elements: the first and the last layer are whole on every rank, and nobody averages their "
+            "gradients.", SHARDS),
+    Mistake("not-sharded", nothing_sharded, BLOCKS + "The model itself is {whole_model}.", SHARDS),
+    Mistake("optimizer-before-sharding", optimizer_first, 'In the case "{case}" {what} is {got} where {want} is '
+            "wanted: the optimizer holds the parameters from before, which are no longer the model's, so its steps "
+            "change nothing.", SHARDS),
+    Mistake("optimizer-before-sharding", optimizer_between, 'In the case "{case}" {what} is {got} where {want} is '
+            "wanted: the optimizer came before the model's own call, and holds parameters that it replaced.", SHARDS),
+    Mistake("optimizer-of-the-blocks", optimizer_of_the_blocks, 'In the case "{case}" {what} is {got} where {want} is '
+            "wanted: the optimizer got the blocks' parameters alone.", SHARDS),
+    Mistake("two-optimizers", two_optimizers, 'In the case "{case}" {what} came out as {got} where {want} is wanted.',
+            SHARDS),
+    Mistake("returns-the-model", returns_the_model, 'In the case "{case}" {what} is {got}: the optimizer is wanted. '
+            "The model is sharded in place.", SHARDS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [case(f"{c.name}, drawn again", rtol=1e-6, atol=1e-8, **c.inputs) for c in visible_cases(draw)[:1]]
+
+
+# Right answers unlike the reference
+
+
+def sharded_from_the_back(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for module in [*reversed(list(model.blocks)), model]:
+        fully_shard(module, mesh=mesh, reshard_after_forward=module is not model)
+    return make_optimizer(list(model.parameters()))
+
+
+def sharded_by_apply(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    blocks = {id(block) for block in model.blocks}
+
+    def shard(module: nn.Module) -> None:
+        if id(module) in blocks or module is model:
+            fully_shard(module, mesh=mesh)
+
+    model.apply(shard)  # children before parents
+    optimizer: torch.optim.Optimizer = make_optimizer([p for _, p in model.named_parameters()])
+    return optimizer
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [sharded_from_the_back, sharded_by_apply]

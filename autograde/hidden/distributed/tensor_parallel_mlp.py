@@ -1,0 +1,200 @@
+"""The exercise `tensor_parallel_mlp`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "A rank has complete hidden units, so gelu needs no exchange; the outputs come in parts and are added up once. "
+    "Backward mirrors it: the output's gradient is the same everywhere and needs nothing, that of x comes in parts and "
+    "is added up once. Two small functions say so, each the other's mirror image."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("reduces-before-activation", "no-gradient-reduce", "reduces-gradient-twice")
+"""The misconceptions that the syllabus wants told apart."""
+
+SPLIT = "Splitting a layer"
+
+
+def summed(part: Tensor) -> Tensor:
+    whole = part.clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(whole)
+    return whole
+
+
+class SumBackward(torch.autograd.Function):
+    """The identity, whose gradient is added up over ranks."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return summed(grads[0])
+
+
+class SumForward(torch.autograd.Function):
+    """The sum over ranks, whose gradient goes through."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor) -> Tensor:
+        return summed(part)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0]
+
+
+class SumBoth(SumForward):
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return summed(grads[0])
+
+
+def enter(x: Tensor) -> Any:
+    return SumBackward.apply(x)
+
+
+def leave(part: Tensor) -> Any:
+    return SumForward.apply(part)
+
+
+def before_the_activation(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.gelu(leave(enter(x) @ w1.T)) @ w2.T)
+
+
+def no_gradient_reduce(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.gelu(x @ w1.T) @ w2.T)
+
+
+def twice(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return SumBoth.apply(F.gelu(enter(x) @ w1.T) @ w2.T)
+
+
+def twice_without_x(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return SumBoth.apply(F.gelu(x @ w1.T) @ w2.T)
+
+
+def no_forward_reduce(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return F.gelu(enter(x) @ w1.T) @ w2.T
+
+
+def in_place(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    """Reduce under no_grad: the graph ends there."""
+    part = F.gelu(x @ w1.T) @ w2.T
+    with torch.no_grad():
+        return summed(part)
+
+
+def averaged(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.gelu(enter(x) @ w1.T) @ w2.T) / dist.get_world_size()
+
+
+def gathers_weights(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    """Make the whole layer on every rank, with four exchanges and more."""
+    rank, sizes = dist.get_rank(), torch.zeros(2, dtype=torch.int64)
+    sizes[rank] = len(w1)
+    dist.all_reduce(sizes)
+    start, total = int(sizes[:rank].sum()), int(sizes.sum())
+    ahead, behind = start, total - start - len(w1)
+    rows = leave(F.pad(w1, (0, 0, ahead, behind)))
+    columns = leave(F.pad(w2, (ahead, behind)))
+    return F.gelu(x @ rows.T) @ columns.T
+
+
+def relu_instead(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.relu(enter(x) @ w1.T) @ w2.T)
+
+
+VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+GRADIENT = 'In the case "{case}" the gradient of x begins with {grad} where {right} is wanted: '
+COUNT = 'In the case "{case}" there were {forward} exchanges forward and {backward} backward: '
+MISTAKES = [
+    Mistake("reduces-before-activation", before_the_activation, COUNT + "the hidden units were added up over the "
+            "ranks, though each rank has other ones. They stay where they are; only the outputs are in parts.", SPLIT),
+    Mistake("no-gradient-reduce", no_gradient_reduce, GRADIENT + "each rank has the part that goes through its own "
+            "hidden units, and backward has to add them up.", SPLIT),
+    Mistake("reduces-gradient-twice", twice, GRADIENT + "the gradient of the output is the same on all ranks, and it "
+            "was added up over them on its way back.", SPLIT),
+    Mistake("reduces-gradient-twice", twice_without_x, VALUE + "the gradient of the output was added up over the "
+            "ranks, where it is the same already, and that of x was not. That is what "
+            "`torch.distributed.nn.functional.all_reduce` does.", SPLIT),
+    Mistake("no-forward-reduce", no_forward_reduce, VALUE + "each rank returned its own part of the output.", SPLIT),
+    Mistake("cuts-the-graph", in_place, 'In the case "{case}" the output has no graph: `all_reduce` alone is not '
+            "differentiable. {what} is {got} where {want} is wanted.", SPLIT),
+    Mistake("averages-instead", averaged, VALUE + "the parts are to be added up; they were averaged.", SPLIT),
+    Mistake("gathers-the-weights", gathers_weights, COUNT + "the weights were put together on every rank, and to split "
+            "them was the point. The activations are what is exchanged, once in each direction.", SPLIT),
+    Mistake("another-activation", relu_instead, VALUE + "the activation is gelu.", SPLIT),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    def layer(*lead: int, split: int, hidden: int, dtype: torch.dtype) -> dict[str, Any]:
+        inputs, outputs = draw.size(2, 7), draw.size(2, 7)
+        return {
+            "x": draw.normal(*lead, inputs, dtype=dtype), "w1": draw.normal(hidden, inputs, dtype=dtype),
+            "w2": draw.normal(outputs, hidden, dtype=dtype), "g": draw.normal(*lead, outputs, dtype=dtype),
+            "split": split,
+        }  # fmt: skip
+
+    return [
+        case("one row", **layer(split=2, hidden=4, dtype=torch.float32)),
+        case("one hidden unit on rank 0", **layer(2, 2, 3, split=1, hidden=draw.size(5, 9), dtype=torch.float64)),
+        case("drawn", **layer(draw.size(2, 8), split=draw.size(3, 6), hidden=12, dtype=torch.float64)),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def mlp_by_hooks(x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    def add_up(grad: Tensor) -> Tensor:
+        grad = grad.clone().contiguous()
+        dist.all_reduce(grad)
+        return grad
+
+    copy = x.view_as(x)
+    if copy.requires_grad:
+        copy.register_hook(add_up)  # type: ignore[no-untyped-call]
+    part = F.linear(F.gelu(F.linear(copy, w1)), w2)
+    others = part.detach().clone()
+    dist.all_reduce(others)
+    return part + (others - part.detach())
+
+
+def mlp_as_one_function(x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    """Differentiate the whole part by itself, in one function."""
+
+    class Front(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+            with torch.enable_grad():
+                leaves = [t.detach().requires_grad_() for t in (x, w1, w2)]
+                part = torch.nn.functional.gelu(leaves[0] @ leaves[1].mT) @ leaves[2].mT
+            ctx.leaves, ctx.part = leaves, part
+            whole = part.detach().clone()
+            dist.all_reduce(whole)
+            return whole
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            dx, dw1, dw2 = torch.autograd.grad(ctx.part, ctx.leaves, grads[0])
+            dist.all_reduce(dx)
+            return dx, dw1, dw2
+
+    found: Tensor = Front.apply(x, w1, w2)
+    return found
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [mlp_by_hooks, mlp_as_one_function]

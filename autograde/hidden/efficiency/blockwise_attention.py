@@ -1,0 +1,244 @@
+"""The exercise `blockwise_attention`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograde.hidden.common import reading, with_floats
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.efficiency.blockwise_attention import attention_case
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "The sums of a softmax can be built block by block, if they are all relative to the same maximum. When a block "
+    "brings a larger one, what was summed shrinks by exp(old - new). The first shrink is exp(-inf), which is 0. This "
+    "is the online softmax inside FlashAttention."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("no-rescaling", "materializes-scores", "drops-last-block", "overflow")
+"""The misconceptions that the syllabus wants told apart."""
+
+READ = "Attention without the score matrix"
+
+
+class Running:
+    """A right answer; a mistake overrides one of its methods."""
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
+        top = q.new_full((*q.shape[:-1], 1), self.start())
+        total, mixed = torch.zeros_like(top), q.new_zeros(*q.shape[:-1], v.shape[-1])
+        for keys, values in self.blocks(k, v, block):
+            scores = self.scores(q, keys)
+            new = self.maximum(top, scores)
+            weights, shrink = (scores - new).exp(), self.shrink(top, new)
+            total = self.add_up(total, shrink, weights)
+            mixed = mixed * shrink + weights @ values
+            top = new
+        return self.finish(mixed, total)
+
+    def start(self) -> float:
+        return -math.inf
+
+    def blocks(self, k: Tensor, v: Tensor, block: int) -> Any:
+        return zip(k.split(block, -2), v.split(block, -2), strict=True)  # type: ignore[no-untyped-call]
+
+    def scores(self, q: Tensor, keys: Tensor) -> Tensor:
+        scores: Tensor = q @ keys.mT / q.shape[-1] ** 0.5
+        return scores
+
+    def maximum(self, top: Tensor, scores: Tensor) -> Tensor:
+        return torch.maximum(top, scores.amax(-1, keepdim=True))
+
+    def shrink(self, top: Tensor, new: Tensor) -> Tensor:
+        return (top - new).exp()
+
+    def add_up(self, total: Tensor, shrink: Tensor, weights: Tensor) -> Tensor:
+        return total * shrink + weights.sum(-1, keepdim=True)
+
+    def finish(self, mixed: Tensor, total: Tensor) -> Tensor:
+        return mixed / total
+
+
+class NoRescaling(Running):
+    def shrink(self, top: Tensor, new: Tensor) -> Tensor:
+        return torch.ones_like(top)
+
+
+class RescalesOnlyValues(Running):
+    def add_up(self, total: Tensor, shrink: Tensor, weights: Tensor) -> Tensor:
+        return total + weights.sum(-1, keepdim=True)
+
+
+class RescalesUpwards(Running):
+    def shrink(self, top: Tensor, new: Tensor) -> Tensor:
+        return torch.where(top.isinf(), 0.0, (new - top).exp())
+
+
+class MaximumOfBlock(Running):
+    def maximum(self, top: Tensor, scores: Tensor) -> Tensor:
+        return scores.amax(-1, keepdim=True)
+
+    def shrink(self, top: Tensor, new: Tensor) -> Tensor:
+        return torch.ones_like(top)
+
+
+class Overflow(Running):
+    def start(self) -> float:
+        return 0.0
+
+    def maximum(self, top: Tensor, scores: Tensor) -> Tensor:
+        return torch.zeros_like(top)
+
+
+class StartsAtZero(Running):
+    def start(self) -> float:
+        return 0.0
+
+
+class DropsLast(Running):
+    def blocks(self, k: Tensor, v: Tensor, block: int) -> Any:
+        count = max(k.shape[-2] // block, 1)
+        return list(super().blocks(k, v, block))[:count]
+
+
+class NotScaled(Running):
+    def scores(self, q: Tensor, keys: Tensor) -> Tensor:
+        return q @ keys.mT
+
+
+class ScaledByBlock(Running):
+    def scores(self, q: Tensor, keys: Tensor) -> Tensor:
+        scores: Tensor = q @ keys.mT / keys.shape[-2] ** 0.5
+        return scores
+
+
+class ScaledByWidth(Running):
+    def scores(self, q: Tensor, keys: Tensor) -> Tensor:
+        return q @ keys.mT / q.shape[-1]
+
+
+class NotDivided(Running):
+    def finish(self, mixed: Tensor, total: Tensor) -> Tensor:
+        return mixed
+
+
+class Detached(Running):
+    def scores(self, q: Tensor, keys: Tensor) -> Tensor:
+        return super().scores(q, keys).detach()
+
+
+right = Running()
+
+
+def averages_blocks(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
+    parts = [right(q, keys, values, block) for keys, values in right.blocks(k, v, block)]
+    return torch.stack(parts).mean(0)
+
+
+def whole_scores(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
+    scores = right.scores(q, k)
+    weights = (scores - scores.amax(-1, keepdim=True)).exp()
+    return weights @ v / weights.sum(-1, keepdim=True)
+
+
+def list_of_scores(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
+    scores = [right.scores(q, keys) for keys in k.split(block, -2)]  # type: ignore[no-untyped-call]
+    top = torch.stack([s.amax(-1, keepdim=True) for s in scores]).amax(0)
+    weights = [(s - top).exp() for s in scores]
+    mixed = sum(w @ values for w, values in zip(weights, v.split(block, -2), strict=True))  # type: ignore[no-untyped-call]
+    return mixed / sum(w.sum(-1, keepdim=True) for w in weights)
+
+
+def blocks_of_queries(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
+    return whole_scores(q, k, v) if q.shape[-2] <= block else torch.cat(
+        [whole_scores(part, k, v) for part in q.split(4 * block, -2)], -2  # type: ignore[no-untyped-call]
+    )  # fmt: skip
+
+
+AT = 'In the case "{case}", with {keys} keys in blocks of {block}, {what} is {got} where {want} is wanted: '
+PEAK = "The call held {peak}: "
+CUT = 'In the case "{case}", `{what}` is {got} where {want} is wanted: the scores are cut off from q and k.'
+MISTAKES = [
+    Mistake("no-rescaling", NoRescaling(), AT + "when a block brings a larger maximum, the sums so far have to shrink "
+            "by exp(old - new); they were left as they were.", READ),
+    Mistake("no-rescaling", RescalesOnlyValues(), AT + "the weighted values shrink when the maximum grows, and so must "
+            "the sum of the weights.", READ),
+    Mistake("rescales-upwards", RescalesUpwards(), AT + "the factor is exp(old - new), at most 1; here it is the "
+            "inverse.", READ),
+    Mistake("maximum-of-the-block", MaximumOfBlock(), AT + "each block was taken relative to its own maximum, so "
+            "weights of different blocks do not add up.", READ),
+    Mistake("materializes-scores", whole_scores, PEAK + "the scores of all keys were made at once.", READ),
+    Mistake("materializes-scores", list_of_scores, PEAK + "the blocks of scores were made one by one, and all kept.",
+            READ),
+    Mistake("materializes-scores", blocks_of_queries, PEAK + "the queries were taken in blocks, each against all keys.",
+            READ),
+    Mistake("drops-last-block", DropsLast(), AT + "the last keys, which do not fill a block, were left out.", READ),
+    Mistake("overflow", Overflow(), AT + "without a maximum taken off, exp overflows.", READ),
+    Mistake("starts-at-zero", StartsAtZero(), AT + "the running maximum starts at 0: where all scores are far below "
+            "it, their weights vanish.", READ),
+    Mistake("averages-blocks", averages_blocks, AT + "the blocks' results were averaged, whatever weight their keys "
+            "have.", READ),
+    Mistake("not-scaled", NotScaled(), AT + "the scores are divided by the root of d.", READ),
+    Mistake("scaled-by-d", ScaledByWidth(), AT + "the scores were divided by d, not by its root.", READ),
+    Mistake("scaled-by-block", ScaledByBlock(), AT + "the scores were divided by the root of the number of keys in the "
+            "block, not of d.", READ),
+    Mistake("not-divided", NotDivided(), AT + "in the end the weighted values are divided by the sum of the weights.",
+            READ),
+    Mistake("detached", Detached(), CUT, READ),
+    *reading(READ, with_floats(right, 0)),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    t, n = draw.size(1, 4), draw.size(5, 40)
+    q, k, v = (draw.normal(2, rows, 4) for rows in (t, n, n))
+    return [
+        attention_case(draw, "drawn sizes", t, n, block=draw.size(2, 9)),
+        attention_case(draw, "a block larger than the keys", t, 7, block=100),
+        attention_case(draw, "more than 64 keys", 2, 70),
+        case("three dimensions", rtol=1e-3, q=q, k=k, v=v, block=4),
+        attention_case(draw, "larger scores yet", t, n, block=5, size=14.0),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def in_the_log(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
+    """Keeps the result so far, already divided, and the log of the sum."""
+    mixed, log = None, None
+    for i in range(0, k.shape[-2], block):
+        scores = torch.matmul(q, k[..., i : i + block, :].transpose(-2, -1)).mul(q.shape[-1] ** -0.5)
+        own = torch.logsumexp(scores, dim=-1, keepdim=True)
+        part = torch.matmul((scores - own).exp(), v[..., i : i + block, :])
+        if mixed is None or log is None:
+            mixed, log = part, own
+        else:
+            both = torch.logaddexp(log, own)
+            mixed, log = mixed * (log - both).exp() + part * (own - both).exp(), both
+    assert mixed is not None
+    return mixed
+
+
+def in_two_passes(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
+    """Finds the maximum first, and computes the scores a second time."""
+    scaled = q / math.sqrt(q.size(-1))
+    parts = [(k.narrow(-2, i, min(block, k.size(-2) - i)), v.narrow(-2, i, min(block, k.size(-2) - i)))
+             for i in range(0, k.size(-2), block)]  # fmt: skip
+    with torch.no_grad():
+        top = torch.stack([torch.einsum("...qd,...kd->...qk", scaled, a).max(-1).values for a, _ in parts]).amax(0)
+    total: Any = 0
+    mixed: Any = 0
+    for a, b in parts:
+        weights = torch.exp(torch.einsum("...qd,...kd->...qk", scaled, a) - top.unsqueeze(-1))
+        total, mixed = total + weights.sum(-1), mixed + torch.einsum("...qk,...ke->...qe", weights, b)
+    result: Tensor = mixed / total.unsqueeze(-1)
+    return result
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [in_the_log, in_two_passes]

@@ -1,0 +1,254 @@
+"""The exercise `Int8Linear`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from autograde.hidden.common import MIXED, override
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.efficiency.int8_linear import layer_case
+from torchcourse.model.exercise import Case, Draw
+
+WHY = (
+    "Buffers are saved and moved but not trained, which is what quantized weights want. The scale of an output does "
+    "not depend on the input, so it can be applied after the product, to a result that is much smaller than the "
+    "weight. The bias is small and stays as it is."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("keeps-float-weight", "plain-tensor", "scale-per-input", "loses-bias")
+"""The misconceptions that the syllabus wants told apart."""
+
+READ = "A layer in eight bits"
+
+
+class Right(nn.Module):
+    """A right answer; a mistake overrides one of its methods."""
+
+    q: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        with torch.no_grad():
+            self.keep(*self.quantized(linear.weight))
+        self.keep_bias(linear)
+
+    @classmethod
+    def from_linear(cls, linear: nn.Linear) -> Any:
+        return cls(linear)
+
+    def quantized(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        largest = weight.abs().amax(1, keepdim=True)
+        scale = torch.where(largest == 0, torch.ones_like(largest), largest / 127)
+        return (weight / scale).round().to(torch.int8), scale
+
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        self.register_buffer("q", q)
+        self.register_buffer("scale", scale)
+
+    def keep_bias(self, linear: nn.Linear) -> None:
+        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.q.float() * self.scale, self.bias)
+
+
+class KeepsFloat(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        super().keep(q, scale)
+        self.weight = nn.Parameter(q.float() * scale)
+
+
+class FloatLevels(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        super().keep(q.float(), scale)
+
+
+class Int32Levels(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        super().keep(q.int(), scale)
+
+
+class PlainTensor(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        self.q, self.scale = q, scale
+
+
+class PlainScale(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        self.register_buffer("q", q)
+        self.scale = scale
+
+
+class NotPersistent(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        self.register_buffer("q", q, persistent=False)
+        self.register_buffer("scale", scale, persistent=False)
+
+
+class Trained(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        self.q = nn.Parameter(q, requires_grad=False)
+        self.scale = nn.Parameter(scale, requires_grad=False)
+
+
+class PerInput(Right):
+    def quantized(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        q, scale = super().quantized(weight.T)
+        return q.T.contiguous(), scale.T.contiguous()
+
+
+class PerTensor(Right):
+    def quantized(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        scale = weight.abs().max() / 127
+        return (weight / scale).round().to(torch.int8), scale
+
+
+class LosesBias(Right):
+    def keep_bias(self, linear: nn.Linear) -> None:
+        self.bias = None
+
+
+class BiasScaled(Right):
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.linear(x, self.q.float(), self.bias)
+        return y * self.scale.T.squeeze(0)
+
+
+class ForgetsScale(Right):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.q.float(), self.bias)
+
+
+class QuantizesBias(Right):
+    def keep_bias(self, linear: nn.Linear) -> None:
+        bias = linear.bias
+        step = None if bias is None else bias.detach().abs().max() / 3
+        self.bias = None if bias is None else nn.Parameter((bias.detach() / step).round() * step)
+
+
+class BiasAsBuffer(Right):
+    def keep_bias(self, linear: nn.Linear) -> None:
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach().clone())
+
+
+class Truncates(Right):
+    def quantized(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        _, scale = super().quantized(weight)
+        return (weight / (8 * scale)).to(torch.int8) * 8, scale
+
+
+class ChangesOriginal(Right):
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear)
+        with torch.no_grad():
+            linear.weight.copy_(self.q.float() * self.scale)
+
+
+class RowsOnly(Right):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.mm(x, (self.q.float() * self.scale).T)
+        return y if self.bias is None else y + self.bias
+
+
+class MadeOnCpu(Right):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + torch.zeros(1)
+
+
+class IgnoresBiasNone(Right):
+    def keep_bias(self, linear: nn.Linear) -> None:
+        self.bias = nn.Parameter(linear.bias.detach().clone())
+
+
+FILE = "The file of its `state_dict` takes {file}: "
+OFF = 'In the case "{case}" the outputs are {off}: '
+MISTAKES = [
+    Mistake("keeps-float-weight", KeepsFloat, FILE + "the float weight is still there, beside the levels.", READ),
+    Mistake("keeps-float-weight", FloatLevels, FILE + "the levels are kept as floats, which take four bytes each.",
+            READ),
+    Mistake("keeps-int32-levels", Int32Levels, FILE + "int32 takes as much as float32; the levels fit into int8.",
+            READ),
+    Mistake("plain-tensor", PlainTensor, "Of int8 buffers of the weight's size there are {got} where {want} is wanted: "
+            "a tensor that is a plain attribute is neither saved nor moved.", READ),
+    Mistake("plain-tensor", PlainScale, "The scales among the buffers: {scales}. A tensor that is a plain attribute is "
+            "neither saved nor moved.", READ),
+    Mistake("not-in-state-dict", NotPersistent, "After its state_dict was loaded into another layer: {loading}. With "
+            "`persistent=False` a buffer moves, but is not saved.", READ),
+    Mistake("levels-as-parameters", Trained, "The parameters have the shapes {parameters}: levels and scales are not "
+            "trained, so they belong among the buffers.", READ),
+    Mistake("scale-per-input", PerInput, "The scales among the buffers: {scales}, one for each input. Such a scale "
+            "cannot be taken out of the sum over the inputs; there is one for each output.", READ),
+    Mistake("scale-per-tensor", PerTensor, "The scales among the buffers: {scales}, where each output has one of its "
+            "own. Rows of small weights are left with few levels.", READ),
+    Mistake("loses-bias", LosesBias, OFF + "the bias is missing.", READ),
+    Mistake("bias-scaled", BiasScaled, OFF + "the scales were applied to the bias as well; it is added last.", READ),
+    Mistake("forgets-scale", ForgetsScale, OFF + "the product with the levels was never multiplied by the scales.",
+            READ),
+    Mistake("bias-quantized", QuantizesBias, OFF + "the bias was rounded too; it stays as it is.", READ),
+    Mistake("bias-as-buffer", BiasAsBuffer, "The parameters have the shapes {parameters}: the bias stays a Parameter.",
+            READ),
+    Mistake("too-coarse", Truncates, OFF + "the levels are far coarser than 255 of them would be.", READ),
+    Mistake("changes-the-original", ChangesOriginal, 'In the case "{case}" the weight of the layer '
+            "that was converted is {got} afterwards, and should be {want}.", READ),
+    Mistake("two-dimensions-only", RowsOnly, "In the case \"{case}\" the call raised {got}: a linear layer takes any "
+            "leading dimensions.", READ),
+    Mistake("needs-a-bias", IgnoresBiasNone, 'In the case "{case}" the call raised {got}: a layer may have no bias; '
+            "`linear.bias` is None then.", READ),
+    Mistake("made-on-cpu", MadeOnCpu, MIXED, READ),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [
+        layer_case(draw, "drawn sizes", draw.size(90, 200), draw.size(90, 200), draw.size(1, 8)),
+        layer_case(draw, "drawn sizes, no bias", draw.size(90, 200), draw.size(90, 200), draw.size(1, 8), bias=False),
+        layer_case(draw, "three leading dimensions", 110, 130, 2, 1, 3),
+        layer_case(draw, "an empty batch", 100, 140, 0),
+    ]
+
+
+# Right answers unlike the reference
+
+
+class AsDataclassLike(nn.Module):
+    weight: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.weight, self.scale = nn.Buffer(weight), nn.Buffer(scale)
+        self.register_parameter("bias", None if bias is None else nn.Parameter(bias))
+
+    @staticmethod
+    def from_linear(linear: nn.Linear) -> Any:
+        weight = linear.weight.data
+        scale = (weight.abs().max(dim=1).values / 127).clamp(min=1e-12)
+        levels = torch.round(weight / scale[:, None]).char()
+        bias = linear.bias
+        return AsDataclassLike(levels, scale, None if bias is None else bias.data.clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = (x @ self.weight.to(x.dtype).mT) * self.scale
+        return y if self.bias is None else y + self.bias
+
+
+class Dynamic(Right):
+    """Quantizes the inputs as well, row by row."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        largest = x.abs().amax(-1, keepdim=True)
+        step = torch.where(largest == 0, torch.ones_like(largest), largest / 127)
+        levels = (x / step).round()
+        y = (levels.double() @ self.q.double().T).to(x.dtype) * step * self.scale.squeeze(1)
+        return y if self.bias is None else y + self.bias
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [AsDataclassLike, Dynamic, override(Right)]

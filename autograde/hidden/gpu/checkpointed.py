@@ -1,0 +1,169 @@
+"""The exercise `checkpointed`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import checkpoint as ckpt
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+
+from autograde.hidden.common import one
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Each block keeps its input and computes the rest again in backward: memory for one block at a time, for "
+    "about a third more time. The variant that is not reentrant also works where the input needs no gradient, "
+    "and inside `torch.autograd.grad`."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("stores-everything", "loses-gradient")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+Blocks = Iterable[nn.Module]
+
+
+def rerun(blocks: Blocks, x: Tensor, **otherwise: Any) -> Any:
+    """A right answer, but for what `otherwise` hands to `checkpoint`."""
+    for block in blocks:
+        x = checkpoint(block, x, **({"use_reentrant": False} | otherwise))
+    return x
+
+
+def in_segments(blocks: Blocks, x: Tensor, count: int = 0, **otherwise: Any) -> Any:
+    """`checkpoint_sequential` in `count` segments, or one for each block."""
+    blocks = list(blocks)
+    segments = min(count or len(blocks), len(blocks))
+    in_order: Any = checkpoint_sequential
+    return in_order(blocks, segments, x, **({"use_reentrant": False} | otherwise))
+
+
+def stores_everything(blocks: Blocks, x: Tensor) -> Any:
+    for block in blocks:
+        x = block(x)
+    return x
+
+
+def looks_up_the_block_late(blocks: Blocks, x: Tensor) -> Any:
+    for block in blocks:
+        x = checkpoint(lambda inner: block(inner), x, use_reentrant=False)  # noqa: B023 - this is the mistake
+    return x
+
+
+def leaves_out_the_last(blocks: Blocks, x: Tensor) -> Any:
+    return rerun(list(blocks)[:-1], x)
+
+
+def under_no_grad(blocks: Blocks, x: Tensor) -> Any:
+    with torch.no_grad():
+        return rerun(blocks, x)
+
+
+def detaches_after_the_first(blocks: Blocks, x: Tensor) -> Any:
+    first, *others = blocks
+    return rerun(others, rerun([first], x).detach())
+
+
+def detaches_the_input(blocks: Blocks, x: Tensor, **otherwise: Any) -> Any:
+    return rerun(blocks, x.detach().requires_grad_(), **otherwise)
+
+
+TWICE = "Checkpointing: compute it twice"
+STORES = 'In the case "{case}" backward keeps {bytes}: '
+LOSES = 'In the case "{case}" there is no {lost}, one of {lost_count}: '
+SEGMENTS = LOSES + (
+    "the reentrant kind gives none where its input needs none, and `checkpoint_sequential` with use_reentrant=True "
+    "takes it for all segments but the last."
+)
+CUT_OFF = LOSES + "`x` was cut off from what it was made of before the blocks ran, as by `detach`."
+OTHERS = (
+    'In the case "{case}" the gradients are {gradients}: the second run of a block dropped other entries than the '
+    "first."
+)
+MISTAKES = [
+    one("stores-everything", stores_everything, STORES + "the blocks run in turn, and everything inside of them is "
+        "kept.", TWICE),
+    one("loses-gradient", rerun, LOSES + "the reentrant kind gives none where its input needs none.", TWICE,
+        use_reentrant=True),
+    one("dropout-not-repeated", rerun, OTHERS, TWICE, preserve_rng_state=False),
+    one("repeats-the-last-block", looks_up_the_block_late, 'In the case "{case}", `{what}` came out as {got} where '
+        "{want} is wanted: a lambda looks up `block` when it runs, and in backward that is the last one of the loop.",
+        TWICE),
+    one("loses-gradient", in_segments, SEGMENTS, TWICE, use_reentrant=True),
+    one("dropout-not-repeated", in_segments, OTHERS, TWICE, preserve_rng_state=False),
+    one("loses-gradient", in_segments, SEGMENTS, TWICE, use_reentrant=True, count=2),
+    one("loses-gradient", under_no_grad, LOSES + "under no_grad nothing is recorded at all.", TWICE),
+    one("loses-gradient", detaches_after_the_first, LOSES + "`detach` ends the graph.", TWICE),
+    one("loses-gradient", detaches_the_input, CUT_OFF, TWICE),
+    one("loses-gradient", detaches_the_input, CUT_OFF, TWICE, use_reentrant=True),
+    one("stores-everything", in_segments, STORES + "checkpoint_sequential runs its last segment as it is, and with one "
+        "segment that is all of it.", TWICE, count=1),
+    one("leaves-out-a-block", leaves_out_the_last, 'In the case "{case}" the result is {got} where {want} is wanted: a '
+        "block is missing.", TWICE),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    def drawn(name: str, count: int, dropout: float = 0.0, followed: bool = True, **more: Any) -> Case:
+        x = draw.normal(draw.size(14, 18), draw.size(3, 6), **more)
+        return case(name, x=x, count=count, dropout=dropout, followed=followed)
+
+    return [
+        drawn("six blocks", 6),
+        drawn("five blocks, x that needs no gradient", 5, followed=False),
+        drawn("much dropout", 4, dropout=0.8),
+        drawn("float64 and dropout", 3, dropout=0.2, dtype=torch.float64),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def checkpointed_by_lambda(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
+    for block in blocks:
+        x = ckpt.checkpoint(lambda inner, block=block: block(inner), x, use_reentrant=False, preserve_rng_state=True)
+    return x
+
+
+def checkpointed_in_segments(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
+    blocks = list(blocks)
+    return ckpt.checkpoint_sequential(blocks, len(blocks), x, use_reentrant=False)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def checkpointed_in_pairs(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
+    def pair(inner: Tensor, *both: nn.Module) -> Tensor:
+        for block in both:
+            inner = block(inner)
+        return inner
+
+    blocks = list(blocks)
+    for start in range(0, len(blocks), 2):
+        x = ckpt.checkpoint(pair, x, *blocks[start : start + 2], use_reentrant=False)
+    return x
+
+
+def checkpointed_as_a_whole(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
+    def run(inner: Tensor) -> Tensor:
+        return functools.reduce(lambda value, block: block(value), blocks, inner)
+
+    return ckpt.checkpoint(run, x, use_reentrant=False)
+
+
+def checkpointed_the_old_way(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
+    x = x if x.requires_grad else x.detach().requires_grad_()
+    for block in blocks:
+        x = ckpt.checkpoint(block, x, use_reentrant=True)
+    return x
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [
+    checkpointed_by_lambda,
+    checkpointed_in_segments,
+    checkpointed_in_pairs,
+    checkpointed_as_a_whole,
+    checkpointed_the_old_way,
+]

@@ -1,0 +1,206 @@
+"""The exercise `prefetch`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from autograde.hidden.gpu.shared import move_by_match
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "The next batch's copy is started before the present one is handed out, so it runs while the caller "
+    "computes. One batch ahead is enough to hide it, and more would only take memory."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("drops-last-batch", "not-ahead", "loads-everything")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+def fetch(iterator: Iterator[Any], device: torch.device) -> Any:
+    batch = next(iterator, None)
+    return None if batch is None else move_by_match(batch, device)
+
+
+def right(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    iterator = iter(loader)
+    present = fetch(iterator, device)
+    while present is not None:
+        following = fetch(iterator, device)
+        yield present
+        present = following
+
+
+def drops_the_last_batch(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    iterator = iter(loader)
+    present = fetch(iterator, device)
+    while (following := fetch(iterator, device)) is not None:
+        yield present
+        present = following
+
+
+def hands_out_the_last_twice(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    last = None
+    for last in right(loader, device):
+        yield last
+    if last is not None:
+        yield last
+
+
+def skips_the_first_batch(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    iterator = iter(loader)
+    fetch(iterator, device)
+    yield from right(iterator, device)
+
+
+def copies_late(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    iterator = iter(loader)
+    present = next(iterator, None)
+    while present is not None:
+        following = next(iterator, None)
+        yield move_by_match(present, device)
+        present = following
+
+
+def never_moves(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    iterator = iter(loader)
+    present = next(iterator, None)
+    while present is not None:
+        following = next(iterator, None)
+        yield present
+        present = following
+
+
+def takes_a_first_batch_for_granted(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    iterator = iter(loader)
+    present = move_by_match(next(iterator), device)
+    while present is not None:
+        following = fetch(iterator, device)
+        yield present
+        present = following
+
+
+def not_ahead(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    for batch in loader:
+        yield move_by_match(batch, device)
+
+
+def all_at_once(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    yield from [move_by_match(batch, device) for batch in loader]
+
+
+def all_taken_at_once(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    yield from right(list(loader), device)
+
+
+AHEAD = "Copying ahead"
+COUNT = 'In the case "{case}" the loader has {total} batches, and {count} came out: '
+MISTAKES = [
+    Mistake("drops-last-batch", drops_the_last_batch, COUNT + "when there is no next one to copy, the present one is "
+            "still to be handed out.", AHEAD),
+    Mistake("copies-late", copies_late, "The next batch is taken from the loader in time, but its copy starts later: "
+            "batches copied: {copied_ahead}.", AHEAD),
+    Mistake("raises-on-empty-loader", takes_a_first_batch_for_granted, "With an empty loader the call raised {got}: "
+            "inside a generator `next` without a default turns its end into an error.", AHEAD),
+    Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),
+    Mistake("skips-first-batch", skips_the_first_batch, COUNT + "the first one was taken and never handed out.",
+            AHEAD),
+    Mistake("leaves-batches-on-cpu", never_moves, "The batches that came out are on {places}: nobody moved them to the "
+            "device.", AHEAD),
+    Mistake("not-ahead", not_ahead, "Batches taken: {taken_ahead}. The next one has to be on its way by then.", AHEAD),
+    Mistake("loads-everything", all_at_once, "Batches taken: {taken_ahead}. The whole data set is on the device before "
+            "the first step.", AHEAD),
+    Mistake("loads-everything", all_taken_at_once, "Batches taken: {taken_ahead}. The loader is emptied before the "
+            "first step, and every batch of it waits in memory.", AHEAD),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    like: dict[str, Any] = {"like": torch.zeros(1)}
+    count = draw.size(9, 12)
+    nested = [{"x": [draw.normal(2), draw.normal(1)], "y": draw.integers(0, 3, 2)} for _ in range(5)]
+    return [
+        case("many batches", batches=[(draw.normal(3), draw.integers(0, 2, 3)) for _ in range(count)], **like),
+        case("lists in dicts", batches=nested, **like),
+        case("one tensor", batches=[draw.normal(2)], **like),
+        case("batches of zeros", batches=[torch.zeros(2), torch.zeros(1), torch.zeros(0), torch.ones(1)], **like),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def sent(batch: Any, device: torch.device) -> Any:
+    return move_by_match(batch, device)
+
+
+def prefetch_with_a_queue(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    waiting: deque[Any] = deque()
+    for batch in loader:
+        waiting.append(sent(batch, device))
+        if len(waiting) > 1:
+            yield waiting.popleft()
+    while waiting:
+        yield waiting.popleft()
+
+
+def prefetch_with_a_loop(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    iterator = iter(loader)
+    try:
+        present = sent(next(iterator), device)
+    except StopIteration:
+        return
+    for batch in iterator:
+        following = sent(batch, device)
+        yield present
+        present = following
+    yield present
+
+
+class PrefetchOfClass:
+    def __init__(self, loader: Iterable[Any], device: torch.device) -> None:
+        self.batches, self.device = iter(loader), device
+        self._load()
+
+    def _load(self) -> None:
+        self.following = [sent(batch, self.device) for batch in (next(self.batches, None),) if batch is not None]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self.following:
+            raise StopIteration
+        (present,) = self.following
+        self._load()
+        return present
+
+
+def prefetch_pairwise(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    batches = (sent(batch, device) for batch in loader)
+    for present, _following in itertools.pairwise(itertools.chain(batches, [None])):
+        yield present
+
+
+def prefetch_two(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    """Two ahead: more than asked for, and still no more than three batches at once."""
+    waiting: deque[Any] = deque()
+    for batch in loader:
+        waiting.append(sent(batch, device))
+        if len(waiting) > 2:
+            yield waiting.popleft()
+    yield from waiting
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [
+    prefetch_with_a_queue,
+    prefetch_with_a_loop,
+    PrefetchOfClass,
+    prefetch_pairwise,
+    prefetch_two,
+]

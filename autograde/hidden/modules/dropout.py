@@ -1,0 +1,202 @@
+"""The exercise `Dropout`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograde.hidden.common import override
+from autograde.hidden.modules.shared import UNBEGUN
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Every call draws its own mask, on the device of `x`. Dividing by `1 - p` in training keeps the expected "
+    "value, so that nothing needs scaling in evaluation, where the module gives its input back as it is."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("not-rescaled", "active-in-eval", "same-mask-every-call", "nan-at-one")
+"""The misconceptions that the syllabus wants told apart."""
+
+REGISTER = "What a module remembers"
+MODES = "Train and eval"
+
+
+def drawn(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    return torch.rand(shape, device=like.device)
+
+
+class Dropout(nn.Module):
+    """A right dropout; a mistake overrides one of its methods."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.check(p)
+        self.p = p
+
+    def check(self, p: float) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p is {p}, but has to lie between 0 and 1")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropped(x) if self.training else x
+
+    def dropped(self, x: Tensor) -> Tensor:
+        return torch.zeros_like(x) if self.p == 1 else self.scaled(x * self.mask(x))
+
+    def mask(self, x: Tensor) -> Tensor:
+        return drawn(x.shape, x) >= self.p
+
+    def scaled(self, y: Tensor) -> Tensor:
+        return y / (1 - self.p)
+
+
+def only_above(_self: Dropout, p: float) -> None:
+    if p > 1:
+        raise ValueError(f"p is {p}, but has to lie between 0 and 1")
+
+
+def without_a_message(_self: Dropout, p: float) -> None:
+    assert 0 <= p <= 1
+
+
+class SameMask(Dropout):
+    once: Tensor | None = None
+
+    def mask(self, x: Tensor) -> Tensor:
+        if self.once is None:
+            self.once = super().mask(x)
+        return self.once
+
+
+class ScaledInEval(Dropout):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropped(x) if self.training else x * (1 - self.p)
+
+    def scaled(self, y: Tensor) -> Tensor:
+        return y
+
+
+class Unbegun(nn.Module):
+    def __init__(self, p: float = 0.5) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p is {p}, but has to lie between 0 and 1")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Any:
+        return x
+
+
+NOT_RESCALED = (
+    "With p = {p} the kept values are multiplied by {factor} where {want_factor} is wanted: without 1 / (1 - p), the "
+    "mean in training is not the mean in eval."
+)
+IN_EVAL = (
+    "In eval mode the output and the input {in_eval}, and should be the same: look at `self.training` before dropping "
+    "anything."
+)
+SAME_MASK = "Two calls in training {two_calls_in_training}, with p = {p}: a mask is drawn anew in every forward."
+ACCEPTED = (
+    "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
+)
+COLUMNS = (
+    "What is dropped are {got}: the mask has to have the shape of the input, so that each entry is drawn by itself."
+)
+MISTAKES = [
+    Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
+    Mistake("not-rescaled", override(Dropout, scaled=lambda self, y: y), NOT_RESCALED, MODES),
+    Mistake("not-rescaled", override(Dropout, scaled=lambda self, y: y / self.p), NOT_RESCALED, MODES),
+    Mistake("not-rescaled", override(Dropout, scaled=lambda self, y: y * (1 - self.p)), NOT_RESCALED, MODES),
+    Mistake("not-rescaled", ScaledInEval, NOT_RESCALED, MODES),
+    Mistake("active-in-eval", override(Dropout, forward=Dropout.dropped), IN_EVAL, MODES),
+    Mistake("active-in-eval", override(Dropout, forward=lambda self, x: x if self.training else self.dropped(x)),
+            IN_EVAL, MODES),
+    Mistake("never-drops", override(Dropout, forward=lambda self, x: x), "With p = {p} the share of zeros in training "
+            "is {share_of_zeros}: nothing was dropped.", MODES),
+    Mistake("same-mask-every-call", SameMask, SAME_MASK, MODES),
+    Mistake("nan-at-one", override(Dropout, dropped=lambda self, x: self.scaled(x * self.mask(x))),
+            "With p = {p} there are NaNs in the output: the factor 1 / (1 - p) is 1 / 0 there, and 0 * inf is NaN.",
+            MODES),
+    Mistake("drops-the-wrong-share", override(Dropout, mask=lambda self, x: drawn(x.shape, x) < self.p), "With p = {p} "
+            "the share of zeros is {share_of_zeros}: p is the share that is dropped, not the one that is kept.", MODES),
+    Mistake("drops-whole-columns", override(Dropout, mask=lambda self, x: drawn(x.shape[-1:], x) >= self.p), COLUMNS,
+            MODES),
+    Mistake("drops-whole-columns", override(Dropout, mask=lambda self, x: drawn((*x.shape[:-1], 1), x) >= self.p),
+            COLUMNS, MODES),
+    Mistake("made-on-cpu", override(Dropout, mask=lambda self, x: torch.rand(x.shape) >= self.p), "On the CPU all is "
+            "right, on the second device the call raised {got}: the mask was made without saying where.", MODES),
+    Mistake("out-of-range-accepted", override(Dropout, check=lambda self, p: None), ACCEPTED, MODES),
+    Mistake("out-of-range-accepted", override(Dropout, check=only_above), ACCEPTED, MODES),
+    Mistake("message-says-little", override(Dropout, check=without_a_message), "For p = {p} there came {refused_with}: "
+            "a message names the argument, what it got and what it wants.", MODES),
+    Mistake("dtype-not-kept", override(Dropout, dropped=lambda self, x: Dropout.dropped(self, x.float())), "The {what} "
+            "of the output is {got} where {want} is wanted: the result keeps the input's.", MODES),
+    Mistake("detached", override(Dropout, dropped=lambda self, x: Dropout.dropped(self, x.detach())), "The {what} that "
+            "reaches x is {got} where this is wanted: {want}. The input was cut out of the graph.", MODES),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    p = draw.size(1, 9) / 10
+    common: dict[str, Any] = {"refused": False, "like": torch.zeros(1), "rtol": 0.01}
+    return [
+        case("a drawn p", p=p, dtype=torch.float32, **common),
+        case("bfloat16", p=0.5, dtype=torch.bfloat16, **common),
+        case("an integer 1", p=1, dtype=torch.float32, **common),
+        case("far outside", p=-3.0, dtype=torch.float32, refused=True, like=torch.zeros(1)),
+    ]
+
+
+# Right answers unlike the reference
+
+
+class DropoutByBernoulli(nn.Module):
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        if p < 0 or p > 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.keep = 1 - p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.keep == 1:
+            return x
+        if self.keep == 0:
+            return x * 0.0
+        return x * torch.bernoulli(torch.full_like(x, self.keep)) / self.keep
+
+
+class DropoutByWhere(nn.Module):
+    p: Tensor
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        assert 0.0 <= p <= 1.0, f"expected 0 <= p <= 1, got p={p}"
+        self.register_buffer("p", torch.tensor(float(p)), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            factor = torch.where(self.p < 1, 1 / (1 - self.p), 0.0).to(x.dtype)
+            return torch.where(torch.rand_like(x, dtype=torch.float32) < self.p, torch.zeros_like(x), x * factor)
+        return x
+
+
+class DropoutByUniform(nn.Module):
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise TypeError(f"p = {p} is no probability: 0 <= p <= 1")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0.0:
+            return x.clone()
+        if self.p == 1.0:
+            return torch.zeros_like(x)
+        mask = torch.empty(x.shape, device=x.device).uniform_() > self.p
+        return x.mul(mask.to(x.dtype)).div(1 - self.p)
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [DropoutByBernoulli, DropoutByWhere, DropoutByUniform]

@@ -1,0 +1,200 @@
+"""The exercise `Standardizer`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograde.hidden.common import override
+from autograde.hidden.modules.shared import UNBEGUN
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Mean and spread are not trained but belong to the model: as buffers they move with `.to` and are saved. "
+    "Assigning to a registered buffer keeps it one. A constant column has no spread; dividing it by 1 leaves it"
+    " at 0 where 0 / 0 would be NaN."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("plain-attribute", "buffer-as-parameter")
+"""The misconceptions that the syllabus wants told apart."""
+
+REGISTER = "What a module remembers"
+BUFFERS = "Buffers: state that is not trained"
+
+
+class Standardizer(nn.Module):
+    """A right module; a mistake overrides one of its methods."""
+
+    mean: Any
+    std: Any
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.hold("mean", torch.zeros(dim))
+        self.hold("std", torch.ones(dim))
+
+    def hold(self, name: str, tensor: Tensor) -> None:
+        self.register_buffer(name, tensor)
+
+    def fit(self, x: Tensor) -> Any:
+        mean, std = self.measured(x)
+        self.keep(mean, self.never_zero(std))
+        return self
+
+    def measured(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.mean(0), x.std(0, correction=0)
+
+    def never_zero(self, std: Tensor) -> Tensor:
+        return torch.where(std == 0, 1.0, std)
+
+    def keep(self, mean: Tensor, std: Tensor) -> None:
+        self.mean, self.std = mean, std
+
+    def forward(self, x: Tensor) -> Any:
+        return (x - self.mean) / self.std
+
+
+class Parameters(Standardizer):
+    def hold(self, name: str, tensor: Tensor) -> None:
+        setattr(self, name, nn.Parameter(tensor, requires_grad=False))
+
+    @torch.no_grad()
+    def keep(self, mean: Tensor, std: Tensor) -> None:
+        self.mean.copy_(mean)
+        self.std.copy_(std)
+
+
+class NoneBeforeFit(Standardizer):
+    def hold(self, name: str, tensor: Tensor) -> None:
+        self.register_buffer(name, None)
+
+    def forward(self, x: Tensor) -> Any:
+        return x if self.mean is None else super().forward(x)
+
+
+class OverTheWholeTable(Standardizer):
+    def measured(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        columns = x.shape[1]
+        return x.mean().expand(columns).clone(), x.std(correction=0).expand(columns).clone()
+
+
+class ReturnsNothing(Standardizer):
+    def fit(self, x: Tensor) -> None:
+        super().fit(x)
+
+
+class Unbegun(nn.Module):
+    def __init__(self, dim: int) -> None:
+        self.mean = torch.zeros(dim)
+        self.std = torch.ones(dim)
+
+
+def not_saved(self: Standardizer, name: str, tensor: Tensor) -> None:
+    self.register_buffer(name, tensor, persistent=False)
+
+
+ZERO_STD = (
+    'In the case "{case}" `std` came out as {its_std} where {want_std} is wanted: a column that never varies has '
+    "the std 0, and dividing by 1 leaves it alone."
+)
+AS_PARAMETER = (
+    "`parameters()` finds {its_parameters}: an optimizer would train what was measured. State that is moved and saved, "
+    "but not trained, is a buffer."
+)
+AT = "The value at {at} is {got_at} and should be {want_at}: "
+MISTAKES = [
+    Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
+    Mistake("plain-attribute", override(Standardizer, hold=lambda *named: setattr(*named)), "The buffers that the "
+            "module knows of are {its_buffers}, and its state_dict holds {its_state_dict}: a plain attribute is "
+            "neither saved nor moved.", BUFFERS),
+    Mistake("buffer-as-parameter", Parameters, AS_PARAMETER, BUFFERS),
+    Mistake("not-saved", override(Standardizer, hold=not_saved), "The state_dict holds {its_state_dict} of the two: a "
+            "buffer that is not persistent moves with the module, but is not saved.", BUFFERS),
+    Mistake("no-buffer-before-fit", NoneBeforeFit, "A fresh module could not take in the saved one: {unplaced} found "
+            "no place, because the buffers are None until `fit` is called.", BUFFERS),
+    Mistake("sample-deviation", override(Standardizer, measured=lambda self, x: (x.mean(0), x.std(0))), "`std` came "
+            "out as {its_std} where {want_std} is wanted: it divides by n - 1, and the population's divides by n.",
+            BUFFERS),
+    Mistake("whole-table-statistics", OverTheWholeTable, "`mean` came out as {its_mean} where {want_mean} is wanted: "
+            "each column has its own.", BUFFERS),
+    Mistake("rows-not-columns", override(Standardizer, measured=lambda self, x: (x.mean(1), x.std(1, correction=0))),
+            "In the case \"{case}\" the {what} is {got} and should be {want}: the statistics were taken along the "
+            "rows.", BUFFERS),
+    Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std), ZERO_STD, BUFFERS),
+    Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std + 1e-8), ZERO_STD, BUFFERS),
+    Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1e-6)), ZERO_STD,
+            BUFFERS),
+    Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1.0)), ZERO_STD,
+            BUFFERS),
+    Mistake("fit-returns-nothing", ReturnsNothing, "`fit` returned {got}, and should return the module itself, so that "
+            "`Standardizer(3).fit(x)` is one.", BUFFERS),
+    Mistake("mean-not-subtracted", override(Standardizer, forward=lambda self, x: x / self.std), AT + "the mean was "
+            "not subtracted.", BUFFERS),
+    Mistake("not-divided", override(Standardizer, forward=lambda self, x: x - self.mean), AT + "the mean was "
+            "subtracted, but nothing was divided by std.", BUFFERS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    n, d = draw.size(2, 9), draw.size(1, 6)
+    constant = torch.full((n, d), float(draw.size(1, 9)))
+    return [
+        case("drawn sizes", data=100 + 10 * draw.normal(n, d), x=draw.normal(2, d), rtol=1e-3, atol=1e-2),
+        case("every column constant", data=constant, x=draw.normal(3, d)),
+        case("every second row", data=draw.normal(2 * n, d)[::2], x=draw.normal(4, d)),
+    ]
+
+
+# Right answers unlike the reference
+
+
+class StandardizerRegistered(nn.Module):
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("std", torch.ones(dim))
+
+    def fit(self, x: Tensor) -> StandardizerRegistered:
+        with torch.no_grad():
+            var, mean = torch.var_mean(x, dim=0, unbiased=False)
+            std = var.sqrt()
+            std[std == 0] = 1.0
+            self.mean.copy_(mean)
+            self.std.copy_(std)
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sub(self.mean).div(self.std)
+
+
+class StandardizerWithFlag(nn.Module):
+    mean: Tensor
+    std: Tensor
+    fitted: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        for name, value in (("mean", 0.0), ("std", 1.0)):
+            self.register_buffer(name, torch.full((dim,), value))
+        self.register_buffer("fitted", torch.tensor(False))
+
+    @torch.no_grad()
+    def fit(self, x: Tensor) -> nn.Module:
+        self.mean = x.sum(0) / len(x)
+        std = ((x - self.mean) ** 2).mean(0).sqrt()
+        self.std = std + (std == 0).to(std.dtype)
+        self.fitted.fill_(True)
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / self.std
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [StandardizerRegistered, StandardizerWithFlag]

@@ -1,0 +1,392 @@
+"""The exercise `Checkpointer`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "A training goes on bit by bit only if the states of all random generators come back with the weights. The "
+    "metric is in the file name, so the best is found without opening files, and old files go only after the "
+    "new one stands under its name."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("forgets-optimizer", "forgets-scheduler", "forgets-rng", "deletes-best")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+class Sound:
+    """A right checkpointer. Each mistake below is this one with one method written otherwise."""
+
+    def __init__(self, directory: Path, keep: int = 3) -> None:
+        self.directory, self.keep = Path(directory), keep
+
+    def save(self, step: int, metric: float, **parts: Any) -> Path:
+        checkpoint = {"step": step, "metric": metric, "random": self.drawn(), "parts": self.states(parts)}
+        path = self.directory / f"{self.number(step)}_{float(metric)!r}.pt"
+        self.write(checkpoint, path)
+        self.tidy(self.keep)
+        return path
+
+    def states(self, parts: dict[str, Any]) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in parts.items()}
+
+    def drawn(self) -> dict[str, Any]:
+        kind, keys, *rest = np.random.get_state()
+        numpy = (kind, torch.from_numpy(np.array(keys).copy()), *rest)
+        return {"python": random.getstate(), "torch": torch.get_rng_state(), "numpy": numpy}
+
+    def number(self, step: int) -> str:
+        return f"{step:09d}"
+
+    def write(self, checkpoint: dict[str, Any], path: Path) -> None:
+        draft = path.with_suffix(".draft")
+        torch.save(checkpoint, draft)
+        draft.replace(path)
+
+    def tidy(self, count: int) -> None:
+        saved = self.saved()
+        best = min(saved, key=self.metric, default=None)
+        for old in saved[: max(0, len(saved) - count)]:
+            if old != best:
+                old.unlink()
+
+    def load(self, path: Path, **parts: Any) -> Any:
+        checkpoint = torch.load(path, weights_only=True)
+        for name, part in parts.items():
+            if name in checkpoint["parts"]:
+                part.load_state_dict(checkpoint["parts"][name])
+        drawn = checkpoint["random"]
+        if "python" in drawn:
+            random.setstate(drawn["python"])
+        if "numpy" in drawn:
+            kind, keys, *rest = drawn["numpy"]
+            np.random.set_state((kind, keys.numpy(), *rest))
+        if "torch" in drawn:
+            torch.set_rng_state(drawn["torch"])
+        return checkpoint
+
+    def saved(self) -> list[Path]:
+        return sorted(self.directory.glob("*.pt"))
+
+    def metric(self, path: Path) -> float:
+        return float(path.stem.split("_")[1])
+
+    def latest(self) -> Path | None:
+        return max(self.saved(), default=None)
+
+    def best(self) -> Path | None:
+        return min(self.saved(), key=self.metric, default=None)
+
+
+def forgets(*parts: str, draws: tuple[str, ...] = ("python", "numpy", "torch")) -> type[Sound]:
+    """A checkpointer that leaves out these parts, and all random generators but those of `draws`."""
+
+    class Forgets(Sound):
+        def states(self, all_parts: dict[str, Any]) -> dict[str, Any]:
+            return super().states({name: part for name, part in all_parts.items() if name not in parts})
+
+        def drawn(self) -> dict[str, Any]:
+            return {name: state for name, state in super().drawn().items() if name in draws}
+
+    return Forgets
+
+
+class LoadsAndReturnsNothing(Sound):
+    def load(self, path: Path, **parts: Any) -> Any:
+        super().load(path, **parts)
+
+
+class WritesInPlace(Sound):
+    def write(self, checkpoint: dict[str, Any], path: Path) -> None:
+        torch.save(checkpoint, path)
+
+
+class DraftsLookLikeCheckpoints(Sound):
+    def write(self, checkpoint: dict[str, Any], path: Path) -> None:
+        draft = path.with_name(f"{path.stem}_draft.pt")
+        torch.save(checkpoint, draft)
+        draft.replace(path)
+
+
+class CopiesTheBest(Sound):
+    lowest = math.inf
+
+    def write(self, checkpoint: dict[str, Any], path: Path) -> None:
+        super().write(checkpoint, path)
+        if checkpoint["metric"] < self.lowest:
+            self.lowest = checkpoint["metric"]
+            shutil.copyfile(path, self.directory / "best")
+
+    def best(self) -> Path | None:
+        copy = self.directory / "best"
+        return copy if copy.exists() else None
+
+
+class DeletesBeforeWriting(Sound):
+    def write(self, checkpoint: dict[str, Any], path: Path) -> None:
+        self.tidy(self.keep - 1)
+        super().write(checkpoint, path)
+
+
+class DeletesBest(Sound):
+    def tidy(self, count: int) -> None:
+        for old in self.saved()[:-count]:
+            old.unlink()
+
+
+class KeepsEverything(Sound):
+    def tidy(self, count: int) -> None:
+        pass
+
+
+def keeping(more: int) -> type[Sound]:
+    class Keeping(Sound):
+        def tidy(self, count: int) -> None:
+            super().tidy(count + more)
+
+    return Keeping
+
+
+class SortsAsText(Sound):
+    def number(self, step: int) -> str:
+        return str(step)
+
+
+class RemembersTheBest(Sound):
+    record: Path | None = None
+
+    def write(self, checkpoint: dict[str, Any], path: Path) -> None:
+        super().write(checkpoint, path)
+        if self.record is None or checkpoint["metric"] < self.metric(self.record):
+            self.record = path
+
+    def best(self) -> Path | None:
+        return self.record
+
+
+class HigherIsBetter(Sound):
+    def metric(self, path: Path) -> float:
+        return -super().metric(path)
+
+
+RESUMING = "A checkpoint that resumes"
+LOST = (
+    "After load, this is not what it was when it was saved: {lost}. The first loss after a resume may still agree, and "
+    "the later ones do not: here it is {latest_loss}."
+)
+TORN = (
+    "The training was killed in the middle of a save, and for one such moment the outcome was: {killed}. A file has to "
+    "be whole before it gets the name under which it is looked for."
+)
+OLDER = "With keep={keep} these older saves are still there: {older}. A long training would fill the disk."
+MISTAKES = [
+    Mistake("forgets-rng", forgets(draws=()), LOST, RESUMING),
+    Mistake("deletes-best", DeletesBest, "The best was save {want_best_step}; best() leads to save {best_step} now, "
+            "for the best one was deleted with the old ones.", RESUMING),
+    Mistake("writes-in-place", WritesInPlace, TORN, RESUMING),
+    Mistake("forgets-optimizer", forgets("optimizer"), LOST, RESUMING),
+    Mistake("forgets-scheduler", forgets("scheduler"), LOST, RESUMING),
+    Mistake("forgets-scaler", forgets("scaler"), LOST, RESUMING),
+    Mistake("forgets-rng", forgets(draws=("torch",)), LOST, RESUMING),
+    Mistake("forgets-rng", forgets(draws=("torch", "python")), LOST, RESUMING),
+    Mistake("forgets-rng", forgets(draws=("torch", "numpy")), LOST, RESUMING),
+    Mistake("saves-the-model-alone", forgets("optimizer", "scheduler", "scaler", draws=()), LOST, RESUMING),
+    Mistake("saves-the-model-alone", forgets("scheduler", "scaler", draws=()), LOST, RESUMING),
+    Mistake("writes-in-place", CopiesTheBest, "A copy of the best was made anew while the training was killed, and at "
+            "one such moment the outcome for best() was: {killed_best}.", RESUMING),
+    Mistake("writes-in-place", DraftsLookLikeCheckpoints, TORN, RESUMING),
+    Mistake("deletes-before-writing", DeletesBeforeWriting, "With keep={keep} the old ones were deleted before the new "
+            "one was there. The training was killed in between, and the outcome was: {killed}.", RESUMING),
+    Mistake("steps-sorted-as-text", SortsAsText, "The method latest() leads to save {latest_step}, and the newest is "
+            "save {want_latest_step}: as text \"10\" comes before \"9\".", RESUMING),
+    Mistake("best-kept-in-memory", RemembersTheBest, "A new object over the folder was asked for the best, and "
+            "{best_outcome}: what an object remembers dies with its process.", RESUMING),
+    Mistake("higher-is-better", HigherIsBetter, "The method best() leads to save {best_step}, and the lowest metric is "
+            "that of save {want_best_step}.", RESUMING),
+    Mistake("keeps-everything", KeepsEverything, OLDER, RESUMING),
+    Mistake("keeps-everything", keeping(+1), OLDER, RESUMING),
+    Mistake("keeps-too-few", keeping(-1), "With keep={keep} these saves are gone, and they are among the newest: "
+            "{gone}.", RESUMING),
+    Mistake("load-returns-nothing", LoadsAndReturnsNothing, "In the case \"{case}\" `{what}` is {got} where {want} is "
+            "wanted: `load` returns what else the file holds, such as the step.", RESUMING),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    ups = [draw.size(10, 99) / 100 + n for n in range(12)]
+    common: dict[str, Any] = {"weight": draw.normal(4, 3), "later": 5, "extra": False, "killed_step": 0}
+    return [
+        case("twelve saves from step 95 on", metrics=ups, keep=4, first=95, killed_save=0, **common),
+        case("killed in the first save", metrics=ups[:2], keep=2, first=1, killed_save=1, **common),
+        case("killed in the last of five, one more part", metrics=[0.5, 0.25, 1e-7, 3e5, 1e-5], keep=2, first=7,
+             killed_save=5, **{**common, "extra": True, "killed_step": 4}),
+    ]  # fmt: skip
+
+
+# Right answers unlike the reference
+
+
+class CheckpointerWithMetadata:
+    """Keeps the metric in each file, and reads them to find the best."""
+
+    def __init__(self, directory: Path, keep: int = 3) -> None:
+        self.folder = str(directory)
+        self.keep = keep
+
+    def save(self, step: int, metric: float, **parts: Any) -> str:
+        name = os.path.join(self.folder, f"checkpoint-{step}.pth")
+        content: dict[str, Any] = {key: part.state_dict() for key, part in parts.items()}
+        content["__extra__"] = [step, metric, random.getstate(), np.random.get_state(), torch.get_rng_state()]
+        torch.save(content, name + ".part")
+        with open(name + ".part", "rb+") as file:
+            os.fsync(file.fileno())
+        os.rename(name + ".part", name)
+        best = self.best()
+        for old in self._all()[: -self.keep]:
+            if old != best:
+                os.remove(old)
+        return name
+
+    def _all(self) -> list[str]:
+        names = [n for n in os.listdir(self.folder) if n.startswith("checkpoint-") and n.endswith(".pth")]
+        names.sort(key=lambda n: int(n[len("checkpoint-") : -len(".pth")]))
+        return [os.path.join(self.folder, n) for n in names]
+
+    def latest(self) -> str | None:
+        every = self._all()
+        return every[-1] if every else None
+
+    def best(self) -> str | None:
+        every = self._all()
+        if not every:
+            return None
+        return min(every, key=lambda name: torch.load(name, weights_only=False)["__extra__"][1])
+
+    def load(self, path: str, **parts: Any) -> dict[str, Any]:
+        content = torch.load(path, weights_only=False)
+        for key in parts:
+            parts[key].load_state_dict(content[key])
+        step, metric, python, numpy, torchs = content["__extra__"]
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(torchs)
+        return {"step": step, "metric": metric}
+
+
+class CheckpointerOfFolders:
+    """A folder for each checkpoint, put in place whole; the index of metrics is made anew when it is missing."""
+
+    def __init__(self, directory: Path, keep: int = 3) -> None:
+        self.directory, self.keep = Path(directory), keep
+
+    def save(self, step: int, metric: float, **parts: Any) -> Path:
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=self.directory))
+        for name, part in parts.items():
+            torch.save(part.state_dict(), draft / f"{name}.pt")
+        kind, keys, *rest = np.random.get_state()
+        numbers = torch.tensor(np.array(keys).astype("int64"))
+        torch.save([random.getstate(), numbers, torch.random.get_rng_state()], draft / "@rng")
+        (draft / "@info.json").write_text(json.dumps({"step": step, "metric": metric, "numpy": [kind, *rest]}))
+        place = self.directory / f"step={step}"
+        if place.exists():
+            shutil.rmtree(place)
+        draft.rename(place)
+        keeping = {*self._steps()[-self.keep :], self.best()}
+        for old in self._steps():
+            if old not in keeping:
+                doomed = old.with_name(f".old-{old.name}")
+                old.rename(doomed)
+                shutil.rmtree(doomed)
+        return place
+
+    def _steps(self) -> list[Path]:
+        return sorted(self.directory.glob("step=*"), key=lambda p: int(p.name.split("=")[1]))
+
+    def _info(self, path: Path) -> dict[str, Any]:
+        info: dict[str, Any] = json.loads((path / "@info.json").read_text())
+        return info
+
+    def latest(self) -> Path | None:
+        steps = self._steps()
+        return steps[-1] if steps else None
+
+    def best(self) -> Path | None:
+        return min(self._steps(), key=lambda p: self._info(p)["metric"], default=None)
+
+    def load(self, path: Path, **parts: Any) -> dict[str, Any]:
+        info = self._info(path)
+        for name, part in parts.items():
+            part.load_state_dict(torch.load(path / f"{name}.pt", weights_only=True))
+        python, keys, torchs = torch.load(path / "@rng", weights_only=True)
+        random.setstate(python)
+        kind, *rest = info["numpy"]
+        np.random.set_state((kind, keys.numpy().astype("uint32"), *rest))
+        torch.random.set_rng_state(torchs)
+        return info
+
+
+class CheckpointerWithBestBeside:
+    """The best is a hard link of its own, renamed into place; the newest go by the time they were written."""
+
+    def __init__(self, directory: Path, keep: int = 3) -> None:
+        self.dir = Path(directory)
+        self.keep = keep
+
+    def save(self, step: int, metric: float, **parts: Any) -> Path:
+        target = self.dir / f"{step}.ckpt"
+        everything = {
+            "parts": {k: v.state_dict() for k, v in parts.items()}, "metric": float(metric), "step": int(step),
+            "rng": pickle.dumps((random.getstate(), np.random.get_state())), "torch": torch.get_rng_state(),
+        }  # fmt: skip
+        draft = self.dir / "draft"
+        torch.save(everything, draft)
+        best = self.best()
+        if best is None or metric < torch.load(best, weights_only=True)["metric"]:
+            link = self.dir / "link"
+            link.unlink(missing_ok=True)
+            os.link(draft, link)
+            os.replace(draft, target)
+            os.replace(link, self.dir / "best")
+        else:
+            os.replace(draft, target)
+        for old in self._newest()[self.keep :]:
+            old.unlink()
+        return target
+
+    def _newest(self) -> list[Path]:
+        return sorted(self.dir.glob("*.ckpt"), key=lambda p: p.stat().st_mtime_ns, reverse=True)
+
+    def latest(self) -> Path | None:
+        return next(iter(self._newest()), None)
+
+    def best(self) -> Path | None:
+        best = self.dir / "best"
+        return best if best.exists() else None
+
+    def load(self, path: Path, **parts: Any) -> dict[str, Any]:
+        everything: dict[str, Any] = torch.load(path, weights_only=True)
+        for name, part in parts.items():
+            part.load_state_dict(everything["parts"][name])
+        python, numpy = pickle.loads(everything["rng"])
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(everything["torch"])
+        return everything
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [CheckpointerWithMetadata, CheckpointerOfFolders, CheckpointerWithBestBeside]

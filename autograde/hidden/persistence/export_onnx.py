@@ -1,0 +1,108 @@
+"""The exercise `export_onnx`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+from torchcourse.probes.savable_models import export_weights
+
+WHY = (
+    "Dropout and batch norm behave differently in evaluation, and a server wants that. Each module's own mode "
+    "is noted and put back, because parts of a model may be frozen in eval; `model.train()` at the end would "
+    "wake them."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("fixed-batch", "train-mode-export", "leaves-eval-mode")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+def write(model: nn.Module, example: Tensor, path: Path, dynamic: bool = True) -> None:
+    """Export by the older exporter: it does the same in a fraction of the time."""
+    torch.onnx.export(
+        model, (example,), str(path), dynamo=False, input_names=["input"], output_names=["output"],
+        dynamic_axes={"input": {0: "batch"}, "output": {0: "batch"}} if dynamic else None,
+        training=torch.onnx.TrainingMode.PRESERVE,
+    )  # fmt: skip
+
+
+def fixed_batch(model: nn.Module, example: Tensor, path: Path) -> None:
+    training = model.training
+    write(model.eval(), example, path, dynamic=False)
+    model.train(training)
+
+
+def batch_of_one(model: nn.Module, example: Tensor, path: Path) -> None:
+    fixed_batch(model, example[:1], path)
+
+
+def exports_in_train_mode(model: nn.Module, example: Tensor, path: Path) -> None:
+    write(model, example, path)
+    model.train(model.training)
+
+
+def leaves_eval_mode(model: nn.Module, example: Tensor, path: Path) -> None:
+    write(model.eval(), example, path)
+
+
+def leaves_training_mode(model: nn.Module, example: Tensor, path: Path) -> None:
+    write(model.eval(), example, path)
+    model.train()
+
+
+def never_saves(model: nn.Module, example: Tensor, path: Path) -> None:
+    training = model.training
+    model.eval()
+    model.train(training)
+
+
+ONNX = "ONNX: a program for other runtimes"
+FIXED = (
+    "The example had a batch of {example}, and then a batch of {batch} was refused: {refused}. Without being told that "
+    "dimension 0 may vary, the export writes the example's size into the program."
+)
+MODE = "The model was in {want_mode} mode before, and is in {its_mode} mode after the export: "
+MISTAKES = [
+    Mistake("fixed-batch", fixed_batch, FIXED, ONNX),
+    Mistake("train-mode-export", exports_in_train_mode, "The exported program is off by up to {gap}: the model was "
+            "exported in training mode, and does there something else than when it is used.", ONNX),
+    Mistake("leaves-eval-mode", leaves_eval_mode, MODE + "who goes on training it would never notice.", ONNX),
+    Mistake("leaves-training-mode", leaves_training_mode, MODE + "`train()` is not the same as the old mode.", ONNX),
+    Mistake("never-saves", never_saves, "In the case \"{case}\" the file at `path` is what is examined, and it {file}.",
+            ONNX),
+    Mistake("fixed-batch", batch_of_one, FIXED, ONNX),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    i, h, o = draw.size(2, 6), draw.size(3, 8), draw.size(2, 5)
+    return [case("drawn sizes, the columns turned", rtol=1e-3, atol=1e-4, weights=export_weights(draw, i, h, o),
+                 x=draw.normal(7, i), example=4, normed=True, turns=True, train=True)]  # fmt: skip
+
+
+# Right answers unlike the reference
+
+
+def onnx_the_old_way(model: nn.Module, example: Tensor, path: Path) -> None:
+    torch.onnx.export(
+        model, (example,), str(path), dynamo=False, input_names=["x"], output_names=["y"],
+        dynamic_axes={"x": {0: "n"}, "y": {0: "n"}},
+    )  # fmt: skip
+
+
+def onnx_of_a_copy(model: nn.Module, example: Tensor, path: Path) -> None:
+    dynamic = torch.export.Dim.DYNAMIC
+    program = torch.export.export(copy.deepcopy(model).eval(), (example,), dynamic_shapes=({0: dynamic},))
+    exported = torch.onnx.export(program, dynamo=True, verbose=False, external_data=False)
+    assert exported is not None
+    exported.save(path)
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [onnx_the_old_way, onnx_of_a_copy]

@@ -1,0 +1,192 @@
+"""The exercise `max_difference`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Equal infinities have the difference NaN, so what is equal is taken out before subtracting; a NaN on one "
+    "side only is the largest difference of all. Shapes are compared first, because broadcasting would hide "
+    "that they differ."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("mean-hides-outlier", "nan-ignored", "broadcasts-silently")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+Function = Callable[[Tensor], Tensor]
+
+
+class Difference:
+    """A right answer, as an object that is called. Each mistake below is this one with one method written otherwise."""
+
+    def __call__(self, reference: Function, candidate: Function, inputs: list[Tensor]) -> Any:
+        gaps = [self.worst(self.gap(*self.checked(reference(x), candidate(x)))) for x in inputs]
+        return self.over_all(torch.stack(gaps)).item()
+
+    def checked(self, wanted: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        if wanted.shape != found.shape:
+            raise ValueError(f"{wanted.shape} and {found.shape}")
+        return wanted.double(), found.double()
+
+    def gap(self, wanted: Tensor, found: Tensor) -> Tensor:
+        both = wanted.isnan() & found.isnan()
+        gap = (wanted - found).abs()
+        return gap.masked_fill(gap.isnan(), math.inf).masked_fill(both, 0)
+
+    def worst(self, gap: Tensor) -> Tensor:
+        return gap.max()
+
+    def over_all(self, gaps: Tensor) -> Tensor:
+        return gaps.max()
+
+
+class MeanOfEntries(Difference):
+    def worst(self, gap: Tensor) -> Tensor:
+        return gap.mean()
+
+
+class MeanOfInputs(Difference):
+    def over_all(self, gaps: Tensor) -> Tensor:
+        return gaps.mean()
+
+
+class MeanOfEverything(MeanOfEntries, MeanOfInputs): ...
+
+
+class Norm(Difference):
+    def worst(self, gap: Tensor) -> Tensor:
+        return gap.square().sum().sqrt()
+
+
+class IgnoresNan(Difference):
+    def gap(self, wanted: Tensor, found: Tensor) -> Tensor:
+        return (wanted - found).abs().nan_to_num(nan=0.0)
+
+
+class PassesNanOn(Difference):
+    def gap(self, wanted: Tensor, found: Tensor) -> Tensor:
+        return (wanted - found).abs()
+
+
+class NanNeverEqual(Difference):
+    def gap(self, wanted: Tensor, found: Tensor) -> Tensor:
+        gap = (wanted - found).abs()
+        return gap.masked_fill(gap.isnan(), math.inf)
+
+
+class Signed(Difference):
+    def gap(self, wanted: Tensor, found: Tensor) -> Tensor:
+        both = wanted.isnan() & found.isnan()
+        gap = wanted - found
+        return gap.masked_fill(gap.isnan(), math.inf).masked_fill(both, 0)
+
+
+class Broadcasts(Difference):
+    def checked(self, wanted: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        return wanted.double(), found.double()
+
+
+class LastInputOnly(Difference):
+    def over_all(self, gaps: Tensor) -> Tensor:
+        return gaps[-1]
+
+
+class FirstInputOnly(Difference):
+    def over_all(self, gaps: Tensor) -> Tensor:
+        return gaps[0]
+
+
+class ReturnsTensor(Difference):
+    def __call__(self, reference: Function, candidate: Function, inputs: list[Tensor]) -> Any:
+        return torch.tensor(super().__call__(reference, candidate, inputs), dtype=torch.float64)
+
+
+def compares_in_python(reference: Function, candidate: Function, inputs: list[Tensor]) -> float:
+    """A comparison with NaN is false, so `max` passes over it."""
+    largest = 0.0
+    for x in inputs:
+        wanted, found = reference(x), candidate(x)
+        if wanted.shape != found.shape:
+            raise ValueError(f"{wanted.shape} and {found.shape}")
+        for gap in (wanted.double() - found.double()).abs().flatten().tolist():
+            largest = max(largest, gap)
+    return largest
+
+
+PARITY = "Parity before export"
+FOUND = "The difference came out as {found} where {meant} is wanted: "
+MEAN = FOUND + "a mean hides the one entry that is far off."
+IGNORED = FOUND + "a NaN on one side alone is as wrong as can be, and it was passed over."
+ONE_INPUT = FOUND + "it is that of one input, and all of them count."
+MISTAKES = [
+    Mistake("mean-hides-outlier", MeanOfEntries(), MEAN, PARITY),
+    Mistake("takes-a-norm", Norm(), FOUND + "a norm adds up all entries, and the largest single difference is meant.",
+            PARITY),
+    Mistake("nan-ignored", IgnoresNan(), IGNORED, PARITY),
+    Mistake("broadcasts-silently", Broadcasts(), "Outputs of two shapes gave {refused}: subtraction broadcasts them "
+            "into a third, which nobody meant.", PARITY),
+    Mistake("signed", Signed(), FOUND + "without abs, what is too low counts as no difference.", PARITY),
+    Mistake("nan-ignored", compares_in_python, IGNORED, PARITY),
+    Mistake("mean-hides-outlier", MeanOfInputs(), MEAN, PARITY),
+    Mistake("mean-hides-outlier", MeanOfEverything(), MEAN, PARITY),
+    Mistake("nan-propagates", PassesNanOn(), FOUND + "NaN against NaN is no difference, and against a number an "
+            "infinite one.", PARITY),
+    Mistake("nan-never-equal", NanNeverEqual(), FOUND + "both sides have NaN in the same place, and so they agree "
+            "there.", PARITY),
+    Mistake("one-input-only", LastInputOnly(), ONE_INPUT, PARITY),
+    Mistake("one-input-only", FirstInputOnly(), ONE_INPUT, PARITY),
+    Mistake("returns-tensor", ReturnsTensor(), "The call returned {returned}, and a Python float is wanted.", PARITY),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    n = draw.size(2, 6)
+    high = [draw.normal(n, 2) for _ in range(4)]
+    low = [out - (k == 2) * draw.uniform(2.0, 3.0, n, 2) for k, out in enumerate(high)]
+    return [
+        case("four inputs, the third is off", reference=high, candidate=low, refused=False),
+        case("one number each", reference=[draw.normal(1)], candidate=[draw.normal(1)], refused=False),
+        case("in double precision", rtol=1e-9, atol=0.0, reference=[draw.normal(n, dtype=torch.float64)],
+             candidate=[draw.normal(n, dtype=torch.float64)], refused=False),
+        case("a number and a table", reference=[draw.normal(n, n)], candidate=[draw.normal(1)], refused=True),
+    ]  # fmt: skip
+
+
+# Right answers unlike the reference
+
+
+def difference_by_numpy(reference: Any, candidate: Any, inputs: list[Tensor]) -> float:
+    worst = 0.0
+    for x in inputs:
+        a, b = (f(x).detach().numpy().astype(np.float64) for f in (reference, candidate))
+        assert a.shape == b.shape, f"shapes {a.shape} and {b.shape}"
+        gap = np.abs(a - b)
+        gap[np.isnan(a) & np.isnan(b)] = 0
+        gap[np.isnan(gap)] = np.inf
+        worst = max(worst, float(gap.max()))
+    return worst
+
+
+def difference_by_masks(reference: Any, candidate: Any, inputs: list[Tensor]) -> float:
+    def one(x: Tensor) -> float:
+        a, b = reference(x), candidate(x)
+        if list(a.shape) != list(b.shape):
+            raise RuntimeError("two shapes")
+        if bool((a.isnan() != b.isnan()).any()):
+            return float("inf")
+        return torch.sub(a, b).abs()[~a.isnan()].max().item()
+
+    return max(one(x) for x in inputs)
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [difference_by_numpy, difference_by_masks]

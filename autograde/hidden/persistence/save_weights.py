@@ -1,0 +1,150 @@
+"""The exercise `save_weights`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "The file is written under another name and then renamed, which is one step for whoever looks: there is "
+    "either the old file or the whole new one. The tensors go to the CPU first, so that a machine without that "
+    "accelerator can load them."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("pickles-module", "writes-in-place")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+def replace(thing: Any, path: Path) -> None:
+    draft = path.with_suffix(".draft")
+    torch.save(thing, draft)
+    draft.replace(path)
+
+
+# Mistakes in what is saved
+
+
+def pickles_the_module(model: nn.Module, path: Path) -> None:
+    replace(model, path)
+
+
+def saves_parameters(model: nn.Module, path: Path) -> None:
+    replace({name: p.detach() for name, p in model.named_parameters()}, path)
+
+
+def saves_parameters_in_place(model: nn.Module, path: Path) -> None:
+    torch.save({name: p.detach() for name, p in model.named_parameters()}, path)
+
+
+def wraps_the_state(model: nn.Module, path: Path) -> None:
+    replace({"state_dict": model.state_dict()}, path)
+
+
+def loses_the_names(model: nn.Module, path: Path) -> None:
+    replace(list(model.state_dict().values()), path)
+
+
+# Mistakes in writing
+
+
+def writes_in_place(model: nn.Module, path: Path) -> None:
+    torch.save(model.state_dict(), path)
+
+
+def writes_bytes_in_place(model: nn.Module, path: Path) -> None:
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    path.write_bytes(buffer.getvalue())
+
+
+def copies_the_draft(model: nn.Module, path: Path) -> None:
+    draft = path.with_suffix(".draft")
+    torch.save(model.state_dict(), draft)
+    shutil.copyfile(draft, path)
+
+
+def deletes_the_old_first(model: nn.Module, path: Path) -> None:
+    draft = path.with_suffix(".draft")
+    torch.save(model.state_dict(), draft)
+    path.unlink(missing_ok=True)
+    draft.replace(path)
+
+
+def leaves_the_draft(model: nn.Module, path: Path) -> None:
+    torch.save(model.state_dict(), path.with_suffix(".draft"))
+
+
+FILES = "A file of numbers"
+IN_PLACE = (
+    "While it was saved over an older file, the file was {moments}: a crash at that moment leaves neither the old "
+    "weights nor the new ones."
+)
+NO_BUFFERS = "The file has the names {names}, and {missing} are missing: buffers belong to the state as parameters do."
+MISTAKES = [
+    Mistake("pickles-module", pickles_the_module, "Weights-only loading was {loading}: the file holds the model as an "
+            "object, which only opens where the same classes can be imported, and runs code when it does.", FILES),
+    Mistake("writes-in-place", writes_in_place, IN_PLACE, FILES),
+    Mistake("writes-in-place", writes_bytes_in_place, IN_PLACE, FILES),
+    Mistake("writes-in-place", copies_the_draft, IN_PLACE, FILES),
+    Mistake("deletes-the-old-first", deletes_the_old_first, IN_PLACE, FILES),
+    Mistake("leaves-the-draft", leaves_the_draft, "In the case \"{case}\" the file at `path` {file}: what was saved "
+            "beside it has still to be put in its place, with `os.replace`.", FILES),
+    Mistake("forgets-buffers", saves_parameters, NO_BUFFERS, FILES),
+    Mistake("forgets-buffers", saves_parameters_in_place, NO_BUFFERS, FILES),
+    Mistake("wraps-the-state", wraps_the_state, "The file has the names {names} at its top, where those of the weights "
+            "are wanted: here it holds the state_dict itself.", FILES),
+    Mistake("loses-the-names", loses_the_names, "The file holds {holds}: without names nothing says which tensor "
+            "belongs where.", FILES),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    w = draw.size(4, 7)
+    names = {"a nested model": "nested", "parameters of its own": "loose", "no weights at all": "none"}
+    return [case(words, which=name, width=w, fill=0.2, old=draw.size(0, 1) > 0) for words, name in names.items()]
+
+
+# Right answers unlike the reference
+
+
+def save_through_memory(model: nn.Module, path: Path) -> None:
+    buffer = io.BytesIO()
+    torch.save({k: v.detach().to("cpu") for k, v in model.state_dict().items()}, buffer)
+    handle, name = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)))
+    with os.fdopen(handle, "wb") as file:
+        file.write(buffer.getvalue())
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(name, path)
+
+
+def save_with_pathlib(model: nn.Module, path: Path) -> None:
+    draft = Path(str(path) + ".tmp")
+    state = model.state_dict()
+    for name in state:
+        state[name] = state[name].cpu()
+    with draft.open("wb") as file:
+        torch.save(state, file)
+    draft.replace(path)
+
+
+def save_in_a_folder_of_its_own(model: nn.Module, path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
+        inside = os.path.join(folder, "weights")
+        torch.save(copy.deepcopy(model).cpu().state_dict(), inside)
+        shutil.move(inside, path)
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [save_through_memory, save_with_pathlib, save_in_a_folder_of_its_own]

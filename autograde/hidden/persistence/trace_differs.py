@@ -1,0 +1,181 @@
+"""The exercise `trace_differs`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "A trace records the operations of one run: a branch taken for that example is there, the other is not. So "
+    "it shows only with an input that takes the other branch, as a wrong value or, where shapes change, as an "
+    "error."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("compares-on-example", "scripts-not-traces")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+SCRIPT = "TorchScript, as history"
+AnyFunction = Callable[[Tensor], Tensor]
+TRACE: Any = torch.jit.trace
+
+
+def traced(fn: AnyFunction, example: Tensor) -> AnyFunction:
+    recorded: AnyFunction = TRACE(fn, example)
+    return recorded
+
+
+def differs_on_example(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.allclose(traced(fn, example)(example), fn(example))
+
+
+def differs_by_script(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.allclose(torch.jit.script(fn)(other), fn(other))
+
+
+def differs_between_inputs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not alike(traced(fn, example)(example), fn(other))
+
+
+def alike(one: Tensor, two: Tensor) -> bool:
+    return one.shape == two.shape and torch.allclose(one, two)
+
+
+def differs_between_traced_inputs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    recorded = traced(fn, example)
+    return not alike(recorded(example), recorded(other))
+
+
+def differs_in_graphs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    one, two = (TRACE(fn, x).graph for x in (example, other))
+    return str(one) != str(two)
+
+
+def differs_in_retracing(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    try:
+        TRACE(fn, example, check_inputs=[(other,)])
+    except torch.jit.TracingCheckError:  # type: ignore[attr-defined]
+        return True
+    return False
+
+
+def differs_by_warning(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        traced(fn, example)
+    kind: type[Warning] = torch.jit.TracerWarning  # type: ignore[attr-defined]
+    return any(issubclass(w.category, kind) for w in caught)
+
+
+def differs_in_shape(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return traced(fn, example)(other).shape != fn(other).shape
+
+
+def differs_in_sum(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.allclose(traced(fn, example)(other).sum(), fn(other).sum())
+
+
+def differs_bit_by_bit(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.equal(traced(fn, example)(other), fn(other))
+
+
+def differs_everywhere(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.isclose(traced(fn, example)(other), fn(other)).any()
+
+
+def differs_entry_by_entry(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return bool((traced(fn, example)(other) != fn(other)).all())
+
+
+def differs_traced_on_other(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not torch.allclose(traced(fn, other)(other), fn(other))
+
+
+def agrees(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return torch.allclose(traced(fn, example)(other), fn(other))
+
+
+def differs_in_tensors(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
+    return (traced(fn, example)(other) != fn(other)).any()
+
+
+def differs_in_numpy(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
+    found, wanted = traced(fn, example)(other).numpy(), fn(other).numpy()
+    return np.any(~np.isclose(found, wanted))
+
+
+WRONG = "For a function with {function} the answer was {found} where {meant} is wanted: "
+RECORDED = WRONG + "two recordings may have other operations, and the same results."
+MISTAKES = [
+    Mistake("compares-on-example", differs_on_example, WRONG + "on the example itself a trace is right.", SCRIPT),
+    Mistake("scripts-not-traces", differs_by_script, WRONG + "a script is compiled from the source and keeps its "
+            "branches; a trace has one way through.", SCRIPT),
+    Mistake("compares-two-inputs", differs_between_inputs, WRONG + "results for one input were compared with results "
+            "for another, and they may well differ.", SCRIPT),
+    Mistake("compares-two-inputs", differs_between_traced_inputs, WRONG + "`fn` was run on {ran_on} alone, so what the "
+            "trace gives for one input was compared with what it gives for another.", SCRIPT),
+    Mistake("compares-on-example", differs_traced_on_other, WRONG + "`fn` was run on {ran_on} alone. A trace that was "
+            "made on `other` is right there.", SCRIPT),
+    Mistake("compares-recordings", differs_in_graphs, RECORDED, SCRIPT),
+    Mistake("compares-recordings", differs_in_retracing, RECORDED, SCRIPT),
+    Mistake("believes-warnings", differs_by_warning, WRONG + "a warning says that a trace may go wrong on some input, "
+            "not that it does on `other`.", SCRIPT),
+    Mistake("compares-shapes", differs_in_shape, WRONG + "two results of one shape may hold other numbers.", SCRIPT),
+    Mistake("compares-sums", differs_in_sum, WRONG + "other entries may have the same sum.", SCRIPT),
+    Mistake("compares-exactly", differs_bit_by_bit, WRONG + "the last digits differ by rounding, which is no "
+            "difference.", SCRIPT),
+    Mistake("wants-all-to-differ", differs_everywhere, WRONG + "one entry that differs is enough.", SCRIPT),
+    Mistake("wants-all-to-differ", differs_entry_by_entry, WRONG + "one entry that differs is enough.", SCRIPT),
+    Mistake("answer-turned-round", agrees, WRONG + "True means that they disagree.", SCRIPT),
+    Mistake("returns-numpy-bool", differs_in_numpy, "The call returned {returned}, and a Python bool is wanted: "
+            "`bool(...)` makes one of it.", SCRIPT),
+    Mistake("returns-tensor", differs_in_tensors, "The call returned {returned}, and a Python bool is wanted.", SCRIPT),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    d = draw.size(2, 5)
+    high, low = draw.uniform(0.1, 2.0, 3, d), -draw.uniform(0.1, 2.0, 3, d)
+    return [
+        case("traced below, asked above", function="a branch on the sum", example=low, other=high),
+        case("a shorter input, no branch", function="no branch", example=high, other=low[:1]),
+        case("both below", function="a branch on the sum", example=low, other=low - 1),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def differs_by_the_largest_gap(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:
+    recorded = TRACE(fn, (example,), check_trace=False)
+    gap = (recorded(other) - fn(other)).abs().max()
+    return bool(gap > 1e-6)
+
+
+def differs_by_assertion(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:
+    recorded = TRACE(fn, example_inputs=example)
+    try:
+        torch.testing.assert_close(recorded(other), fn(other))
+    except AssertionError:
+        return True
+    return False
+
+
+def differs_from_a_trace_of_other(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:
+    one, two = (TRACE(fn, x.clone(), strict=False)(other.clone()) for x in (example, other))
+    return not np.allclose(one.numpy(), two.numpy())
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [
+    differs_by_the_largest_gap,
+    differs_by_assertion,
+    differs_from_a_trace_of_other,
+]

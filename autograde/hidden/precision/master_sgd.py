@@ -1,0 +1,199 @@
+"""The exercise `MasterSGD`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.precision.master_sgd import cases as cases_master
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "An update much smaller than the weight is lost in 16 bits, each time; the float32 copy adds it up until it"
+    " shows. `load_state_dict` of the base class casts float states to the parameter's dtype, so the masters "
+    "are put back from the saved state."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("updates-low-precision", "master-not-in-state")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+class SGD(torch.optim.Optimizer):
+    """A right optimizer. Each mistake below is this one with one method written otherwise."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self.update(p, p.grad, group)
+
+    def update(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        master = self.master(p)
+        master -= group["lr"] * grad.to(master.dtype)
+        self.hand_back(p, master)
+
+    def master(self, p: Tensor) -> Tensor:
+        if "master" not in self.state[p]:
+            self.state[p]["master"] = p.detach().clone().float()
+        made: Tensor = self.state[p]["master"]
+        return made
+
+    def hand_back(self, p: Tensor, master: Tensor) -> None:
+        p.copy_(master)
+
+
+class UpdatesLowPrecision(SGD):
+    def update(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        p.sub_(grad, alpha=group["lr"])
+
+
+class MasterNotInState(SGD):
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, lr)
+        self.masters: dict[Tensor, Tensor] = {}
+
+    def master(self, p: Tensor) -> Tensor:
+        return self.masters.setdefault(p, p.detach().clone().float())
+
+
+class MasterInFloat64(SGD):
+    def master(self, p: Tensor) -> Tensor:
+        made: Tensor = self.state[p].setdefault("master", p.detach().double())
+        return made
+
+
+class MasterInBfloat16(SGD):
+    def master(self, p: Tensor) -> Tensor:
+        made: Tensor = self.state[p].setdefault("master", p.detach().clone().bfloat16())
+        return made
+
+
+class RemadeEveryStep(SGD):
+    def master(self, p: Tensor) -> Tensor:
+        self.state[p]["master"] = master = p.detach().clone().float()
+        return master
+
+
+class NeverCopiesBack(SGD):
+    def hand_back(self, p: Tensor, master: Tensor) -> None:
+        pass
+
+
+class ParameterBecomesFloat32(SGD):
+    def hand_back(self, p: Tensor, master: Tensor) -> None:
+        p.data = master.clone()
+
+
+class GoesUphill(SGD):
+    def update(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        super().update(p, -grad, group)
+
+
+class OneLrForAll(SGD):
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, lr)
+        self.lr = lr
+
+    def update(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        super().update(p, grad, {"lr": self.lr})
+
+
+class FailsOnNone(SGD):
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.update(p, p.grad, group)
+
+
+MASTERS = "Master weights"
+STALLS = (
+    'In the case "{case}" the first parameter began at {start}, and after {steps} steps it is {ended} where {should} '
+    "is wanted: "
+)
+COPIES = (
+    'In the case "{case}" the optimizer\'s state holds {copies} where float32 is wanted: fewer digits lose the '
+    "updates, and more only take up memory."
+)
+MISTAKES = [
+    Mistake("updates-low-precision", UpdatesLowPrecision, STALLS + "each update was added to the low-precision number "
+            "itself, and rounded away. It has to be added to a float32 copy.", MASTERS),
+    Mistake("master-not-in-state", MasterNotInState, "Float32 copies in the state: {got}; wanted: {want}. They are "
+            "kept elsewhere, and a checkpoint of the optimizer would lose them: `self.state[p]` is the place.",
+            MASTERS),
+    Mistake("master-not-float32", MasterInFloat64, COPIES, MASTERS),
+    Mistake("master-not-float32", MasterInBfloat16, COPIES, MASTERS),
+    Mistake("master-remade-every-step", RemadeEveryStep, STALLS + "the float32 copy was made anew from the rounded "
+            "parameter at every step, which forgets what had gathered in it.", MASTERS),
+    Mistake("never-copies-back", NeverCopiesBack, STALLS + "the float32 copy moved, and the parameter, with which the "
+            "model computes, did not.", MASTERS),
+    Mistake("parameter-becomes-float32", ParameterBecomesFloat32, "The `dtype of the parameters` is {got} where {want} "
+            "is wanted: they were bound to the float32 copy, and the saving is gone.", MASTERS),
+    Mistake("goes-uphill", GoesUphill, STALLS + "the step went along the gradient, and the loss falls the other way.",
+            MASTERS),
+    Mistake("one-lr-for-all", OneLrForAll, STALLS + "the learning rate came from the constructor. Each group has its "
+            "own in `group[\"lr\"]`, and a schedule changes it there.", MASTERS),
+    Mistake("fails-on-none", FailsOnNone, "In the case \"{case}\" the call raised {got}: a parameter that took no part "
+            "has no gradient, and is left alone.", MASTERS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    again = {c.name: c for c in cases_master(draw)}
+    grouped, slow = again["two groups"], again["float16, many small steps"]
+    mixed = {**slow.inputs, "values": [v.float() for v in slow.inputs["values"]],
+             "gradients": [g.float() for g in slow.inputs["gradients"]]}  # fmt: skip
+    return [
+        case("two groups, lowered on the way", rtol=8e-3, atol=1e-3, **{**grouped.inputs, "slower_at": 5}),
+        case("float32 as it is", rtol=1e-4, atol=1e-5, **mixed),
+        case("more steps", rtol=8e-3, atol=1e-3, **{**again["bfloat16, many small steps"].inputs, "steps": 45}),
+    ]
+
+
+# Right answers unlike the reference
+
+
+class MasterFromTheStart(torch.optim.Optimizer):
+    """Makes its copies when it is made, and updates them with one fused call."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["copy"] = p.detach().clone().float()
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            with torch.no_grad():
+                for p in filter(lambda p: p.grad is not None, group["params"]):
+                    self.state[p]["copy"].add_(p.grad.to(torch.float32), alpha=-group["lr"])
+                    p.data.copy_(self.state[p]["copy"])
+
+
+class MasterThroughSGD(torch.optim.Optimizer):
+    """Lets torch's own SGD work on the float32 copies."""
+
+    def __init__(self, params: Any, lr: float = 1e-2) -> None:
+        super().__init__(params, {"lr": lr})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            used = [p for p in group["params"] if p.grad is not None]
+            for p in used:
+                copy = self.state[p].setdefault("fp32", nn.Parameter(p.detach().to(torch.float32, copy=True)))
+                copy.grad = p.grad.float()
+            if used:
+                torch.optim.SGD([self.state[p]["fp32"] for p in used], lr=group["lr"]).step()
+            for p in used:
+                p.data = self.state[p]["fp32"].detach().to(p.dtype, copy=True)
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [MasterFromTheStart, MasterThroughSGD]

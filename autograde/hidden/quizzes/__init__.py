@@ -1,0 +1,1 @@
+"""The private halves of the exercises of lesson 15."""

@@ -1,0 +1,157 @@
+"""The exercise `scaler_scales`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.quizzes.scaler_scales import stepped
+from torchcourse.model.exercise import Case, Draw
+
+WHY = (
+    "The scaler remembers two numbers, the scale and the count of good steps in a row. An overflow changes both, and "
+    "so does growing; everything else only counts. The list is written at the end of a step, as `update` leaves it."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("grows-every-step", "counter-survives-overflow", "backoff-to-zero")
+"""The misconceptions that the syllabus wants told apart."""
+
+SECTION = "A scale that finds itself"
+
+
+class Scales:
+    """The right answer in parts; a misconception overrides one."""
+
+    def __call__(self, finite: list[bool], *, scale: float, interval: int) -> list[float]:
+        self.first = self.scale = scale
+        self.count = 0
+        scales = []
+        for good in finite:
+            if good:
+                self.good(interval)
+            else:
+                self.bad()
+            scales.append(self.scale)
+        return scales
+
+    def good(self, interval: int) -> None:
+        self.count += 1
+        if self.count == interval:
+            self.scale, self.count = self.scale * 2, 0
+
+    def bad(self) -> None:
+        self.scale, self.count = self.scale / 2, 0
+
+
+class GrowsEveryStep(Scales):
+    def good(self, interval: int) -> None:
+        self.scale *= 2
+
+
+class CounterSurvivesOverflow(Scales):
+    def bad(self) -> None:
+        self.scale /= 2
+
+
+class BackoffToZero(Scales):
+    def bad(self) -> None:
+        self.scale, self.count = 0.0, 0
+
+
+class BackoffToStart(Scales):
+    def bad(self) -> None:
+        self.scale, self.count = self.first, 0
+
+
+class OverflowKeepsScale(Scales):
+    def bad(self) -> None:
+        self.count = 0
+
+
+class NeverBelowOne(Scales):
+    def bad(self) -> None:
+        self.scale, self.count = max(self.scale / 2, 1.0), 0
+
+
+class CounterSurvivesGrowth(Scales):
+    def good(self, interval: int) -> None:
+        self.count += 1
+        if self.count >= interval:
+            self.scale *= 2
+
+
+class GrowsOneLate(Scales):
+    def good(self, interval: int) -> None:
+        self.count += 1
+        if self.count > interval:
+            self.scale, self.count = self.scale * 2, 0
+
+
+class NeverGrows(Scales):
+    def good(self, interval: int) -> None:
+        pass
+
+
+def before_each_update(finite: list[bool], *, scale: float, interval: int) -> list[float]:
+    return [scale, *Scales()(finite, scale=scale, interval=interval)][: len(finite)]
+
+
+RUN = "PyTorch runs `{run}` and {said}; you predict {guess} there: "
+MISTAKES = [
+    Mistake("grows-every-step", GrowsEveryStep(), RUN + "it grows after so many good steps in a row, not after "
+            "each.", SECTION),
+    Mistake("counter-survives-overflow", CounterSurvivesOverflow(), RUN + "an overflow sets the count of good steps "
+            "back to 0.", SECTION),
+    Mistake("backoff-to-zero", BackoffToZero(), RUN + "an overflow halves the scale.", SECTION),
+    Mistake("backoff-to-start", BackoffToStart(), RUN + "an overflow halves the scale of now; the first one is "
+            "forgotten.", SECTION),
+    Mistake("overflow-keeps-scale", OverflowKeepsScale(), RUN + "an overflow skips the step and halves the scale.",
+            SECTION),
+    Mistake("never-below-one", NeverBelowOne(), RUN + "nothing stops the scale at 1.", SECTION),
+    Mistake("counter-survives-growth", CounterSurvivesGrowth(), RUN + "the count begins again after growing.",
+            SECTION),
+    Mistake("grows-one-late", GrowsOneLate(), RUN + "it grows with the last step of the interval, not with the next "
+            "one.", SECTION),
+    Mistake("never-grows", NeverGrows(), RUN + "good steps in a row double the scale.", SECTION),
+    Mistake("scale-before-update", before_each_update, RUN + "the scale after each step is asked, as `update` leaves "
+            "it.", SECTION),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [
+        stepped(
+            f"drawn {n}",
+            "".join(draw.pick("++++-") for _ in range(draw.size(1, 14))),
+            draw.size(1, 5),
+            2.0 ** draw.size(0, 16),
+        )
+        for n in range(14)
+    ]
+
+
+# Right answers unlike the reference
+
+
+def by_runs(finite: list[bool], *, scale: float, interval: int) -> list[float]:
+    scales: list[float] = []
+    now = scale
+    for good, run in groupby(finite):
+        length = len(list(run))
+        scales += [now * (2 ** ((n + 1) // interval) if good else 0.5 ** (n + 1)) for n in range(length)]
+        now = scales[-1]
+    return scales
+
+
+def by_looking_back(finite: list[bool], *, scale: float, interval: int) -> list[float]:
+    power, since, powers = 0, 0, []
+    for place, good in enumerate(finite):
+        since = since if good else place + 1
+        power += -1 if not good else int((place + 1 - since) % interval == 0)
+        powers.append(power)
+    return [scale * 2.0**power for power in powers]
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [by_runs, by_looking_back]

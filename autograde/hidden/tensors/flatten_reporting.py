@@ -1,0 +1,126 @@
+"""The exercise `flatten_reporting`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograde.hidden.common import CHANGED, COPIES, ERRORS, LEFT, on_the_cpu
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "`view` either finds strides that walk through the same memory or refuses, so asking it is the test. A "
+    "comparison with `is_contiguous` would be too strict: an expanded or sliced tensor may have a flat view "
+    "without being contiguous."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("always-copies", "view-on-noncontiguous", "copied-flag-wrong")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+def refuses_to_copy(t: Tensor) -> tuple[Tensor, bool]:
+    return t.view(-1), False
+
+
+def shares(flat: Tensor, t: Tensor) -> bool:
+    return flat.untyped_storage().data_ptr() == t.untyped_storage().data_ptr()
+
+
+def flag_reversed(t: Tensor) -> tuple[Tensor, bool]:
+    return t.reshape(-1), shares(t.reshape(-1), t)
+
+
+ALWAYS = (
+    "For shape {shape} with strides {stride}, writing into the result left t as it was: a view was possible and "
+    "it was copied."
+)
+STRIDED = (
+    "For shape {shape} with strides {stride}, writing into the result left t as it was: t is not contiguous, and yet a "
+    "view fits."
+)
+FLAG = "For shape {shape} with strides {stride}, `copied` is {copied}, while the result {shares} memory with t."
+MISTAKES = [
+    Mistake("always-copies", lambda t: (t.clone().reshape(-1), True), ALWAYS, COPIES),
+    Mistake("always-copies", lambda t: (t.clone().reshape(-1), False), ALWAYS, COPIES),
+    Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), not t.is_contiguous()), STRIDED, COPIES),
+    Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), False), STRIDED, COPIES),
+    Mistake("view-on-noncontiguous", refuses_to_copy, "In the case \"{case}\" the call raised {got}: no view fits "
+            "these strides, so here a copy is needed.", COPIES),
+    Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), not t.is_contiguous()), FLAG, COPIES),
+    Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), False), FLAG, COPIES),
+    Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), True), FLAG, COPIES),
+    Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), t.is_contiguous()), FLAG, COPIES),
+    Mistake("copied-flag-wrong", flag_reversed, FLAG, COPIES),
+    Mistake("ignores-strides", lambda t: (t.as_strided((t.numel(),), (1,), t.storage_offset()), False), "For shape "
+            "{shape} with strides {stride}, the value at {at} is {got_at} and should be {want_at}: the storage was "
+            "read straight on, and t jumps in it.", "Strides: one storage, many views"),
+    Mistake("keeps-the-shape", lambda t: (t, False), "The result has shape {got_shape} where one dimension, "
+            "{want_shape}, is wanted.", COPIES),
+    Mistake("changes-its-input", lambda t: (t.add_(1).reshape(-1), not shares(t.reshape(-1), t)), CHANGED, COPIES),
+    Mistake("made-on-cpu", on_the_cpu(lambda t: (t.reshape(-1), not shares(t.reshape(-1), t))), LEFT, ERRORS),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    n, d = draw.size(2, 5), draw.size(3, 7)
+    return [
+        case("one number", t=draw.normal()),
+        case("a block of a matrix", t=draw.normal(n + 2, d + 2)[1:-1, 1:-1]),
+        case("a permuted tensor of ones", t=draw.normal(1, n, 1).permute(2, 0, 1)),
+        case("dimensions of one between", t=draw.normal(n, 1, d, 1)),
+        case("integers, a strided column", t=draw.integers(0, 9, n, d)[:, 0]),
+        case("the last dimension in steps", t=draw.normal(n, 2 * d)[:, ::2]),
+        case("channels last", t=draw.normal(2, 3, n, d).to(memory_format=torch.channels_last)),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def flatten_by_storage(t: Tensor) -> tuple[Tensor, bool]:
+    flat = t.reshape(-1)
+    return flat, flat.untyped_storage().data_ptr() != t.untyped_storage().data_ptr()
+
+
+def flatten_by_pointer(t: Tensor) -> list[Any]:
+    flat = t.flatten() if t.dim() else t.unsqueeze(0)
+    return [flat, flat.data_ptr() != t.data_ptr()]
+
+
+def flatten_by_base(t: Tensor) -> tuple[Tensor, bool]:
+    flat = t.reshape((t.numel(),))
+    root = t if t._base is None else t._base
+    shared = flat is t or flat._base is root
+    return flat, not shared
+
+
+def flatten_by_strides(t: Tensor) -> tuple[Tensor, bool]:
+    axes = [(n, s) for n, s in zip(t.shape, t.stride(), strict=True) if n != 1]
+    fits = all(s == n2 * s2 for (_, s), (n2, s2) in itertools.pairwise(axes))
+    if not fits:
+        return t.contiguous().view(-1), True
+    stride = axes[-1][1] if axes else 1
+    return torch.as_strided(t, (t.numel(),), (stride,), t.storage_offset()), False
+
+
+def flatten_asking_forgiveness(t: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    copied = False
+    try:
+        flat = t.view(t.numel())
+    except Exception:
+        flat, copied = t.clone(memory_format=torch.contiguous_format).view(-1), True
+    return flat, copied
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [
+    flatten_by_storage,
+    flatten_by_pointer,
+    flatten_by_base,
+    flatten_by_strides,
+    flatten_asking_forgiveness,
+]

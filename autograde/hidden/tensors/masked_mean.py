@@ -1,0 +1,182 @@
+"""The exercise `masked_mean`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograde.hidden.common import CHANGED, ERRORS, LEFT, with_floats
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "`masked_fill` and not a product: NaN times 0 is NaN, so padding that holds NaN would come through. The "
+    "count is of real steps, and at least 1, which makes the mean of nothing 0 instead of NaN."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("divides-by-length", "nan-on-empty", "masked-values-leak")
+"""The misconceptions that the syllabus wants told apart."""
+
+MASKS = "Masks"
+
+
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
+    return real_sum(x, mask) / real_count(mask)
+
+
+def real_sum(x: Tensor, mask: Tensor) -> Tensor:
+    return x.masked_fill(~mask[..., None], 0).sum(1)
+
+
+def real_count(mask: Tensor) -> Tensor:
+    return mask.sum(1, keepdim=True).clamp(min=1)
+
+
+def changes_its_input(x: Tensor, mask: Tensor) -> Tensor:
+    return x.masked_fill_(~mask[..., None], 0).sum(1) / real_count(mask)
+
+
+def nan_replaced_afterwards(x: Tensor, mask: Tensor) -> Tensor:
+    return ((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).nan_to_num(0.0)
+
+
+def nan_replaced_before(x: Tensor, mask: Tensor) -> Tensor:
+    return (x.nan_to_num(0.0, 0.0, 0.0) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+
+
+def unused_nan(x: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask.any(1, keepdim=True), nan_replaced_before(x, mask), 0.0)
+
+
+def first_steps(x: Tensor, mask: Tensor) -> Tensor:
+    counts = mask.sum(1, keepdim=True)
+    return masked_mean(x, torch.arange(mask.shape[1], device=mask.device) < counts)
+
+
+def loop_on_the_cpu(x: Tensor, mask: Tensor) -> Tensor:
+    result = torch.zeros(x.shape[0], x.shape[2])
+    for i in range(len(x)):
+        if mask[i].any():
+            result[i] = x[i][mask[i]].mean(0)
+    return result
+
+
+ON_EMPTY = "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, and zeros are wanted."
+INVERTED = (
+    "Row {row} came out as {got_row} and should be {want_row}: the padding was taken for what is real; here True marks "
+    "the real steps."
+)
+MISTAKES = [
+    Mistake("divides-by-length", lambda x, mask: real_sum(x, mask) / x.shape[1], "Row {row} came out as {got_row} and "
+            "should be {want_row}: its sum was divided by all {length} steps, of which only {real} are real.", MASKS),
+    Mistake("nan-on-empty", lambda x, mask: real_sum(x, mask) / mask.sum(1, keepdim=True), ON_EMPTY, MASKS),
+    Mistake("masked-values-leak", lambda x, mask: (x * mask[..., None]).sum(1) / real_count(mask), "Row {row} came out "
+            "as {got_row} and should be {want_row}: padding held NaN or inf, and NaN * 0 and inf * 0 are NaN, not 0.",
+            MASKS),
+    Mistake("mask-inverted", lambda x, mask: masked_mean(x, ~mask), INVERTED, MASKS),
+    Mistake("mask-inverted", lambda x, mask: real_sum(x, ~mask) / real_count(mask), INVERTED, MASKS),
+    Mistake("mask-inverted", lambda x, mask: real_sum(x, mask) / real_count(~mask), INVERTED, MASKS),
+    Mistake("changes-its-input", changes_its_input, CHANGED, MASKS),
+    Mistake("not-divided", real_sum, "Row {row} came out as {got_row} and should be {want_row}: that is the sum of its "
+            "{real} real steps, not their mean.", MASKS),
+    Mistake("divides-by-total-count", lambda x, mask: real_sum(x, mask) / mask.sum().clamp(min=1), "Row {row} came out "
+            "as {got_row} and should be {want_row}: it was divided by the number of real steps in the whole batch, of "
+            "which {real} are its own.", MASKS),
+    Mistake("divides-by-one-too-many", lambda x, mask: real_sum(x, mask) / (real_count(mask) + 1), "Row {row} came out "
+            "as {got_row} and should be {want_row}: it has {real} real steps, and was divided by one more.", MASKS),
+    Mistake("count-along-the-wrong-axis", lambda x, mask: real_sum(x, mask) / mask.sum(1).clamp(min=1), "In the case "
+            "\"{case}\" row {row} came out as {got_row} and should be {want_row}: counts of shape (b,) line up with "
+            "the features, those of shape (b, 1) with the examples.", MASKS),
+    Mistake("dimension-left-over", lambda x, mask: masked_mean(x, mask).unsqueeze(1), "The result has shape "
+            "{got_shape} where {want_shape} is wanted: with keepdim the dimension of the steps stays, with size one.",
+            MASKS),
+    Mistake("mask-unused", lambda x, _mask: x.mean(1), "Row {row} came out as {got_row} and should be "
+            "{want_row}: all {length} steps were averaged, of which only {real} are real.", MASKS),
+    Mistake("examples-mixed", lambda x, mask: x[mask].mean(0), "The result has shape {got_shape} where "
+            "{want_shape} is wanted: indexing with a mask forgets which step belongs to which example.", MASKS),
+    Mistake("masked-values-leak", nan_replaced_afterwards, "Row {row} came out as {got_row} and should be {want_row}: "
+            "replacing a NaN in the result does not bring back the sum that it swallowed.", MASKS),
+    Mistake("first-steps-assumed", first_steps, "In the case \"{case}\" row {row} came out as {got_row} and should be "
+            "{want_row}: the first {real} steps were averaged, where the mask picks others.", MASKS),
+    Mistake("gradient-not-finite", unused_nan, "In the case \"{case}\" the values are right, but the {what} is {got}: "
+            "`where` drops the 0 / 0 of a row, and its gradient is 0 times inf all the same.", MASKS),
+    Mistake("made-on-cpu", loop_on_the_cpu, LEFT, ERRORS),
+    Mistake("nan-on-empty", nan_replaced_before, ON_EMPTY, MASKS),
+    *(m for m in with_floats(masked_mean) if m.name != "changes-its-input"),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    b, t, d = draw.size(2, 5), draw.size(2, 7), draw.size(1, 5)
+    mask = draw.flags(b, t)
+    return [
+        case("a drawn mask", x=draw.normal(b, t, d), mask=mask),
+        case("-inf in the padding", x=draw.normal(b, t, d).masked_fill(~mask[..., None], -torch.inf), mask=mask),
+        case("nothing is real", x=torch.full((b, t, d), torch.nan), mask=torch.zeros(b, t, dtype=torch.bool)),
+        case("one step", x=draw.normal(b, 1, d), mask=draw.flags(b, 1)),
+        case("a transposed batch", x=draw.normal(t, b, d).transpose(0, 1), mask=mask),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def mean_by_where(x: Tensor, mask: Tensor) -> Tensor:
+    kept = torch.where(mask[:, :, None], x, torch.zeros_like(x))
+    return kept.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)
+
+
+def mean_by_einsum(x: Tensor, mask: Tensor) -> Tensor:
+    clean = x.clone()
+    clean[~mask] = 0
+    weights = mask.to(x.dtype)
+    total = torch.einsum("btd,bt->bd", clean, weights)
+    count = weights.sum(dim=1, keepdim=True)
+    return torch.where(count > 0, total / count, torch.zeros((), dtype=x.dtype, device=x.device))
+
+
+def mean_example_by_example(x: Tensor, mask: Tensor) -> Tensor:
+    rows = []
+    for steps, real in zip(x, mask, strict=True):
+        picked = steps[real]
+        rows.append(picked.mean(dim=0) if len(picked) else x.new_zeros(x.shape[-1]))
+    return torch.stack(rows)
+
+
+def mean_by_nanmean(x: Tensor, mask: Tensor) -> Tensor:
+    hidden = x.masked_fill(mask.logical_not().unsqueeze(-1), float("nan"))
+    return hidden.nanmean(dim=1).nan_to_num(nan=0.0)
+
+
+def mean_by_index_add(x: Tensor, mask: Tensor) -> Tensor:
+    owner, _ = mask.nonzero(as_tuple=True)
+    total = torch.zeros(x.size(0), x.size(2), dtype=x.dtype, device=x.device).index_add(0, owner, x[mask])
+    count = torch.bincount(owner, minlength=x.size(0))
+    return total / torch.maximum(count, torch.ones_like(count))[:, None]
+
+
+def mean_by_matrix_product(x: Tensor, mask: Tensor) -> Tensor:
+    real = mask.type_as(x).unsqueeze(1)
+    count = real.sum(-1)
+    total = torch.bmm(real, torch.masked_fill(x, ~mask[..., None], 0.0)).squeeze(1)
+    return total / (count + (count == 0))
+
+
+def mean_without_empty_rows(x: Tensor, mask: Tensor) -> Tensor:
+    mean = x.masked_fill(~mask[..., None], 0).sum(1) / mask.sum(1)[:, None]
+    mean[~mask.any(dim=1)] = 0
+    return mean
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [
+    mean_by_where,
+    mean_by_einsum,
+    mean_example_by_example,
+    mean_by_nanmean,
+    mean_by_index_add,
+    mean_by_matrix_product,
+    mean_without_empty_rows,
+]

@@ -1,0 +1,165 @@
+"""The exercise `evaluate`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograde.hidden.common import override
+from autograde.hidden.training.shared import (
+    MIXED,
+    VALUE,
+    evaluate_in_inference_mode,
+    evaluate_with_sums_on_the_device,
+)
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+from torchcourse.probes.trainable_models import drawn_weights
+
+WHY = (
+    "`eval` switches dropout and batch norm, `no_grad` saves the memory of the graph: two different things, and"
+    " both are needed. A batch counts by its length, because the last one may be shorter. The mode is put back "
+    "as it was found."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("train-mode", "builds-graph", "averages-batches", "leaves-eval-mode")
+"""The misconceptions that the syllabus wants told apart."""
+
+DEVICES = "Devices in the loop"
+EVALUATING = "Judging without learning"
+
+
+class Evaluate:
+    """A right program; a mistake overrides one of its methods."""
+
+    graph = False
+
+    def __call__(self, model: Any, loader: Any, loss_fn: Any, device: Any) -> dict[str, float]:
+        was = model.training
+        self.before(model)
+        losses, right, sizes = [], [], []
+        with torch.set_grad_enabled(self.graph):
+            for x, y in loader:
+                x, y = self.moved(x, y, device)
+                logits = model(x)
+                losses.append(loss_fn(logits, y).item())
+                right.append((logits.argmax(1) == y).sum().item())
+                sizes.append(len(y))
+        self.after(model, was)
+        return {"loss": self.loss(losses, sizes), "accuracy": self.accuracy(right, sizes)}
+
+    def before(self, model: Any) -> None:
+        model.eval()
+
+    def after(self, model: Any, was: bool) -> None:
+        model.train(was)
+
+    def moved(self, x: Tensor, y: Tensor, device: Any) -> tuple[Tensor, Tensor]:
+        return x.to(device), y.to(device)
+
+    def loss(self, losses: list[float], sizes: list[int]) -> float:
+        return summed(losses, sizes) / sum(sizes)
+
+    def accuracy(self, right: list[int], sizes: list[int]) -> float:
+        return sum(right) / sum(sizes)
+
+
+def evaluating(**methods: Any) -> Callable[..., dict[str, float]]:
+    """Return the right program with these methods in place of its own."""
+    program: Callable[..., dict[str, float]] = override(Evaluate, **methods)()
+    return program
+
+
+def summed(losses: list[float], sizes: list[int]) -> float:
+    return sum(loss * n for loss, n in zip(losses, sizes, strict=True))
+
+
+def mean_loss_of_batches(_self: Evaluate, losses: list[float], _sizes: list[int]) -> float:
+    return sum(losses) / len(losses)
+
+
+def mean_accuracy_of_batches(_self: Evaluate, right: list[int], sizes: list[int]) -> float:
+    return sum(r / n for r, n in zip(right, sizes, strict=True)) / len(sizes)
+
+
+class LastBatchOnly(Evaluate):
+    def loss(self, losses: list[float], sizes: list[int]) -> float:
+        return losses[-1]
+
+    def accuracy(self, right: list[int], sizes: list[int]) -> float:
+        return right[-1] / sizes[-1]
+
+
+TRAIN_MODE = (
+    "The model ran in {ran} where {should_run} is wanted: dropout and batch norm behave otherwise there, and what is "
+    "measured is not the model that will be used."
+)
+UNEVEN = VALUE + (
+    "each batch counted the same, and so the few samples of a smaller last batch counted more than the others."
+)
+LEFT_MODE = "The model was left in {got} and should be in {want}, the one it came in: whoever called goes on with it."
+MISTAKES = [
+    Mistake("averages-batches", evaluating(loss=mean_loss_of_batches, accuracy=mean_accuracy_of_batches), UNEVEN,
+            EVALUATING),
+    Mistake("averages-batches", evaluating(loss=mean_loss_of_batches), UNEVEN, EVALUATING),
+    Mistake("averages-batches", evaluating(accuracy=mean_accuracy_of_batches), UNEVEN, EVALUATING),
+    Mistake("builds-graph", evaluating(graph=True), "{got} of the batches built a graph where {want} should: nothing "
+            "is differentiated here, so it only costs memory. `torch.no_grad()` switches it off.", EVALUATING),
+    Mistake("train-mode", evaluating(before=lambda self, model: model.train()), TRAIN_MODE, EVALUATING),
+    Mistake("train-mode", evaluating(before=lambda self, model: None), TRAIN_MODE, EVALUATING),
+    Mistake("leaves-eval-mode", evaluating(after=lambda self, model, was: None), LEFT_MODE, EVALUATING),
+    Mistake("leaves-train-mode", evaluating(after=lambda self, model, was: model.train()), LEFT_MODE, EVALUATING),
+    Mistake("sum-of-batch-means-over-samples", evaluating(loss=lambda self, losses, sizes: sum(losses) / sum(sizes)),
+            VALUE + "the means of the batches were added up and divided by the number of samples; a mean has to be "
+            "multiplied by its batch's size first.", EVALUATING),
+    Mistake("not-divided", evaluating(loss=lambda self, losses, sizes: summed(losses, sizes)), VALUE + "the sum is "
+            "missing its division by the number of samples.", EVALUATING),
+    Mistake("not-divided", evaluating(loss=lambda self, losses, sizes: sum(losses)), VALUE + "the sum of the batches' "
+            "means is no mean.", EVALUATING),
+    Mistake("counts-instead-of-share", evaluating(accuracy=lambda self, right, sizes: float(sum(right))), VALUE
+            + "that is how many were right, where their share is wanted.", EVALUATING),
+    Mistake("percent-not-fraction", evaluating(accuracy=lambda self, right, sizes: 100 * sum(right) / sum(sizes)), VALUE
+            + "an accuracy is a fraction here, from 0 to 1.", EVALUATING),
+    Mistake("last-batch-only", LastBatchOnly(), VALUE + "only the last batch was kept.", EVALUATING),
+    Mistake("batch-not-moved", evaluating(moved=lambda self, x, y, device: (x, y)), MIXED, DEVICES),
+    Mistake("batch-not-moved", evaluating(moved=lambda self, x, y, device: (x.to(device), y)), MIXED, DEVICES),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    def judged(n: int, batch: int, starts: str) -> dict[str, Any]:
+        inputs, classes = draw.size(2, 5), draw.size(2, 6)
+        weights = drawn_weights(draw, inputs, 7, classes)
+        y = draw.integers(0, classes, n)
+        return {"weights": weights, "x": draw.normal(n, inputs), "y": y, "batch": batch, "starts": starts}
+
+    return [
+        case("one sample", **judged(1, 4, "training")),
+        case("batches of one", **judged(draw.size(3, 6), 1, "evaluation")),
+        case("many", **judged(draw.size(50, 99), 16, "training")),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def evaluate_on_the_cpu_at_once(model: Any, loader: Any, loss_fn: Any, device: Any) -> dict[str, Any]:
+    mode, outputs, labels = model.training, [], []
+    model.train(False)
+    for x, y in loader:
+        with torch.no_grad():
+            outputs.append(model(x.to(device)).cpu())
+        labels.append(y)
+    model.train(mode)
+    out, y = torch.cat(outputs), torch.cat(labels)
+    return {"accuracy": (out.max(1).indices == y).float().mean(), "loss": loss_fn(out, y), "count": len(y)}
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [
+    evaluate_in_inference_mode,
+    evaluate_on_the_cpu_at_once,
+    evaluate_with_sums_on_the_device,
+]

@@ -1,0 +1,151 @@
+"""The exercise `overfit_one_batch`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograde.hidden.training.shared import STALE, VALUE, step_clearing_afterwards
+from autograde.source.mistakes import Mistake
+from torchcourse.model.exercise import Case, Draw, case
+from torchcourse.probes.trainable_models import learning as _learning
+
+WHY = (
+    "The batch is the same each time, so a sound model and loss must get to nearly 0; whatever keeps it up is a"
+    " bug, found in seconds. The loss noted is the one before the step, so the first number is that of the "
+    "untrained model."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("stores-graph", "missing-zero-grad")
+"""The misconceptions that the syllabus wants told apart."""
+
+ONE_BATCH = "Overfit one batch first"
+
+
+def losses_of(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[Tensor]:
+    """Learn, and return the losses as tensors, each with its graph."""
+    history = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_fn(model(batch[0]), batch[1])
+        loss.backward()
+        optimizer.step()
+        history.append(loss)
+    return history
+
+
+def numbers_at_the_end(*given: Any) -> list[float]:
+    return [loss.item() for loss in losses_of(*given)]
+
+
+def overfit(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    return [losses_of(model, batch, loss_fn, optimizer, 1)[0].item() for _ in range(steps)]
+
+
+def detached_losses(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[Tensor]:
+    return [losses_of(model, batch, loss_fn, optimizer, 1)[0].detach() for _ in range(steps)]
+
+
+def never_cleared(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    history = []
+    for _ in range(steps):
+        loss = loss_fn(model(batch[0]), batch[1])
+        loss.backward()
+        optimizer.step()
+        history.append(loss.item())
+    return history
+
+
+def never_differentiated(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    history = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_fn(model(batch[0]), batch[1])
+        optimizer.step()
+        history.append(loss.item())
+    return history
+
+
+def loss_after_the_step(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    history = []
+    for _ in range(steps):
+        losses_of(model, batch, loss_fn, optimizer, 1)
+        with torch.no_grad():
+            history.append(loss_fn(model(batch[0]), batch[1]).item())
+    return history
+
+
+def one_step_more(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    return overfit(model, batch, loss_fn, optimizer, steps + 1)
+
+
+def last_only(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> Any:
+    history = overfit(model, batch, loss_fn, optimizer, steps)
+    return history[-1] if history else history
+
+
+STORED = (
+    "Graphs kept alive: {got}; wanted: {want}. A loss tensor that is stored holds the graph that made it; store its "
+    "number, and the graph can go."
+)
+MISTAKES = [
+    Mistake("stores-graph", losses_of, STORED, ONE_BATCH),
+    Mistake("stores-graph", numbers_at_the_end, STORED, ONE_BATCH),
+    Mistake("missing-zero-grad", never_cleared, STALE, ONE_BATCH),
+    Mistake("loss-after-the-step", loss_after_the_step, VALUE + "the first entry is the loss of the untouched model, "
+            "from which the first step starts.", ONE_BATCH),
+    Mistake("returns-tensors", detached_losses, "The history came out as {got} where {want} is wanted: Python floats, "
+            "which a log or a plot can take.", ONE_BATCH),
+    Mistake("returns-tensors", lambda *given: torch.tensor(numbers_at_the_end(*given)), "The history came out as {got} "
+            "where {want} is wanted: a list of Python floats.", ONE_BATCH),
+    Mistake("one-step-more", one_step_more, VALUE + "the loop ran once too often.", ONE_BATCH),
+    Mistake("never-differentiates", never_differentiated, VALUE + "the loss stays where it is, because no gradient was "
+            "ever computed.", ONE_BATCH),
+    Mistake("last-loss-only", last_only, "What came back is {got} where {want} is wanted: the losses of all steps.",
+            ONE_BATCH),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [
+        case("one example", **_learning(draw, "cross entropy", [1], lr=0.2, steps=draw.size(3, 9))),
+        case("many steps", **_learning(draw, "mean squared error", [8], lr=0.05, steps=40)),
+        case("float64", **_learning(draw, "lopsided", [5], torch.float64, lr=0.02, steps=5)),
+    ]
+
+
+# Right answers unlike the reference
+
+
+def overfit_by_steps(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    return [step_clearing_afterwards(model, batch, loss_fn, optimizer) for _ in range(steps)]
+
+
+def overfit_with_while(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    history: list[float] = []
+    while len(history) < steps:
+        model.zero_grad()
+        loss = loss_fn(model(batch[0]), batch[1])
+        history += [float(loss.detach())]
+        loss.backward()
+        optimizer.step()
+        del loss
+    return history
+
+
+def overfit_numbers_at_the_end(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    x, y = batch
+    losses = torch.zeros(steps, dtype=x.dtype, device=x.device)
+    for i in range(steps):
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        losses[i] = loss.detach()
+        optimizer.step()
+    return [float(loss) for loss in losses.cpu()]
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [overfit_by_steps, overfit_with_while, overfit_numbers_at_the_end]

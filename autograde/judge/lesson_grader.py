@@ -1,0 +1,138 @@
+"""The grader of one lesson: runs submissions in a sandbox and judges the observations."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TypeVar
+
+from autograde.judge.oracle import Oracle, hidden, oracles, visible
+from autograde.judge.oracle_cache import OracleCache
+from autograde.judge.run_submission import ExerciseRun, run_submission
+from autograde.judge.submission import Submission
+from autograde.judge.trial import check_trial, trial_submission
+from autograde.judge.verdict import Verdict, decide, unjudged, verdict_without_running
+from autograde.sandbox.sandbox import Sandbox
+from autograde.settings import SEED
+from torchcourse.model.catalogue import exercises
+from torchcourse.model.devices import checked_devices, find_accelerator
+
+__all__ = ["Graded", "LessonGrader", "lesson_grader"]
+
+Result = TypeVar("Result")
+
+
+class _Thread:
+    """The one thread of this process in which oracles run programs, for all lessons.
+
+    Programs change defaults of the process, so only one may run at a time. A lock would not do: Dynamo keeps tracebacks
+    for each thread, and two threads that end at once wait for each other for ever when torch frees them.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)  # a child has no thread but the one that forked
+
+    def _begin(self) -> None:
+        self._executor = ThreadPoolExecutor(1)
+
+    def run(self, function: Callable[[], Result]) -> Result:
+        """Run a function in the thread, and return its result or raise its exception."""
+        return self._executor.submit(function).result()
+
+
+ORACLES = _Thread()
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A submission and its verdicts, one for each exercise of the lesson."""
+
+    submission: Submission
+    verdicts: list[Verdict]
+
+
+class LessonGrader:
+    """Gives verdicts on submissions of one lesson; its oracles of visible and hidden cases are made once."""
+
+    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False, anew: bool = False) -> None:
+        """Make the oracles; unless `anew`, load what references and mistakes were observed to do in earlier runs."""
+        accelerator = find_accelerator("" if gpu else "simulated")  # before any backward runs here
+        self.lesson, self.accelerator = lesson, accelerator.name
+        self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
+        cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
+        self.oracles = {o.exercise.name: o for o in oracles(lesson, lambda e: cases[e.name])}
+        self.cache = OracleCache(lesson, seed, accelerator.name)
+        for oracle in [] if anew else self.oracles.values():
+            self.cache.load(oracle)
+        self._tried, self._trying = False, threading.Lock()
+
+    def prepare(self, submission: Submission) -> Iterator[None]:
+        """Observe, one case for each step, what a submission will be compared with: a use for idle time."""
+        for name, oracle in self.oracles.items():
+            if verdict_without_running(submission, name) is not None:
+                continue
+            for device in checked_devices(oracle.exercise.any_device, self.accelerator):
+                for number in range(len(oracle.packed)):
+                    ORACLES.run(partial(oracle.wanted, device.name, number))
+                    yield
+
+    def close(self) -> None:
+        """Save the observations for the next run."""
+        for oracle in self.oracles.values():
+            self.cache.save(oracle)
+        self.cache.remove_old()
+
+    def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
+        """Grade one submission, once an answer that is known to be right has passed here.
+
+        Raises:
+            SandboxError: when that answer does not pass, before the first submission or after one that crashed
+                throughout.
+        """
+        early = {name: verdict_without_running(submission, name) for name in submission.release.exercises}
+        if any(verdict is None for verdict in early.values()):
+            with self._trying:  # whoever comes first tries, the others wait
+                if not self._tried:
+                    self._try(sandbox)
+                    self._tried = True
+        decided = self._run(sandbox, submission, [name for name, verdict in early.items() if verdict is None])
+        if {verdict.status for verdict in decided.values()} == {"crashed"}:
+            self._try(sandbox)
+        return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
+
+    def _try(self, sandbox: Sandbox) -> None:
+        """Grade a notebook with one right answer.
+
+        Raises:
+            SandboxError: when that answer does not pass.
+        """
+        right = trial_submission(self.lesson)
+        name = right.release.exercises[0]
+        check_trial(self._run(sandbox, right, [name])[name])
+
+    def _run(self, sandbox: Sandbox, submission: Submission, names: list[str]) -> dict[str, Verdict]:
+        pending = [self.oracles[name] for name in names]
+        runs = run_submission(sandbox, submission, pending, self.accelerator, self.visible) if pending else {}
+        return {name: self._decide(submission, self.oracles[name], runs) for name in names}
+
+    def _decide(self, submission: Submission, oracle: Oracle, runs: dict[str, dict[str, ExerciseRun]]) -> Verdict:
+        name = oracle.exercise.name
+        own = {device: by_exercise[name] for device, by_exercise in runs.items() if name in by_exercise}
+        try:
+            return ORACLES.run(partial(decide, submission, oracle, self.visible[name], own))
+        except Exception as error:  # a learner may send any observations, which must not stop a batch
+            return unjudged(submission, name, error)
+
+
+@cache
+def lesson_grader(lesson: str, seed: int = SEED, gpu: bool = False) -> LessonGrader:
+    """Return this process's grader of a lesson; it is closed when the process ends."""
+    grader = LessonGrader(lesson, seed, gpu)
+    atexit.register(grader.close)
+    return grader

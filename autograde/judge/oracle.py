@@ -1,0 +1,179 @@
+"""The oracle of an exercise: what its reference and each known mistake do, as observed by the probe.
+
+None of this enters the sandbox.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, cached_property
+from typing import Any
+
+from autograde.source import paths
+from autograde.source.mistakes import Mistake
+from autograde.source.private_half import private_half
+from autograde.source.script import answers
+from torchcourse.checking.explain import Result, compare, derive
+from torchcourse.checking.probe import observe
+from torchcourse.model import codec
+from torchcourse.model.catalogue import exercises
+from torchcourse.model.devices import CPU, CheckedDevice, find_accelerator
+from torchcourse.model.exercise import Case, Draw, Exercise
+from torchcourse.model.known_mistake import KnownMistake
+from torchcourse.model.observations import Observations
+
+__all__ = [
+    "LONGEST_REMEMBERED",
+    "REFERENCE",
+    "VISIBLE_SEED",
+    "Oracle",
+    "hidden",
+    "oracle",
+    "oracles",
+    "references",
+    "visible",
+]
+
+VISIBLE_SEED = 1
+LONGEST_REMEMBERED, MOST_REMEMBERED = 1 << 14, 8
+"""The longest right reply that is remembered, in bytes, and how many different ones for each case."""
+REFERENCE, REFERENCE_RAW = -1, -2
+"""Keys in `Oracle.observed`: the derived and the raw observations of the reference."""
+
+
+@cache
+def references(lesson: str) -> dict[str, Callable[..., Any]]:
+    """Return the reference of each exercise, defined by its answer cell in the solved lesson."""
+    return answers(paths.SOLUTIONS / f"{lesson}.py")
+
+
+class Oracle:
+    """What the reference and the mistakes of an exercise do in a list of cases; each is run once, when needed.
+
+    Attributes:
+        observed: observations by program (number of the mistake, `REFERENCE` or `REFERENCE_RAW`), device and number of
+            the case.
+    """
+
+    def __init__(
+        self, exercise: Exercise, reference: Callable[..., Any], mistakes: list[Mistake], cases: list[Case]
+    ) -> None:
+        self.exercise, self.reference, self.cases = exercise, reference, cases
+        self.mistakes = mistakes
+        self.observed: dict[tuple[int, str, int], Observations] = {}
+        self._remembered: dict[tuple[str, int], dict[bytes, Result]] = {}
+
+    @cached_property
+    def packed(self) -> list[bytes]:
+        """The packed inputs of each case, which are sent into the sandbox."""
+        return [codec.pack(case.inputs) for case in self.cases]
+
+    def narrowed(self, count: int) -> Oracle:
+        """Return an oracle of the first `count` cases only, which shares the observations of this one."""
+        narrow = Oracle(self.exercise, self.reference, self.mistakes, self.cases[:count])
+        narrow.observed = self.observed
+        return narrow
+
+    def device(self, name: str) -> CheckedDevice:
+        """Return a device by its name."""
+        return CPU if name == CPU.name else find_accelerator("simulated" if name == "simulated" else "")
+
+    def run(self, answer: Callable[..., Any], device: str, number: int) -> Observations:
+        """Return the derived observations of `answer` in a case."""
+        return self._derived(number, self._observed(answer, device, number))
+
+    def _observed(self, answer: Callable[..., Any], device: str, number: int) -> Observations:
+        return observe(self.exercise, answer, self.cases[number], self.device(device))
+
+    def _derived(self, number: int, raw: Observations) -> Observations:
+        return derive(self.exercise, self.cases[number], raw)
+
+    def _raw_wanted(self, device: str, number: int) -> Observations:
+        """Return the raw observations of PyTorch itself where the exercise says how to ask it, else of the reference.
+
+        What an exercise forbids to answers, its oracle has to do.
+        """
+        exercise, case = self.exercise, self.cases[number]
+        if exercise.oracle is None:
+            return self._observed(self.reference, device, number)
+        seen = observe(replace(exercise, forbids=(), watched=False), exercise.oracle, case, self.device(device))
+        return {**seen, "forbidden calls": []} if exercise.forbids else seen
+
+    def wanted(self, device: str, number: int) -> Observations:
+        """Return the derived observations of the reference, or of the exercise's own oracle, in a case."""
+        if (REFERENCE, device, number) not in self.observed:
+            raw = self.observed[REFERENCE_RAW, device, number] = self._raw_wanted(device, number)
+            self.observed[REFERENCE, device, number] = self._derived(number, raw)
+        return self.observed[REFERENCE, device, number]
+
+    def accepted(self, device: str, number: int, raw: Observations) -> Observations:
+        """Return raw observations from an untrusted process without those that only deriving may add.
+
+        Left out are names that the reference has among its derived observations and not among its raw ones, and derived
+        texts where the raw observation is no text. Otherwise a learner who replaces the probe could send the wanted
+        properties, which are easy to guess, in place of the values that they are derived from.
+        """
+        wanted = self.wanted(device, number)
+        raw_wanted = self.observed[REFERENCE_RAW, device, number]
+
+        def is_derived(name: str) -> bool:
+            if name not in wanted or name not in raw_wanted:
+                return name in wanted
+            return isinstance(wanted[name], str) and not isinstance(raw_wanted[name], str) and raw[name] == wanted[name]
+
+        return {name: value for name, value in raw.items() if not is_derived(name)}
+
+    def result(self, device: str, number: int, raw: Observations, data: bytes = b"") -> Result:
+        """Compare raw observations, unpacked from the reply `data`, with the wanted ones; remember a right reply."""
+        wanted, accepted = self.wanted(device, number), self.accepted(device, number, raw)
+        result = compare(self.exercise, self.cases[number], number, device, accepted, wanted)
+        remembered = self._remembered.setdefault((device, number), {})
+        if result.passed and data and len(remembered) < MOST_REMEMBERED:
+            remembered[data] = result
+        return result
+
+    def remembered(self, device: str, number: int, data: bytes) -> Result | None:
+        """Return the result of an earlier reply of the same bytes, which need not be unpacked; None for a new one."""
+        return self._remembered.get((device, number), {}).get(data)
+
+    def _observe_once(self, program: int, answer: Callable[..., Any], device: str, number: int) -> Observations:
+        key = (program, device, number)
+        if key not in self.observed:
+            self.observed[key] = self.run(answer, device, number)
+        return self.observed[key]
+
+    @cached_property
+    def known(self) -> list[KnownMistake]:
+        """The known mistakes as data; what they do is observed when needed."""
+        return [self._known(place, mistake) for place, mistake in enumerate(self.mistakes)]
+
+    def _known(self, place: int, mistake: Mistake) -> KnownMistake:
+        def observations(device: str, number: int) -> Observations:
+            return self._observe_once(place, mistake.program, device, number)
+
+        return KnownMistake(mistake.name, mistake.sentence, mistake.read, observations)
+
+
+def visible(exercise: Exercise) -> list[Case]:
+    """Return the cases that the notebook shows."""
+    return exercise.cases(Draw(VISIBLE_SEED))
+
+
+def hidden(lesson: str, exercise: Exercise, seed: int) -> list[Case]:
+    """Return the cases that only the grader sees, drawn with the seed of a run."""
+    digest = hashlib.sha256(f"{seed}:{exercise.name}".encode()).digest()
+    draw = Draw(int.from_bytes(digest[:6], "big"))
+    return [*exercise.cases(draw), *private_half(lesson, exercise.name).more_cases(draw)]
+
+
+def oracle(lesson: str, name: str, cases: Callable[[Exercise], list[Case]] = visible) -> Oracle:
+    """Return the oracle of one exercise."""
+    exercise = exercises(lesson)[name]
+    return Oracle(exercise, references(lesson)[name], private_half(lesson, name).mistakes, cases(exercise))
+
+
+def oracles(lesson: str, cases: Callable[[Exercise], list[Case]] = visible) -> Iterator[Oracle]:
+    """Yield an oracle for each exercise of a lesson."""
+    return (oracle(lesson, name, cases) for name in exercises(lesson))

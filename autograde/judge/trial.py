@@ -1,0 +1,38 @@
+"""Try the grader with an answer that is known to be right: where that fails, the machine is at fault and no learner."""
+
+from __future__ import annotations
+
+from autograde.judge.submission import Submission, SubmittedCell
+from autograde.judge.verdict import Verdict
+from autograde.sandbox.sandbox import SandboxError
+from autograde.source import paths
+from autograde.source.release import cell_text, load_release
+from autograde.source.script import answers_as_text
+
+__all__ = ["check_trial", "trial_submission"]
+
+
+def trial_submission(lesson: str) -> Submission:
+    """Return the released notebook with the reference of its first exercise; nothing else in it is answered."""
+    release = load_release(lesson)
+    first = release.exercises[0]
+    right = {first: answers_as_text(paths.SOLUTIONS / f"{lesson}.py")[first]}
+    cells = []
+    for cell in release.notebook["cells"]:
+        grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+        cells.append(SubmittedCell(cell["cell_type"], right.get(grade_id, cell_text(cell["source"])), grade_id))
+    return Submission("", release, tuple(cells))
+
+
+def check_trial(verdict: Verdict) -> None:
+    """Check the verdict on the answer in `trial_submission`.
+
+    Raises:
+        SandboxError: when it is not `passed`.
+    """
+    if verdict.status != "passed":
+        raise SandboxError(
+            f"The grader does not work on this machine: an answer to `{verdict.exercise}` that is known to be right is "
+            f"{verdict.status}. {verdict.message} Nobody gets a verdict for that; `torchcourse doctor` "
+            "examines the machine, and the same command goes on once it is mended."
+        )

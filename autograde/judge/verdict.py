@@ -1,0 +1,149 @@
+"""Decide the verdict on each exercise of a submission, outside the sandbox, from the observations made inside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from autograde.judge.oracle import Oracle
+from autograde.judge.run_submission import ExerciseRun
+from autograde.judge.submission import Submission
+from torchcourse.checking.explain import Result, explain
+from torchcourse.checking.report import Report, forbidden_calls, joined_names, judge
+from torchcourse.model.devices import CPU
+from torchcourse.model.known_mistake import KnownMistake
+from torchcourse.model.observations import Raised
+
+__all__ = ["STATUSES", "Verdict", "decide", "unjudged", "verdict_without_running", "verdicts_after_crashes"]
+
+STATUSES = (
+    "unreadable", "missing", "tampered", "unattempted", "forbidden", "crashed", "memory", "timeout", "error", "failed",
+    "passed",
+)  # fmt: skip
+"""In order of precedence: the first that applies is an exercise's status."""
+
+OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one exercise: a row of grades.csv, and the heading of the section to reread."""
+
+    student: str
+    lesson: str
+    exercise: str
+    score: float
+    max_score: float
+    status: str
+    misconception: str = ""
+    message: str = ""
+    read: str = ""
+
+
+def verdict_without_running(submission: Submission, exercise: str) -> Verdict | None:
+    """Return the verdict if the exercise need not run (unreadable, missing, tampered, still the stub), or None."""
+    points = submission.release.points(exercise)
+    verdict = Verdict(submission.student, submission.lesson, exercise, 0.0, points, submission.problem)
+    if submission.problem:
+        return replace(verdict, message=clean(submission.reason))
+    if exercise in submission.tampered:
+        return replace(verdict, status="tampered", message=clean(submission.tampered[exercise]))
+    if submission.untouched(exercise):
+        return replace(verdict, status="unattempted", message=f"`{exercise}` is not written yet.")
+    return None
+
+
+def decide(submission: Submission, oracle: Oracle, visible: int, runs: dict[str, ExerciseRun]) -> Verdict:
+    """Return the verdict on an exercise that ran.
+
+    Args:
+        visible: the number of the oracle's cases that learners may see, which come first; only these are quoted.
+        runs: how it ran, by device, the CPU first.
+    """
+    name = oracle.exercise.name
+    points = submission.release.points(name)
+    results = [r for device, run in runs.items() for r in _results(oracle, device, run)]
+    report = _report(oracle, results, visible)
+    status, message = report.status, report.message
+    incidents = [(STATUSES.index(run.incident), run) for run in runs.values() if run.incident]
+    incidents += [(STATUSES.index("memory"), ExerciseRun(incident="memory", reason=f"`{name}` ran out of memory."))
+                  for r in results if _out_of_memory(r)][:1]  # fmt: skip
+    if incidents:
+        worst = min(incidents, key=lambda i: i[0])
+        if worst[0] <= STATUSES.index(status):
+            status, message, report = worst[1].incident, worst[1].reason, replace(report, misconception="", read="")
+    score = points * _share(oracle, runs, results)
+    return Verdict(
+        submission.student, submission.lesson, name, score, points, status, report.misconception, clean(message),
+        report.read,
+    )  # fmt: skip
+
+
+def unjudged(submission: Submission, exercise: str, error: Exception) -> Verdict:
+    """Return the verdict, without points, for an exercise whose judging failed."""
+    points = submission.release.points(exercise)
+    message = f"What came back from `{exercise}` could not be judged ({type(error).__name__}): ask your instructor."
+    return Verdict(submission.student, submission.lesson, exercise, 0.0, points, "error", "", message)
+
+
+def verdicts_after_crashes(submission: Submission) -> list[Verdict]:
+    """Return the verdicts on a submission that made the grader's own process end or hang each time."""
+    points = submission.release.points
+    message = "The grader itself ended or hung each time that it graded this notebook: ask your instructor."
+    return [
+        verdict_without_running(submission, name)
+        or Verdict(submission.student, submission.lesson, name, 0.0, points(name), "crashed", "", message)
+        for name in submission.release.exercises
+    ]
+
+
+def _results(oracle: Oracle, device: str, run: ExerciseRun) -> list[Result]:
+    return [
+        reply.remembered or oracle.result(device, number, reply.raw, reply.data)
+        for number, reply in enumerate(run.replies)
+    ]
+
+
+def _out_of_memory(result: Result) -> bool:
+    error = result.seen.get("raised")
+    return isinstance(error, Raised) and (error.kind == "MemoryError" or bool(OUT_OF_MEMORY.search(error.message)))
+
+
+def _share(oracle: Oracle, runs: dict[str, ExerciseRun], results: list[Result]) -> float:
+    """Return the share of the points: 1 if all cases passed on all devices, 0.5 if all did on the CPU alone, else 0."""
+
+    def all_passed(device: str) -> bool:
+        passed = [r for r in results if r.device == device and r.passed]
+        return not runs[device].incident and len(passed) == len(oracle.cases)
+
+    if CPU.name not in runs or not all_passed(CPU.name):
+        return 0.0
+    return 1.0 if all(map(all_passed, runs)) else 0.5
+
+
+def _report(oracle: Oracle, results: list[Result], visible: int) -> Report:
+    """Return the report that the notebook would give, except that no hidden case is quoted."""
+    visible_results = [r for r in results if r.number < visible]
+    if all(r.passed for r in results) or forbidden_calls(oracle.exercise, results):
+        return judge(oracle.exercise, results, oracle.known)
+    mistakes = explain(results, oracle.known)
+    if any(not r.passed for r in visible_results):
+        report = judge(oracle.exercise, visible_results, mistakes)
+        if report.misconception or not mistakes:
+            return replace(report, misconception=joined_names(mistakes))
+    if mistakes:
+        return _unquoted(oracle, mistakes)
+    status = "error" if any("raised" in r.seen for r in results) else "failed"
+    message = "The visible cases pass, but hidden ones do not: the answer holds only for inputs like those shown."
+    return Report(oracle.exercise.name, status, message)
+
+
+def _unquoted(oracle: Oracle, mistakes: list[KnownMistake]) -> Report:
+    message = f"Hidden cases show the mistake known as `{joined_names(mistakes)}`; read again: {mistakes[0].read}."
+    return Report(oracle.exercise.name, "failed", message, joined_names(mistakes), mistakes[0].read)
+
+
+def clean(message: str) -> str:
+    """Return a message in one line of at most 600 characters, without control characters and memory addresses."""
+    printable = "".join(c if c.isprintable() else " " for c in message)
+    return re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", " ".join(printable.split()))[:600]

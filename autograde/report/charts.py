@@ -1,0 +1,98 @@
+"""Draw charts of a class as inline SVG, whose text stays text and takes the colour of the page."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import matplotlib
+from markupsafe import Markup, escape
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from autograde.files import digest
+from autograde.judge.verdict import clean
+from autograde.report.item_statistics import ItemStatistics, LessonStatistics
+
+__all__ = ["outcomes", "scores"]
+
+INK = "#010203"
+"""A placeholder, replaced by the colour of the page's text."""
+GOOD, HALF, BAD, NEW = "#009e73", "#e69f00", "#d55e00", "#0072b2"  # Okabe and Ito's palette for the colour-blind
+PARTS = {"right": GOOD, "right on the CPU alone": HALF, "not right": BAD, "not attempted": NEW}
+MOST_BINS = 24
+LONGEST_LABEL = 40
+STYLE: Any = {
+    "svg.fonttype": "none", "svg.hashsalt": "torchcourse", "font.family": "sans-serif", "font.size": 10,
+    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
+    "axes.spines.top": False, "axes.spines.right": False, "text.parse_math": False,
+}  # fmt: skip
+
+
+def scores(lesson: LessonStatistics) -> Markup:
+    """Draw a histogram of learners' points in a lesson."""
+    bins = max(1, min(MOST_BINS, round(lesson.max_score)))
+    top = max([lesson.max_score, *lesson.totals, 1e-9])
+    bottom = min([0.0, *lesson.totals])
+
+    def draw(axes: Axes) -> None:
+        axes.hist(lesson.totals, bins=bins, range=(bottom, top), color=GOOD, rwidth=0.9)
+        axes.set_xlabel(f"points, of {lesson.max_score:g}")
+        axes.set_ylabel("learners")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+    alt = (
+        f"Histogram of the points of {len(lesson.totals)} learners: from {min(lesson.totals, default=0):g} to "
+        f"{max(lesson.totals, default=0):g} of {lesson.max_score:g}, half of them at least {lesson.median:g}."
+    )
+    return _figure(f"scores {lesson.lesson}", draw, 3.0, alt)
+
+
+def outcomes(lesson: LessonStatistics) -> Markup:
+    """Draw bars for each exercise: learners right, right on the CPU alone, not right, and not attempted."""
+    items = lesson.items
+
+    def draw(axes: Axes) -> None:
+        left = [0] * len(items)
+        for (label, colour), counts in zip(PARTS.items(), _parts(items), strict=True):
+            axes.barh(range(len(items)), counts, left=left, color=colour, label=label, height=0.7)
+            left = [a + b for a, b in zip(left, counts, strict=True)]
+        axes.set_yticks(range(len(items)), [_short(item.exercise) for item in items])
+        axes.invert_yaxis()
+        axes.set_xlabel("learners")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, borderpad=0)
+
+    counts = "; ".join(f"{_short(i.exercise)} {i.passed} of {i.learners} right" for i in items)
+    alt = f"Bars of outcomes by exercise: {counts}."
+    return _figure(f"outcomes {lesson.lesson}", draw, 0.9 + 0.3 * len(items), alt)
+
+
+def _parts(items: Sequence[ItemStatistics]) -> list[list[int]]:
+    wrong = [i.attempted - i.passed - i.half for i in items]
+    return [[i.passed for i in items], [i.half for i in items], wrong, [i.learners - i.attempted for i in items]]
+
+
+def _short(text: str) -> str:
+    text = clean(text)
+    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+
+def _figure(name: str, draw: Callable[[Axes], None], height: float, alt: str) -> Markup:
+    """Return a figure of `height` inches; `name`, unique on the page, makes the ids in the figure unique."""
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # names may have letters that the font lacks
+        figure = Figure(figsize=(8.4, height), layout="constrained")
+        draw(figure.add_subplot())
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Type": None,
+                                                                       "Format": None})  # fmt: skip
+    svg = file.getvalue()[file.getvalue().index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>p{digest(name)[:8]}-", svg)
+    svg = svg.replace("<svg ", '<svg aria-hidden="true" ', 1)
+    return Markup(f'<figure role="img" aria-label="{escape(alt)}">{svg}</figure>')

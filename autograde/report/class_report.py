@@ -1,0 +1,124 @@
+"""Make the class report: one self-contained HTML page from grades.csv and the autograded notebooks beside it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograde.judge.submission import read_submission
+from autograde.judge.verdict import clean
+from autograde.report.anonymous import anonymous
+from autograde.report.charts import outcomes, scores
+from autograde.report.item_statistics import (
+    FEWEST_LEARNERS,
+    FEWEST_UNLIKE,
+    SUSPECT,
+    LessonStatistics,
+    MistakeCount,
+    lesson_statistics,
+)
+from autograde.report.similarity import SHINGLE, SHORTEST, SIMILAR, Pair, similar_pairs
+from autograde.results.answer_source import answer_source
+from autograde.results.grades_table import Row, read_table
+from autograde.results.html import page, printable
+from autograde.source.release import load_release
+from torchcourse.model.catalogue import LESSONS
+
+__all__ = ["report"]
+
+MOST_PAIRS, MOST_MISTAKES, MOST_EXAMPLES, MOST_COMPLAINTS = 30, 25, 2, 20
+LONGEST_EXAMPLE = 2000
+
+Answers = dict[str, dict[str, str]]
+"""The sources of answers, by exercise and learner."""
+
+
+@dataclass(frozen=True)
+class ShownMistake:
+    """A common mistake: its count, its share of wrong answers, a message that explained it, and anonymous examples."""
+
+    exercise: str
+    name: str
+    count: int
+    of_wrong: float
+    message: str
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ShownLesson:
+    """One lesson on the page; `compared` is the number of answers, `more_…` the number that the page leaves out."""
+
+    statistics: LessonStatistics
+    histogram: str
+    bars: str
+    mistakes: tuple[ShownMistake, ...]
+    more_mistakes: int
+    compared: int
+    pairs: tuple[Pair, ...]
+    more_pairs: int
+
+
+def report(out: Path) -> str:
+    """Return the report on the results that `torchcourse grade` left in `out`.
+
+    Raises:
+        BadTableError: when there is no grades.csv in `out`, or it is no table of grades.
+    """
+    table = read_table(out / "grades.csv")
+    answers = _answers(out / "autograded", table.rows)
+    lessons = [_lesson(one, answers.get(one.lesson, {})) for one in lesson_statistics(table.rows)]
+    complaints, more = table.complaints[:MOST_COMPLAINTS], table.complaints[MOST_COMPLAINTS:]
+    return page(
+        "report.html", lessons=lessons, folder=clean(out.resolve().name), complaints=complaints,
+        more_complaints=len(more), learners_count=len({row.student for row in table.rows}), fewest=FEWEST_LEARNERS,
+        unlike=FEWEST_UNLIKE, suspect=SUSPECT, similar=SIMILAR, shingle=SHINGLE, shortest=SHORTEST, clean=clean,
+        clean_names=_names,
+    )  # fmt: skip
+
+
+def _names(students: Sequence[str]) -> str:
+    return ", ".join(map(clean, students))
+
+
+def _answers(autograded: Path, rows: Sequence[Row]) -> dict[str, Answers]:
+    """Return the answers in the autograded notebooks, by lesson.
+
+    Only existing folders are looked into, so that no name in the table can lead elsewhere.
+    """
+    folders = {path.name for path in autograded.iterdir()} if autograded.is_dir() else set()
+    found: dict[str, Answers] = defaultdict(lambda: defaultdict(dict))
+    submissions = dict.fromkeys((row.student, row.lesson) for row in rows if row.lesson in LESSONS)
+    for student, lesson in submissions:
+        if student in folders:
+            submission = read_submission(autograded / student / lesson / f"{lesson}.ipynb", student, lesson)
+            for exercise in [] if submission.problem else submission.release.exercises:
+                if source := answer_source(submission, exercise):
+                    found[lesson][exercise][student] = source
+    return found
+
+
+def _lesson(statistics: LessonStatistics, answers: Answers) -> ShownLesson:
+    stubs = {name: load_release(statistics.lesson).cells[name].source for name in answers}
+    pairs = similar_pairs(answers, stubs)
+    shown = statistics.mistakes[:MOST_MISTAKES]
+    return ShownLesson(
+        statistics, scores(statistics), outcomes(statistics), tuple(_mistake(m, answers) for m in shown),
+        len(statistics.mistakes) - len(shown), sum(map(len, answers.values())), tuple(pairs[:MOST_PAIRS]),
+        len(pairs[MOST_PAIRS:]),
+    )  # fmt: skip
+
+
+def _mistake(mistake: MistakeCount, answers: Mapping[str, Mapping[str, str]]) -> ShownMistake:
+    sources = answers.get(mistake.exercise, {})
+    examples: dict[str, None] = {}
+    for row in sorted(mistake.rows, key=lambda r: (len(sources.get(r.student, "")), r.student)):
+        example = printable(anonymous(sources.get(row.student, ""), [row.student]))
+        if example and len(example) <= LONGEST_EXAMPLE:
+            examples.setdefault(example)
+    message = next((row.message for row in mistake.rows if row.message), "")
+    return ShownMistake(
+        mistake.exercise, mistake.name, mistake.count, mistake.of_wrong, clean(message), tuple(examples)[:MOST_EXAMPLES]
+    )

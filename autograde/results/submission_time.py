@@ -1,0 +1,59 @@
+"""Read the small files that nbgrader's exchange leaves beside a submission; a student may have written them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from datetime import datetime
+from pathlib import Path
+
+from nbgrader.utils import parse_utc
+
+__all__ = ["SECRET_FILE", "TIME_FILE", "parse_time", "read_short_text", "read_time"]
+
+TIME_FILE, SECRET_FILE = "timestamp.txt", "submission_secret.txt"
+"""The files with the time of submission and with the secret for fetching feedback."""
+MAX_BYTES = 500
+
+
+def read_short_text(path: Path) -> str | None:
+    """Return the text of a short ASCII file; None where there is no file.
+
+    Raises:
+        ValueError: when it is anything else, or cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be read ({error.strerror}).") from None
+    try:
+        data = os.read(handle, MAX_BYTES + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    finally:
+        os.close(handle)
+    if not data.isascii() or not 0 < len(data) <= MAX_BYTES:
+        raise ValueError(f"{path.name} is no short text.")
+    return data.decode("ascii")
+
+
+def parse_time(text: str) -> datetime:
+    """Return the time in a text, in UTC.
+
+    Raises:
+        ValueError: when there is none.
+    """
+    try:
+        time: datetime = parse_utc(text.strip())
+    except Exception:  # dateutil raises many types for what a learner may write
+        raise ValueError(f"{TIME_FILE} holds no time, and the submission counts as in time.") from None
+    return time
+
+
+def read_time(folder: Path) -> datetime | None:
+    """Return the time of the submission in a folder; None if its file is missing or has no valid time."""
+    try:
+        text = read_short_text(folder / TIME_FILE)
+        return None if text is None else parse_time(text)
+    except ValueError:
+        return None

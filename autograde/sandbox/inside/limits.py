@@ -1,0 +1,71 @@
+"""The limits on a process that runs learners' code."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import landlock, seccomp
+from .memory import data_segment
+
+__all__ = ["confine", "restrict_files", "time_limit"]
+
+PR_SET_DUMPABLE = 4
+
+
+def confine(limits: dict[str, int], configuration: dict[str, Any]) -> None:
+    """Apply all limits and layers of isolation to this process, for good.
+
+    Args:
+        limits: resource limits by name, without `RLIMIT_`; that of `DATA` is on what is added from now on.
+        configuration: `Isolation.worker_configuration`.
+    """
+    with contextlib.suppress(OSError):
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        Path("/proc/self/oom_score_adj").write_text("1000")  # the first to be killed when memory runs out
+    loaded = data_segment(os.getpid())  # this depends on the lessons being graded, and is not the answer's doing
+    for name, value in {**limits, "DATA": loaded + limits["DATA"]}.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+    null = os.open("/dev/null", os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    work = Path(configuration["home"]) / "work"
+    work.mkdir(exist_ok=True)
+    os.chdir(work)
+    os.environ["HOME"] = str(work)
+    restrict_files(configuration)
+    seccomp.install_filter()
+
+
+def restrict_files(configuration: dict[str, Any]) -> bool:
+    """Allow writing to scratch folders only, and reading the system and the course only; return whether the kernel has
+    Landlock, which does that."""
+    readable = [*configuration["mounted"], "/proc"]
+    return landlock.restrict(
+        readable, configuration["writable"], configuration["devices"], tcp=configuration["tcp"]
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float, wall_clock_factor: float) -> Iterator[None]:
+    """Raise TimeIsUpError in this block after `seconds` of CPU time or `seconds * wall_clock_factor` of wall time."""
+    from torchcourse.checking.check import AGAIN, TimeIsUpError
+
+    def raise_error(*args: object) -> None:
+        raise TimeIsUpError
+
+    signal.signal(signal.SIGPROF, raise_error)  # each time: learners' code may have set other handlers
+    signal.signal(signal.SIGALRM, raise_error)
+    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, wall_clock_factor * seconds, AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,0 +1,71 @@
+"""Watch the memory of a worker's processes where no control group can limit it.
+
+Resource limits apply to each process separately and do not count shared maps. The memory that a process shares with
+the supervisor it was forked from is not counted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["Watch", "data_segment", "parent", "private"]
+
+INTERVAL = 0.1  # seconds between two measurements
+
+
+class Watch:
+    """Tells when processes together use more than `max_bytes` of memory (0: no limit): shared maps, and the private
+    memory of each beyond that of this process."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes, self.next_look = max_bytes, 0.0
+        self.loaded = private(os.getpid())
+
+    def is_exceeded(self, processes: Iterable[int]) -> bool:
+        """Return whether the processes use too much memory. Measures at most ten times a second; False in between."""
+        now = time.monotonic()
+        if not self.max_bytes or now < self.next_look:
+            return False
+        self.next_look = now + INTERVAL
+        return sum(map(self._used, processes)) > self.max_bytes
+
+    def _used(self, pid: int) -> int:
+        status = _status(pid)
+        return max(0, _private(status) - self.loaded) + status.get("RssShmem", 0)
+
+
+def parent(pid: int) -> int:
+    """Return the parent of a process, or 0 if there is none."""
+    return _status(pid).get("PPid", 0)
+
+
+def private(pid: int) -> int:
+    """Return the private memory of a process in bytes, including what it shares with the process that it was forked
+    from; 0 if it is gone."""
+    return _private(_status(pid))
+
+
+def data_segment(pid: int) -> int:
+    """Return how many bytes of a process count towards RLIMIT_DATA, touched or not; 0 if it is gone."""
+    return _status(pid).get("VmData", 0)
+
+
+def _private(status: dict[str, int]) -> int:
+    return status.get("RssAnon", 0)
+
+
+def _status(pid: int) -> dict[str, int]:
+    """Read /proc's fields on a process, with sizes in bytes; empty if it is gone."""
+    found = {}
+    try:
+        with Path(f"/proc/{pid}/status").open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name in ("PPid", "RssAnon", "RssShmem", "VmData"):
+                    found[name] = int(value.split()[0]) * (1 if name == "PPid" else 1024)
+    except OSError:
+        return {}
+    return found

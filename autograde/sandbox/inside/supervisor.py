@@ -1,0 +1,124 @@
+"""The supervisor of a worker: forks a runner for each submission, kills what that leaves, empties scratch folders."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from . import framing, memory, scratch
+from .runner import run_submission
+
+__all__ = ["protect_from_children", "supervise"]
+
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+
+
+def supervise(control: socket.socket, shell: Any, configuration: dict[str, Any]) -> None:
+    """Carry out the grader's orders until it closes `control`. The first message sent holds this process's id."""
+    protect_from_children()
+    watch = memory.Watch(configuration["memory_bytes"])
+    _send(control, {"ready": os.getpid()})
+    runner = 0
+    while True:
+        runner = _report_end(control, runner)
+        if runner and watch.is_exceeded(_learner_processes(configuration)):
+            _send(control, {"ended": "memory"})  # first, so that the grader finds it when it asks for the cause
+            kill_learner_processes(configuration)
+            runner = 0
+        if not select.select([control], [], [], 0.02 if runner else None)[0]:
+            continue
+        data, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        if not data:
+            return kill_learner_processes(configuration)
+        message = json.loads(data)
+        if message["do"] == "start":
+            runner = _fork_runner(control, socket.socket(fileno=descriptors[0]), shell, message, configuration)
+        elif message["do"] == "stop":
+            kill_learner_processes(configuration)
+            runner = 0
+            _send(control, {"stopped": scratch.empty_all(configuration)})
+
+
+def _send(control: socket.socket, message: dict[str, Any]) -> None:
+    framing.send(control, json.dumps(message).encode())
+
+
+def _fork_runner(
+    control: socket.socket, job: socket.socket, shell: Any, message: dict[str, Any], configuration: dict[str, Any]
+) -> int:
+    pid = os.fork()
+    if pid:
+        job.close()
+        return pid
+    try:
+        control.close()
+        run_submission(job, shell, message, configuration)
+    finally:
+        os._exit(0)
+
+
+def _report_end(control: socket.socket, runner: int) -> int:
+    """Report to the grader if the runner has ended; return the id of the runner, or 0 if none is running."""
+    if not runner:
+        return 0
+    pid, status = os.waitpid(runner, os.WNOHANG)
+    if pid:
+        _send(control, {"ended": os.waitstatus_to_exitcode(status)})
+        return 0
+    return runner
+
+
+def protect_from_children() -> None:
+    """Keep children, which have the same user, from tracing this process, and adopt orphaned descendants."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_learner_processes(configuration: dict[str, Any]) -> None:
+    """Kill all processes that learners' code started until none is left; end this process if some remain."""
+    if configuration["namespaces"] and Path("/proc/1/comm").read_text().strip() != "pause":
+        sys.exit("not in a sandbox of the grader: nothing is killed")
+    for _ in range(1000):
+        targets = _learner_processes(configuration)
+        if configuration["namespaces"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        for pid in [] if configuration["namespaces"] else targets:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if not any(_is_alive(pid) for pid in targets):
+            return
+        time.sleep(0.005)
+    sys.exit("some processes cannot be killed")
+
+
+def _learner_processes(configuration: dict[str, Any]) -> list[int]:
+    """Return learners' processes: in a PID namespace all but the first and this one, else all descendants."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    if configuration["namespaces"]:
+        return [pid for pid in pids if pid not in (1, os.getpid())]
+    parents = {pid: memory.parent(pid) for pid in pids}
+    found, level = [], {os.getpid()}
+    while level := {pid for pid, parent in parents.items() if parent in level and pid != parent}:
+        found += sorted(level)
+    return found
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

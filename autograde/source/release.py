@@ -1,0 +1,123 @@
+"""A lesson as it was released to learners."""
+
+from __future__ import annotations
+
+import json
+import symtable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from autograde.source import paths
+from torchcourse.model.notebook_file import exercise_of, is_check, normalized
+
+__all__ = ["Release", "ReleasedCell", "cell_text", "load_release"]
+
+
+@dataclass(frozen=True)
+class ReleasedCell:
+    """A released cell with a grade_id: an answer cell or a check cell."""
+
+    grade_id: str
+    cell_id: str
+    kind: str
+    source: str
+    points: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A lesson as it was released to learners.
+
+    Attributes:
+        notebook: the whole notebook, as JSON.
+        cells: the answer and check cells, and questions that are graded by hand, by grade_id.
+        examples: the global names that each example cell binds, by its normalized source. Examples are the other code
+            cells, except those tagged `setup`, which always run, and `demo`.
+        demos: the same for the cells tagged `demo`, which may take minutes.
+    """
+
+    lesson: str
+    notebook: dict[str, Any]
+    cells: dict[str, ReleasedCell]
+    examples: dict[str, frozenset[str]]
+    demos: dict[str, frozenset[str]]
+
+    @property
+    def exercises(self) -> list[str]:
+        """The names of the exercises, in the order of their check cells."""
+        return [exercise_of(grade_id) for grade_id in self.cells if is_check(grade_id)]
+
+    @property
+    def questions(self) -> list[str]:
+        """The names of the questions that are answered in words and graded by hand."""
+        return [grade_id for grade_id, cell in self.cells.items() if cell.kind == "markdown"]
+
+    def points(self, exercise: str) -> float:
+        """Return the points of an exercise or a question."""
+        cell = self.cells[exercise if exercise in self.questions else f"check_{exercise}"]
+        return float(cell.points or 0)
+
+    def omits(self, source: str, included: frozenset[str]) -> bool:
+        """Return whether a cell is an unchanged example or demo that is not among those `included` in the run."""
+        text = normalized(source)
+        return (text in self.examples or text in self.demos) and text not in included
+
+    def include_name(self, name: str, included: frozenset[str]) -> frozenset[str]:
+        """Return the examples and demos to run when a global name was missing.
+
+        Args:
+            included: those that were run already, by normalized source.
+
+        Returns:
+            `included` and all examples; if none of these binds the name, also the demos that do. `included` itself when
+            no further cell binds the name.
+        """
+        with_examples = included.union(self.examples)
+        if with_examples != included and any(name in names for names in self.examples.values()):
+            return with_examples
+        demos = {source for source, names in self.demos.items() if name in names}
+        return with_examples | demos if demos else included
+
+
+@cache
+def load_release(lesson: str) -> Release:
+    """Load the released notebook of a lesson.
+
+    Raises:
+        FileNotFoundError: when it has not been built.
+    """
+    notebook = json.loads((paths.NOTEBOOKS / f"{lesson}.ipynb").read_text(encoding="utf-8"))
+    cells: dict[str, ReleasedCell] = {}
+    examples, demos = dict[str, frozenset[str]](), dict[str, frozenset[str]]()
+    for cell in notebook["cells"]:
+        source, meta = cell_text(cell["source"]), cell["metadata"].get("nbgrader")
+        tags = cell["metadata"].get("tags", ())
+        if meta:
+            released = ReleasedCell(meta["grade_id"], cell["id"], cell["cell_type"], source, meta.get("points"))
+            cells[released.grade_id] = released
+        elif cell["cell_type"] == "code" and "setup" not in tags:
+            (demos if "demo" in tags else examples)[normalized(source)] = frozenset(_global_names(source))
+    return Release(lesson, notebook, cells, examples, demos)
+
+
+def _global_names(source: str) -> Iterator[str]:
+    """Yield the global names that a cell binds; none when it is not plain Python (IPython magics)."""
+    try:
+        tables = [symtable.symtable(source, "cell", "exec")]
+    except SyntaxError:
+        return
+    for table in tables:
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            outermost = table.get_type() == "module" or symbol.is_declared_global()
+            if outermost and (symbol.is_assigned() or symbol.is_imported()):
+                yield symbol.get_name()
+
+
+def cell_text(source: Any) -> str:
+    """Return the text of a cell, with lone surrogates, which JSON allows and files do not, replaced."""
+    if isinstance(source, list):
+        source = "".join(line for line in source if isinstance(line, str))
+    return source.encode("utf-8", "replace").decode() if isinstance(source, str) else ""

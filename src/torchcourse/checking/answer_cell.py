@@ -1,0 +1,87 @@
+"""Find the cell that an answer came from, and warn if the saved notebook no longer has it.
+
+Functions live in memory and cells in a file: learners who edit a cell and forget to run it check the old answer. That
+is certain only if the file was saved after the cell was run and no longer has it, so only then is there a warning.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import linecache
+import time
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from torchcourse.workspace import session
+
+__all__ = ["cell_of", "changed_since", "watch"]
+
+LARGEST_FILE = 20_000_000
+"""Size in bytes up to which a check reads the notebook; larger ones (with videos, say) are not read."""
+SETTLING = 2.0
+"""Seconds that a save may take if it began before the cell was run."""
+
+_run_at: dict[str, float] = {}
+"""When each cell of this session was last run, by its source."""
+
+
+def watch() -> None:
+    """Record from now on when each cell is run."""
+    shell = session.shell()
+    if shell is not None and _record not in shell.events.callbacks.get("pre_run_cell", ()):
+        shell.events.register("pre_run_cell", _record)
+
+
+def _record(info: Any) -> None:
+    _run_at[str(info.raw_cell).strip()] = time.time()
+
+
+def cell_of(answer: object) -> str:
+    """Return the source of the cell that defined a function or class; its own source if from a file; "" if unknown."""
+    code = _code(answer)
+    if code is None:
+        return ""
+    entry = linecache.cache.get(code.co_filename, ())
+    if len(entry) > 1 and entry[1] is None:  # IPython puts cells there, with no modification time
+        return "".join(linecache.getlines(code.co_filename)).strip()
+    try:
+        return inspect.cleandoc("\n" + inspect.getsource(answer))  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return ""
+
+
+def _code(answer: object) -> CodeType | None:
+    codes = (function.__code__ for function in _functions(answer))
+    return next((code for code in codes if code.co_filename != "<string>"), None)  # that is a dataclass's __init__
+
+
+def _functions(answer: object) -> Iterator[FunctionType]:
+    """Yield the Python functions that an answer is, wraps, or has as methods of its own."""
+    inner = inspect.unwrap(answer) if callable(answer) else answer
+    methods = vars(inner).values() if isinstance(inner, type) else ()
+    for candidate in (inner, getattr(inner, "_init_fn", None), *methods):  # torch's custom operators have an _init_fn
+        plain = getattr(candidate, "__func__", candidate)
+        if isinstance(plain, FunctionType):
+            yield plain
+
+
+def changed_since(answer: object) -> str:
+    """Return a warning if the saved notebook no longer has the cell that this answer was run from, else ""."""
+    cell, path = cell_of(answer), session.notebook_file()
+    begun = _run_at.get(cell)
+    if not cell or path is None or begun is None:
+        return ""
+    try:
+        if path.stat().st_mtime < begun + SETTLING or path.stat().st_size > LARGEST_FILE:
+            return ""
+        saved = {"".join(c["source"]).strip() for c in json.loads(path.read_bytes())["cells"]}
+    except (OSError, ValueError, KeyError, TypeError):  # moved, half written, no notebook
+        return ""
+    if cell in saved:
+        return ""
+    return (
+        "This is about the cell as it was last run. The notebook was saved after that with a different cell: "
+        "run the cell again to check its new version."
+    )

@@ -1,0 +1,241 @@
+"""Count the torch calls that an answer makes, to enforce rules such as "no `softmax`" without reading its source."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = ["AUTOGRAD", "TORCH", "CallWatch", "OperatorMode"]
+
+TRANSFERS = {
+    "tolist", "numpy", "item", "__array__", "__dlpack__", "__float__", "__int__", "__bool__", "__index__",
+    "__complex__",
+}  # fmt: skip
+"""Calls that hand elements to Python or NumPy. Elements are counted too: a loop over `x.tolist()` makes one call."""
+
+AUTOGRAD = "autograd"
+"""The name in `forbids` that stands for a run of autograd's engine."""
+
+TORCH = "torch"
+"""The name in `forbids` that stands for any call of torch. A dtype and its attributes are values, not calls."""
+
+
+@lru_cache(1 << 12)
+def bare(name: str) -> str:
+    """Return the plain name of an operator: `softmax` for `aten::_softmax.out` and for `_softmax`."""
+    return name.split("::")[-1].split(".")[0].strip("_")
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, watch: CallWatch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", type(func).__name__)
+        if name == "__get__":  # an attribute such as x.T, which learners do not see as a call
+            return func(*args, **(kwargs or {}))
+        self.watch.functions.append(name)
+        if name in TRANSFERS and args and isinstance(args[0], Tensor):
+            self.watch.handed_over += args[0].numel()
+        return func(*args, **(kwargs or {}))
+
+
+class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Base class of modes that see every operator in their block, higher-order ones included, without a slow import."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # otherwise the first call imports torch._dynamo, which takes more than a second
+
+
+class _Operators(OperatorMode):
+    def __init__(self, watch: CallWatch) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.watch = watch
+
+    def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
+        self.watch.operators.append(str(func.name() if hasattr(func, "name") else func))
+        return func(*args, **(kwargs or {}))
+
+
+def _keep_from_compiling() -> None:
+    """Tell torch._dynamo, if it is imported, not to compile the watch itself."""
+    if "torch._dynamo" in sys.modules and not hasattr(_Operators.__torch_dispatch__, "_torchdynamo_disable"):
+        _Operators.__torch_dispatch__ = torch.compiler.disable(_Operators.__torch_dispatch__)  # type: ignore[method-assign, no-untyped-call]
+
+
+class _Engine:
+    """A wrapper that counts the runs of autograd's engine, or of a function that enters forward mode.
+
+    Every way to a gradient (`backward`, `autograd.grad`, `torch.func`, under any name) ends in one of the two.
+    """
+
+    def __init__(self, watch: CallWatch, real: Any) -> None:
+        self._watch, self._real = watch, real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def run_backward(self, *args: Any, **kwargs: Any) -> Any:
+        self._watch.functions.append(AUTOGRAD)
+        return self._real.run_backward(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._watch.functions.append(AUTOGRAD)
+        return self._real(*args, **kwargs)
+
+
+def _engines() -> Iterator[tuple[Any, str]]:
+    """Yield the (owner, name) pairs where torch looks up the engine and the function that enters forward mode."""
+    yield torch.autograd.Variable, "_execution_engine"
+    yield torch.autograd.forward_ad, "make_dual"
+    with contextlib.suppress(ImportError):  # private, but newer versions of torch look there
+        yield importlib.import_module("torch._functorch.predispatch"), "_make_dual"
+
+
+ENGINES = tuple((owner, name) for owner, name in _engines() if hasattr(owner, name))
+
+
+def _module_of(function: object) -> str:
+    """Return the module of a built-in function, or of the class whose method it is."""
+    module = getattr(function, "__module__", None)
+    if isinstance(module, str):
+        return module
+    owner = getattr(function, "__self__", None)
+    return str(getattr(owner if isinstance(owner, type) else type(owner), "__module__", ""))
+
+
+def exists(name: str) -> bool:
+    """Return whether torch has what a name with dots such as "torch.nn.functional.relu" names."""
+    first, *rest = name.split(".")
+    found: Any = torch if first == TORCH else None
+    for part in rest:
+        found = getattr(found, part, None)
+    return found is not None
+
+
+def _some_name(calls: Sequence[str]) -> list[str]:
+    """Return one call of torch by a name that exists, "torch" if none does; an empty list if there was no call."""
+    places = (TORCH, f"{TORCH}.Tensor", f"{TORCH}.nn.functional")
+    names = [call if "." in call else f"{place}.{call}" for call in calls for place in places]
+    return [next(filter(exists, names), TORCH)] if calls else []
+
+
+class CallWatch:
+    """A context manager that records torch calls, both at the Python level and as the operators that they become.
+
+    A forbidden call under another name (`nn.Softmax`, `torch.special.softmax`) shows at one of the two levels, and so
+    do the calls of a loop in TorchScript. Neither shows the classes and plain Python functions of torch (an optimizer,
+    `clip_grad_norm_`): to forbid those, name their module.
+
+    Args:
+        forbids: names that the exercise forbids. A name with a dot is a module of torch ("torch.optim.adamw"), whose
+            functions are then recorded in `entered`; "autograd" makes each run of the engine count as a call, and
+            "torch" forbids every call of torch.
+
+    Attributes:
+        functions: names of the calls at the Python level (`softmax`, `__getitem__`), in order.
+        operators: names of the calls at the ATen level (`aten::_softmax`), in order.
+        entered: public functions and classes of forbidden modules that ran, under whatever alias or subclass; if every
+            call of torch is forbidden, private ones and built-in ones as well.
+        handed_over: the number of elements handed to Python or NumPy.
+    """
+
+    def __init__(self, forbids: Iterable[str] = ()) -> None:
+        forbids = frozenset(forbids)
+        self._modules = frozenset(name for name in forbids if "." in name)
+        self._engines: list[tuple[Any, str, Any]] = []
+        self._forbids_autograd = AUTOGRAD in forbids
+        self._forbids_torch = TORCH in forbids
+        self.functions: list[str] = []
+        self.operators: list[str] = []
+        self.entered: list[str] = []
+        self.handed_over = 0
+        self._profile: Any = None
+        self._collects = False
+        self._modes: list[Any] = []
+
+    def __enter__(self) -> CallWatch:
+        _keep_from_compiling()
+        self._modes = [_Operators(self), _Functions(self)]
+        for mode in self._modes:
+            mode.__enter__()
+        if self._forbids_autograd:
+            self._engines = [(owner, name, getattr(owner, name)) for owner, name in ENGINES]
+        for owner, name, real in self._engines:
+            setattr(owner, name, _Engine(self, real))
+        if self._modules or self._forbids_torch:
+            self._profile = sys.getprofile()
+            self._collects = self._forbids_torch and gc.isenabled()
+            if self._collects:  # a collection could run finalizers of torch that are not the answer's
+                gc.disable()
+            sys.setprofile(self._record_call_of_torch if self._forbids_torch else self._record_call)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._modules or self._forbids_torch:
+            sys.setprofile(self._profile)
+            if self._collects:
+                gc.enable()
+        for owner, name, real in self._engines:
+            setattr(owner, name, real)
+        for mode in reversed(self._modes):
+            mode.__exit__(*exc)
+
+    def _record_call(self, frame: FrameType, event: str, _argument: object) -> None:
+        """Record the start of a function of a forbidden module; a method counts as its class."""
+        if event != "call" or frame.f_globals.get("__name__") not in self._modules:
+            return
+        name = frame.f_code.co_qualname.split(".")[0]
+        if not name.startswith("_"):  # a decorator, or the helper of a public function that is recorded itself
+            self.entered.append(f"{frame.f_globals['__name__']}.{name}")
+
+    def _record_call_of_torch(self, frame: FrameType, event: str, argument: object) -> None:
+        """Record any call into torch, in Python or built in; methods of a dtype are values like the dtype."""
+        if event == "call":
+            module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_qualname.split(".")[0]
+        elif event == "c_call" and not isinstance(getattr(argument, "__self__", None), torch.dtype):
+            module, name = _module_of(argument), str(getattr(argument, "__name__", ""))
+        else:
+            return
+        if module == TORCH or module.startswith(f"{TORCH}."):
+            self.entered.append(f"{module}.{name}")
+
+    def forbidden(self, names: Sequence[str]) -> list[str]:
+        """Return those of `names` that were called, under any alias: as seen by Python or, if by none, as operators.
+
+        Of forbidden modules, return only the first function that ran.
+        """
+        if TORCH in names:
+            return _some_name([*map(bare, self.functions), *self.entered, *map(bare, self.operators)])
+        if inside := [name for name in self.entered if name.rpartition(".")[0] in set(names)]:
+            return inside[:1]
+        names = [name for name in names if "." not in name]
+        for calls in (self.functions, self.operators):
+            called = {bare(name) for name in calls}
+            if forbidden := [name for name in names if bare(name) in called]:
+                return forbidden
+        return []
+
+
+def warm() -> None:
+    """Use the modes once, so that later uses are fast."""
+    with warnings.catch_warnings(), CallWatch():
+        torch.ones(1).add(1)

@@ -1,0 +1,237 @@
+"""Show a report as a card in a notebook, or as plain text in a terminal."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from urllib.parse import quote
+
+from torchcourse.checking import hints
+from torchcourse.checking.card_details import CardDetails
+from torchcourse.checking.explain import Result, brief, difference
+from torchcourse.checking.pictures import pictures
+from torchcourse.checking.references import Reference
+from torchcourse.checking.report import Report
+from torchcourse.model.exercise import Spoken
+from torchcourse.workspace import session
+
+__all__ = ["as_html", "as_text", "say", "show"]
+
+TITLES = {
+    "passed": "Right",
+    "failed": "Not right yet",
+    "error": "An exception came up",
+    "forbidden": "Not allowed here",
+    "unattempted": "Not attempted",
+    "timeout": "Out of time",
+    "interrupted": "Interrupted",
+    "unknown": "No such exercise",
+}
+MARKS = {True: "✓", False: "✗"}
+DEVICES = {"cpu": "CPU", "cuda": "GPU", "simulated": "simulated second device"}
+UNQUOTED = "?/:@!$&'()*+,;="
+"""Characters besides letters and digits that a link to a heading keeps, as in JupyterLab and nbconvert."""
+
+# In JupyterLab the colours are those of its theme; elsewhere those of the page.
+# The last rule hides the output of a hint button whose kernel is gone.
+STYLE = """<style>
+.tc-card{--tc-line:var(--jp-border-color1,#8c959f);border:1px solid var(--tc-line);border-left-width:6px;
+border-radius:6px;padding:.6em 1em;margin:.3em 0;max-width:60em;font-size:14px;line-height:1.45;
+color:var(--jp-content-font-color1,inherit)}
+.tc-card.passed{border-left-color:#009e73}.tc-card.failed,.tc-card.error,.tc-card.forbidden,.tc-card.timeout
+{border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
+.tc-card .tc-title{font-weight:700}.tc-card code{background:transparent;color:inherit;padding:0}
+.tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}
+.tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;
+background:transparent!important;color:inherit;max-width:24em;white-space:normal}
+.tc-card tbody th{font-weight:400}.tc-card ol{margin:.3em 0;padding-left:1.6em}.tc-card p{margin:.4em 0}
+.tc-card details{margin-top:.3em}.tc-card summary{cursor:pointer}.tc-card .tc-dim{opacity:.8}
+.tc-card .tc-pictures,.tc-card .tc-sides{display:flex;flex-wrap:wrap;gap:1.4em;margin-top:.3em}
+.tc-card figure{margin:0;min-width:0}.tc-card figcaption{font-size:12px;opacity:.85}
+.tc-card .tc-sides figure{flex:1 1 22em}.tc-card pre{overflow-x:auto;margin:.2em 0;padding:.5em!important;
+border:1px solid var(--tc-line)!important;border-radius:4px;background:transparent;color:inherit}
+.tc-card pre,.tc-card pre code{font-size:12.5px;line-height:1.4;white-space:pre!important;word-break:normal!important}
+.tc-card :is(a,summary,pre):focus-visible{outline:2px solid var(--jp-brand-color1,#0072b2);outline-offset:2px}
+.tc-card .tc-spoken{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+.jp-OutputArea-child:has(.tc-card) + .jp-OutputArea-child div.lm-Panel.jupyter-widgets:not(:has(*)){display:none}
+</style>"""
+
+
+def show(report: Report, details: CardDetails | None = None) -> None:
+    """Display a report: in a notebook as a card, with a button for the next hint if widgets work; else as text."""
+    details = details or CardDetails()
+    if not session.in_notebook():
+        print(as_text(report, details))
+        return
+    from IPython.display import display
+
+    handle = display(_bundle(report, details), raw=True, display_id=True)
+    exercise = details.exercise
+    if exercise is None or len(details.hints) == len(exercise.hints):
+        return
+
+    def redraw() -> None:
+        handle.update(_bundle(report, replace(details, hints=hints.asked(exercise), new_hint=True)), raw=True)
+
+    if button := hints.button(exercise, redraw):
+        display(button, raw=True)
+
+
+def _bundle(report: Report, details: CardDetails) -> dict[str, str]:
+    return {"text/html": as_html(report, details), "text/plain": as_text(report, details)}
+
+
+def say(text: str) -> None:
+    """Display a few sentences: `backquoted` words as code."""
+    if session.in_notebook():
+        from IPython.display import display
+
+        lines = "<br>".join(map(_code, text.splitlines()))
+        display({"text/html": f'{STYLE}<div class="tc-card unattempted" role="note">{lines}</div>', "text/plain": text},
+                raw=True)  # fmt: skip
+    else:
+        print(text)
+
+
+def as_text(report: Report, details: CardDetails | None = None) -> str:
+    """Return a report as lines of plain text."""
+    lines = [f"{report.exercise}: {TITLES[report.status]}. {report.message}"]
+    if report.misconception:
+        lines += [f"  misconception: {report.misconception}"]
+    if report.read:
+        lines += [f"  read again: {report.read}"]
+    if details and details.warning:
+        lines += [f"  {details.warning}"]
+    lines += [
+        f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}" for name, group in _by_case(report.results)
+    ]
+    if details:
+        lines += [f"  hint {number}: {text}" for number, text in enumerate(details.hints, 1)]
+    if details and details.spoken:
+        spoken = details.spoken
+        lines += [f"  asked in an interview: {spoken.question}", f"  {spoken.answer} (Taught in {spoken.taught}.)"]
+    return "\n".join(lines)
+
+
+def _by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
+    for number in dict.fromkeys(r.number for r in results):
+        group = [r for r in results if r.number == number]
+        yield group[0].case.name, group
+
+
+def _devices(group: Sequence[Result]) -> str:
+    failed = [DEVICES[r.device] for r in group if not r.passed]
+    return f" ({', '.join(failed)})" if failed and len(failed) < len(group) else ""
+
+
+def as_html(report: Report, details: CardDetails | None = None) -> str:
+    """Return a report as a card of HTML that cannot run code.
+
+    It is readable in light and dark themes, and has words for every colour and picture.
+    """
+    details = details or CardDetails()
+    title = f'<div class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></div>'
+    message, _, output = report.message.partition("\n")
+    parts = [title, f"<div>{_code(message)}</div>"]
+    if output:  # what another program wrote, such as a compiler
+        parts.append(f'<pre tabindex="0" aria-label="what it wrote">{html.escape(output)}</pre>')
+    if report.misconception:
+        parts.append(
+            f'<div class="tc-dim">The mistake looks like <code>{html.escape(report.misconception)}</code>.</div>'
+        )
+    if report.read:
+        parts.append(f"<div>Read again: {_section(report.read)}</div>")
+    if details.warning:
+        parts.append(f"<p>{_code(details.warning)}</p>")
+    if report.results:
+        parts.append(_cases(report))
+    parts += [_hints(details), _answers(details.reference, details.answer) if details.reference else ""]
+    parts += [_spoken_answer(details.spoken)] if details.spoken else []
+    label = f"Check of {report.exercise}: {TITLES[report.status]}"
+    body = "".join(parts)
+    return f'{STYLE}<div class="tc-card {report.status}" role="region" aria-label="{html.escape(label)}">{body}</div>'
+
+
+def _section(heading: str) -> str:
+    """Return a link to a heading of the notebook, with the anchor that JupyterLab and nbconvert give it."""
+    anchor = html.escape(quote(heading.replace(" ", "-"), safe=UNQUOTED))
+    return f'<a href="#{anchor}">{html.escape(heading)}</a>'
+
+
+def _code(text: str) -> str:
+    """Escape a text, with `backquoted` words as code."""
+    pieces = html.escape(text).split("`")
+    return "".join(f"<code>{p}</code>" if i % 2 and i < len(pieces) - 1 else p for i, p in enumerate(pieces))
+
+
+def _spoken(mark: str, words: str) -> str:
+    """Return a visible mark, and words that screen readers read in its place."""
+    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken">{words}</span>'
+
+
+def _cases(report: Report) -> str:
+    rows = [_row(name, group) for name, group in _by_case(report.results)]
+    passed = sum(all(r.passed for r in group) for _, group in _by_case(report.results))
+    columns = (_spoken("", "outcome"), "case", "what came out", "what was wanted")
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    failed = next((r for r in report.results if not r.passed), None)
+    opened = "" if report.passed else " open"
+    summary = f"<summary>{passed} of {len(rows)} cases pass</summary>"
+    return f"<details{opened}>{summary}{table}</details>{pictures(failed) if failed else ''}"
+
+
+def _row(name: str, group: Sequence[Result]) -> str:
+    failed = next((r for r in group if not r.passed), None)
+    mark = _spoken(MARKS[failed is None], "failed" if failed else "passed")
+    got, want = _difference(failed) if failed else ("", "")
+    where = f'<th scope="row">{html.escape(name + _devices(group))}</th>'
+    return f"<tr><td>{mark}</td>{where}<td>{got}</td><td>{want}</td></tr>"
+
+
+def _difference(failed: Result) -> tuple[str, str]:
+    """Return the observed and the wanted value of a failed case, as HTML."""
+    if "raised" in failed.seen:
+        return html.escape(brief(failed.seen["raised"])), "no exception"
+    what = failed.differs[0]
+    fields = difference(failed, what)
+    label = "" if what == "result" else f'<span class="tc-dim">{html.escape(what)}: </span>'
+    got, want = (html.escape(text if text != "None" else "nothing") for text in (fields["got"], fields["want"]))
+    return label + got, want
+
+
+def _hints(details: CardDetails) -> str:
+    """Return the hints so far, folded unless the last one is new; if there are none, how to get the first."""
+    if details.exercise is None:
+        return ""
+    count, used = len(details.exercise.hints), len(details.hints)
+    call = f'<code>hint("{html.escape(details.exercise.name)}")</code>'
+    if not used:
+        return f'<p class="tc-dim">Stuck? {call} gives a hint, and each further call a little more.</p>'
+    items = [f"<li>{_code(text)}</li>" for text in details.hints]
+    if details.new_hint:  # a screen reader reads out what is inserted with this role
+        items[-1] = f'<li role="alert">{_code(details.hints[-1])}</li>'
+    opened = " open" if details.new_hint else ""
+    return f"<details{opened}><summary>Hints so far: {used} of {count}</summary><ol>{''.join(items)}</ol></details>"
+
+
+def _answers(reference: Reference, answer: str) -> str:
+    """Return the reference, its explanation, and the learner's own answer next to it, folded."""
+    sides = [("yours", answer), ("the reference", reference.source)]
+    figures = [
+        f'<figure><figcaption>{words}</figcaption><pre tabindex="0" aria-label="{words}"><code>{html.escape(text)}'
+        "</code></pre></figure>"
+        for words, text in sides
+        if text
+    ]
+    why = f"<p>{_code(reference.why)}</p>" if reference.why else ""
+    summary = f"<summary>{'Your answer beside the reference' if answer else 'The reference'}, and why</summary>"
+    return f'<details class="tc-answers">{summary}{why}<div class="tc-sides">{"".join(figures)}</div></details>'
+
+
+def _spoken_answer(spoken: Spoken) -> str:
+    """Return the question behind an exercise; its answer, and where it was taught, unfold."""
+    link = f'<a href="{quote(spoken.taught)}.ipynb">{html.escape(spoken.taught)}</a>'
+    summary = f"<summary>Asked in an interview: {_code(spoken.question)}</summary>"
+    return f'<details class="tc-asked">{summary}<p>{_code(spoken.answer)}</p><p>Taught in {link}.</p></details>'

@@ -1,0 +1,166 @@
+"""`check` and `hint`: the functions that learners call in a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from torchcourse.checking import hints
+from torchcourse.checking.explain import Result, compare
+from torchcourse.checking.probe import observe
+from torchcourse.checking.report import Report, judge
+from torchcourse.model import stored_observations
+from torchcourse.model.catalogue import UnknownExerciseError, find, preload
+from torchcourse.model.devices import checked_devices
+from torchcourse.model.exercise import Exercise, Unattempted
+from torchcourse.model.observations import Raised
+from torchcourse.workspace.progress import record_check
+
+__all__ = ["TimeIsUpError", "check", "examine", "hint"]
+
+
+class TimeIsUpError(BaseException):
+    """Raised inside a check that takes too long. A learner's `except Exception` does not catch it."""
+
+
+def check(answer: str | Callable[..., Any]) -> None:
+    """Check an answer and show the outcome.
+
+    Never raises, except under nbgrader's Validate: that expects an AssertionError if the answer is not right.
+
+    Args:
+        answer: the name of an exercise, or the function or class itself.
+    """
+    from torchcourse.checking.card import show
+    from torchcourse.checking.card_details import card_details
+
+    caller = sys._getframe(1).f_globals
+    try:
+        report = examine(answer, caller)
+    except UnknownExerciseError as error:
+        report = Report(str(answer), "unknown", str(error.args[0]))
+    record_check(report.exercise, report.status)
+    if "NBGRADER_EXECUTION" in os.environ:
+        if not report.passed:
+            raise AssertionError(f"{report.exercise}: {report.status}. {report.message}")
+        return
+    show(report, card_details(report, caller.get(answer) if isinstance(answer, str) else answer))
+
+
+def examine(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Report:
+    """Return the report that `check` shows.
+
+    Args:
+        answer: the name of an exercise, or the function or class itself.
+        namespace: where a name is looked up; if it is not defined there, the exercise is "unattempted".
+
+    Raises:
+        UnknownExerciseError: if no exercise has this name.
+    """
+    name = answer if isinstance(answer, str) else getattr(answer, "__name__", type(answer).__name__)
+    lesson, exercise = find(name)
+    function = namespace.get(name) if isinstance(answer, str) else answer
+    if function is None:
+        return Report(name, "unattempted", f"`{name}` is not defined yet: run its cell first.")
+    if not callable(function):
+        kind = type(function).__name__
+        return Report(name, "error", f"`{name}` is bound to {kind}: it should be a function or a class.")
+    return _run(lesson, exercise, function)
+
+
+def _run(lesson: str, exercise: Exercise, function: Callable[..., Any]) -> Report:
+    stored = stored_observations.load(lesson)[exercise.name]
+    results: list[Result] = []
+    preload(exercise.imports)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), time_limit(exercise.seconds):
+            for device in checked_devices(exercise.any_device):
+                if device.name == "cuda" and any(map(_index_out_of_range, results)):
+                    break
+                for number, case in enumerate(stored.cases):
+                    wanted = stored.wanted.seen(device.name, number)
+                    assert wanted is not None, "the build stores the wanted observations of every case"
+                    raw = observe(exercise, function, case, device)
+                    results.append(compare(exercise, case, number, device.name, raw, wanted))
+    except Unattempted as stub:
+        return Report(exercise.name, "unattempted", str(stub))
+    except TimeIsUpError:
+        message = (
+            f"The check was stopped after {exercise.seconds:g} seconds, with {len(results)} cases done: "
+            "look for an endless loop."
+        )
+        return Report(exercise.name, "timeout", message, results=results)
+    except KeyboardInterrupt:
+        return Report(exercise.name, "interrupted", "The check was interrupted; nothing is lost. Run it again.")
+    return judge(exercise, results, stored.known_mistakes())
+
+
+def _index_out_of_range(result: Result) -> bool:
+    """Return whether an index was out of range: on CUDA that would break the GPU context of this process."""
+    error = result.seen.get("raised")
+    return isinstance(error, Raised) and (error.kind == "IndexError" or "out of bounds" in error.message)
+
+
+AGAIN = 0.2
+"""Seconds between interruptions of a check that has to stop: a bare `except:` may have caught the first."""
+WALL_CLOCK_FACTOR = 3
+"""How many times its limit a check may last in wall-clock time on a busy machine."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float, wall_clock_factor: float = WALL_CLOCK_FACTOR) -> Iterator[None]:
+    """Raise `TimeIsUpError` in this block after `seconds`, repeatedly until the block ends; repeat an interrupt too.
+
+    If the process got less CPU time than `seconds`, the block may last up to `wall_clock_factor` times as long. There
+    is no limit on platforms without alarms or outside the main thread.
+    """
+    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reason: type[BaseException] = TimeIsUpError
+    begun, used = time.monotonic(), time.process_time()
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        starved = time.process_time() - used < 0.9 * seconds and time.monotonic() - begun < wall_clock_factor * seconds
+        if reason is TimeIsUpError and starved:
+            return
+        raise reason
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal reason
+        reason = KeyboardInterrupt
+        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
+        raise reason
+
+    before = signal.signal(signal.SIGALRM, ring)
+    interrupted = signal.getsignal(signal.SIGINT)
+    if interrupted is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGINT, interrupted)
+
+
+def hint(name: str) -> None:
+    """Show the next hint of an exercise below the earlier ones; there are three."""
+    from torchcourse.checking.card import say
+
+    try:
+        _, exercise = find(name)
+    except UnknownExerciseError as error:
+        say(str(error.args[0]))
+        return
+    count = len(exercise.hints)
+    say("\n".join(f"Hint {i} of {count}. {text}" for i, text in enumerate(hints.next_hint(exercise), 1)))

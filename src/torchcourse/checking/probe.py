@@ -1,0 +1,205 @@
+"""Run an answer in one case and return the observations, whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from torchcourse.checking.call_watch import CallWatch
+from torchcourse.model import codec
+from torchcourse.model.devices import CPU, CheckedDevice, place
+from torchcourse.model.exercise import Case, Exercise, Unattempted
+from torchcourse.model.observations import Observations, kind, plain, raised
+
+__all__ = ["Watched", "observe", "pristine"]
+
+SEED = 20_260_920
+
+
+class Watched:
+    """An answer as probes get it, wrapped: it measures the cost of calls and records forbidden ones.
+
+    Calls are watched only on the CPU.
+
+    Attributes:
+        answer: the learner's function or class itself.
+        spent: the cost of the last call: the numbers of torch calls at the Python level, of operators, and of elements
+            handed to Python or NumPy.
+        forbidden: the names called so far that the exercise forbids.
+        returned: the kind of value that the last call returned, in words; "" before that.
+    """
+
+    def __init__(self, answer: Callable[..., Any], forbids: tuple[str, ...], watching: bool) -> None:
+        self.answer = answer
+        self.forbids = forbids
+        self.watching = watching
+        self.spent = (0, 0, 0)
+        self.forbidden: list[str] = []
+        self.returned = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self.watched():
+            value = self.answer(*args, **kwargs)
+        self.returned = kind(value)
+        return value
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Count the calls in this block as the answer's own: for the methods of an answer that is a class."""
+        watch = CallWatch(self.forbids) if self.watching else None
+        try:
+            with watch or contextlib.nullcontext():
+                yield
+        finally:
+            if watch:
+                self._note(watch)
+
+    def _note(self, watch: CallWatch) -> None:
+        self.spent = (len(watch.functions), len(watch.operators), watch.handed_over)
+        self.forbidden += [n for n in watch.forbidden(self.forbids) if n not in self.forbidden]
+
+
+def _cuda_is_used() -> bool:
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+def _reseed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would also decide what an unused GPU draws later
+    if _cuda_is_used():
+        torch.cuda.manual_seed_all(seed)
+
+
+class _Settings:
+    """Process-wide settings that an answer may change, to be restored after the check."""
+
+    def __init__(self, generators: bool) -> None:
+        """Save the settings and, if `generators`, the states of the random generators, which is most of the work."""
+        self.generators = (random.getstate(), np.random.get_state(), torch.get_rng_state()) if generators else None
+        self.gpu_generators = torch.cuda.get_rng_state_all() if generators and _cuda_is_used() else []
+        self.dtype, self.device = torch.get_default_dtype(), torch.get_default_device()
+        self.threads = torch.get_num_threads()
+        self.deterministic = torch.get_deterministic_debug_mode()
+        self.anomaly = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+        self.autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        self.matmul_precision, self.numpy_errors = torch.get_float32_matmul_precision(), np.geterr()
+
+    def restore(self) -> None:
+        if self.generators:
+            random.setstate(self.generators[0])
+            np.random.set_state(self.generators[1])
+            torch.set_rng_state(self.generators[2])
+        if self.gpu_generators:
+            torch.cuda.set_rng_state_all(self.gpu_generators)
+        torch.set_default_dtype(self.dtype)
+        if torch.get_default_device() != self.device:
+            torch.set_default_device(None if self.device == torch.device("cpu") else self.device)
+        if torch.get_num_threads() != self.threads:
+            torch.set_num_threads(self.threads)
+        torch.set_anomaly_enabled(*self.anomaly)
+        torch.set_autocast_enabled("cpu", self.autocast[0])
+        torch.set_autocast_dtype("cpu", self.autocast[1])
+        if torch.get_float32_matmul_precision() != self.matmul_precision:
+            torch.set_float32_matmul_precision(self.matmul_precision)
+        np.seterr(**self.numpy_errors)
+        if torch.get_deterministic_debug_mode() != self.deterministic:  # setting it imports torch._inductor: a second
+            torch.use_deterministic_algorithms(self.deterministic > 0, warn_only=self.deterministic == 1)
+
+
+@contextlib.contextmanager
+def pristine(seed: int = SEED, *, generators: bool = True) -> Iterator[None]:
+    """Set torch's defaults and a fixed random state in this block; restore the learner's settings afterwards.
+
+    Args:
+        seed: seeds all generators.
+        generators: whether to restore the random state as well.
+    """
+    before = _Settings(generators)
+    torch.set_default_dtype(torch.float32)
+    if before.device != torch.device("cpu"):  # not `with torch.device("cpu")`: in it torch.tensor(t) leaves t's device
+        torch.set_default_device(None)
+    _reseed(seed)
+    try:
+        with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
+            warnings.simplefilter("ignore")  # an answer that warns is not wrong
+            yield
+    finally:
+        before.restore()
+
+
+def _eagerly(device: CheckedDevice) -> contextlib.AbstractContextManager[Any]:
+    """Run compiled functions uncompiled on the simulated accelerator.
+
+    The switch for that imports torch._dynamo, so it is used only if something has imported that already.
+    """
+    if device.name == "simulated" and "torch._dynamo" in sys.modules:
+        eager: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+        return eager
+    return contextlib.nullcontext()
+
+
+LIBRARIES = {Path(os.__file__).parent, Path(torch.__file__).parents[1], Path(__file__).parents[1]}
+"""The folders that hold Python's, torch's and the course's code."""
+
+
+def _raised_by_a_probe(error: BaseException) -> bool:
+    """Return whether an exception did not pass through an answer: a probe could not go on with what it was given."""
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    files = [code.co_filename for code in codes]
+    return Watched.__call__.__code__ not in codes and all(
+        file.startswith("<frozen ") or not LIBRARIES.isdisjoint(Path(file).parents) for file in files
+    )
+
+
+def _stopped(watched: Watched, error: BaseException) -> Observations:
+    """Return what an answer returned, in words, and why its probe could not go on with it."""
+    words = f"{watched.returned}; the check could not go on with it"
+    if not watched.returned:
+        words = f"nothing: the check could not use it ({kind(watched.answer)})"
+    return {"returned": f"{words}: {raised(error).message}"}
+
+
+def observe(
+    exercise: Exercise, answer: Callable[..., Any], case: Case, device: CheckedDevice = CPU, *, alone: bool = False
+) -> Observations:
+    """Return what the probe observes of `answer` in `case` on `device`, as plain data.
+
+    An exception of the answer that the probe did not expect becomes the observation `raised`; one of the probe itself,
+    which could not go on with a result, becomes the observation `returned`.
+
+    Args:
+        exercise: the exercise whose probe runs.
+        answer: a learner's function or class, a reference, or a mistake's program.
+        case: the inputs.
+        device: where the inputs are put.
+        alone: whether this process exists for this run only. Then inputs are not copied, and the random state is not
+            restored.
+
+    Raises:
+        Unattempted: if the answer is the exercise's own stub.
+    """
+    watched = Watched(answer, exercise.forbids, watching=exercise.watched and device == CPU)
+    with pristine(generators=not alone), _eagerly(device):
+        inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
+        try:
+            seen = plain(exercise.probe(watched, **place(inputs, device.device)))
+        except Unattempted as stub:
+            if stub.name in ("", exercise.name):
+                raise
+            seen = {"raised": raised(stub)}
+        except (Exception, SystemExit) as error:
+            seen = _stopped(watched, error) if _raised_by_a_probe(error) else {"raised": raised(error)}
+    if exercise.forbids:
+        seen["forbidden calls"] = watched.forbidden
+    return dict(seen)

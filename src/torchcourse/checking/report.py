@@ -1,0 +1,110 @@
+"""The report on one check, which card, terminal and grader share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torchcourse.checking.call_watch import TORCH, exists
+from torchcourse.checking.explain import Result, describe_difference, explain, fill_sentence, unexplained
+from torchcourse.model.devices import CPU
+from torchcourse.model.exercise import Exercise
+from torchcourse.model.known_mistake import KnownMistake
+from torchcourse.model.observations import Raised
+
+__all__ = ["Report", "forbidden_calls", "joined_names", "judge"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of one check.
+
+    `status` is passed, failed, error, forbidden, unattempted, timeout, interrupted or unknown; `message` is what the
+    learner reads. `misconception` has the names of the mistakes that explain the answer, joined by "+" ("" if none
+    does); `read` is the heading of the section to read again.
+    """
+
+    exercise: str
+    status: str
+    message: str
+    misconception: str = ""
+    read: str = ""
+    results: Sequence[Result] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+
+def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[KnownMistake]) -> Report:
+    """Return the report on an answer that ran in all its cases, given the known mistakes of its exercise."""
+    failed = [r for r in results if not r.passed]
+    if not failed:
+        count = len({r.number for r in results})
+        places = " and ".join(dict.fromkeys(_device_words(r.device) for r in results))
+        return Report(exercise.name, "passed", f"All {count} cases agree {places}.", results=results)
+    calls = forbidden_calls(exercise, results)
+    if calls:
+        names = ", ".join(f"`{name}`" for name in calls)
+        instead = "work it out from the inputs" if TORCH in exercise.forbids else "build it from other operations"
+        message = f"The answer uses {names}, which this exercise does not allow: {instead}."
+        return Report(exercise.name, "forbidden", message, results=results)
+    mistakes = explain(results, known)
+    if not mistakes:
+        error = next((r for r in failed if "raised" in r.seen), None)
+        message = _describe(error or failed[0]) + _run_beside(exercise, error or failed[0])
+        return Report(exercise.name, "error" if error else "failed", message, results=results)
+    sentences = dict.fromkeys(fill_sentence(exercise, mistake, results) for mistake in mistakes)
+    rest = [_describe(result, names) for result, names in unexplained(results, mistakes)[:1]]
+    message = " Also: ".join([*sentences, *rest])
+    return Report(exercise.name, "failed", message, joined_names(mistakes), mistakes[0].read, results)
+
+
+def joined_names(mistakes: Sequence[KnownMistake]) -> str:
+    """Return the names of mistakes, joined as grades.csv has them."""
+    return "+".join(dict.fromkeys(mistake.name for mistake in mistakes))
+
+
+def forbidden_calls(exercise: Exercise, results: Sequence[Result]) -> list[str]:
+    """Return the forbidden calls observed; other names are dropped, since an untrusted process may report any."""
+    observed = (r.seen.get("forbidden calls") for r in results)
+    named = ([n for n in calls if _forbids(exercise, n)] for calls in observed if isinstance(calls, list | tuple))
+    return next(filter(None, named), [])
+
+
+def _forbids(exercise: Exercise, name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    module, _, function = name.rpartition(".")
+    if TORCH in exercise.forbids and exists(name):
+        return True
+    return name in exercise.forbids or (module in exercise.forbids and hasattr(sys.modules.get(module), function))
+
+
+def _describe(result: Result, differs: Sequence[str] = ()) -> str:
+    """Describe a failed case: the exception, or observed and wanted values of `differs` (default: all that differ)."""
+    where = f'in the case "{result.case.name}", {_device_words(result.device)}'
+    error = result.seen.get("raised")
+    if isinstance(error, Raised):
+        return f"{where[0].upper()}{where[1:]}, the answer raised {error}."
+    if "returned" in result.seen and "returned" not in result.wanted:
+        return f"{where[0].upper()}{where[1:]}, the answer returned {result.seen['returned']}."
+    names = sorted(differs or result.differs, key=lambda name: name not in result.seen)  # missing observations last
+    differences = " and ".join(describe_difference(result, name) for name in names[:2])
+    return f"{where[0].upper()}{where[1:]}, {differences}."
+
+
+def _run_beside(exercise: Exercise, result: Result) -> str:
+    """Return PyTorch's own run of a failed case, as a sentence, where the exercise has an oracle to ask."""
+    if exercise.oracle is None:
+        return ""
+    try:
+        quoted = exercise.quotes(result.case.inputs, result.seen, result.wanted)
+    except Exception:  # observations of an unforeseen form
+        return ""
+    return f" PyTorch runs `{quoted['run']}` and {quoted['said']}."
+
+
+def _device_words(device: str) -> str:
+    return {CPU.name: CPU.words, "cuda": "on the GPU"}.get(device, "on a second device (simulated)")

@@ -1,0 +1,1 @@
+"""Data that lessons train on: handwritten digits and support tickets."""

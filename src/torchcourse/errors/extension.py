@@ -1,0 +1,44 @@
+"""`%load_ext torchcourse`: explain torch's errors of shape, device, dtype and in-place writing.
+
+The traceback is unchanged; the explanation is a note on the exception, which IPython prints below the message.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from types import TracebackType
+from typing import Any
+
+from torchcourse.errors.explanations import explain_error
+
+__all__ = ["load", "unload"]
+
+KNOWN = (RuntimeError, IndexError, ValueError, TypeError)
+"""The exceptions that IPython passes to the extension, which explains only some of them."""
+WIDTH = 100
+_before: list[tuple[Any, Any]] = []
+"""The shell's exception handler from before the extension was loaded."""
+
+
+def load(shell: Any) -> None:
+    """Start explaining errors in this shell; loading twice changes nothing."""
+    if not _before:
+        _before.append((shell.custom_exceptions, shell.CustomTB))
+        shell.set_custom_exc(KNOWN, _show)
+
+
+def unload(shell: Any) -> None:
+    """Restore the shell's former exception handler."""
+    if _before:
+        shell.custom_exceptions, shell.CustomTB = _before.pop()
+
+
+def _show(
+    shell: Any, kind: type[BaseException], error: BaseException, traceback: TracebackType, tb_offset: int | None = None
+) -> None:
+    """Handle an exception for IPython: add a note to it, then show it as IPython does."""
+    text = explain_error(error, traceback)
+    note = "\n" + textwrap.fill(f"torchcourse: {text}", WIDTH, break_long_words=False, break_on_hyphens=False)
+    if text and note not in getattr(error, "__notes__", ()):  # an exception that is raised again has its note already
+        error.add_note(note)
+    shell.showtraceback((kind, error, traceback), tb_offset=tb_offset, running_compiled_code=True)

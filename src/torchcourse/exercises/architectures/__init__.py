@@ -1,0 +1,1 @@
+"""The exercises of lesson 11, one a module."""

@@ -1,0 +1,76 @@
+"""The exercise `conv2d`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.modules import gradients, with_value
+from torchcourse.probes.observe import cost, growth, kept, look
+
+
+def probe(answer: Watched, x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Observations:
+    """Observe the output, the gradients, and what a call costs for an image and one of nine times as many pixels."""
+    inputs = with_value(x=x, weight=weight, bias=bias)
+    before = {name: t.clone() for name, t in inputs.items()}
+    seen = {**look(answer(x, weight, bias, **options), x), **kept(**{n: (t, before[n]) for n, t in inputs.items()})}
+    if all(torch.equal(t, before[name]) for name, t in inputs.items()):
+        leaves = {name: t.requires_grad_() for name, t in inputs.items()}
+        seen |= gradients(answer(x, weight, bias, **options), **leaves)
+    n, c, kh, kw = x.shape[0], x.shape[1], *weight.shape[2:]
+    sides = ((kh + 6, kw + 6), (3 * kh + 18, 3 * kw + 18))
+    costs = [cost(answer, torch.ones(n, c, *side, dtype=x.dtype, device=x.device), weight.detach()) for side in sides]
+    return {**seen, "cost": costs}
+
+
+def cases(draw: Draw) -> list[Case]:
+    n, c, o = 2, draw.size(2, 3), draw.size(4, 5)
+    h, w = draw.size(6, 7), draw.size(8, 9)
+
+    def one(name: str, kh: int, kw: int, *, bias: bool = True, **options: Any) -> Case:
+        weight, shift = draw.normal(o, c, kh, kw), draw.normal(o) if bias else None
+        return case(name, rtol=1e-3, atol=1e-3, x=draw.normal(n, c, h, w), weight=weight, bias=shift, options=options)
+
+    wide = draw.normal(1, 1, 4, 4, dtype=torch.float64), draw.normal(1, 1, 3, 3, dtype=torch.float64)
+    return [
+        one("no bias", 3, 3, bias=False),
+        one("a bias", 3, 3),
+        one("a kernel that is not square", 2, 3),
+        one("stride 2", 3, 3, stride=2),
+        one("padding 1", 3, 3, padding=1),
+        one("pairs", 3, 2, stride=(1, 2), padding=(2, 1)),
+        case("one channel, float64", x=wide[0], weight=wide[1], bias=None, options={"padding": 1}),
+    ]
+
+
+def quotes(inputs: Observations, _seen: Observations, _wanted: Observations) -> dict[str, object]:
+    return {
+        "kernel": tuple(inputs["weight"].shape[2:]),
+        "options": ", ".join(f"{name} {value}" for name, value in inputs["options"].items()),
+    }
+
+
+EXERCISE = Exercise(
+    "conv2d",
+    probe,
+    cases,
+    hints=(
+        "How can you get all windows at once? `F.unfold` lays them out as columns; `Tensor.unfold(dim, size, step)`, "
+        "once for rows and once for columns, makes views.",
+        "Each output channel is a sum over input channels, kernel rows and kernel columns. Which matrix product is "
+        "that after unfolding, or which letters of an einsum vanish?",
+        "In which order does `F.pad` want its four numbers, and is the first pair for rows or for columns? How does a "
+        "bias of shape (o,) line up with the channels of (n, o, h, w)?",
+    ),
+    forbids=(
+        "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+        "conv_tbc", "mkldnn_convolution", "thnn_conv2d", "slow_conv2d_forward",
+    ),
+    derive=growth,
+    quotes=quotes,
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""The exercise `LSTMCell`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.modules import build, gradients, inventory, load, probing_a_module, quoting
+from torchcourse.probes.observe import kept, kind, where
+
+NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+@probing_a_module
+def probe(
+    answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor, state: tuple[Tensor, Tensor] | None
+) -> Observations:
+    """Observe parameters, a step and its gradients, and a further step from the state that the first returned."""
+    module = build(answer, x.device, *sizes).to(x.dtype)
+    seen = inventory(module)
+    load(module, weights)
+    inputs = {"x": x, **({} if state is None else {"h": state[0], "c": state[1]})}
+    before = {name: t.clone() for name, t in inputs.items()}
+    leaves = {name: t.requires_grad_() for name, t in inputs.items()}
+    with answer.watched():
+        returned = module(x) if state is None else module(x, state)
+    if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(t, Tensor) for t in returned)):
+        return {**seen, "returned": kind(returned)}
+    h, c = returned
+    seen |= {"h": h, "c": c, "device of the state": [where(h, x), where(c, x)]}
+    held = {name: p for name, p in module.named_parameters() if name in NAMES}
+    seen |= gradients(torch.cat([h.flatten(), c.flatten()]), **leaves, **held)
+    seen |= kept(**{name: (t.detach(), before[name]) for name, t in inputs.items()})
+    with answer.watched(), torch.no_grad():
+        return {**seen, "h after a second step": module(x, (h, c))[0]}
+
+
+def cell_case(
+    draw: Draw, name: str, i: int, h: int, *batch: int, given: bool = False, dtype: torch.dtype = torch.float32
+) -> Case:
+    """Return the case of one step, with drawn weights and, if `given`, a drawn state."""
+    shapes = {"weight_ih": (4 * h, i), "weight_hh": (4 * h, h), "bias_ih": (4 * h,), "bias_hh": (4 * h,)}
+    weights = {name: draw.normal(*shape, dtype=dtype) for name, shape in shapes.items()}
+    state = (draw.normal(*batch, h, dtype=dtype), 2 * draw.normal(*batch, h, dtype=dtype)) if given else None
+    return case(name, rtol=1e-3, sizes=(i, h), weights=weights, x=draw.normal(*batch, i, dtype=dtype), state=state)
+
+
+def cases(draw: Draw) -> list[Case]:
+    b, i, h = draw.size(4, 5), draw.size(2, 3), draw.size(6, 7)
+    return [
+        cell_case(draw, "a batch without a state", i, h, b),
+        cell_case(draw, "a batch with a state", i, h, b, given=True),
+        cell_case(draw, "as many inputs as units", h, h, b, given=True),
+        cell_case(draw, "a batch of one", i, h, 1),
+        cell_case(draw, "a single row without a state", i, h),
+        cell_case(draw, "a single row with a state", i, h, given=True),
+        cell_case(draw, "one unit", i, 1, b, given=True),
+        cell_case(draw, "float64 without a state", i, h, 2, dtype=torch.float64),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"sizes": inputs["sizes"], "x_shape": tuple(inputs["x"].shape)}
+    if isinstance(seen.get("h"), Tensor):
+        fields |= {"largest": seen["h"].abs().max().item(), "h_shape": tuple(seen["h"].shape)}
+    return {**fields, "registered": ", ".join(seen.get("parameters", [])) or "none"}
+
+
+EXERCISE = Exercise(
+    "LSTMCell",
+    probe,
+    cases,
+    hints=(
+        "Which four names and shapes does `nn.LSTMCell(3, 2).state_dict()` show, and what do rows 0 to 1, 2 to 3, 4 to "
+        "5 and 6 to 7 of `weight_ih` belong to?",
+        "Two linear maps and two biases make all four gates at once; `chunk` takes them apart along the last "
+        "dimension, for a batch and for a single row alike. Which one of the four gets a tanh?",
+        "The state that nobody gave: which shape has it for x of shape (b, input_size), for x of shape (input_size,), "
+        "and on which device and in which dtype is it made?",
+    ),
+    forbids=(
+        "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell",
+        "thnn_fused_lstm_cell", "torch.nn.modules.rnn",
+    ),
+    quotes=quoting(quotes),
+)  # fmt: skip

@@ -1,0 +1,110 @@
+"""The exercise `MultiHeadAttention`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.modules import build, gradients, inventory, load, probing_a_module, quoting
+from torchcourse.probes.observe import kept, look
+
+NAMES = ("qkv.weight", "qkv.bias", "proj.weight", "proj.bias")
+
+
+@probing_a_module
+def probe(
+    answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor, mask: Tensor | None
+) -> Observations:
+    """Observe parameters, output and gradients; of rows that may look nowhere only whether all is finite."""
+    module = build(answer, x.device, *sizes).to(x.dtype)
+    seen = inventory(module)
+    load(module, weights)
+    before = x.clone()
+    x.requires_grad_()
+    with answer.watched():
+        output = module(x) if mask is None else module(x, mask)
+    held = {name: p for name, p in module.named_parameters() if name in NAMES}
+    if mask is None or not isinstance(output, Tensor) or output.shape != x.shape:
+        seen |= {**look(output, x), **gradients(output, x=x, **held)}
+    else:
+        empty = ~mask.expand(len(x), sizes[1], *mask.shape[-2:]).any(-1).any(1)[..., None].expand(x.shape)
+        seen["finite on empty rows"] = bool(output[empty].isfinite().all())
+        seen |= {**look(output.masked_fill(empty, 0), x), **gradients(output.masked_fill(empty, 0), x=x, **held)}
+        if bool(empty.any()):
+            seen["gradients are finite"] = finite_gradients(module(x, mask), x)
+    return {**seen, **kept(x=(x.detach(), before))}
+
+
+def finite_gradients(output: Tensor, x: Tensor) -> bool:
+    """Return whether a gradient sent into all rows, the empty ones too, arrives at x without NaN or infinity."""
+    if not output.requires_grad:
+        return True
+    (gradient,) = torch.autograd.grad(output.square().sum(), x, allow_unused=True)
+    return gradient is None or bool(gradient.isfinite().all())
+
+
+def attention_case(
+    draw: Draw,
+    name: str,
+    dim: int,
+    heads: int,
+    b: int,
+    t: int,
+    mask: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Case:
+    """Return the case of drawn weights and positions."""
+    shapes = {"qkv.weight": (3 * dim, dim), "qkv.bias": (3 * dim,), "proj.weight": (dim, dim), "proj.bias": (dim,)}
+    weights = {name: draw.normal(*shape, dtype=dtype) / dim**0.25 for name, shape in shapes.items()}
+    x = draw.normal(b, t, dim, dtype=dtype)
+    return case(name, rtol=1e-3, atol=2e-4, sizes=(dim, heads), weights=weights, x=x, mask=mask)
+
+
+def cases(draw: Draw) -> list[Case]:
+    b, t = 2, draw.size(4, 5)
+    real = torch.arange(t) < torch.tensor([[t - 2], [t]])
+    causal = torch.ones(t, t, dtype=torch.bool).tril()
+    none = real.clone()
+    none[0] = False
+    return [
+        attention_case(draw, "two heads", 8, 2, b, t),
+        attention_case(draw, "one head", 6, 1, b, t),
+        attention_case(draw, "as many heads as steps", 12, t, b, t) if 12 % t == 0 else
+        attention_case(draw, "as many heads as steps", 2 * t, t, b, t),
+        attention_case(draw, "one step", 8, 4, b, 1),
+        attention_case(draw, "padding", 8, 2, b, t, real[:, None, None, :].expand(b, 1, t, t)),
+        attention_case(draw, "a causal mask (t, t)", 8, 2, b, t, causal),
+        attention_case(draw, "a mask for each head", 8, 2, b, t, draw.flags(b, 2, t, t) | torch.eye(t).bool()),
+        attention_case(draw, "a sequence that is all padding", 8, 2, b, t, none[:, None, None, :].expand(b, 1, t, t)),
+        attention_case(draw, "some empty rows", 8, 2, b, t, causal.tril(-1)[None, None]),
+        attention_case(draw, "float64", 8, 2, 1, 3, dtype=torch.float64),
+    ]  # fmt: skip
+
+
+def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    dim, heads = inputs["sizes"]
+    finite = {name: seen[key] for name, key in FINITE.items() if key in seen}
+    registered = ", ".join(seen.get("parameters", [])) or "none"
+    return {"dim": dim, "heads": heads, "size": dim // heads, "registered": registered, **finite}
+
+
+FINITE = {"finite": "finite on empty rows", "finite_gradients": "gradients are finite"}
+
+EXERCISE = Exercise(
+    "MultiHeadAttention",
+    probe,
+    cases,
+    hints=(
+        "`qkv(x)` has shape (b, t, 3·dim). Which third of its features are the queries, and into which shape do they "
+        "have to be viewed before a dimension for the heads can move forward?",
+        "Each head compares vectors of dim / heads numbers. By which root are its scores divided, and over which "
+        "dimension do the shares of one query add up to 1?",
+        "A softmax over nothing but minus infinity is NaN. What does `F.scaled_dot_product_attention` do with such a "
+        "row, and how do the heads come side by side again afterwards?",
+    ),
+    forbids=("multi_head_attention_forward", "native_multi_head_attention", "transformer_encoder_layer_fwd"),
+    quotes=quoting(quotes),
+)

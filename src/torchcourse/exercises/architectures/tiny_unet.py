@@ -1,0 +1,168 @@
+"""The exercise `TinyUNet`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcourse.checking.call_watch import OperatorMode
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.modules import build, called, probing_a_module, quoting
+from torchcourse.probes.observe import kept, kind, where
+
+FAULTS = {
+    "except in dimension 1": "features to be joined differ in size",
+    "except in dimension": "features joined along another dimension",
+    "Calculated padded input size": "no room for the kernel",
+    "channels, but got": "another number of channels than expected",
+    "more than 1 value per channel": "one value a channel",
+    "more than 1 spatial element": "one value a channel",
+}
+"""The reasons that parts of torch's messages stand for."""
+
+
+class Sizes(OperatorMode):  # type: ignore[no-untyped-call]
+    """Records the sizes at which a model joins features along the channels, and those of its convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.joined: list[tuple[int, int]] = []
+        self.convolved: list[tuple[int, int]] = []
+        self.added = False
+
+    def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator; note the size of what a concatenation or convolution gave."""
+        result = func(*args, **(kwargs or {}))
+        name = func.name().split("::")[-1].split(".")[0]
+        if isinstance(result, Tensor) and result.ndim == 4:
+            size = (result.shape[2], result.shape[3])
+            dim = args[1] if len(args) > 1 else (kwargs or {}).get("dim", 0)
+            if name in ("cat", "concat") and dim in (1, -3) and len(args[0]) > 1:
+                self.joined.append(size)
+            self.added = self.added or (name in ("add", "add_") and isinstance(args[1], Tensor) and args[1].ndim == 4)
+            if name in ("convolution", "mkldnn_convolution"):
+                self.convolved.append(size)
+        return result
+
+
+@probing_a_module
+def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observations:
+    """Observe what a new model makes of images, in training: shapes, joins, and which parameters take part."""
+    module = build(answer, x.device, channels, classes)
+    seen: Observations = {"has parameters": any(True for _ in module.parameters())}
+    before = x.clone()
+    x.requires_grad_()
+    sizes = Sizes()
+    output = fitting(lambda: watched(answer, module, x, sizes))
+    if isinstance(output, Raised):
+        return {**seen, "outcome": output}
+    if not isinstance(output, Tensor):
+        return {**seen, "returned": kind(output)}
+    seen |= {"shape": tuple(output.shape), "device": where(output, x), "finite": bool(output.isfinite().all())}
+    if output.shape == (len(x), classes, *x.shape[2:]):
+        seen["after the last layer"] = ending(output, classes)
+    seen |= levels(sizes, x.shape[2], x.shape[3])
+    seen |= trained(module, output)
+    return {**seen, **kept(x=(x.detach(), before))}
+
+
+def watched(answer: Watched, module: nn.Module, x: Tensor, sizes: Sizes) -> Any:
+    """Return the module's output; its sizes are recorded on the CPU."""
+    if x.device.type != "cpu":
+        return called(answer, module, x)
+    with sizes:
+        return called(answer, module, x)
+
+
+def fitting(call: Callable[[], Any]) -> Any:
+    """Return the result of a call, or an expected error as an observation."""
+    try:
+        return call()
+    except (RuntimeError, ValueError) as error:
+        message = str(error).strip().split("\n")[0].rstrip(".")
+        for words, reason in FAULTS.items():
+            if words in message:
+                return Raised(type(error).__name__, message[:200], reason)
+        raise
+
+
+def levels(sizes: Sizes, height: int, width: int) -> Observations:
+    """Return at how many sizes features are joined, and for sizes that halve evenly also at which."""
+    if not sizes.convolved:
+        return {}
+    joined = sorted(set(sizes.joined), reverse=True)
+    seen: Observations = {"sizes at which features are joined": len(joined), "joins": min(len(sizes.joined), 2)}
+    seen["joined by"] = "concatenation" if joined else "addition" if sizes.added else "nothing"
+    if height % 4 == width % 4 == 0:
+        smallest = min(sizes.convolved)
+        seen["joined at"] = [f"1/{height // h}" if h and height % h == 0 else f"{h} of {height}" for h, _ in joined]
+        seen["smallest size"] = f"1/{height // smallest[0]} of the height, 1/{width // smallest[1]} of the width"
+    return seen
+
+
+def ending(output: Tensor, classes: int) -> str:
+    """Describe what the output shows of a function after the last layer."""
+    if classes > 1 and torch.allclose(output.sum(1), torch.ones_like(output[:, 0]), atol=1e-4):
+        return "a softmax"
+    if classes > 1 and torch.allclose(output.exp().sum(1), torch.ones_like(output[:, 0]), atol=1e-4):
+        return "a log_softmax"
+    if bool((output == 0).any()) and not bool((output < 0).any()):
+        return "a relu"
+    return "nothing"
+
+
+def trained(module: nn.Module, output: Tensor) -> Observations:
+    """Return how many parameters a backward does not reach."""
+    if not output.requires_grad:
+        return {"parameters without a gradient": "all"}
+    output.square().sum().backward()  # type: ignore[no-untyped-call]
+    return {"parameters without a gradient": sum(p.grad is None for p in module.parameters())}
+
+
+def images(draw: Draw, name: str, channels: int, classes: int, n: int, height: int, width: int) -> Case:
+    """Return the case of n drawn images."""
+    return case(name, channels=channels, classes=classes, x=draw.normal(n, channels, height, width))
+
+
+def cases(draw: Draw) -> list[Case]:
+    classes = draw.size(3, 5)
+    return [
+        images(draw, "an even size", 3, classes, 2, 16, 24),
+        images(draw, "one channel, two classes", 1, 2, 2, 8, 8),
+        images(draw, "an odd size", 2, classes, 2, 9, 13),
+        images(draw, "twice an odd size", 2, classes, 1, 10, 14),
+        images(draw, "odd height, even width", 1, 2, 1, 7, 8),
+        images(draw, "the smallest size, one image", 3, 2, 1, 4, 4),
+        images(draw, "five by seven", 1, 3, 1, 5, 7),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    x = inputs["x"]
+    fields: dict[str, object] = {"x_shape": tuple(x.shape), "height": x.shape[2], "width": x.shape[3]}
+    for field, name in (("joins", "sizes at which features are joined"), ("joined", "joined at"), ("shape", "shape"),
+                        ("smallest", "smallest size"), ("outcome", "outcome"), ("ending", "after the last layer"),
+                        ("idle", "parameters without a gradient")):  # fmt: skip
+        fields |= {field: seen[name]} if name in seen else {}
+    return {**fields, "want_shape": wanted.get("shape"), "want_smallest": wanted.get("smallest size")}
+
+
+EXERCISE = Exercise(
+    "TinyUNet",
+    probe,
+    cases,
+    hints=(
+        "On the way down there are features at three sizes. Which of them does the way up need again, and are they "
+        "taken before or after the pooling that follows?",
+        "`torch.cat` along the channels adds their numbers. How many channels does the convolution after it get, and "
+        "which dimensions have to agree?",
+        "7 pools to 3, and 3 doubled is 6. `F.interpolate` takes a scale or a size: whose size is known to be right?",
+    ),
+    quotes=quoting(quotes),
+    seconds=20.0,
+)

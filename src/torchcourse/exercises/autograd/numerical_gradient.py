@@ -1,0 +1,67 @@
+"""The exercise `numerical_gradient`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.functions import FUNCTIONS, coefficients, expected_error, function
+from torchcourse.probes.observe import kept, look
+
+
+def probe(answer: Watched, form: str, c: list[float], x: Tensor, eps: float | None) -> dict[str, Any]:
+    """Observe the gradient, or the error of an answer that asks autograd, and that `x` stays as it was."""
+    before, f = x.clone(), function(form, c)
+    try:
+        result = answer(f, x) if eps is None else answer(f, x, eps)
+    except RuntimeError as error:
+        return {"the call": expected_error(error, {"does not require grad": "f knows nothing of autograd"})}
+    return {**look(result, x), **kept(x=(x, before))}
+
+
+def cases(draw: Draw) -> list[Case]:
+    n = draw.size(3, 4)
+
+    def drawn(name: str, form: str, x: Tensor, eps: float | None = None) -> Case:
+        c = coefficients(draw)
+        atol = 1e-7 * max(1.0, abs(FUNCTIONS[form](x.double(), c).item()))
+        return case(name, rtol=0.0, atol=atol, form=form, c=c, x=x, eps=eps)
+
+    return [
+        drawn("a vector", "polynomial", draw.uniform(0.5, 1.0, n, dtype=torch.float64)),
+        drawn("a matrix", "product of rows", draw.uniform(0.5, 1.5, 2, n, dtype=torch.float64)),
+        drawn("a float32 input", "polynomial", draw.uniform(0.5, 1.0, n)),
+        drawn("a transposed matrix", "product of rows", draw.uniform(0.5, 1.5, n, 2, dtype=torch.float64).t()),
+        drawn("a single number", "polynomial", draw.uniform(0.5, 1.0, dtype=torch.float64)),
+        drawn("a larger step", "polynomial", draw.uniform(0.5, 1.0, n, dtype=torch.float64), 1e-5),
+        drawn("a function without autograd", "opaque", draw.uniform(0.5, 1.0, n, dtype=torch.float64)),
+    ]
+
+
+def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    result = seen.get("result")
+    fields: dict[str, object] = {"error": seen["the call"]} if "the call" in seen else {}
+    if isinstance(result, Tensor) and result.shape == wanted["result"].shape:
+        fields["off"] = (result.double() - wanted["result"]).abs().max().item()
+    return fields | {"x_now": seen.get("x afterwards")}
+
+
+EXERCISE = Exercise(
+    "numerical_gradient",
+    probe,
+    cases,
+    hints=(
+        "A step to one side only is wrong by about eps times the curvature. What happens to that error when you step "
+        "to both sides and divide by the distance between the two points?",
+        "A float32 near 1 cannot tell 1 from 1 + 1e-6 well. Which dtype should the points have before eps is added?",
+        "One entry moves at a time. On which tensor do you move it, so that the caller's x stays as it was? Beware: "
+        "`.double()` on a float64 tensor is the tensor itself.",
+    ),
+    any_device=False,
+    quotes=quotes,
+)

@@ -1,0 +1,1 @@
+"""The exercises of lesson 08, one a module."""

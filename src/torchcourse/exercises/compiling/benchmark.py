@@ -1,0 +1,91 @@
+"""The exercise `benchmark`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.fake_clock import LAUNCH, World
+from torchcourse.probes.observe import kind
+from torchcourse.probes.trainable_models import number
+
+COMPILING = 3.0  # seconds that the first call takes in addition
+MEASURES = ("median", "iqr")
+
+
+def probe(
+    answer: Watched, bases: dict[str, float], pattern: list[float], repeats: int | None, x: Tensor
+) -> Observations:
+    """Measure programs of known times, in a world whose clock the probe moves."""
+    world, host = World(x.device), 0.0 if x.device.type == "cpu" else LAUNCH
+    fns = {name: world.program(name, [base * p for p in pattern], host, COMPILING) for name, base in bases.items()}
+    options = {} if repeats is None else {"repeats": repeats}
+    with world.instead(answer.answer):
+        found = answer.answer(fns, x, device=x.device, **options)
+    if not isinstance(found, dict):
+        return {"returned": kind(found)}
+    seen: Observations = {"names": sorted(map(str, found))}
+    for name in bases:
+        held: Any = found.get(name)
+        good = isinstance(held, dict) and set(MEASURES) <= held.keys()
+        for measure in MEASURES:
+            seen[f"{measure} of {name}"] = number(held[measure]) if good else f"missing: {kind(held)}"
+    return {**seen, "order of the calls": world.calls[-len(bases) * (repeats or 30) :]}
+
+
+def derive(case: Case, seen: Observations) -> Observations:
+    """Reduce the order of the calls to whether several variants took turns."""
+    if "order of the calls" not in seen:
+        return seen
+    rest = {name: value for name, value in seen.items() if name != "order of the calls"}
+    repeats, order = case.inputs["repeats"] or 30, seen["order of the calls"]
+    if len(case.inputs["bases"]) < 2 or repeats < 4:
+        return rest
+    longest = max(len(list(run)) for _, run in itertools.groupby(order))
+    return {**rest, "variants": "one after another" if 4 * longest >= 3 * repeats else "in turn"}
+
+
+def cases(draw: Draw) -> list[Case]:
+    def some(*names: str) -> dict[str, float]:
+        return {name: draw.size(1, 9) / 1000 for name in names}
+
+    x, spread = torch.ones(2), draw.pick([SPREAD, SPREAD[::-1]])
+    near = {"rtol": 0.02, "atol": 1e-5}
+    return [
+        case("two variants, two repeats", **near, bases=some("eager", "compiled"), pattern=[1.0], repeats=2, x=x),
+        case("three variants", **near, bases=some("eager", "compiled", "other"), pattern=spread, repeats=None, x=x),
+        case("one variant, ten repeats", **near, bases=some("eager"), pattern=spread, repeats=10, x=x),
+        case("slow ones, twenty repeats", **near, bases={"a": 2.0, "b": 0.5}, pattern=spread, repeats=20, x=x),
+    ]
+
+
+SPREAD = [1.0, 0.8, 9.0, 1.5, 0.8, 1.5, 1.0, 0.2, 1.5, 0.8]
+"""Median, quartiles and extremes are the same however quartiles are computed, and wherever in it one begins."""
+
+
+def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"number": inputs["repeats"] or 30}
+    return {**fields, "turns": seen["variants"]} if "variants" in seen else fields
+
+
+EXERCISE = Exercise(
+    "benchmark",
+    probe,
+    cases,
+    hints=(
+        "The first call of a compiled function compiles. Where does that call belong: before the first stopwatch "
+        "starts, or into the numbers?",
+        "A GPU takes work into a queue and lets the host go on. What has to be empty before you start a stopwatch, and "
+        "again before you stop it? On the CPU there is nothing to wait for.",
+        "If the machine becomes warm halfway, which of two variants suffers? Two nested loops: which of them is the "
+        "outer one?",
+    ),
+    derive=derive,
+    quotes=quotes,
+)

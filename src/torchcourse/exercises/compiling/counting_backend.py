@@ -1,0 +1,70 @@
+"""The exercise `CountingBackend`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_new, whole
+
+
+def probe(answer: Watched, function: str, calls: list[list[Tensor]]) -> Observations:
+    """Compile a function with the backend, call it, and look at a new backend's counters."""
+    backend = answer.answer()
+    if not callable(backend):
+        return {"as a backend": "cannot be called"}
+    with as_new():
+        compiled = torch.compile(FUNCTIONS[function], backend=backend)
+        results = [compiled(*args) for args in calls]
+    fresh = answer.answer()
+    counts, begins = ((whole(getattr(b, "graphs", None)), whole(getattr(b, "ops", None))) for b in (backend, fresh))
+    if begins == counts != (0, 0):  # what it counts depends on all that came before
+        return {"results": results, "a new one begins with": "what the one before has counted"}
+    return {"graphs": counts[0], "ops": counts[1], "results": results, "a new one begins with": begins}
+
+
+def cases(draw: Draw) -> list[Case]:
+    n = draw.size(3, 5)
+
+    def calls(*shapes: tuple[int, ...]) -> list[list[Tensor]]:
+        return [[draw.normal(*shape)] for shape in shapes]
+
+    return [
+        case("one call", function="pointwise", calls=calls((n,))),
+        case("no call yet", function="pointwise", calls=[]),
+        case("methods and functions", function="methods and functions", calls=calls((2, n))),
+        case("two tensors", function="two tensors", calls=[[draw.normal(n), draw.normal(n)]]),
+        case("three calls of one compiled function", function="pointwise", calls=calls((n,), (n,), (n,))),
+        case("two breaks", function="two breaks", calls=calls((n,))),
+        case("two dtypes", function="twice the same", calls=[[draw.normal(n)], [draw.normal(n, dtype=torch.float64)]]),
+    ]
+
+
+def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    return {
+        "graphs": seen.get("graphs"), "ops": seen.get("ops"), "want_graphs": wanted["graphs"],
+        "want_ops": wanted["ops"], "anew": seen.get("a new one begins with"), "serves": seen.get("as a backend"),
+    }  # fmt: skip
+
+
+EXERCISE = Exercise(
+    "CountingBackend",
+    probe,
+    cases,
+    hints=(
+        "`torch.compile` calls the backend as `backend(graph, inputs)` and calls what it returns in place of the code. "
+        "Which method lets an object be called, and what runs a graph?",
+        "Print `node.op` and `node.target` for every node of a small graph. Which kinds of node only bring things "
+        "in or "
+        "hand them out?",
+        "A backend is called once for each graph. What has to become of the number of operations when the second graph "
+        "comes?",
+    ),
+    any_device=False,
+    quotes=quotes,
+    seconds=20.0,
+    imports=COMPILER,
+)

@@ -1,0 +1,1 @@
+"""The exercises of lesson 04, one a module."""

@@ -1,0 +1,1 @@
+"""The exercises of lesson 10, one a module."""

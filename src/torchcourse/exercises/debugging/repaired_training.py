@@ -1,0 +1,125 @@
+"""The exercise `repaired_training`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.observe import kind
+from torchcourse.probes.trainable_models import number, remark
+from torchcourse.probes.whole_trainings import watched_training
+
+EXPECTED = {
+    "empty parameter list": "no parameter is registered",
+    "attribute '_parameters'": "Module.__init__() was not called",
+    "attribute '_modules'": "Module.__init__() was not called",
+    "before Module.__init__() call": "Module.__init__() was not called",
+    "object has no attribute 'parameters'": "Module.__init__() was not called",
+}
+
+
+def probe(
+    answer: Watched, train: list[Tensor], test: list[Tensor], epochs: int, lr: float, seed: int, good: float
+) -> Observations:
+    """Observe a training; where `good` is 0 it is short, and runs twice."""
+    settings: dict[str, Any] = {"epochs": epochs, "lr": lr, "seed": seed}
+    real = train[0].device.type in ("cpu", "cuda")
+    if good and not real:  # a simulated device is slow and computes what the CPU does
+        train, test, settings["epochs"] = [t[:24] for t in train], [t[:12] for t in test], 3
+    with watched_training(test[0]) as watch:
+        try:
+            result = answer(tuple(train), tuple(test), **settings)
+        except (AttributeError, ValueError) as error:
+            reasons = [reason for words, reason in EXPECTED.items() if words in str(error)]
+            if not reasons:
+                raise
+            return {"the call": Raised(type(error).__name__, str(error).split("\n")[0][:120].rstrip("."), reasons[0])}
+    if not isinstance(result, dict) or not {"loss", "accuracy"} <= result.keys():
+        return {"returned": f"{kind(result)} without the keys loss and accuracy"}
+    seen = {**_of_numbers(result, settings["epochs"]), **watch.seen()}
+    if good and real:
+        seen |= _of_learning(result, good)
+    if not good:
+        torch.rand(3)
+        again = answer(tuple(train), tuple(test), **settings)
+        same = [number(v) for v in again["loss"]] == [number(v) for v in result["loss"]]
+        seen["the same seed again"] = "the same losses" if same else "other losses"
+    return seen
+
+
+def _of_numbers(result: dict[str, Any], epochs: int) -> Observations:
+    """Return what sort of numbers a training returns."""
+    losses, accuracy = result["loss"], result["accuracy"]
+    if not isinstance(losses, list):
+        words = kind(losses)
+    elif any(isinstance(loss, Tensor) for loss in losses):
+        graph = any(isinstance(loss, Tensor) and loss.requires_grad for loss in losses)
+        words = "tensors with a graph behind them" if graph else "tensors"
+    else:
+        floats = all(isinstance(loss, float) for loss in losses)
+        words = ("floats" if floats else "other things than floats") + f", {len(losses)} of {epochs}"
+    inside = not isinstance(number(accuracy), str) and 0 <= float(number(accuracy)) <= 1
+    return {"losses": words, "the accuracy": "a number from 0 to 1" if inside else "no number from 0 to 1"}
+
+
+def _of_learning(result: dict[str, Any], good: float) -> Observations:
+    """Return how well it has learned, against a threshold."""
+    accuracy = number(result["accuracy"])
+    share = accuracy if isinstance(accuracy, float) else 0.0
+    verdict = "good" if share >= good else "too low"
+    return {"accuracy": remark(verdict, f"{share:.0%}, and {good:.0%} is within easy reach")}
+
+
+def rings(draw: Draw, n: int, count: int = 3) -> list[Tensor]:
+    """Draw points in the plane; their class is the ring in which they lie."""
+    angle, classes = draw.uniform(0, 6.2832, n), draw.integers(0, count, n)
+    radius = 0.3 + classes + draw.uniform(0, 0.7, n)
+    return [torch.stack([radius * angle.cos(), radius * angle.sin()], 1) / 1.5, classes]
+
+
+def mixed(draw: Draw, n: int) -> list[Tensor]:
+    """Draw points whose class on one side is 1, and on the other 0 or 2, whatever the place."""
+    x = draw.normal(n, 2)
+    either = torch.where(draw.flags(n, share=0.6), 0, 2)
+    return [x, torch.where(x[:, 0] > 0, either, 1)]
+
+
+def cases(draw: Draw) -> list[Case]:
+    return [
+        case("three rings", train=rings(draw, 240), test=rings(draw, 150), epochs=150, lr=0.02,
+             seed=draw.size(0, 999), good=0.85),
+        case("two classes that overlap", train=mixed(draw, 300), test=mixed(draw, 200), epochs=60, lr=0.02,
+             seed=draw.size(0, 999), good=0.63),
+        case("four epochs", train=rings(draw, 30), test=rings(draw, 12), epochs=4, lr=0.01, seed=draw.size(0, 999),
+             good=0.0),
+    ]  # fmt: skip
+
+
+def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    names = {"accuracy": "accuracy", "active": "active while judging", "graphs": "graphs while judging",
+             "gradients": "gradients at each step", "outside": "parameters outside the optimizer", "call": "the call",
+             "losses": "losses", "kind_of_accuracy": "the accuracy", "again": "the same seed again"}  # fmt: skip
+    return {field: seen[name] for field, name in names.items() if name in seen}
+
+
+EXERCISE = Exercise(
+    "repaired_training",
+    probe,
+    cases,
+    hints=(
+        "Go through the code from the top, as the course has: the class, then the loss, then the loop, then the "
+        "judging. Run it after each repair; the first two faults raise an error, which says what is missing.",
+        "Without an activation, two linear layers are one. And which number of outputs does a classifier have, which "
+        "loss goes with it, and which dtype do the labels have then?",
+        "Read the loop line by line: where are gradients cleared, in which mode is the accuracy measured, is there a "
+        "graph, and what exactly is appended to the history? Does everything lie on the device of the data?",
+    ),
+    quotes=quotes,
+    seconds=30.0,
+    watched=False,
+)

@@ -1,0 +1,87 @@
+"""The exercise `update_ratios`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.diagnosed_models import classifier, hooks, left_hooks, plain_number, starting
+from torchcourse.probes.observe import kept, kind
+from torchcourse.probes.trainable_models import LOSSES, counted, flat
+
+OPTIMIZERS: dict[str, Any] = {
+    "SGD": lambda p: torch.optim.SGD(p, 0.1),
+    "momentum": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9),
+    "AdamW": lambda p: torch.optim.AdamW(p, 0.01, weight_decay=0.1),
+}
+
+
+def probe(
+    answer: Watched, x: Tensor, y: Tensor, sizes: list[int], seed: int, optimizer: str, frozen: bool, stale: bool
+) -> Observations:
+    """Observe the ratios, the step that was taken, and the mode in which the model ran."""
+    model = starting(classifier(seed, x.device, x.dtype, sizes), "evaluation")
+    with torch.no_grad():
+        model.last.bias.zero_()
+    model.first.requires_grad_(not frozen)
+    if stale:
+        LOSSES["cross entropy"](model(x.flip(0)), y).mul(2).backward()  # type: ignore[no-untyped-call]
+    made = OPTIMIZERS[optimizer](model.parameters())
+    taken, raw, hooked = counted(made), x.clone(), hooks(model)
+    model.runs.notes.clear()
+    ratios = answer(model, (x, y), LOSSES["cross entropy"], made)
+    if not isinstance(ratios, dict):
+        return {"returned": kind(ratios)}
+    return {
+        **{f"ratio of {name}": plain_number(ratio) for name, ratio in sorted(ratios.items())},
+        "optimizer steps": len(taken),
+        "the model ran in": model.runs.modes,
+        "parameters afterwards": flat(model.parameters()),
+        "hooks left": left_hooks(hooks(model) - hooked),
+        **kept(x=(x, raw)),
+    }
+
+
+def cases(draw: Draw) -> list[Case]:
+    def drawn(optimizer: str, dtype: torch.dtype = torch.float32, **more: Any) -> dict[str, Any]:
+        inputs, classes, rows = draw.size(3, 5), draw.size(3, 4), draw.size(5, 7)
+        return {
+            "x": draw.normal(rows, inputs, dtype=dtype), "y": draw.integers(0, classes, rows),
+            "sizes": [inputs, draw.size(4, 6), classes], "seed": draw.size(0, 9999), "optimizer": optimizer,
+            "frozen": False, "stale": False, **more,
+        }  # fmt: skip
+
+    return [
+        case("SGD", **drawn("SGD")),
+        case("AdamW", **drawn("AdamW")),
+        case("a frozen layer", **drawn("AdamW", frozen=True)),
+        case("gradients of an earlier batch", **drawn("SGD", stale=True)),
+        case("momentum, float64", **drawn("momentum", dtype=torch.float64)),
+    ]
+
+
+def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    missing = [name.removeprefix("ratio of ") for name in wanted if name.startswith("ratio of ") and name not in seen]
+    fields: dict[str, object] = {"missing": ", ".join(missing)} if missing else {}
+    return fields | {"ran": seen.get("the model ran in"), "should_run": wanted.get("the model ran in")}
+
+
+EXERCISE = Exercise(
+    "update_ratios",
+    probe,
+    cases,
+    hints=(
+        "An optimizer writes into the parameters that you have. If you want to know how far they went, what do you "
+        "need from before the step, and does `detach()` alone give it to you?",
+        "Between the copy and the comparison stands the training step that you know, with its mode and its clearing. "
+        "Why is the learning rate times the gradient no answer for AdamW?",
+        "The ratio is one norm divided by another, for each name in `named_parameters()`. Which parameters of a new "
+        "model are often zero, and what does a division give there?",
+    ),
+    quotes=quotes,
+)

@@ -1,0 +1,109 @@
+"""The exercise `accumulated_ddp_step`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.on_ranks import MODULES, Exchanges, on_ranks, rank
+from torchcourse.probes.trainable_models import LOSSES, Noted, counted, flat, learning, mode, plainly_float
+
+
+def counted_entries(ddp: DistributedDataParallel) -> list[int]:
+    """Return a list that gets an entry whenever `ddp.no_sync()` is called."""
+    entries: list[int] = []
+    no_sync = ddp.no_sync
+
+    def counting() -> Any:
+        entries.append(1)
+        return no_sync()
+
+    ddp.no_sync = counting  # type: ignore[method-assign]
+    return entries
+
+
+def program(
+    answer: Callable[..., Any], weights: dict[str, Tensor], batches: list[list[list[Tensor]]], loss: str,
+    times: int, stale: bool, starts: str,
+) -> Observations:  # fmt: skip
+    """Observe the losses, the exchanges of each step, and the parameters afterwards."""
+    model = Noted(weights).train(starts == "training")
+    ddp = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.2, momentum=0.5)
+    steps = counted(optimizer)
+    mine = [(x, y) for x, y in batches[rank()]]
+    if stale:
+        LOSSES[loss](ddp(mine[0][0]), mine[0][1]).backward()  # type: ignore[no-untyped-call]
+    entered = counted_entries(ddp)
+    losses, exchanges = [], []
+    for _ in range(times):
+        with Exchanges() as calls:
+            losses.append(plainly_float(answer(ddp, list(mine), LOSSES[loss], optimizer)))
+        exchanges.append(sum(size >= flat(model.parameters()).numel() for size in calls.summed))
+    return {
+        "loss": losses,
+        "gradient exchanges": exchanges,
+        "no_sync": "entered, and all were exchanged" if entered and min(exchanges) > 1 else "kept, or not needed",
+        "optimizer steps": len(steps),
+        "mode afterwards": mode(model),
+        "parameters afterwards": flat(model.parameters()),
+    }
+
+
+def probe(answer: Watched, **inputs: Any) -> Observations:
+    """Observe both ranks."""
+    return on_ranks(answer, program, inputs)
+
+
+def cases(draw: Draw) -> list[Case]:
+    def pieces(
+        loss: str, zero: list[int], one: list[int], times: int = 1, stale: bool = False, starts: str = "training"
+    ) -> dict[str, Any]:
+        drawn = learning(draw, loss, [*zero, *one], torch.float64)
+        pairs = [list(pair) for pair in zip(drawn["xs"], drawn["ys"], strict=True)]
+        batches = [pairs[: len(zero)], pairs[len(zero) :]]
+        return {"weights": drawn["weights"], "batches": batches, "loss": loss, "times": times, "stale": stale,
+                "starts": starts}  # fmt: skip
+
+    exactly = {"rtol": 1e-9, "atol": 1e-10}
+    return [
+        case("three micro-batches of one size", **exactly, **pieces("mean squared error", [4, 4, 4], [4, 4, 4])),
+        case("micro-batches of several sizes", **exactly, **pieces("cross entropy", [5, 2, 1], [1, 3, 4])),
+        case("more micro-batches on rank 1", **exactly, **pieces("mean squared error", [4, 2], [1, 2, 3])),
+        case("two steps, with gradients of an earlier batch", **exactly,
+             **pieces("mean squared error", [4, 1], [2, 3], times=2, stale=True)),
+        case("a single micro-batch, evaluation mode", **exactly,
+             **pieces("cross entropy", [4], [4], starts="evaluation")),
+    ]  # fmt: skip
+
+
+def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"exchanges": (seen.get("gradient exchanges, rank 0") or ["no"])[0]}
+    losses = [(seen.get(f"loss, rank {n}") or ["nothing"])[0] for n in range(2)]
+    fields |= {"loss0": losses[0], "loss1": losses[1], "right": (wanted.get("loss, rank 0") or ["nothing"])[0]}
+    return fields | {"steps": seen.get("optimizer steps, rank 0")}
+
+
+EXERCISE = Exercise(
+    "accumulated_ddp_step",
+    probe,
+    cases,
+    hints=(
+        "Begin with lesson 5's step, each loss scaled by its share of this rank's samples. DDP then exchanges after "
+        "every backward. After which one alone is it needed?",
+        "`ddp.no_sync()` is read when the forward runs, not when the backward does. So what belongs into the `with` "
+        "block, and for which of the micro-batches?",
+        "DDP averages the gradients, not the losses: your sum of scaled losses is that of one rank. All ranks have "
+        "equally many samples, so which mean over ranks is the global loss?",
+    ),
+    any_device=False,
+    quotes=quotes,
+    imports=MODULES,
+)

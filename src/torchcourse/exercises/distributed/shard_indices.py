@@ -1,0 +1,103 @@
+"""The exercise `shard_indices`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.data_loading import disturb, touched
+from torchcourse.probes.observe import kind
+
+ENOUGH = 16
+"""The number of samples from which on two drawn orders never agree by chance."""
+
+
+def probe(
+    answer: Watched, n: int, world_size: int, epochs: list[int], seed: int, other_seed: int, options: dict[str, Any]
+) -> Observations:
+    """Observe the shares of all ranks in some epochs, in the first of them once more, and with another seed."""
+    seen: Observations = {}
+    calls = [(f"epoch {epoch}", epoch, seed) for epoch in epochs]
+    for name, epoch, chosen in [*calls, ("again", epochs[0], seed), ("another seed", epochs[0], other_seed)]:
+        disturb(len(seen))  # an order that depends on the global generators shows
+        shares = [answer(n, rank, world_size, epoch=epoch, seed=chosen, **options) for rank in range(world_size)]
+        if not all(isinstance(share, list) and all(type(i) is int for i in share) for share in shares):
+            return {"returned": "no list of integers: " + kind(shares[0])}
+        seen[name] = shares
+    with touched() as changed:
+        answer(n, 0, world_size, epoch=epochs[0], seed=seed, **options)
+    return seen | {"global generators changed": changed}
+
+
+def derive(case: Case, seen: Observations) -> Observations:
+    """Derive what every right answer has in common: which order and whose turn are its own choice."""
+    if "returned" in seen:
+        return seen
+    n, epochs = case.inputs["n"], case.inputs["epochs"]
+    first = seen[f"epoch {epochs[0]}"]
+    held = Counter(i for share in first for i in share)
+    found: Observations = {
+        "lengths of the shares": [len(share) for share in first],
+        "samples that no rank has": sum(i not in held for i in range(n)),
+        "samples that more than one place has": sum(count > 1 for count in held.values()),
+        "indices outside": sum(not 0 <= i < n for i in held),
+        "the same call again": "the same share" if seen["again"] == first else "another share",
+        "global generators changed": seen["global generators changed"],
+    }
+    if case.inputs["options"].get("drop_last", False):
+        del found["samples that no rank has"]  # as many as the equal shares leave over
+    elif found["samples that more than one place has"]:
+        found["samples that more than one place has"] = "some"  # which ones, and how many, is free
+    if n >= ENOUGH:
+        others = [seen[f"epoch {epoch}"] for epoch in epochs[1:]]
+        found["order in another epoch"] = "the same" if first in others else "another"
+        found["order with another seed"] = "the same" if first == seen["another seed"] else "another"
+        found["shares in rising order"] = all(share == sorted(share) for share in first)
+    return found
+
+
+def cases(draw: Draw) -> list[Case]:
+    def order(n: int, world_size: int, **options: Any) -> dict[str, Any]:
+        seed = draw.size(0, 999)
+        return {"n": n, "world_size": world_size, "epochs": [0, 1, draw.size(2, 9)], "seed": seed,
+                "other_seed": seed + draw.size(1000, 9999), "options": options}  # fmt: skip
+
+    ranks = draw.size(3, 5)
+    some = ranks * draw.size(8, 12)
+    return [
+        case("two equal shares", **order(2 * draw.size(10, 20), 2)),
+        case("one sample too many", **order(some + 1, ranks)),
+        case("one sample too many, drop_last", **order(some + 1, ranks, drop_last=True)),
+        case("one sample too few, drop_last", **order(some - 1, ranks, drop_last=True)),
+        case("fewer samples than ranks", **order(2, 7)),
+        case("fewer samples than ranks, drop_last", **order(2, 3, drop_last=True)),
+        case("a single rank", **order(20, 1)),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"lengths": seen.get("lengths of the shares"), "ranks": inputs["world_size"]}
+    fields |= {"missing": seen.get("samples that no rank has"), "n": inputs["n"]}
+    fields |= {"right": wanted.get("lengths of the shares")}
+    return fields | {"generators": " and ".join(seen.get("global generators changed", []))}
+
+
+EXERCISE = Exercise(
+    "shard_indices",
+    probe,
+    cases,
+    hints=(
+        "All ranks have to draw the same order without asking each other. What do they have in common that may go "
+        "into the seed, and what of it must not?",
+        "`torch.randperm` takes a `generator`, and a generator of your own leaves the global one alone. Which two "
+        "numbers make its seed, so that each epoch has another order?",
+        "Make the length of the order a multiple of `world_size` before you deal it out: cut it, or repeat it. With "
+        "2 samples and 7 ranks once is not enough.",
+    ),
+    any_device=False,
+    derive=derive,
+    quotes=quotes,
+)

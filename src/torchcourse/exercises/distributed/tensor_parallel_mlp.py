@@ -1,0 +1,82 @@
+"""The exercise `tensor_parallel_mlp`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.observe import kind
+from torchcourse.probes.on_ranks import MODULES, Exchanges, on_ranks, rank
+
+
+def program(answer: Callable[..., Any], x: Tensor, w1: Tensor, w2: Tensor, g: Tensor, split: int) -> Observations:
+    """Observe the output and the gradients of this rank, and the exchanges of both directions."""
+    mine = slice(0, split) if rank() == 0 else slice(split, None)
+    x, w1, w2 = (t.clone().requires_grad_() for t in (x, w1[mine], w2[:, mine]))
+    with Exchanges() as forward:
+        y = answer(x, w1, w2)
+    if not isinstance(y, Tensor) or y.shape != g.shape:
+        return {"returned": kind(y)}
+    seen: Observations = {"output": y.detach(), "exchanges forward": len(forward.calls)}
+    if not y.requires_grad:
+        return seen | {"graph": "none"}
+    with Exchanges() as backward:
+        found = torch.autograd.grad(y, (x, w1, w2), g, allow_unused=True)
+    names = ("gradient of x", "gradient of w1", "gradient of w2")
+    return seen | dict(zip(names, found, strict=True)) | {"exchanges backward": len(backward.calls)}
+
+
+def probe(answer: Watched, **inputs: Any) -> Observations:
+    """Observe both ranks."""
+    return on_ranks(answer, program, inputs)
+
+
+def cases(draw: Draw) -> list[Case]:
+    def layer(*lead: int, split: int, hidden: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+        inputs, outputs = draw.size(2, 4), draw.size(5, 6)
+        return {
+            "x": draw.normal(*lead, inputs, dtype=dtype), "w1": draw.normal(hidden, inputs, dtype=dtype),
+            "w2": draw.normal(outputs, hidden, dtype=dtype), "g": draw.normal(*lead, outputs, dtype=dtype),
+            "split": split,
+        }  # fmt: skip
+
+    return [
+        case("two halves", **layer(draw.size(3, 5), split=4, hidden=8)),
+        case("uneven shards", **layer(3, split=2, hidden=draw.size(6, 8))),
+        case("a batch of sequences, float64", **layer(2, 3, split=3, hidden=6, dtype=torch.float64)),
+        case("a gradient that is expanded", **layer(4, split=5, hidden=10) | {"g": torch.ones(1, 1).expand(4, 5)}
+             | {"w2": draw.normal(5, 10)}),
+    ]  # fmt: skip
+
+
+def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    got, want = seen.get("gradient of x, rank 0"), wanted.get("gradient of x, rank 0")
+    if isinstance(got, Tensor) and isinstance(want, Tensor) and got.shape == want.shape:
+        fields |= {"grad": got.flatten()[0], "right": want.flatten()[0]}
+    fields |= {"forward": seen.get("exchanges forward, rank 0"), "backward": seen.get("exchanges backward, rank 0")}
+    return fields
+
+
+EXERCISE = Exercise(
+    "tensor_parallel_mlp",
+    probe,
+    cases,
+    hints=(
+        "With its rows of `w1` a rank has some of the hidden units, complete, so gelu can be applied without asking. "
+        "With its columns of `w2` it has a part of every output. What has to be added up, and when?",
+        "x goes into both ranks, so its gradient comes out of both, in two parts. The output is the same on both "
+        "ranks, and so is the gradient that arrives there: adding that up would count it twice.",
+        "You need two functions that are each other's mirror image: one does nothing forward and adds up backward, the "
+        "other adds up forward and does nothing backward. Lesson 2's `autograd.Function` has room for both.",
+    ),
+    any_device=False,
+    quotes=quotes,
+    imports=MODULES,
+)

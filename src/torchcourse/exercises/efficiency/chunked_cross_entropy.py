@@ -1,0 +1,95 @@
+"""The exercise `chunked_cross_entropy`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.memory import peak_bytes
+from torchcourse.probes.modules import gradients, ramp
+from torchcourse.probes.observe import look
+from torchcourse.probes.trainable_models import remark
+
+ROWS, WORDS, WIDTH, CHUNK = 256, 256, 4, 4
+LOGITS = ROWS * WORDS * 4
+"""The bytes of all logits of the large call whose memory is measured."""
+FEWER, AS_MANY = "a few rows at a time", "as much as many rows"
+SHARE = 4
+"""All logits may not be held; a quarter of them leaves room for what each chunk needs besides its logits."""
+
+
+def probe(answer: Watched, hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Observations:
+    """Observe loss and gradients; on the CPU also the memory that a large call takes, forward and backward."""
+    leaves = {"hidden": hidden.requires_grad_(), "weight": weight.requires_grad_()}
+    result = answer(hidden, weight, labels, chunk)
+    seen = {**look(result, hidden), **gradients(result, **leaves)}
+    return {**seen, "peak": _peak(answer)} if hidden.device.type == "cpu" else seen
+
+
+def _peak(answer: Watched) -> int:
+    """Return the bytes that lived at once in a call with many rows in small chunks, and its backward."""
+    hidden, weight = ramp(ROWS, WIDTH).requires_grad_(), ramp(WORDS, WIDTH).requires_grad_()
+    labels = torch.arange(ROWS) % WORDS
+
+    def forward_and_back() -> None:
+        loss = answer.answer(hidden, weight, labels, CHUNK)
+        if isinstance(loss, Tensor) and loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+
+    return peak_bytes(forward_and_back)
+
+
+def derive(_case: Case, seen: Observations) -> Observations:
+    """Reduce the bytes that lived at once to whether there was room for many rows of logits among them."""
+    if not isinstance(seen.get("peak"), int):
+        return seen
+    peak = seen["peak"]
+    words = FEWER if peak < LOGITS // SHARE else AS_MANY
+    return {**seen, "peak": remark(words, f"{peak:,} bytes at once, where the logits of all {ROWS} rows take "
+                                   f"{LOGITS:,} and those of a chunk {LOGITS * CHUNK // ROWS:,}")}  # fmt: skip
+
+
+def rows_case(
+    draw: Draw, name: str, rows: int, chunk: int, *, size: float = 1.0, dtype: torch.dtype = torch.float32
+) -> Case:
+    """Return the case of drawn hidden states and labels; `size` makes the logits larger."""
+    words, width = draw.size(6, 9), draw.size(4, 5)
+    hidden, weight = size * draw.normal(rows, width, dtype=dtype), draw.normal(words, width, dtype=dtype)
+    labels = draw.integers(0, words, rows)
+    return case(name, rtol=1e-3, atol=1e-5, hidden=hidden, weight=weight, labels=labels, chunk=chunk)
+
+
+def cases(draw: Draw) -> list[Case]:
+    return [
+        rows_case(draw, "chunks of the same size", 8, 4),
+        rows_case(draw, "a last chunk that is smaller", 10, 4),
+        rows_case(draw, "one chunk", 5, 8),
+        rows_case(draw, "one row at a time", 4, 1),
+        rows_case(draw, "large logits", 9, 4, size=60.0),
+        rows_case(draw, "float64", 7, 3, dtype=torch.float64),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"rows": len(inputs["hidden"])}
+    return fields | ({"peak": seen["peak"].message} if hasattr(seen.get("peak"), "message") else {})
+
+
+EXERCISE = Exercise(
+    "chunked_cross_entropy",
+    probe,
+    cases,
+    hints=(
+        "The mean over all rows is a sum divided once. What do you ask of `F.cross_entropy` for a chunk, so that "
+        "chunks of different sizes add up?",
+        "A loop over chunks alone frees nothing: autograd keeps the logits of each chunk until backward. Which tool of "
+        "lesson 6 throws them away and computes them again?",
+        "`checkpoint(function, *inputs, use_reentrant=False)` runs a function without keeping its insides. Which "
+        "function of a chunk's rows and labels would you hand to it?",
+    ),
+    derive=derive,
+    quotes=quotes,
+)

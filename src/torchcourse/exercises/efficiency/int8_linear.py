@@ -1,0 +1,153 @@
+"""The exercise `Int8Linear`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.observe import kept, kind, look
+from torchcourse.probes.trainable_models import remark
+
+CLOSE = 0.02
+"""The largest error of an output, relative to the largest output, that eight bits may cause."""
+
+
+def probe(answer: Watched, weight: Tensor, bias: Tensor | None, x: Tensor) -> Observations:
+    """Convert a layer on the CPU, move it to the device of x, and observe its outputs and what a file of it holds."""
+    linear = linear_of(weight.cpu(), None if bias is None else bias.cpu())
+    before = {name: p.detach().clone() for name, p in linear.named_parameters()}
+    module = answer.answer.from_linear(linear)  # type: ignore[attr-defined]
+    if not isinstance(module, nn.Module):
+        return {"returned": kind(module)}
+    now = {name: (p.detach(), before[name]) for name, p in linear.named_parameters()}
+    seen = {**_held(module, linear), **_on_file(module, linear), **kept(**now)}
+    module = module.to(x.device)
+    seen |= look(module(x), x)
+    seen["wanted of the original"] = nn.functional.linear(x, weight, bias)
+    return {**seen, **_reloaded(answer, module, linear, x)}
+
+
+def linear_of(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    """Return a layer with these weights."""
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    with torch.no_grad():
+        linear.weight.copy_(weight)
+        if bias is not None:
+            linear.bias.copy_(bias)
+    return linear
+
+
+def _held(module: nn.Module, linear: nn.Linear) -> Observations:
+    """Observe what kind of thing holds the weight, the scales and the bias; their names are free."""
+    buffers = dict(module.named_buffers())
+    levels = [b for b in buffers.values() if b.dtype == torch.int8 and b.numel() == linear.weight.numel()]
+    scales = sum(b.numel() for b in buffers.values() if b.is_floating_point())
+    parameters = [tuple(p.shape) for p in module.parameters()]
+    return {
+        "int8 buffers of the weight's size": len(levels),
+        "scales among the buffers": remark(_of_size(scales, *linear.weight.shape), f"{scales} numbers"),
+        "shapes of the parameters": parameters,
+    }
+
+
+def _of_size(count: int, rows: int, columns: int) -> str:
+    words = {rows: "one for each output", columns: "one for each input", 1: "a single one", 0: "none"}
+    return words.get(count, "another number")
+
+
+def _on_file(module: nn.Module, linear: nn.Linear) -> Observations:
+    """Observe how large a file of the state_dict is, compared with that of the original."""
+    sizes = [_bytes(m.state_dict()) for m in (module, linear)]
+    return {"bytes on file": sizes}
+
+
+def _bytes(state: dict[str, Tensor]) -> int:
+    file = io.BytesIO()
+    torch.save(state, file)
+    return len(file.getvalue())
+
+
+def _reloaded(answer: Watched, module: Any, linear: nn.Linear, x: Tensor) -> Observations:
+    """Observe the outputs after the state_dict was loaded into a module that was made from another layer."""
+    other = linear_of(torch.ones_like(linear.weight), None if linear.bias is None else torch.ones_like(linear.bias))
+    fresh = answer.answer.from_linear(other).to(x.device)  # type: ignore[attr-defined]
+    try:
+        fresh.load_state_dict(module.state_dict())
+    except RuntimeError as error:
+        return {"after loading its state_dict": remark("refused", " ".join(str(error).split())[:150])}
+    same = torch.allclose(fresh(x), module(x), rtol=1e-4, atol=1e-5)
+    return {"after loading its state_dict": "the same outputs" if same else "other outputs"}
+
+
+def derive(case: Case, seen: Observations) -> Observations:
+    """Reduce outputs that are close to the original's to just that, and the sizes of files to their ratio."""
+    if "bytes on file" not in seen:
+        return seen
+    small, large = seen["bytes on file"]
+    ratio = small / large
+    rest = {name: v for name, v in seen.items() if name not in ("bytes on file", "result", "wanted of the original")}
+    rest["file"] = remark("about a quarter" if ratio < 0.3 else "more than a quarter",
+                          f"{small} bytes, and {large} for the original")  # fmt: skip
+    result, wanted = seen.get("result"), seen["wanted of the original"]
+    if not isinstance(result, Tensor):
+        return rest
+    rest["shape and dtype"] = [str(tuple(result.shape)), str(result.dtype)]
+    if result.shape == wanted.shape and result.numel():
+        off = ((result - wanted).abs().max() / wanted.abs().max()).item()
+        rest["outputs"] = "close to the original's" if off <= CLOSE else result
+    return rest
+
+
+def layer_case(draw: Draw, name: str, outputs: int, inputs: int, *batch: int, bias: bool = True) -> Case:
+    """Return the case of a drawn layer whose rows and columns differ in size, and of a drawn input."""
+    sizes = torch.linspace(0.02, 2, outputs)[:, None] * torch.linspace(0.3, 1, inputs)
+    shift = 3 * draw.normal(outputs) if bias else None
+    return case(name, weight=sizes * draw.normal(outputs, inputs), bias=shift, x=draw.normal(*batch, inputs))
+
+
+def cases(draw: Draw) -> list[Case]:
+    n = draw.size(3, 6)
+    return [
+        layer_case(draw, "a batch", 150, 200, n),
+        layer_case(draw, "more outputs than inputs", 210, 120, n),
+        layer_case(draw, "without a bias", 130, 180, n, bias=False),
+        layer_case(draw, "two leading dimensions", 120, 170, 2, n),
+        layer_case(draw, "a single row", 140, 160),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    named = {"file": "file", "scales": "scales among the buffers", "loading": "after loading its state_dict"}
+    for field, name in named.items():
+        if name in seen:
+            fields[field] = getattr(seen[name], "message", seen[name])
+    if isinstance(seen.get("outputs"), Tensor):
+        wanted = nn.functional.linear(inputs["x"], inputs["weight"], inputs["bias"])
+        fields["off"] = f"off by {(seen['outputs'] - wanted).abs().max() / wanted.abs().max():.0%} of the largest"
+    if "shapes of the parameters" in seen:
+        fields["parameters"] = ", ".join(map(str, seen["shapes of the parameters"])) or "none"
+    return fields
+
+
+EXERCISE = Exercise(
+    "Int8Linear",
+    probe,
+    cases,
+    hints=(
+        "What does a `state_dict` hold, and what does `.to(device)` move? A tensor that is a plain attribute is in "
+        "neither. Which method of a module registers a tensor that is not trained?",
+        "`from_linear` may be a `classmethod`: it makes the module from numbers that it computes of `linear.weight`. "
+        "One scale for each output: along which dimension of the weight is the largest value taken?",
+        "In `forward` the levels have to be floats for a moment. Instead of scaling the whole weight you can scale the "
+        "outputs: where do scales of shape (outputs, 1) have to stand for that? The bias is added last.",
+    ),
+    derive=derive,
+    quotes=quotes,
+)

@@ -1,0 +1,66 @@
+"""The exercise `int8_matmul`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.observe import kept, look
+
+
+def probe(answer: Watched, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, repeats: int = 0) -> Observations:
+    """Observe the product of two quantized matrices; with `repeats`, of long ones whose sums nearly cancel."""
+    if repeats:
+        a, b = cancelling(a, -1, repeats), cancelling(b, 1, repeats)
+    before = a.clone(), b.clone()
+    return {**look(answer(a, b, a_scale, b_scale), a), **kept(a=(a, before[0]), b=(b, before[1]))}
+
+
+def cancelling(t: Tensor, sign: int, repeats: int) -> Tensor:
+    """Return `t` many times over, then as often with this sign, and then its first three columns."""
+    many = t.repeat(1, repeats)
+    return torch.cat([many, sign * many, t[:, :3]], dim=1)
+
+
+def product_case(
+    draw: Draw, name: str, n: int, k: int, m: int, *, low: int = -127, high: int = 128, repeats: int = 0
+) -> Case:
+    """Return the case of matrices with entries in [low, high) and drawn scales."""
+    a, b = (draw.integers(low, high, rows, k, dtype=torch.int8) for rows in (n, m))
+    scales = draw.uniform(0.5, 2, n, 1), draw.uniform(0.5, 2, m, 1)
+    return case(name, rtol=1e-5, atol=1e-4, a=a, b=b, a_scale=scales[0], b_scale=scales[1], repeats=repeats)
+
+
+def cases(draw: Draw) -> list[Case]:
+    n, m = draw.size(2, 3), draw.size(4, 5)
+    return [
+        product_case(draw, "small numbers", n, 3, m, low=-3, high=4),
+        product_case(draw, "large numbers", n, draw.size(6, 9), m),
+        product_case(draw, "square", 4, 4, 4),
+        product_case(draw, "-128 among them", n, 8, m, low=-128, high=-120),
+        product_case(draw, "sums beyond 2**24 that nearly cancel", 2, 48, 3, low=60, high=128, repeats=400),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"k": inputs["a"].shape[1] * 2 * inputs["repeats"] or inputs["a"].shape[1]}
+    return fields | ({"device": seen["device"]} if "device" in seen else {})
+
+
+EXERCISE = Exercise(
+    "int8_matmul",
+    probe,
+    cases,
+    hints=(
+        "The product of two int8 numbers can be 16129, and you add many of them. In which dtype do they have to be "
+        "before the product is taken, so that nothing wraps and nothing is rounded?",
+        "`q * scale` gives a row back. If row i of a stands for `a[i] * a_scale[i]`, what stands before the sum over k "
+        "in entry (i, j), and what may therefore be multiplied after it?",
+        "`a_scale` is (n, 1) and the result (n, m): that broadcasts. `b_scale` is (m, 1), and it belongs to the "
+        "columns of the result. What turns it round?",
+    ),
+    quotes=quotes,
+)

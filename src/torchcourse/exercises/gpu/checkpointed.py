@@ -1,0 +1,130 @@
+"""The exercise `checkpointed`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.memory import kept_bytes
+from torchcourse.probes.modules import gradients
+from torchcourse.probes.observe import kind, look
+from torchcourse.probes.trainable_models import remark
+
+
+def blocks_like(x: Tensor, count: int, dropout: float) -> nn.ModuleList:
+    """Return blocks that keep much more memory than their outputs take, with fixed weights."""
+    width = x.shape[-1]
+    blocks = nn.ModuleList(
+        nn.Sequential(nn.Linear(width, 6 * width), nn.Tanh(), nn.Linear(6 * width, width), nn.Dropout(dropout))
+        for _ in range(count)
+    )
+    with torch.no_grad():
+        for place, p in enumerate(blocks.parameters()):
+            p.copy_((torch.arange(p.numel()) * (0.7 + 0.2 * place)).sin().view(p.shape) / p.shape[-1] ** 0.5)
+    return blocks.to(x.device, x.dtype)
+
+
+def in_turn(blocks: nn.ModuleList, x: Tensor) -> Tensor:
+    for block in blocks:
+        x = block(x)
+    return x
+
+
+def forward_and_back(call: Callable[[Any, Tensor], Any], count: int, dropout: float, x: Tensor) -> Observations:
+    """Observe the result of a call on new blocks and x, the memory kept for backward, and the gradients."""
+    blocks = blocks_like(x, count, dropout)
+    torch.default_generator.manual_seed(11)
+    if x.is_cuda:
+        torch.cuda.manual_seed(11)
+    x = x.detach().requires_grad_(x.requires_grad)
+    output, held = kept_bytes(lambda: call(blocks, x), but=[x, *blocks.parameters()])
+    seen: Observations = {"kept": held}
+    if not isinstance(output, Tensor):
+        return {**seen, "returned": kind(output)}
+    first = {"x": x} if x.requires_grad else {}
+    seen |= {**look(output, x), **gradients(output, **first, **dict(blocks.named_parameters()))}
+    return seen
+
+
+def probe(answer: Watched, x: Tensor, count: int, dropout: float, followed: bool) -> Observations:
+    """Run blocks forward and back through the answer, and plainly in turn, to compare with."""
+    x.requires_grad_(followed)
+    plain = forward_and_back(in_turn, count, dropout, x)
+    return {"own": forward_and_back(answer, count, dropout, x), "plain": plain}
+
+
+def derive(case: Case, seen: Observations) -> Observations:
+    """Compare what was seen with running the blocks in turn."""
+    own, plain = seen["own"], seen["plain"]
+    kept_words = "less than without" if own["kept"] < 0.9 * plain["kept"] else "as much as without"
+    tidy: Observations = {
+        "kept for backward": remark(kept_words, f"{own['kept']} bytes, and {plain['kept']} without checkpointing")
+    }
+    if "returned" in own:
+        return {"returned": own["returned"], **tidy}
+    names = ["result", *(name for name in plain if name.startswith("gradient"))]
+    if case.inputs["dropout"] == 0:
+        return {**tidy, "device": own["device"], **{name: own[name] for name in names}}
+    gradient_names = [name for name in names if name != "result"]
+    return {
+        **tidy, "device": own["device"], "result": _compared(own, plain, ["result"]),
+        "gradients": _compared(own, plain, gradient_names),
+    }  # fmt: skip
+
+
+def _compared(own: Observations, plain: Observations, names: list[str]) -> str:
+    """Describe whether tensors are the same as without checkpointing: their values depend on what dropout drew."""
+    if any(not isinstance(own[name], Tensor) for name in names):
+        return "missing"
+    close = all(torch.allclose(own[name], plain[name], rtol=1e-4, atol=1e-6) for name in names)
+    return "the same as without" if close else "others than without"
+
+
+def cases(draw: Draw) -> list[Case]:
+    n, d = draw.size(16, 20), draw.size(4, 6)
+
+    def drawn(name: str, count: int, dropout: float = 0.0, followed: bool = True, **more: Any) -> Case:
+        return case(name, x=draw.normal(n, d, **more), count=count, dropout=dropout, followed=followed)
+
+    return [
+        drawn("four blocks", 4),
+        drawn("x that needs no gradient", 5, followed=False),  # enough for two segments of two and a rest
+        drawn("dropout in the blocks", 3, dropout=0.5),
+        drawn("dropout, and x that needs no gradient", 4, dropout=0.3, followed=False),
+        drawn("float64", 3, dtype=torch.float64),
+    ]
+
+
+def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    if isinstance(seen.get("kept for backward"), Raised):
+        fields["bytes"] = seen["kept for backward"].message
+    lost = [name for name, value in seen.items() if name.startswith("gradient") and value in ("none", "missing")]
+    if lost:
+        fields |= {"lost": lost[0], "lost_count": len(lost)}
+    if "gradients" in seen:
+        fields["gradients"] = seen["gradients"]
+    return fields
+
+
+EXERCISE = Exercise(
+    "checkpointed",
+    probe,
+    cases,
+    hints=(
+        "`torch.utils.checkpoint.checkpoint(function, x, ...)` runs a function, keeps its input and runs it again in "
+        "backward. What is the function here, and how many of them are there?",
+        "There are two kinds of it, chosen by `use_reentrant`. The old one gives no gradients at all where its input "
+        "needs none. Which one do you ask for?",
+        "The second run of a dropout has to drop the same entries. Who takes care of the random state, unless it is "
+        "told not to?",
+    ),
+    derive=derive,
+    quotes=quotes,
+)

@@ -1,0 +1,1 @@
+"""The exercises of lesson 03, one a module."""

@@ -1,0 +1,98 @@
+"""The exercise `Affine`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.modules import (
+    affine_weights,
+    build,
+    called,
+    gradients,
+    inventory,
+    load,
+    probing_a_module,
+    quotes_registered,
+    quoting,
+    spread,
+    with_value,
+)
+from torchcourse.probes.observe import kind, look
+
+
+def slot(module: nn.Module, name: str) -> str:
+    """Return in words how a module holds `name`."""
+    registered: dict[str, Any] = module._parameters
+    if name in registered:
+        return "registered as None" if registered[name] is None else "a parameter"
+    if not hasattr(module, name):
+        return "no such attribute"
+    held = getattr(module, name)
+    return "None, not registered" if held is None else f"not a parameter but {kind(held)}"
+
+
+@probing_a_module
+def probe(
+    answer: Watched, sizes: tuple[int, int], bias: bool | None, weights: dict[str, Tensor], x: Tensor | None
+) -> Observations:
+    """Observe parameters, output and gradients of a layer with known weights; without `x`, the fresh numbers
+    themselves."""
+    module = build(answer, torch.device("cpu") if x is None else x.device, *sizes, **with_value(bias=bias))
+    if any(isinstance(m, nn.Linear) for m in module.modules()):
+        answer.forbidden.append("nn.Linear")
+    if x is None:
+        return {name: getattr(module, name, None) for name in ("weight", "bias")}
+    seen = {**inventory(module), "bias": slot(module, "bias")}
+    load(module, weights)
+    output = called(answer, module, x.requires_grad_())
+    held = {name: p for name, p in module.named_parameters() if name in weights}
+    return {**seen, **look(output, x), **gradients(output, x=x, **held)}
+
+
+def derive(case: Case, seen: Observations) -> Observations:
+    """Describe how fresh numbers are spread, in units of the bound: single draws are not compared."""
+    if "weight" not in seen:
+        return seen
+    bound = case.inputs["sizes"][0] ** -0.5
+    forbidden = {name: value for name, value in seen.items() if name == "forbidden calls"}
+    spreads = {f"{what} of {name}": v for name in ("weight", "bias") for what, v in spread(seen[name], bound).items()}
+    return {**spreads, **forbidden}
+
+
+def cases(draw: Draw) -> list[Case]:
+    i, o, n = draw.size(3, 4), draw.size(5, 6), draw.size(7, 8)
+    both = affine_weights(draw, i, o, "weight", "bias")
+    one = affine_weights(draw, i, o, "weight")
+    square = affine_weights(draw, i, i, "weight", "bias")
+    return [
+        case("a batch", sizes=(i, o), bias=None, weights=both, x=draw.normal(n, i)),
+        case("as many outputs as inputs", sizes=(i, i), bias=None, weights=square, x=draw.normal(n, i)),
+        case("bias=False", sizes=(i, o), bias=False, weights=one, x=draw.normal(n, i)),
+        case("bias=True", sizes=(i, o), bias=True, weights=both, x=draw.normal(n, i)),
+        case("two batch dimensions", sizes=(i, o), bias=None, weights=both, x=draw.normal(2, n, i)),
+        case("one example, no batch", sizes=(i, o), bias=None, weights=both, x=draw.normal(i)),
+        case("fresh weights", rtol=0.05, atol=0.08, sizes=(50, 1500), bias=None, weights={}, x=None),
+    ]
+
+
+EXERCISE = Exercise(
+    "Affine",
+    probe,
+    cases,
+    hints=(
+        "What has to be called first in the `__init__` of every module, so that it can register anything at all?",
+        "A module notices a tensor only in a certain wrapping. Which class is it, and what does "
+        "`list(module.parameters())` say of a bare tensor?",
+        "For `bias=False` there is a way to register a name that holds nothing: look for `register_parameter`. "
+        "And which of x and the weight has to be transposed so that (…, in) becomes (…, out)?",
+    ),
+    forbids=("linear",),
+    derive=derive,
+    quotes=quoting(quotes_registered),
+)

@@ -1,0 +1,127 @@
+"""The exercise `Dropout`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.modules import build, called, gradients, probing_a_module, quoting, ramp, sameness, with_value
+from torchcourse.probes.observe import kind, where
+
+ROWS = 120
+COLUMNS = 80
+
+
+@probing_a_module
+def probe(answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, like: Tensor) -> Observations:
+    """Observe a large table in training and evaluation, and its gradient; or how a bad `p` is refused."""
+    if refused:
+        return {"refused with": turned_down(lambda: answer(p), "p", str(p))}
+    module = build(answer, like.device, **with_value(p=p))
+    x = ramp(ROWS, COLUMNS, low=1.0, high=3.0).to(like.device, dtype).requires_grad_()
+    module.eval()
+    seen: Observations = {"in eval": sameness(called(answer, module, x), x)}
+    module.train()
+    output, again = called(answer, module, x), called(answer, module, x)
+    if not isinstance(output, Tensor) or output.shape != x.shape:
+        return {**seen, "returned": kind(output)}
+    seen |= {"dtype": output.dtype, "device": where(output, like), "two calls in training": sameness(output, again)}
+    seen |= gradients(output, x=x)
+    seen |= {"scale": output.detach().float() / x.detach().float(), "parameters": len(list(module.parameters()))}
+    return {**seen, "fed back": ramp(*output.shape, low=-1.0, high=2.0, like=output).float()}
+
+
+def turned_down(call: Callable[[], object], argument: str, got: str) -> Any:
+    """Return how a call that should raise ends, whatever it raises."""
+    try:
+        result = call()
+    except Exception as error:
+        message = str(error)
+        named = re.search(rf"\b{argument}\b|probab", message) is not None
+        name = "names the argument" if named else "does not name the argument"
+        value = "tells what it got" if got in message else "does not tell what it got"
+        return f"an exception that {name}, and {value}"
+    return f"no exception but {kind(result)}"
+
+
+def derive(case: Case, seen: Observations) -> Observations:
+    """Describe the mask by its share of zeros, its factor and its form: single draws are not compared."""
+    scale = seen.get("scale")
+    if not isinstance(scale, Tensor):
+        return seen
+    p = 0.5 if case.inputs["p"] is None else case.inputs["p"]
+    kept_ones = scale[scale != 0]
+    share = (scale == 0).float().mean().item()
+    known = next((q for q in (p, 1 - p, 0.5, 0.0, 1.0) if abs(share - q) < 0.03), round(share, 1))
+    columns = (scale == 0).float().mean(0)
+    rows = (scale == 0).float().mean(1)
+    alike = bool((columns.std() > 0.3) | (rows.std() > 0.3))
+    arrived, fed = seen.get("gradient of x"), seen["fed back"]
+    rest = {n: v for n, v in seen.items() if n not in ("scale", "fed back", "gradient of x")}
+    through: str = "none"
+    if isinstance(arrived, str) and not kept_ones.numel():  # zeros without history have the gradient they should have
+        arrived = fed * 0
+    if isinstance(arrived, Tensor):
+        same = torch.allclose(arrived.float(), fed * scale, rtol=0.02, atol=0.02, equal_nan=True)
+        through = "scaled and dropped as the values are" if same else "unlike the values"
+    return {
+        **rest,
+        "share of zeros": float(known),
+        "kept values are multiplied by": kept_ones.median().item() if kept_ones.numel() else "none is kept",
+        "dropped": "whole rows or columns" if alike else "entry by entry",
+        "NaNs": bool(scale.isnan().any()),
+        "gradient": through,
+    }
+
+
+def cases(draw: Draw) -> list[Case]:
+    common: dict[str, Any] = {"dtype": torch.float32, "refused": False, "like": torch.zeros(1), "rtol": 0.01}
+    odd = draw.pick([0.2, 0.25, 0.3])
+    return [
+        case("p = 0.5 by default", p=None, **common),
+        case(f"p = {odd}", p=odd, **common),
+        case(f"p = {1 - odd}", p=1 - odd, **common),
+        case("p = 0", p=0.0, **common),
+        case("p = 1", p=1.0, **common),
+        case("float64", p=odd, **common | {"dtype": torch.float64}),
+        case("p below 0", p=-0.1, **common | {"refused": True}),
+        case("p above 1", p=1.5, **common | {"refused": True}),
+    ]
+
+
+def quotes_dropout(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"p": 0.5 if inputs["p"] is None else inputs["p"]}
+    factor = "kept values are multiplied by"
+    if factor in seen and factor in wanted:
+        fields |= {"factor": seen[factor], "want_factor": wanted[factor]}
+    for name in ("in eval", "two calls in training", "share of zeros", "refused with"):
+        if name in seen:
+            fields[name.replace(" ", "_")] = seen[name]
+    return fields
+
+
+EXERCISE = Exercise(
+    "Dropout",
+    probe,
+    cases,
+    hints=(
+        "Every module has a flag that `train()` and `eval()` set. What is its name, and what does forward do when it "
+        "is "
+        "False?",
+        "A mask that keeps with probability 1 - p: compare what `torch.rand_like(x)` draws with p. If a share p of the "
+        "values is gone, by what must the others grow to leave the mean as it was?",
+        "For p = 1 that factor is 1 / 0. What does `0 * inf` give, and which case would you rather treat by itself? "
+        "And where do you look at p at all: in forward, or once, in `__init__`?",
+    ),
+    forbids=("dropout", "native_dropout", "fused_dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
+             "dropout1d", "dropout2d", "dropout3d"),
+    derive=derive,
+    quotes=quoting(quotes_dropout),
+)  # fmt: skip

@@ -1,0 +1,61 @@
+"""The exercise `GatedLinear`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.modules import (
+    affine_weights,
+    build,
+    called,
+    gradients,
+    inventory,
+    load,
+    probing_a_module,
+    quotes_registered,
+    quoting,
+)
+from torchcourse.probes.observe import look
+
+
+@probing_a_module
+def probe(answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor) -> Observations:
+    """Observe parameters, output and gradients of a layer with known weights."""
+    module = build(answer, x.device, *sizes)
+    seen = inventory(module)
+    load(module, weights)
+    output = called(answer, module, x.requires_grad_())
+    held = {name: p for name, p in module.named_parameters() if name in weights}
+    return {**seen, **look(output, x), **gradients(output, x=x, **held)}
+
+
+def cases(draw: Draw) -> list[Case]:
+    i, o, n = draw.size(3, 4), draw.size(5, 6), draw.size(7, 8)
+    names = ("weight", "gate_weight", "bias")
+    weights = affine_weights(draw, i, o, *names)
+    return [
+        case("a batch", sizes=(i, o), weights=weights, x=draw.normal(n, i)),
+        case("as many outputs as inputs", sizes=(i, i), weights=affine_weights(draw, i, i, *names),
+             x=draw.normal(n, i)),
+        case("two batch dimensions", sizes=(i, o), weights=weights, x=draw.normal(2, 3, i)),
+        case("one example, no batch", sizes=(i, o), weights=weights, x=draw.normal(i)),
+        case("large inputs", rtol=1e-3, atol=1e-3, sizes=(i, o), weights=weights, x=30 * draw.normal(n, i)),
+    ]  # fmt: skip
+
+
+EXERCISE = Exercise(
+    "GatedLinear",
+    probe,
+    cases,
+    hints=(
+        "There are three parameters, registered on the module itself under the three names that the exercise gives. "
+        "Which shape has each?",
+        "The gate is a number between 0 and 1 for each output. Which function maps any number there, and does the bias "
+        "belong inside or outside of the gate?",
+        "`F.linear(x, weight, bias)` is allowed here. Which of its arguments can be left out?",
+    ),
+    quotes=quoting(quotes_registered),
+)

@@ -1,0 +1,107 @@
+"""The exercise `MLP`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.modules import (
+    attempted,
+    build,
+    called,
+    fill_in_order,
+    gradients,
+    probing_a_module,
+    quoting,
+    sameness,
+    with_value,
+)
+from torchcourse.probes.observe import look
+
+
+@contextmanager
+def watching_owners() -> Iterator[list[nn.Module]]:
+    """Yield the modules with parameters of their own, in the order in which they are called, registered or not."""
+    owners: list[nn.Module] = []
+
+    def note(module: nn.Module, _args: Any) -> None:
+        if any(True for _ in module.parameters(recurse=False)) and all(module is not owner for owner in owners):
+            owners.append(module)
+
+    handle = register_module_forward_pre_hook(note)
+    try:
+        yield owners
+    finally:
+        handle.remove()
+
+
+def in_order_of_use(module: Any, x: Tensor) -> list[nn.Parameter]:
+    """Return a module's parameters in the order in which a call uses them."""
+    with watching_owners() as owners, torch.no_grad():
+        module.eval()(x)
+    used = [p for owner in [*owners, module] for p in owner.parameters(recurse=owner is module)]
+    return list({id(p): p for p in used}.values())
+
+
+@probing_a_module
+def probe(answer: Watched, sizes: tuple[int, list[int], int], dropout: float | None, x: Tensor) -> Observations:
+    """Observe a network, whatever its names, by filling its parameters in the order of their use."""
+    module = build(answer, x.device, *sizes, **with_value(dropout=dropout))
+    seen: Observations = {"parameters": sorted(tuple(p.shape) for p in module.parameters())}
+    outcome = attempted(lambda: in_order_of_use(module, x))
+    if isinstance(outcome, Raised):
+        return {**seen, "outcome": outcome}
+    fill_in_order(outcome)
+    seen["fresh, in eval"] = called(answer, module.eval(), x)
+    output = called(answer, module.train(), x)
+    if dropout is not None and 0 < dropout < 1:  # which entries are dropped is not compared
+        return {**seen, "two calls in training": sameness(output, called(answer, module, x))}
+    seen |= look(output, x)
+    arrived = gradients(output, **{f"parameter {i}": p for i, p in enumerate(outcome)})
+    return {**seen, **arrived, "in eval, after training": called(answer, module.eval(), x)}
+
+
+def cases(draw: Draw) -> list[Case]:
+    i, h, o, n = draw.size(3, 4), draw.size(5, 6), draw.size(2, 3), draw.size(8, 10)
+    return [
+        case("two hidden layers", rtol=1e-3, atol=1e-3, sizes=(i, [h, h + 2], o), dropout=None, x=draw.normal(n, i)),
+        case("three of one width", rtol=1e-3, atol=1e-3, sizes=(i, [h, h, h], o), dropout=None, x=draw.normal(n, i)),
+        case("one hidden layer", rtol=1e-3, atol=1e-3, sizes=(i, [h], o), dropout=0.0, x=draw.normal(n, i)),
+        case("no hidden layer", rtol=1e-3, atol=1e-3, sizes=(i, [], o), dropout=None, x=draw.normal(n, i)),
+        case("everything dropped", rtol=1e-3, atol=1e-3, sizes=(i, [h, h + 1], o), dropout=1.0, x=draw.normal(n, i)),
+        case("half dropped", rtol=1e-3, atol=1e-3, sizes=(i, [64, 64], o), dropout=0.5, x=draw.normal(n, i)),
+    ]
+
+
+def quotes_mlp(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {"hidden": inputs["sizes"][1], "p": inputs["dropout"] or 0.0}
+    if "parameters" in seen and "parameters" in wanted:
+        fields |= {"count": len(seen["parameters"]), "want_count": len(wanted["parameters"])}
+    result = seen.get("fresh, in eval")
+    if isinstance(result, Tensor):
+        fields["smallest"] = result.min().item()
+    return fields
+
+
+EXERCISE = Exercise(
+    "MLP",
+    probe,
+    cases,
+    hints=(
+        "Each hidden width needs four layers, and each of them a width that goes in and one that comes out. Which "
+        "variable remembers the width that the layer before has left?",
+        "A plain Python list may collect the layers on the way. In what must it end up, so that the module knows "
+        "about them?",
+        "What comes after the last hidden block? Compare with what a loss on logits wants: any number, negative ones "
+        "too.",
+    ),
+    quotes=quoting(quotes_mlp),
+)

@@ -1,0 +1,79 @@
+"""The exercise `average_checkpoints`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.fake_filesystem import in_a_folder
+from torchcourse.probes.observe import kind
+from torchcourse.probes.savable_models import values
+
+
+@in_a_folder
+def probe(answer: Watched, states: list[dict[str, Tensor]], times: int = 1) -> Observations:
+    """Save the states, each `times` over, and average the files."""
+    paths = [Path(f"epoch-{number}.pt") for number in range(times * len(states))]
+    for path, state in zip(paths, times * states, strict=True):
+        torch.save(state, path)
+    result = answer(paths)
+    return {"result": values(result)} if isinstance(result, dict) else {"returned": kind(result)}
+
+
+def averaged_states(draw: Draw, count: int, dtype: torch.dtype, size: float) -> list[dict[str, Tensor]]:
+    return [
+        {"weight": (size * (1 + draw.uniform(0.0, 0.2, 3, 2))).to(dtype), "bias": draw.normal(3, dtype=dtype),
+         "steps": torch.tensor(10 * n + draw.size(1, 9)), "mask": draw.flags(4)}
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def cases(draw: Draw) -> list[Case]:
+    return [
+        case("three files", states=averaged_states(draw, 3, torch.float32, 1.0)),
+        case("one file", states=averaged_states(draw, 1, torch.float32, 1.0)),
+        case("half precision, large numbers", rtol=2e-3, states=averaged_states(draw, 4, torch.float16, 3e4)),
+        case("bfloat16, twelve files", rtol=8e-3, atol=8e-3, states=averaged_states(draw, 12, torch.bfloat16, 300.0)),
+        case("bfloat16, three files over and over", rtol=8e-3, atol=8e-3, times=32,
+             states=averaged_states(draw, 3, torch.bfloat16, 300.0)),
+    ]  # fmt: skip
+
+
+def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    got, want = seen.get("result"), wanted.get("result")
+    fields: dict[str, object] = {}
+    if isinstance(got, dict) and isinstance(want, dict):
+        for name, right in want.items():
+            theirs = got.get(name)
+            if not isinstance(theirs, Tensor) or fields:
+                continue
+            if theirs.dtype != right.dtype:
+                fields |= {"entry": name, "dtype": theirs.dtype, "want_dtype": right.dtype}
+            gap = (theirs.double() - right.double()).abs().nan_to_num(nan=math.inf).flatten()
+            if gap.max() > 0.01 * right.double().abs().max() + 1e-3:
+                at = int(gap.argmax())
+                fields |= {"entry": name, "value": theirs.flatten()[at].item(),
+                           "want_value": right.flatten()[at].item()}  # fmt: skip
+    return fields
+
+
+EXERCISE = Exercise(
+    "average_checkpoints",
+    probe,
+    cases,
+    hints=(
+        "Load each file and add up. In which dtype is there room for a sum of numbers that are themselves close to "
+        "their dtype's limit?",
+        "A mean of counters is no counter. Which entries have no mean, and from which file are they taken?",
+        "After the division an entry goes back to the dtype it has in the files. `tensor.is_floating_point()` tells "
+        "the two kinds apart.",
+    ),
+    any_device=False,
+    quotes=quotes,
+)

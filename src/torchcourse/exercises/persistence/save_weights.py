@@ -1,0 +1,97 @@
+"""The exercise `save_weights`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.fake_filesystem import contents, in_a_folder, moments
+from torchcourse.probes.observe import kind
+from torchcourse.probes.savable_models import copy_of, savable, untouched, values
+
+
+def weights_in(path: Path) -> Observations:
+    """Return the content of a file of weights."""
+    if not path.exists():
+        return {"the file": "was not written"}
+    try:
+        held = torch.load(path, weights_only=True)
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            names = sorted(torch.serialization.get_unsafe_globals_in_checkpoint(str(path)))
+            return {"weights-only loading": f"refused, for the file needs {', '.join(names)}"}
+        return {"weights-only loading": f"failed with {type(error).__name__}"}
+    if not isinstance(held, dict):
+        return {"the file holds": kind(held)}
+    devices = sorted({str(tensor.device) for tensor in held.values() if isinstance(tensor, Tensor)})
+    return {"weights-only loading": "works", "names": sorted(map(str, held)), "values": values(held), "on": devices}
+
+
+@in_a_folder
+def probe(answer: Watched, which: str, width: int, fill: float, old: bool) -> Observations:
+    """Save over an older file, and look at the file at every moment in between."""
+    net, path = savable(which, width, fill), Path("weights.pt")
+    before, flag = copy_of(net), net.training
+    if old:
+        torch.save(savable(which, width, fill + 0.3).state_dict(), path)
+    held = [contents(path)]
+
+    def look() -> None:
+        if (now := contents(path)) != held[-1]:
+            held.append(now)
+
+    with moments(look):
+        answer(net, path)
+    look()
+    seen = weights_in(path)
+    if old:
+        between = [data for data in held if data not in (held[0], held[-1])]
+        state = "missing" if None in between else "neither the old nor the new one" if between else "always whole"
+        seen["the file, from the first moment to the last"] = state
+    return {**seen, "model afterwards": untouched(net, before), "mode kept": net.training == flag}
+
+
+def cases(draw: Draw) -> list[Case]:
+    w, fill = draw.size(3, 5), draw.size(1, 5) / 10
+    return [
+        case("a first file", which="mlp", width=w, fill=fill, old=False),
+        case("over an older file", which="mlp", width=w, fill=fill, old=True),
+        case("with buffers, over an older file", which="normed", width=w, fill=fill, old=True),
+        case("weights tied", which="tied", width=w, fill=fill, old=True),
+    ]
+
+
+def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "loading": seen.get("weights-only loading"),
+        "moments": seen.get("the file, from the first moment to the last"),
+        "holds": seen.get("the file holds", "a dict"),
+        "file": seen.get("the file", "still holds what it held before"),
+    }
+    if "names" in seen and "names" in wanted:
+        fields["names"] = seen["names"]
+        fields["missing"] = [name for name in wanted["names"] if name not in seen["names"]]
+    return fields
+
+
+EXERCISE = Exercise(
+    "save_weights",
+    probe,
+    cases,
+    hints=(
+        "Which method of a model gives its tensors by name, and nothing of its class? And what brings each of them to "
+        "the CPU, so that the file says nothing about a GPU?",
+        "While `torch.save` writes to `path`, the old file is gone already and the new one is not there yet. Where "
+        "could the new one be written in the meantime?",
+        "`os.replace(a, b)` puts one file in the place of another in a single step of the file system. Both must lie "
+        "in the same folder, or at least on the same disk.",
+    ),
+    any_device=False,
+    quotes=quotes,
+)

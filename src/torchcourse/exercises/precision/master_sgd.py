@@ -1,0 +1,101 @@
+"""The exercise `MasterSGD`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.mixed_precision import BRAIN, HALF, SINGLE
+
+
+def _copies(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> str:
+    """Describe whether the optimizer's state holds a float32 copy of each parameter that was trained."""
+    state = optimizer.state_dict()["state"]
+    found = [_held(state.get(i, {}), p) for i, p in enumerate(parameters) if p.grad is not None]
+    if all(SINGLE in dtypes for dtypes in found):
+        return "one for each parameter that was trained"
+    others = [str(dtype).removeprefix("torch.") for dtypes in found for dtype in dtypes if dtype != SINGLE]
+    if others:
+        return f"copies in {others[0]}"
+    return "none" if not any(found) else "not for every parameter"
+
+
+def _held(state: object, parameter: nn.Parameter) -> set[torch.dtype]:
+    """Return the dtypes in which an optimizer's state holds a parameter's values."""
+    tensors = [t for t in state.values() if isinstance(t, Tensor)] if isinstance(state, dict) else []
+    alike = [t for t in tensors if t.is_floating_point() and t.shape == parameter.shape]
+    return {t.dtype for t in alike if torch.allclose(t.float(), parameter.detach().float(), rtol=1e-2, atol=1e-3)}
+
+
+def probe(
+    answer: Watched, values: list[Tensor], gradients: list[Tensor | None], lrs: list[float], steps: int, slower_at: int
+) -> dict[str, Any]:
+    """Make steps along fixed gradients; at step `slower_at` every learning rate is cut to a quarter."""
+    parameters = [nn.Parameter(v.clone()) for v in values]
+    dtypes = [p.dtype for p in parameters]
+    if len(lrs) > 1:
+        optimizer = answer([{"params": [p], "lr": lr} for p, lr in zip(parameters, lrs, strict=True)], lr=9.0)
+    else:
+        optimizer = answer(parameters, lr=lrs[0])
+    for count in range(steps):
+        if count == slower_at:
+            for group in optimizer.param_groups:
+                group["lr"] = 0.25 * group["lr"]
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = None if gradient is None else gradient.clone()
+        optimizer.step()
+    same = [p.dtype for p in parameters] == dtypes
+    return {
+        "parameters afterwards": [p.detach().float() for p in parameters],
+        "dtype of the parameters": "as before" if same else "another",
+        "float32 copies in the state": _copies(optimizer, parameters),
+    }
+
+
+def cases(draw: Draw) -> list[Case]:
+    def task(dtype: torch.dtype, lr: float, steps: int, size: float = 1.0, **more: Any) -> dict[str, Any]:
+        values = [1 + draw.uniform(0, 0.5, 3, dtype=dtype), 2 + draw.uniform(0, 0.5, 2, 2, dtype=dtype)]
+        gradients = [size * draw.uniform(0.5, 1, *v.shape, dtype=dtype) for v in values]
+        return {"values": values, "gradients": gradients, "lrs": [lr], "steps": steps, "slower_at": -1, **more}
+
+    close = {"rtol": 8e-3, "atol": 1e-3}
+    idle = task(BRAIN, 3e-3, 10)
+    idle["values"].append(torch.ones(2, dtype=BRAIN))
+    idle["gradients"].append(None)
+    return [
+        case("bfloat16, many small steps", **close, **task(BRAIN, 3e-3, 20)),
+        case("float16, many small steps", rtol=1e-3, atol=1e-4, **task(HALF, 4e-4, 20)),
+        case("uphill", **close, **task(BRAIN, 3e-3, 20, size=-1.0)),
+        case("a parameter without gradient", **close, **idle),
+        case("two groups", **close, **task(BRAIN, 0.0, 15, lrs=[3e-3, 6e-3])),
+        case("lr lowered on the way", **close, **task(BRAIN, 3e-3, 20, slower_at=10)),
+        case("a single large step", **close, **task(BRAIN, 0.5, 1)),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    starts = inputs["values"][0].flatten()[0].item()
+    ends, should = (each["parameters afterwards"][0].flatten()[0].item() for each in (seen, wanted))
+    return {"start": f"{starts:.5g}", "ended": f"{ends:.5g}", "should": f"{should:.5g}", "steps": inputs["steps"],
+            "copies": seen["float32 copies in the state"]}  # fmt: skip
+
+
+EXERCISE = Exercise(
+    "MasterSGD",
+    probe,
+    cases,
+    hints=(
+        "Which copy of the weights is the real one: the one that the model computes with, or the one that the updates "
+        "are added to? Which direction does the copying go after each step?",
+        "`self.state[p]` is an empty dict when a parameter comes for the first time. What do you put there then, and "
+        "in which dtype?",
+        "Two loops: over `self.param_groups`, and over the parameters of each. Where do you take the learning rate "
+        "from, if it is to follow a schedule?",
+    ),
+    quotes=quotes,
+)

@@ -1,0 +1,60 @@
+"""The exercise `pairwise_distances`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.observe import cost, growth, kept, look
+
+
+def probe(answer: Watched, a: Tensor, b: Tensor) -> dict[str, Any]:
+    """Observe the distances, and what a call costs for 2 and for 6 times as many points."""
+    before = a.clone(), b.clone()
+    seen = {**look(answer(a, b), a), **kept(a=(a, before[0]), b=(b, before[1]))}
+    return {**seen, "cost": [cost(answer, torch.cat([a[:2]] * n), torch.cat([b[:2]] * n)) for n in (2, 6)]}
+
+
+def derive(case: Case, seen: Observations) -> Observations:
+    """Say how the cost grows; which entries are NaN depends on the machine, so only that some are."""
+    seen = growth(case, seen)
+    result = seen.get("result")
+    if isinstance(result, Tensor) and result.isnan().any():  # which entries round below zero depends on the machine
+        seen["result"] = f"NaN in a tensor of shape {tuple(result.shape)}"
+    return seen
+
+
+def cases(draw: Draw) -> list[Case]:
+    n, m, d = draw.size(3, 4), draw.size(5, 6), draw.size(2, 4)
+    points = draw.normal(24, 8)
+    return [
+        case("n and m differ", rtol=1e-3, atol=1e-3, a=draw.normal(n, d), b=draw.normal(m, d)),
+        case("as many in a as in b", rtol=1e-3, atol=1e-3, a=draw.normal(n, d), b=draw.normal(n, d)),
+        case("a against itself", rtol=1e-3, atol=0.01, a=points, b=points.clone()),
+        case("one point each", rtol=1e-3, atol=1e-3, a=draw.normal(1, d), b=draw.normal(1, d)),
+        case("float64", rtol=1e-3, atol=1e-3, a=draw.normal(n, d, dtype=torch.float64),
+             b=3 * draw.normal(m, d, dtype=torch.float64)),
+        case("far from the origin", rtol=1e-2, atol=1.0, a=100 + 10 * draw.normal(n, d),
+             b=100 + 10 * draw.normal(m, d)),
+    ]  # fmt: skip
+
+
+EXERCISE = Exercise(
+    "pairwise_distances",
+    probe,
+    cases,
+    hints=(
+        "Which shapes must a and b have so that broadcasting pairs every row of a with every row of b?",
+        "Put a dimension of size one into each: (n, 1, d) and (1, m, d). What shape has their difference, and over "
+        "which of its dimensions is a distance taken?",
+        "If you expand the square instead (a·a + b·b - 2 a·b), what can rounding do to the sum for two equal points, "
+        "and what does a root make of it?",
+    ),
+    forbids=("cdist", "cdist_forward", "euclidean_dist"),
+    derive=derive,
+)

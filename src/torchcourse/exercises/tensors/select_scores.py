@@ -1,0 +1,55 @@
+"""The exercise `select_scores`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.probes.observe import cost, growth, kept, look
+
+
+def probe(answer: Watched, scores: Tensor, labels: Tensor, weights: Tensor) -> dict[str, Any]:
+    """Observe the scores picked, the gradient that flows back, and what a call costs for 2 and 6 times the rows."""
+    before = scores.detach().clone(), labels.clone()
+    result = answer(scores, labels)
+    seen = {**look(result, scores), "follows the graph": bool(getattr(result, "requires_grad", False))}
+    if seen["follows the graph"] and result.shape == weights.shape:
+        (result * weights).sum().backward()
+    seen["gradient of scores"] = scores.grad
+    inputs = kept(scores=(scores.detach(), before[0]), labels=(labels, before[1]))
+    costs = [cost(answer, torch.cat([scores.detach()] * n), torch.cat([labels] * n)) for n in (2, 6)]
+    return {**seen, **inputs, "cost": costs}
+
+
+def cases(draw: Draw) -> list[Case]:
+    n, c = draw.size(5, 6), draw.size(3, 4)
+
+    def drawn(name: str, n: int, c: int, dtype: torch.dtype = torch.float32) -> Case:
+        scores = draw.normal(n, c, dtype=dtype).requires_grad_()
+        return case(name, scores=scores, labels=draw.integers(0, c, n), weights=draw.normal(n, dtype=dtype))
+
+    return [
+        drawn("more rows than classes", n, c),
+        drawn("as many rows as classes", n, n),
+        drawn("one row", 1, c),
+        drawn("float64", n, c, torch.float64),
+    ]
+
+
+EXERCISE = Exercise(
+    "select_scores",
+    probe,
+    cases,
+    hints=(
+        "`scores[labels]` picks whole rows. Which second index belongs to each row, and which first index goes with "
+        "it?",
+        "Two index tensors of one shape are paired up element by element. Or: which function picks along a dimension "
+        "by an index tensor with as many dimensions as the source?",
+        "Does the result still have a `grad_fn`? Anything that goes through Python numbers, `.data` or NumPy loses it.",
+    ),
+    derive=growth,
+)

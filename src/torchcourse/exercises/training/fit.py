@@ -1,0 +1,216 @@
+"""The exercise `fit`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from torchcourse.checking.probe import Watched
+from torchcourse.data import digits
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.observe import kind
+from torchcourse.probes.trainable_models import Noted, drawn_weights, number, remark
+
+GOOD = 0.97
+KEYS = ("train_loss", "val_loss", "val_accuracy", "lr")
+WHOLE = "one number an epoch"
+
+
+def _judged(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
+    """Return loss and accuracy of a model in evaluation mode, on everything at once."""
+    was = model.training
+    model.eval()
+    with torch.no_grad():
+        logits = model(x)
+    model.train(was)
+    return F.cross_entropy(logits, y).item(), (logits.argmax(1) == y).sum().item() / len(y)
+
+
+def _listed(history: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return the lists of a history as plain numbers."""
+    lists = {key: history.get(key) for key in KEYS}
+    return {key: [number(v) for v in value] for key, value in lists.items() if isinstance(value, list)}
+
+
+def _rates(used: list[float]) -> Callable[..., None]:
+    """Return a hook that appends the learning rate of each optimizer step to `used`."""
+
+    def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        used.append(float(optimizer.param_groups[0]["lr"]))
+
+    return note
+
+
+class _Rows(TensorDataset):
+    """Rows of tensors that are fetched a batch at a time, which is quicker than one by one."""
+
+    def __getitems__(self, rows: list[int]) -> tuple[Tensor, ...]:
+        return tuple(tensor[rows] for tensor in self.tensors)
+
+
+def _as_fetched(batch: Any) -> list[Tensor]:
+    return list(batch)
+
+
+def _fitted(answer: Watched, model: nn.Module, parts: dict[str, tuple[Tensor, Tensor]], **more: Any) -> dict[str, Any]:
+    """Train, and return the history, the rates in use, and how good the model is on `val` and `test` at the end."""
+    device, batch, used = parts["val"][0].device, more.pop("batch"), list[float]()
+    loaders = [
+        DataLoader(_Rows(parts[name][0].cpu(), parts[name][1].cpu()), batch, shuffle=name == "train",
+                   generator=torch.Generator().manual_seed(0), collate_fn=_as_fetched)
+        for name in ("train", "val")
+    ]  # fmt: skip
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    hook = register_optimizer_step_pre_hook(_rates(used))
+    try:
+        history = answer(model, *loaders, device=device, **more)
+    finally:
+        hook.remove()
+    if not isinstance(history, dict):
+        return {"returned": kind(history)}
+    judged = {f"final {name}": _judged(model, *parts[name]) for name in ("val", "test") if name in parts}
+    return {"history": _listed(history), "epochs": more["epochs"], "rates": sorted(set(used)), **judged}
+
+
+def probe(
+    answer: Watched, train: list[Tensor], val: list[Tensor], test: list[Tensor], weights: dict[str, Tensor],
+    epochs: int, lr: float, batch: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Observe a training: of a small model, whose every run is noted, where `weights` are given, else of a network on
+    digits."""
+    if weights:
+        small = Noted(weights, marked=True)
+        parts = {"train": (train[0], train[1]), "val": (val[0], val[1])}
+        seen = _fitted(answer, small, parts, epochs=epochs, lr=lr, batch=batch)
+        small.ran.pop()  # the last run was the probe's own
+        learned = [note for note in small.ran if note["train"] and note["graph"]]
+        passes = round(sum(note["rows"] for note in learned) / len(train[1]), 3)
+        trained = " and ".join(sorted({note["mode"] for note in learned})) + " mode" if learned else "not at all"
+        return {**seen, "trained in": trained, "validated in": small.modes(train=False), "passes": passes}
+    device, real = train[0].device, train[0].device.type in ("cpu", "cuda")
+    rows = len(train[1]) if real else 2 * batch  # a simulated device is slow and computes what the CPU does
+    parts = {
+        name: (images[:rows].float() / 16, labels[:rows].long())
+        for name, (images, labels) in (("train", train), ("val", val), ("test", test))
+    }
+    torch.manual_seed(0)
+    model = digits.SmallCNN().to(device)
+    seen = _fitted(answer, model, parts, epochs=epochs if real else 1, lr=lr, batch=batch)
+    return {**seen, "real": real}
+
+
+def _shape_of_history(history: dict[str, list[Any]], epochs: int) -> str:
+    """Return in words what is listed under the keys; the same words for all that is as it should be."""
+
+    def words(values: list[Any] | None) -> str:
+        if values is None:
+            return "no list"
+        if not all(isinstance(v, float) for v in values):
+            return "a list of other things than numbers"
+        return WHOLE if len(values) == epochs else "a list of another length"
+
+    under: dict[str, list[str]] = {}
+    for key in KEYS:
+        under.setdefault(words(history.get(key)), []).append(key)
+    return "; ".join(f"{what} under {', '.join(keys)}" for what, keys in under.items())
+
+
+def _near(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-4)
+
+
+def _whose(losses: list[float], final: float) -> Any:
+    """Return of which epoch the weights at the end are, by their loss."""
+    detail = f"final validation loss {final:.3f}, best epoch {min(losses):.3f}, last epoch {losses[-1]:.3f}"
+    if _near(final, min(losses)):
+        return remark("those of the best epoch", detail)
+    return remark("those of the last epoch" if _near(final, losses[-1]) else "those of no best epoch", detail)
+
+
+def _share_right(accuracies: list[float], losses: list[float], final: tuple[float, float]) -> Any:
+    """Return whether the accuracy listed for the epoch whose weights were kept is the one that these weights have."""
+    nearest = min(range(len(losses)), key=lambda i: abs(losses[i] - final[0]))
+    listed, detail = accuracies[nearest], f"{accuracies[nearest]:.4g} listed, {final[1]:.4g} measured"
+    if _near(listed, final[1]):
+        return remark("a fraction, and right", detail)
+    return remark("in percent" if _near(listed, 100 * final[1]) else "another than these weights have", detail)
+
+
+def derive(_case: Case, seen: Observations) -> Observations:
+    """Describe a training by facts that every right answer shares, however it trains."""
+    history, epochs = seen["history"], seen["epochs"]
+    shape = _shape_of_history(history, epochs)
+    facts: Observations = {"history": shape}
+    if shape != f"{WHOLE} under {', '.join(KEYS)}":
+        return facts
+    rates = seen["rates"] or sorted(set(history["lr"]))
+    if epochs > 1:
+        facts["learning rate"] = "changes" if rates[-1] > 1.001 * rates[0] else "stays the same"
+        listed = max(history["lr"]) > 1.001 * min(history["lr"])
+        facts["learning rate listed"] = "changes" if listed else "stays the same"
+    if "trained in" in seen:
+        facts |= {"training ran in": seen["trained in"], "validation ran in": seen["validated in"],
+                  "passes over the training data": seen["passes"]}  # fmt: skip
+        facts["val_accuracy"] = _share_right(history["val_accuracy"], history["val_loss"], seen["final val"])
+    facts["weights at the end"] = _whose(history["val_loss"], seen["final val"][0])
+    if seen.get("real"):
+        share = seen["final test"][1]
+        good = f"{GOOD:.0%} or more" if share >= GOOD else f"less than {GOOD:.0%}"
+        facts["accuracy on held-out digits"] = remark(good, f"{share:.1%}")
+    return facts
+
+
+def _columns(draw: Draw, n: int, sign: float) -> Tensor:
+    return torch.cat([torch.full((n, 1), sign), draw.normal(n, 3)], dim=1)
+
+
+def _digits_for(draw: Draw) -> Iterator[list[Tensor]]:
+    images, labels = digits.load()
+    order = torch.randperm(len(labels), generator=draw.generator)
+    for rows in torch.split(order, [1200, 300, 297]):
+        yield [(16 * images[rows]).round().to(torch.uint8), labels[rows].to(torch.uint8)]
+
+
+def cases(draw: Draw) -> list[Case]:
+    def small(sign: float, epochs: int) -> dict[str, Any]:
+        """Return inputs for a small model; with a `sign` of -1, each epoch makes it worse on the other data."""
+        x, other = _columns(draw, 32, 1.0), _columns(draw, 16, -1.0)
+        weights = drawn_weights(draw, 3, 6, 2)
+        weights["w2"] = 0.1 * weights["w2"]
+        weights["b2"] = 0.0 * weights["b2"]
+        train, val = [x, (x[:, 1] > 0).long()], [other, (sign * other[:, 1] > 0).long()]
+        return {"train": train, "val": val, "test": [], "weights": weights, "epochs": epochs, "lr": 0.05, "batch": 8}
+
+    train, val, test = _digits_for(draw)
+    return [
+        case("a small problem", **small(1.0, 4)),
+        case("validation gets worse and worse", **small(-1.0, 5)),
+        case("handwritten digits", train=train, val=val, test=test, weights={}, epochs=15, lr=0.01, batch=64),
+    ]
+
+
+EXERCISE = Exercise(
+    "fit",
+    probe,
+    cases,
+    hints=(
+        "You have written the parts already: a training step, an evaluation, a memory for the best weights. What is "
+        "left is the loop over epochs and a schedule. In which order do they come?",
+        "Compute the learning rate of every step or epoch from `lr`, for instance with a warm-up and a cosine. Where "
+        "does an optimizer keep the rate it uses, so that you can set it and write it down?",
+        "Copy the weights whenever the validation loss is the lowest so far, and put them back at the end. Then does "
+        "`val_loss` hold what the model really has on the validation data, in evaluation mode?",
+    ),
+    derive=derive,
+    seconds=20.0,
+    watched=False,
+    imports=("sklearn.datasets", "sklearn.metrics"),
+)

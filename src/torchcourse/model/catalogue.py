@@ -1,0 +1,102 @@
+"""Find exercises by their place: `torchcourse/exercises/TOPIC/EXERCISE.py` holds one, in `EXERCISE`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from torchcourse.model.exercise import Exercise
+from torchcourse.model.notebook_file import did_you_mean
+
+__all__ = ["LESSONS", "UnknownExerciseError", "exercises", "find", "imports", "module_name", "preload"]
+
+LESSONS = {
+    "01_tensors": "tensors",
+    "02_autograd": "autograd",
+    "03_modules": "modules",
+    "04_data": "data",
+    "05_training": "training",
+    "06_gpu": "gpu",
+    "07_mixed_precision": "precision",
+    "08_compile": "compiling",
+    "09_persistence": "persistence",
+    "10_debugging": "debugging",
+    "11_architectures": "architectures",
+    "12_distributed": "distributed",
+    "13_efficiency": "efficiency",
+    "15_quizzes": "quizzes",
+}
+"""The lessons in order, and for each the folder of its exercises (the topic)."""
+
+
+class UnknownExerciseError(LookupError):
+    """No exercise or lesson has this name; the message suggests the nearest."""
+
+
+def module_name(exercise: str) -> str:
+    """Return the name of the module that holds an exercise: `BatchNorm` lies in `batch_norm`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", exercise).lower()
+
+
+@cache
+def exercises(lesson: str) -> dict[str, Exercise]:
+    """Return the exercises of a lesson by name, in the order of their modules' names.
+
+    The order in which learners meet them is that of the lesson's script and notebook.
+
+    Raises:
+        UnknownExerciseError: when there is no such lesson.
+    """
+    if lesson not in LESSONS:
+        remedy = did_you_mean(lesson, LESSONS) or f" The lessons are {', '.join(LESSONS)}."
+        raise UnknownExerciseError(f"There is no lesson {lesson!r}.{remedy}")
+    loaded = (_load(lesson, module) for module in _modules(lesson))
+    return {exercise.name: exercise for exercise in loaded}
+
+
+def _modules(lesson: str) -> list[str]:
+    topic = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}")
+    return sorted(module.name for module in pkgutil.iter_modules(topic.__path__))
+
+
+def _load(lesson: str, module: str) -> Exercise:
+    exercise: Exercise = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}.{module}").EXERCISE
+    return exercise
+
+
+@cache
+def find(name: str) -> tuple[str, Exercise]:
+    """Return the lesson that has the exercise `name`, and the exercise; no other exercise is loaded.
+
+    Raises:
+        UnknownExerciseError: when no lesson has it.
+    """
+    for lesson in LESSONS:
+        if module_name(name) in _modules(lesson):
+            exercise = _load(lesson, module_name(name))
+            if exercise.name == name:
+                return lesson, exercise
+    known = [known for lesson in LESSONS for known in exercises(lesson)]
+    raise UnknownExerciseError(f"There is no exercise {name!r}.{did_you_mean(name, known)}")
+
+
+def imports(*lessons: str) -> list[str]:
+    """Return the names of the modules that lessons need and that take long to load.
+
+    Those are the ones that their exercises name and, from the second lesson on, torch's compiler, which optimizers,
+    `torch.func` and checkpointing load at their first use.
+    """
+    late = () if set(lessons) <= {next(iter(LESSONS))} else ("torch._dynamo.eval_frame",)
+    named = (e.imports for lesson in lessons for e in exercises(lesson).values())
+    return sorted({*late, *(module for modules in named for module in modules)})
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Import modules before anything is timed; a missing one fails later, where it is used."""
+    for module in modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)

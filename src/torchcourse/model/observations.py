@@ -1,0 +1,167 @@
+"""Observations: what a probe saw, as plain data. Only these leave an answer's process and are compared."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["EXACT", "Observations", "Raised", "Tolerance", "Value", "agree", "differing", "kind", "plain", "raised"]
+
+Value: TypeAlias = Any
+"""None, bool, int, float, complex, str, torch.dtype, Tensor, `Raised`, or a list, tuple or str-keyed dict of them."""
+Observations: TypeAlias = dict[str, Value]
+
+MISMATCH = (
+    "to be on the same device", "on the same device as the indexed tensor", "device type tensor to numpy",
+    "is on cpu, different from other tensors", "Expected out tensor to have device",
+)  # fmt: skip
+"""Parts of torch's messages about tensors of two devices in one call."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception as an observation. Two agree if `kind` and `reason` do.
+
+    Attributes:
+        kind: the name of its class.
+        message: its wording, for people.
+        reason: its cause ("device mismatch") if recognised, else "". With it, an exception says as much as a value.
+    """
+
+    kind: str
+    message: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}" if self.message else self.kind
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Two floats agree if they differ by at most `atol + rtol * |wanted|`."""
+
+    rtol: float = 1e-4
+    atol: float = 1e-5
+
+
+EXACT = Tolerance(0.0, 0.0)
+
+
+OBJECT = re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>")
+"""Python's default repr of an object, with its address, which differs from run to run."""
+
+
+def raised(error: BaseException) -> Raised:
+    """Return an exception as an observation, with its reason if that is recognised."""
+    try:
+        message = str(error)
+    except Exception:  # an answer may define its own exception class
+        message = ""
+    text = OBJECT.sub(r"<\1 object>", message.strip().split("\n")[0][:300]).rstrip(".")
+    mismatch = any(words in message for words in MISMATCH)
+    return Raised(type(error).__name__, text, "device mismatch" if mismatch else "")
+
+
+def kind(value: object) -> str:
+    """Describe what sort of thing an answer returned."""
+    if value is None:
+        return "nothing: a `return` is missing, or has no value"
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"a value of type {type(value).__name__}"
+
+
+def plain(value: object) -> Value:
+    """Return `value` as plain data that shares no memory with it; any other object becomes the name of its type.
+
+    Tensors are detached, copied to the CPU and made contiguous. Subclasses of numbers and strings become the base
+    type, so that nothing an answer returns can run code of its own later.
+    """
+    if isinstance(value, Tensor):
+        return _plain_tensor(value)
+    if isinstance(value, np.ndarray):
+        return _plain_array(value)
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if value is None or isinstance(value, torch.dtype | Raised):
+        return value
+    if isinstance(value, bool | int | float | complex | str):
+        return _base_value(value)
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(plain(item) for item in value)
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return f"<{type(value).__name__}>"
+
+
+def _base_value(value: bool | int | float | complex | str) -> Value:
+    """Return a number or string as its base type, whatever a subclass overrides."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else complex.__complex__(value)
+
+
+def _plain_tensor(tensor: Tensor) -> Tensor:
+    with torch._C.DisableTorchFunctionSubclass():  # a subclass may override these methods
+        copy = Tensor.cpu(Tensor.detach(tensor))
+        copy = Tensor.resolve_neg(Tensor.resolve_conj(copy))
+        return Tensor.clone(copy, memory_format=torch.contiguous_format).as_subclass(Tensor)
+
+
+def _plain_array(array: np.ndarray[Any, Any]) -> Value:
+    try:
+        return torch.from_numpy(np.ascontiguousarray(array).copy()).reshape(array.shape)
+    except TypeError:
+        return f"<ndarray of {array.dtype}>"
+
+
+def agree(seen: Value, wanted: Value, tolerance: Tolerance = EXACT) -> bool:
+    """Return whether two plain values agree: types, shapes and dtypes exactly, floats within `tolerance`."""
+    if isinstance(seen, Tensor) and isinstance(wanted, Tensor):
+        return _tensors_agree(seen, wanted, tolerance)
+    if isinstance(seen, Raised) and isinstance(wanted, Raised):
+        return (seen.kind, seen.reason) == (wanted.kind, wanted.reason)
+    if type(seen) is not type(wanted):
+        return False
+    if isinstance(seen, dict):
+        return seen.keys() == wanted.keys() and all(agree(seen[k], wanted[k], tolerance) for k in wanted)
+    if isinstance(seen, list | tuple):
+        return len(seen) == len(wanted) and all(agree(s, w, tolerance) for s, w in zip(seen, wanted, strict=True))
+    if isinstance(seen, float):
+        return _floats_agree(seen, wanted, tolerance)
+    return bool(seen == wanted)
+
+
+def _tensors_agree(seen: Tensor, wanted: Tensor, tolerance: Tolerance) -> bool:
+    if seen.shape != wanted.shape or seen.dtype != wanted.dtype:
+        return False
+    if not (seen.is_floating_point() or seen.is_complex()):
+        return torch.equal(seen, wanted)
+    wide = torch.complex128 if seen.is_complex() else torch.float64
+    return torch.allclose(seen.to(wide), wanted.to(wide), rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True)
+
+
+def _floats_agree(seen: float, wanted: float, tolerance: Tolerance) -> bool:
+    if math.isnan(seen) or math.isnan(wanted):
+        return math.isnan(seen) and math.isnan(wanted)
+    if math.isinf(seen) or math.isinf(wanted):
+        return seen == wanted
+    return abs(seen - wanted) <= tolerance.atol + tolerance.rtol * abs(wanted)
+
+
+def differing(seen: Observations, wanted: Observations, tolerance: Tolerance = EXACT) -> list[str]:
+    """Return the names of the observations that differ, in the order of `wanted`."""
+    names = [*wanted, *(name for name in seen if name not in wanted)]
+    return [n for n in names if n not in seen or n not in wanted or not agree(seen[n], wanted[n], tolerance)]

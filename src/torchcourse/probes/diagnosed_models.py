@@ -1,0 +1,197 @@
+"""Models that lesson 10's answers examine, and observations of what a diagnosis must leave as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as global_hooks
+
+from torchcourse.model.observations import Observations, Raised
+
+__all__ = [
+    "Classifier",
+    "Halving",
+    "Runs",
+    "Snapshot",
+    "classifier",
+    "expecting",
+    "hooks",
+    "left_hooks",
+    "plain_number",
+    "starting",
+]
+
+
+class Runs:
+    """How a model ran: a note for each forward; copies of a model share it."""
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, bool]] = []
+
+    def __deepcopy__(self, _memo: object) -> Runs:
+        return self
+
+    def add(self, model: nn.Module) -> None:
+        """Note the modes of all submodules, and whether a graph is built."""
+        modes = sorted({"training" if module.training else "evaluation" for module in model.modules()})
+        self.notes.append((" and ".join(modes), torch.is_grad_enabled()))
+
+    @property
+    def modes(self) -> str:
+        """The modes in words, the same for any number of runs."""
+        found = sorted({mode for mode, _ in self.notes})
+        return "; ".join(f"{mode} mode" for mode in found) or "not at all"
+
+    @property
+    def graphs(self) -> str:
+        """Whether runs built graphs."""
+        return "built" if any(graph for _, graph in self.notes) else "not built"
+
+
+class Halving(nn.Module):
+    """Halves its input in training mode: a dropout that draws nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 0.5 * x if self.training else x
+
+
+class Classifier(nn.Module):
+    """Two linear layers with a batch norm and a dropout between them.
+
+    Args:
+        inputs, hidden, classes: widths.
+        options: "draws" adds a little noise in either mode, "casts" brings inputs to its own dtype and device,
+            "integers first" begins with an integer parameter, "random dropout" has a true one.
+    """
+
+    def __init__(self, inputs: int, hidden: int, classes: int, *options: str) -> None:
+        super().__init__()
+        self.runs, self.options = Runs(), options
+        if "integers first" in options:
+            self.table = nn.Parameter(torch.arange(3), requires_grad=False)
+        self.first = nn.Linear(inputs, hidden, bias=False)  # a norm follows
+        self.norm = nn.BatchNorm1d(hidden)
+        self.act = nn.ReLU()
+        self.drop = nn.Dropout(0.5) if "random dropout" in options else Halving()
+        self.last = nn.Linear(hidden, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.runs.add(self)
+        if "casts" in self.options:
+            x = x.to(self.last.weight)
+        if "draws" in self.options:
+            x = x + 1e-4 * torch.randn(x.shape).to(x)
+        hidden = self.drop(self.act(self.norm(self.first(x))))
+        out: Tensor = self.last(hidden)
+        return out
+
+
+def classifier(seed: int, device: torch.device, dtype: torch.dtype, sizes: list[int], *options: str) -> Classifier:
+    """Return a classifier with drawn weights and batch statistics, in training mode."""
+    generator = torch.random.get_rng_state()
+    torch.manual_seed(seed)
+    inputs, hidden, classes = sizes
+    model = Classifier(inputs, hidden, classes, *options).to(dtype)
+    with torch.no_grad():
+        for p in (model.first.weight, model.last.weight):
+            p.mul_(2)
+        model.norm.bias.normal_()
+        model.norm.running_mean.normal_()  # type: ignore[union-attr]
+        model.norm.running_var.uniform_(0.5, 2)  # type: ignore[union-attr]
+    torch.random.set_rng_state(generator)
+    return model.to(device)
+
+
+def starting(model: Classifier, starts: str) -> Classifier:
+    """Return the model in "training" or "evaluation" mode, or in training with a "frozen norm"."""
+    model.train(starts != "evaluation")
+    if starts == "frozen norm":
+        model.norm.eval()
+    return model
+
+
+def hooks(model: nn.Module) -> int:
+    """Count the hooks on a model, its modules and parameters, and those that apply to all modules."""
+    own = sum(
+        len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) + len(m._backward_pre_hooks)
+        for m in model.modules()
+    )
+    everywhere = (global_hooks._global_forward_hooks, global_hooks._global_forward_pre_hooks)
+    return own + sum(len(p._backward_hooks or ()) for p in model.parameters()) + sum(map(len, everywhere))
+
+
+def left_hooks(count: int) -> Any:
+    """Observe hooks left behind; their number is a detail."""
+    return Raised("some", f"{count} of them", "hooks") if count else "none"
+
+
+class Snapshot:
+    """The state of a model, to be compared with what is there after a diagnosis."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.modes = {name: m.training for name, m in model.named_modules()}
+        self.parameters = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self.gradients = {n: None if p.grad is None else p.grad.clone() for n, p in model.named_parameters()}
+        self.buffers = {name: b.clone() for name, b in model.named_buffers()}
+        self.requires = [p.requires_grad for p in model.parameters()]
+        self.hooks = hooks(model)
+        self.random = torch.get_rng_state()
+
+    def modes_now(self) -> Observations:
+        """Observe whether each submodule has the mode it had."""
+        modes = {name: m.training for name, m in self.model.named_modules()}
+        changed = [name or "the model itself" for name in modes if modes[name] != self.modes.get(name)]
+        return {"modes afterwards": f"changed: {', '.join(changed)}" if changed else "as before"}
+
+    def seen(self) -> Observations:
+        """Observe whether modes, numbers, hooks and the random state are as they were."""
+        model = self.model
+        gradients = {n: p.grad for n, p in model.named_parameters()}
+        parameters = {n: p.detach() for n, p in model.named_parameters()}
+        trainable = [p.requires_grad for p in model.parameters()]
+        return {
+            **self.modes_now(),
+            "parameters afterwards": _words(parameters, self.parameters, trainable == self.requires),
+            "gradients afterwards": _words(gradients, self.gradients),
+            "batch statistics afterwards": _words(dict(model.named_buffers()), self.buffers),
+            "random state afterwards": "as before" if torch.equal(torch.get_rng_state(), self.random) else "moved on",
+            "hooks left": left_hooks(hooks(model) - self.hooks),
+        }
+
+
+def _words(now: dict[str, Any], before: dict[str, Any], and_so: bool = True) -> str:
+    same = now.keys() == before.keys() and all(_same(now[name], before[name]) for name in now)
+    return "as before" if same and and_so else "changed"
+
+
+def _same(now: Tensor | None, before: Tensor | None) -> bool:
+    if now is None or before is None:
+        return now is before
+    return now.shape == before.shape and bool(((now == before) | (now.isnan() & before.isnan())).all())
+
+
+def expecting(call: Callable[[], Any], words: str) -> Any:
+    """Return the result of a call; as observations, the model's own exception, known by `words`, or one over a dict."""
+    try:
+        return call()
+    except (TypeError, AttributeError) as error:
+        if "'dict'" not in str(error) and "not dict" not in str(error):
+            raise
+        return Raised("TypeError", str(error).split("\n")[0][:160], "an output that is no tensor")
+    except RuntimeError as error:
+        if words not in str(error):
+            raise
+        return Raised("RuntimeError", str(error).split("\n")[0][:160], "the model's own exception")
+
+
+def plain_number(value: object) -> float | str:
+    """Return a Python number as a float, and a description of anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -1,0 +1,195 @@
+"""Probe saving in an empty folder, with copies of what would be left if the process were killed at any moment."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import os
+import random
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from torchcourse import simulated
+from torchcourse.checking.probe import Watched
+from torchcourse.model.observations import Observations
+from torchcourse.probes.data_loading import scratch
+
+__all__ = ["can_kill", "contents", "deaths", "in_a_folder", "killed_in", "layout", "moments", "tagged"]
+
+MOST_DEATHS = 40
+
+
+def in_a_folder(probe: Callable[..., Observations]) -> Callable[..., Observations]:
+    """Let a probe run in a new, empty folder, and do not watch its calls: exporting and tracing would not work."""
+
+    @functools.wraps(probe)
+    def placed(answer: Watched, *args: Any, **kwargs: Any) -> Observations:
+        answer.watching = False
+        with scratch():
+            return probe(answer, *args, **kwargs)
+
+    return placed
+
+
+HARMLESS = (list, dict, str, bytes, tuple, set, int, type)
+"""Types whose methods never write to the disk; most calls during a save are to those."""
+
+
+@contextlib.contextmanager
+def moments(look: Callable[[], Any]) -> Iterator[None]:
+    """Call `look` in this block after every C function that may have written to the disk."""
+
+    def note(_frame: FrameType, event: str, called: Any) -> None:
+        if event not in ("c_return", "c_exception"):
+            return
+        owner = getattr(called, "__self__", None)
+        if type(owner) not in HARMLESS and (owner is not builtins or called.__name__ == "open"):
+            look()
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def contents(path: Path) -> bytes | None:
+    """Return the content of a file; None if there is none."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def layout(folder: Path) -> tuple[Any, ...]:
+    """Return the names and inodes of the files in a folder, and which are empty.
+
+    The layout changes only a few times in a save, however often that writes.
+    """
+    files: list[Any] = []
+    with contextlib.suppress(OSError):  # it may disappear meanwhile
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                files.append((entry.name, layout(Path(entry.path))))
+            else:
+                status = entry.stat(follow_symlinks=False)
+                files.append((entry.name, status.st_ino, status.st_size == 0))
+    return tuple(sorted(files, key=str))
+
+
+class _Changes:
+    """A callback that compares a folder's layout and calls `at(n)` when it has changed for the nth time."""
+
+    def __init__(self, folder: Path, at: Callable[[int], None]) -> None:
+        self.folder, self.at = folder, at
+        self.count, self.last = 0, layout(folder)
+
+    def __call__(self) -> None:
+        now = layout(self.folder)
+        if now != self.last and self.count < MOST_DEATHS:
+            self.count, self.last = self.count + 1, now
+            self.at(self.count)
+
+
+def can_kill() -> bool:
+    """Return whether a fork of this process can train: a fork would lose an accelerator's threads."""
+    idle = not simulated.is_registered() and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return hasattr(os, "fork") and idle and torch.get_num_threads() == 1
+
+
+def deaths(act: Callable[[], Any], folder: Path, store: Path) -> list[Path]:
+    """Run `act` once, and return what SIGKILL at any moment of it would leave in `folder`.
+
+    If forks are possible, one is killed at each moment before `act` really runs. Otherwise copies are taken while it
+    runs, which gives the same: a killed process leaves behind what it had passed to the system by then.
+
+    Args:
+        act: saves something in `folder`.
+        folder: the folder to copy.
+        store: where to put the copies.
+
+    Returns:
+        The copies: one from before `act`, then one for each change of the folder's layout.
+    """
+    before = store / "before"
+    copied(folder, before)
+    if not can_kill():
+        return [before, *_copied(act, folder, store)]
+    made = [before, *_killed(act, folder, store, before)]
+    act()
+    return made
+
+
+def copied(folder: Path, to: Path) -> None:
+    """Copy a folder."""
+    shutil.copytree(folder, to, symlinks=True)
+
+
+def _copied(act: Callable[[], Any], folder: Path, store: Path) -> Iterator[Path]:
+    made: list[Path] = []
+
+    def at(count: int) -> None:
+        made.append(store / f"moment {count}")
+        copied(folder, made[-1])
+
+    look = _Changes(folder, at)
+    with moments(look):
+        act()
+    look()
+    yield from made
+
+
+def _killed(act: Callable[[], Any], folder: Path, store: Path, before: Path) -> Iterator[Path]:
+    for moment in range(1, MOST_DEATHS):
+        died = killed_in(functools.partial(_act_until, act, folder, moment))
+        left = store / f"moment {moment}"
+        copied(folder, left)
+        shutil.rmtree(folder)
+        copied(before, folder)
+        yield left
+        if not died:
+            return
+
+
+def _act_until(act: Callable[[], Any], folder: Path, moment: int) -> None:
+    look = _Changes(folder, lambda count: die() if count == moment else None)
+    with moments(look):
+        act()
+
+
+def die() -> None:
+    """Kill this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_in(act: Callable[[], Any]) -> bool:
+    """Run `act` in a fork of this process and return whether the fork was killed."""
+    generator = random.getstate()
+    child = os.fork()
+    if child == 0:
+        random.setstate(generator)  # Python reseeds its generator in every fork
+        with contextlib.suppress(BaseException):
+            act()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+@contextlib.contextmanager
+def tagged(place: str) -> Iterator[None]:
+    """Let `torch.save` in this block record that every tensor was on the device `place`."""
+    real = torch.serialization.location_tag
+    torch.serialization.location_tag = lambda storage: place
+    try:
+        yield
+    finally:
+        torch.serialization.location_tag = real

@@ -1,0 +1,198 @@
+"""Build answers that are modules, give them known weights, run them forward and backward, and observe them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Draw
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.observe import kind
+
+__all__ = [
+    "Unusable", "affine_weights", "attempted", "build", "called", "fill_in_order", "gradients", "inventory", "load",
+    "named_shapes", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness", "spread", "with_value",
+]  # fmt: skip
+
+NOT_INITIALISED = "Module.__init__() was not called"
+MESSAGES = ("before Module.__init__() call", "attribute '_parameters'", "attribute '_modules'", "attribute '_buffers'")
+Quotes = Callable[[Observations, Observations, Observations], dict[str, object]]
+FILLER = 0.5  # the value of all other parameters: results must not depend on their initialisation
+
+
+class Unusable(Exception):  # noqa: N818 - no error
+    """Ends a probe early, with what it has seen, because the answer cannot be used further."""
+
+    def __init__(self, seen: Observations) -> None:
+        super().__init__()
+        self.seen = seen
+
+
+def probing_a_module(probe: Callable[..., Observations]) -> Callable[..., Observations]:
+    """Let a probe end early if it raises `Unusable`."""
+
+    @functools.wraps(probe)
+    def guarded(*args: Any, **kwargs: Any) -> Observations:
+        try:
+            return probe(*args, **kwargs)
+        except Unusable as end:
+            return end.seen
+
+    return guarded
+
+
+def build(answer: Watched, device: torch.device, *args: Any, **kwargs: Any) -> Any:
+    """Return the module that the answer builds from these arguments, moved to `device`.
+
+    Raises:
+        Unusable: if it is no module, or `Module.__init__` was not called.
+    """
+    try:
+        module = answer(*args, **kwargs)
+        if not isinstance(module, nn.Module):
+            raise Unusable({"returned": kind(module)})
+        return module.to(device)
+    except AttributeError as error:
+        message = str(error)
+        if any(words in message for words in MESSAGES):
+            raise Unusable({"construction": Raised("AttributeError", message[:200], NOT_INITIALISED)}) from None
+        raise
+
+
+def named_shapes(module: nn.Module) -> list[str]:
+    """Return the name and shape of each parameter as text, sorted."""
+    return sorted(f"{name} {tuple(p.shape)}" for name, p in module.named_parameters())
+
+
+def inventory(module: nn.Module) -> Observations:
+    """Return the names that a module has registered."""
+    return {
+        "parameters": named_shapes(module),
+        "state_dict": sorted(module.state_dict()),
+    }
+
+
+def load(module: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Give a module these values by name, and every other parameter a constant.
+
+    Tensors that are not registered get their values too, so that the module's results can still be compared.
+    """
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(FILLER)
+        for name, value in weights.items():
+            held = _held(module, name)
+            if isinstance(held, Tensor) and held.shape == value.shape:
+                held.copy_(value)
+            elif isinstance(held, Tensor) and held.shape == value.mT.shape:
+                held.copy_(value.mT)
+
+
+def _held(module: nn.Module, name: str) -> object:
+    held: object = module
+    for part in name.split("."):
+        held = getattr(held, part, None)
+    return held
+
+
+def ramp(*shape: int, low: float = -1.0, high: float = 1.0, like: Tensor | None = None) -> Tensor:
+    """Return evenly spaced numbers in this shape: an input that need not be stored."""
+    count = 1
+    for size in shape:
+        count *= size
+    made = torch.linspace(low, high, count).view(shape)
+    return made if like is None else made.to(like.device, like.dtype)
+
+
+def gradients(output: object, **tensors: Tensor | None) -> Observations:
+    """Send a fixed gradient back through `output` and return what arrives at each of `tensors`."""
+    if not isinstance(output, Tensor) or not output.requires_grad:
+        return {f"gradient of {name}": "none" for name in tensors}
+    for tensor in tensors.values():
+        if tensor is not None:
+            tensor.grad = None
+    output.backward(ramp(*output.shape, low=-1.0, high=2.0, like=output))  # type: ignore[no-untyped-call]
+    return {
+        f"gradient of {name}": "none" if t is None or t.grad is None else t.grad.clone() for name, t in tensors.items()
+    }
+
+
+def attempted(call: Callable[[], Any]) -> Any:
+    """Return the result of a call, or torch's RuntimeError about sizes as an observation."""
+    try:
+        return call()
+    except RuntimeError as error:
+        message = str(error)
+        if "size" in message or "shape" in message:
+            return Raised("RuntimeError", message.strip().split("\n")[0][:200], "sizes do not fit")
+        raise
+
+
+def called(answer: Watched, module: Any, x: Tensor) -> Any:
+    """Return the module's output for x; its torch calls count as the answer's."""
+    with answer.watched():
+        return module(x)
+
+
+def spread(weight: object, bound: float) -> Observations:
+    """Return statistics of a new tensor in multiples of `bound`, which hardly depend on the numbers drawn."""
+    if not isinstance(weight, Tensor) or weight.numel() < 2:
+        return {"largest": "no tensor"}
+    scaled = weight.double().flatten() / bound
+    size = scaled.std()
+    return {
+        "largest": scaled.abs().max().item(),
+        "standard deviation": size.item(),
+        "mean": scaled.mean().item(),
+        "share within one standard deviation": ((scaled - scaled.mean()).abs() <= size).double().mean().item(),
+    }
+
+
+def quoting(quotes: Quotes) -> Quotes:
+    """Wrap `quotes`: add a field with the error if the module could not be built."""
+
+    def wider(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+        fields = {"construction": seen["construction"]} if "construction" in seen else {}
+        return {**fields, **quotes(inputs, seen, wanted)}
+
+    return wider
+
+
+def with_value(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None; for the others the answer's own defaults apply."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def affine_weights(draw: Draw, inside: int, outside: int, *names: str) -> dict[str, Tensor]:
+    """Draw tensors by name: of shape (outside,) if called "bias", else (outside, inside)."""
+    return {name: draw.normal(outside) if name == "bias" else draw.normal(outside, inside) for name in names}
+
+
+def quotes_registered(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    """Return the fields `sizes` and `registered`, the names of the parameters, for messages."""
+    fields: dict[str, object] = {"sizes": inputs.get("sizes")}
+    if "parameters" in seen:
+        fields["registered"] = ", ".join(seen["parameters"]) or "none"
+    return fields
+
+
+def fill_in_order(parameters: Sequence[Tensor]) -> None:
+    """Give each parameter known values that depend on its place among those with as many dimensions."""
+    places: dict[int, int] = {}
+    with torch.no_grad():
+        for p in parameters:
+            place = places[p.ndim] = places.get(p.ndim, -1) + 1
+            wave = torch.sin(torch.arange(p.numel()) * (1.3 + 0.4 * place) + place)
+            p.copy_((wave if p.ndim > 1 else 0.5 + 0.4 * wave).view(p.shape))
+
+
+def sameness(one: object, other: object) -> str:
+    """Describe whether two results are equal tensors."""
+    if not (isinstance(one, Tensor) and isinstance(other, Tensor) and one.shape == other.shape):
+        return f"{kind(one)} and {kind(other)}"
+    return "give the same" if bool((one == other).all()) else "differ"

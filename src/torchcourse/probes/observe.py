@@ -1,0 +1,103 @@
+"""Small observations that many exercises share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case
+from torchcourse.model.observations import Observations, Raised, kind, raised
+
+__all__ = ["cost", "growth", "kept", "kind", "look", "moved_to", "of_one_tensor", "refusal", "where"]
+
+GROWING, STEADY = "growing with the number of rows", "the same for any number of rows"
+
+
+def where(tensor: Tensor, like: Tensor) -> str:
+    """Describe the device of a result: "the input's" if they share it, else its name."""
+    return "the input's" if tensor.device == like.device else str(tensor.device)
+
+
+def look(result: object, like: Tensor) -> dict[str, Any]:
+    """Observe a returned tensor, as `result`, and whether it is on the device of `like`."""
+    if not isinstance(result, Tensor):
+        return {"returned": kind(result)}
+    return {"result": result, "device": where(result, like)}
+
+
+def kept(**inputs: tuple[Tensor, Tensor]) -> dict[str, Any]:
+    """Observe for each input, given as (now, before), whether its values have changed."""
+    return {
+        f"{name} afterwards": "as before" if _same(now, before) else "changed"
+        for name, (now, before) in inputs.items()
+    }  # fmt: skip
+
+
+def of_one_tensor(answer: Watched, x: Tensor) -> dict[str, Any]:
+    """Probe an answer that computes one tensor from another, which it may not change."""
+    before = x.clone()
+    return {**look(answer(x), x), **kept(x=(x, before))}
+
+
+def _same(now: Tensor, before: Tensor) -> bool:
+    if now.shape != before.shape:
+        return False
+    if now.dtype == before.dtype and torch.equal(now, before):  # one operator, nearly always enough
+        return True
+    return bool(((now == before) | (now.isnan() & before.isnan())).all())
+
+
+def refusal(call: Callable[[], object], argument: str, got: Iterable[str]) -> dict[str, Any]:
+    """Observe the outcome of a call that should raise ValueError.
+
+    The wording is the learner's choice; what counts is whether the message names the `argument` (or its singular) and
+    contains one of the values `got`.
+    """
+    try:
+        result = call()
+    except ValueError as error:
+        message = str(error)
+        known = argument.removesuffix("s") in message.lower()
+        named = "names the argument" if known else "does not name the argument"
+        value = "tells what it got" if any(g in message for g in got) else "does not tell what it got"
+        return {"refused with": Raised("ValueError", message[:200], f"{named}, {value}")}
+    except Exception as error:
+        return {"refused with": Raised(type(error).__name__, str(error).split("\n")[0][:200])}
+    return {"refused with": f"no exception but {kind(result)}"}
+
+
+def cost(answer: Watched, *args: Tensor) -> tuple[int, ...] | Raised:
+    """Return the cost of a call (see `Watched.spent`), or what it raised."""
+    try:
+        answer(*args)
+    except Exception as error:
+        return raised(error)
+    return answer.spent
+
+
+def growth(_case: Case, seen: Observations) -> Observations:
+    """Derive which costs grow with the number of rows."""
+    small, large = seen["cost"]
+    rest = {name: value for name, value in seen.items() if name != "cost"}
+    for outcome in (small, large):
+        if isinstance(outcome, Raised):
+            return {**rest, "outcome for more rows": outcome}
+    calls, operators, handed = (more > less for less, more in zip(small, large, strict=True))
+    return {
+        **rest,
+        "torch calls": GROWING if calls or operators else STEADY,
+        "elements handed to Python": GROWING if handed else STEADY,
+    }
+
+
+def moved_to(device: torch.device, value: Any) -> Any:
+    """Return plain data with its tensors on `device`."""
+    if isinstance(value, dict):
+        return {key: moved_to(device, item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(moved_to(device, item) for item in value)
+    return value.to(device) if isinstance(value, Tensor) else value

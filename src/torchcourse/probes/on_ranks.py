@@ -1,0 +1,87 @@
+"""Probe answers that run on several ranks: processes of one group, forked for each case."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.ranks.processes import DIED, HANGS, RAISED, RETURNED, Outcome
+from torchcourse.ranks.start import MODULES, run_ranks
+
+__all__ = ["MODULES", "Exchanges", "ended", "on_ranks", "rank"]
+
+Program = Callable[..., Observations]
+Reasons = dict[str, str]
+NO_REASONS: Reasons = {}
+SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
+"""Where torch's operators live that exchange something."""
+
+
+def on_ranks(
+    answer: Watched, program: Program, inputs: dict[str, Any], world_size: int = 2, reasons: Reasons = NO_REASONS
+) -> Observations:
+    """Run `program(answer, **inputs)` on every rank; return what each observed, as "name, rank n".
+
+    The observation "rank n" says how the rank ended. Where all of them raise the same kind of exception, that is the
+    only observation, as of an answer that runs in one process. `reasons` has for words of its message the reason.
+    """
+    outcomes = run_ranks(functools.partial(program, answer.answer, **inputs), world_size)
+    errors = [o.error for o in outcomes if o.ended == RAISED and o.error is not None]
+    if len(errors) == world_size and len({error.kind for error in errors}) == 1:
+        reason = next((why for words, why in reasons.items() if words in errors[0].message), errors[0].reason)
+        return {"raised": Raised(errors[0].kind, errors[0].message, reason)}
+    seen: Observations = {}
+    for number, outcome in enumerate(outcomes):
+        seen[f"rank {number}"] = ended(outcome)
+        if isinstance(outcome.value, dict):
+            seen |= {f"{name}, rank {number}": value for name, value in outcome.value.items()}
+    return seen
+
+
+def ended(outcome: Outcome) -> str | Raised:
+    """Return how a rank ended, as an observation."""
+    if outcome.ended == HANGS:
+        return Raised(HANGS, f"in {outcome.call}" if outcome.call else "", HANGS)
+    if outcome.error is not None:
+        return Raised(outcome.error.kind, outcome.error.message, outcome.ended)
+    return RETURNED if outcome.ended == RETURNED else DIED
+
+
+def rank() -> int:
+    """Return the number of this rank."""
+    return int(dist.get_rank())
+
+
+class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records the calls of a rank that reach a process group, in this block.
+
+    Attributes:
+        calls: their names, such as "allreduce" and "send".
+        summed: how many elements each all-reduce was given.
+        sent: the elements that point-to-point calls sent.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[str] = []
+        self.summed: list[int] = []
+        self.sent = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        space, _, name = func._schema.name.partition("::")
+        if space in SPACES and not name.startswith(("wait", "_wrap")):
+            size = sum(leaf.numel() for leaf in tree_leaves(args) if isinstance(leaf, Tensor))
+            self.calls.append(name.strip("_"))
+            self.summed += [size] if name.replace("_", "") == "allreduce" else []
+            self.sent += size if name == "send" else 0
+        return func(*args, **kwargs or {})

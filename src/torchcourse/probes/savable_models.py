@@ -1,0 +1,136 @@
+"""Models that probes save, load and export, observations of their state, and a harmless malicious pickle."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcourse.model.exercise import Draw
+from torchcourse.model.observations import Observations
+from torchcourse.probes.models import model as plain_model
+from torchcourse.probes.observe import kind
+from torchcourse.probes.resumable_training import same
+
+__all__ = [
+    "BATCHES", "EXPORT", "Copies", "Exported", "copy_of", "export_weights", "filled", "lay_bait", "savable",
+    "untouched", "values", "was_run",
+]  # fmt: skip
+
+
+class Patterned(nn.Module):
+    """Tensors that are not contiguous, one of them a buffer, and a counter."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.turned = nn.Parameter(torch.zeros(width + 1, width).t())
+        self.conv = nn.Conv2d(2, width, 3).to(memory_format=torch.channels_last)
+        self.register_buffer("table", torch.zeros(width, 4).t())
+        self.register_buffer("seen", torch.tensor(0))
+
+
+class TiedPattern(nn.Module):
+    """Tied weights, and a transposed tensor."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(2 * width, width)
+        self.head = nn.Linear(width, 2 * width, bias=False)
+        self.head.weight = self.embedding.weight
+        self.turned = nn.Parameter(torch.zeros(width + 1, width).t())
+
+
+MODELS: dict[str, Callable[[int], nn.Module]] = {"patterned": Patterned, "tied pattern": TiedPattern}
+
+
+def savable(name: str, width: int, fill: float, device: torch.device | None = None) -> nn.Module:
+    """Return a model by name on `device`, its entries filled with known values that depend on `fill`."""
+    made = MODELS[name](width) if name in MODELS else plain_model(name, width)
+    return filled(made, fill).to(device or "cpu")
+
+
+def filled(model: nn.Module, fill: float) -> nn.Module:
+    """Give every entry of a model's state known values, in place, and return the model."""
+    with torch.no_grad():
+        for place, tensor in enumerate(model.state_dict().values()):
+            wave = torch.sin(torch.arange(tensor.numel()) * (0.7 + fill) + place).view(tensor.shape)
+            tensor.copy_(wave + 1.5 if tensor.is_floating_point() else wave * 0 + round(10 * fill) + place)
+    return model
+
+
+class Exported(nn.Module):
+    """A network whose hidden layer counts half in training mode.
+
+    `normed` adds a batch norm; `turns` rotates the columns of the output, so that there is more to export than layers.
+    """
+
+    def __init__(self, weights: dict[str, Tensor], normed: bool = False, turns: bool = False) -> None:
+        super().__init__()
+        self.first = nn.Linear(weights["w1"].shape[1], weights["w1"].shape[0])
+        self.norm = nn.BatchNorm1d(len(weights["w1"])) if normed else nn.Identity()
+        self.last = nn.Linear(weights["w2"].shape[1], weights["w2"].shape[0])
+        self.turns = turns
+        with torch.no_grad():
+            for layer, number in ((self.first, 1), (self.last, 2)):
+                layer.weight.copy_(weights[f"w{number}"])
+                layer.bias.copy_(weights[f"b{number}"])
+            if isinstance(self.norm, nn.BatchNorm1d):
+                self.norm.running_mean.copy_(weights["b1"] / 2)  # type: ignore[union-attr]
+                self.norm.running_var.copy_(1 + weights["b1"] ** 2)  # type: ignore[union-attr]
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.tanh(self.norm(self.first(x)))
+        out: Tensor = self.last(0.5 * hidden if self.training else hidden)
+        return out.roll(1, dims=1) if self.turns else out
+
+
+EXPORT = (
+    "torch.export._trace", "torch._functorch.aot_autograd", "torch._inductor.ir", "sympy.tensor.tensor", "networkx",
+    "torch._export.passes.replace_autocast_with_hop_pass",
+)  # fmt: skip
+"""Modules that the first export imports."""
+
+
+def values(state: dict[str, Any]) -> Observations:
+    """Return the tensors of a state dict by name, and descriptions of anything else in it."""
+    return {str(name): held if isinstance(held, Tensor) else kind(held) for name, held in state.items()}
+
+
+def untouched(net: nn.Module, before: dict[str, Tensor]) -> str:
+    """Describe whether a model's state is still `before`."""
+    now = net.state_dict()
+    return "as before" if now.keys() == before.keys() and same(dict(now), before) else "changed"
+
+
+def copy_of(net: nn.Module) -> dict[str, Tensor]:
+    """Return a copy of a model's state that shares no memory with it."""
+    return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
+
+
+class Copies:
+    """An object whose pickle copies a file when it is loaded: a harmless stand-in for any code."""
+
+    def __reduce__(self) -> Any:
+        return shutil.copyfile, ("page.txt", "touched.txt")
+
+
+def lay_bait() -> None:
+    """Write the file that a pickle of `Copies` copies."""
+    Path("page.txt").write_text("what the code in the file copies\n")
+
+
+def was_run() -> str:
+    """Describe whether a pickle of `Copies` has been loaded in this folder."""
+    return "was run" if Path("touched.txt").exists() else "was not run"
+
+
+BATCHES = (1, 2, 7)
+
+
+def export_weights(draw: Draw, i: int, h: int, o: int) -> dict[str, Tensor]:
+    """Draw the weights of an `Exported` with i inputs, h hidden units and o outputs."""
+    return {"w1": draw.normal(h, i), "b1": 0.5 + draw.normal(h).abs(), "w2": draw.normal(o, h), "b2": draw.normal(o)}

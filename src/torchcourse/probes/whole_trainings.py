@@ -1,0 +1,114 @@
+"""Watch a training from outside, whatever network, loss and optimizer it makes for itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as everywhere
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from torchcourse.model.observations import Observations
+
+__all__ = ["WatchedTraining", "watched_training"]
+
+RANDOM = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
+CHECKED_STEPS, STALE = 12, 1.2
+
+
+class WatchedTraining:
+    """What is noted about a training while it runs.
+
+    Attributes:
+        test: the inputs to be judged on; a run on rows of it is an evaluation.
+    """
+
+    def __init__(self, test: Tensor) -> None:
+        self.test = test
+        self.depth = 0
+        self.evaluating = False
+        self.evaluations, self.with_graph = 0, 0
+        self.active: set[str] = set()
+        self.used: dict[int, nn.Parameter] = {}
+        self.held: set[int] = set()
+        self.steps = 0
+        self.most_stale = 1.0
+        self.arrived: dict[int, Tensor] = {}
+        self.handles: list[Any] = []
+
+    def before(self, module: nn.Module, inputs: Any) -> None:
+        """Note the start of a module's run."""
+        if self.depth == 0:
+            self.evaluating = bool(inputs) and isinstance(inputs[0], Tensor) and self._is_of_test(inputs[0])
+        self.depth += 1
+        for parameter in module.parameters(recurse=False):
+            self.used[id(parameter)] = parameter
+        if self.evaluating and module.training and isinstance(module, RANDOM):
+            self.active.add(type(module).__name__)
+
+    def after(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
+        """Note the end of a module's run."""
+        self.depth -= 1
+        if self.depth == 0 and self.evaluating:
+            self.evaluations += 1
+            self.with_graph += isinstance(output, Tensor) and output.requires_grad
+
+    def _is_of_test(self, x: Tensor) -> bool:
+        test = self.test
+        if not len(x) or x.shape[1:] != test.shape[1:]:
+            return False
+        return bool((test.to(x.device, x.dtype) == x[:1]).flatten(1).all(1).any())
+
+    def step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        """Compare the gradients that a step uses with those that arrived since the step before."""
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        if 0 < self.steps < CHECKED_STEPS and self.arrived:
+            used = [p.grad for p in parameters if p.grad is not None and id(p) in self.arrived]
+            fresh = [self.arrived[id(p)] for p in parameters if p.grad is not None and id(p) in self.arrived]
+            self.most_stale = max(self.most_stale, _norm(used) / max(_norm(fresh), 1e-30))
+        for p in parameters:
+            if id(p) not in self.held and p.requires_grad:
+                self.held.add(id(p))
+                self.handles.append(p.register_hook(self._arrival(id(p))))
+        self.arrived.clear()
+        self.steps += 1
+
+    def _arrival(self, key: int) -> Any:
+        def note(gradient: Tensor) -> None:
+            if self.steps < CHECKED_STEPS:
+                self.arrived[key] = self.arrived[key] + gradient if key in self.arrived else gradient.clone()
+
+        return note
+
+    def seen(self) -> Observations:
+        """Return in words what was noted."""
+        outside = sum(p.requires_grad and key not in self.held for key, p in self.used.items())
+        return {
+            "gradients at each step": "also those of earlier batches" if self.most_stale > STALE else "this batch's",
+            "parameters outside the optimizer": "some" if outside and self.steps else "none",
+            "active while judging": ", ".join(sorted(self.active)) or "neither dropout nor batch norm",
+            "graphs while judging": "built" if self.with_graph else "not built",
+        }
+
+
+def _norm(tensors: list[Tensor]) -> float:
+    return float(sum(t.detach().double().square().sum().item() for t in tensors) ** 0.5)
+
+
+@contextlib.contextmanager
+def watched_training(test: Tensor) -> Iterator[WatchedTraining]:
+    """Watch the training in this block."""
+    watch = WatchedTraining(test)
+    handles = [
+        everywhere.register_module_forward_pre_hook(watch.before),
+        everywhere.register_module_forward_hook(watch.after, always_call=True),
+        register_optimizer_step_pre_hook(watch.step),
+    ]
+    try:
+        yield watch
+    finally:
+        for handle in [*handles, *watch.handles]:
+            handle.remove()

@@ -1,0 +1,1 @@
+"""Run a function in several processes that form a process group, from any process."""

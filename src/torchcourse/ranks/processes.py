@@ -1,0 +1,300 @@
+"""Fork the ranks of one process group, run a function in each, and return what became of them.
+
+The process that forks must be clean: no thread of its own, and no backward that started autograd's threads, which a
+fork does not inherit. `start` says where that is so, and `launcher` provides such a process where it is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import io
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed import FileStore  # type: ignore[attr-defined]
+
+from torchcourse.model import codec
+from torchcourse.model.exercise import Unattempted
+from torchcourse.model.observations import Raised, plain, raised
+
+__all__ = ["DIED", "HANGS", "LENGTH", "RAISED", "RETURNED", "Outcome", "die_with", "fork_ranks"]
+
+RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
+QUIET = 1.0
+"""Seconds in which no thread of any rank has anything to do, after which the ranks that have not ended hang."""
+LEAST_IDLE = 10
+"""And in which at least so many looks found all of them asleep."""
+POLLING = "(gloo_tcp_loop"
+"""The thread that moves gloo's messages: it looks for them all the time, whether there are any or not."""
+TORCH = str(Path(torch.__file__).parent)
+WRAPPERS = ("wrapper", "_fn", "inner")
+LONGEST = 4.0
+"""CPU seconds of one rank, after which it counts as hanging; where /proc does not tell them, wall seconds."""
+MAX_WALL_FACTOR = 4.0
+"""How many times `LONGEST` the ranks may take in wall time on a busy machine."""
+SEED = 20_261_123
+PR_SET_PDEATHSIG = 1
+LENGTH = 8  # bytes that say how long a report is
+MAX_REPORT = 64 << 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one rank.
+
+    Attributes:
+        ended: one of `RETURNED`, `RAISED`, `HANGS`, `DIED`.
+        value: what the function returned, as plain data.
+        error: the exception, or how the process died.
+        printed: what it printed.
+        call: of a rank that hangs, the function of torch's that it is in.
+        line: and the line that calls it, as "line 3 of average".
+    """
+
+    ended: str
+    value: Any = None
+    error: Raised | None = None
+    printed: str = ""
+    call: str = ""
+    line: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields, for the codec."""
+        return dict(vars(self))
+
+
+def fork_ranks(function: Callable[[], Any], world_size: int, folder: str = "") -> list[Outcome]:
+    """Run `function` in `world_size` forks of this process, a gloo process group; return what became of each.
+
+    A rank that has ended stays until all have, so that it costs no other rank its connection. All are killed
+    before this returns or raises.
+
+    Raises:
+        Unattempted: if a rank raised it.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="ranks-", dir=folder or None))
+    ranks: list[_Rank] = []
+    try:
+        for number in range(world_size):
+            ranks.append(_Rank(function, number, world_size, scratch))
+        return [rank.outcome() for rank in _watched(ranks)]
+    finally:
+        for rank in ranks:
+            rank.kill()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class _Rank:
+    """A rank as its parent sees it."""
+
+    def __init__(self, function: Callable[[], Any], number: int, world_size: int, scratch: Path) -> None:
+        self.trace = scratch / f"trace{number}"
+        self.report, self.is_over, self.status = bytearray(), False, 0
+        self.pipe, theirs = os.pipe()
+        parent = os.getpid()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, which this process does not have
+            self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                die_with(parent)
+                os.close(self.pipe)
+                _be_a_rank(function, number, world_size, scratch, theirs, self.trace)
+            finally:
+                os._exit(0)
+        os.close(theirs)
+        with contextlib.suppress(OSError):
+            os.setpgid(self.pid, self.pid)  # a group to kill; set in both processes, whichever is first
+
+    def read(self) -> None:
+        """Read a part of its report; it is over at the end of it, or when the pipe is closed."""
+        data = os.read(self.pipe, 1 << 16)
+        self.report += data
+        size = int.from_bytes(self.report[:LENGTH], "big") if len(self.report) >= LENGTH else MAX_REPORT
+        self.is_over = not data or len(self.report) >= LENGTH + size or len(self.report) > MAX_REPORT
+
+    def outcome(self) -> Outcome:
+        """Return what became of it, once it is over or will not be."""
+        if not self.is_over:
+            return Outcome(HANGS, None, None, "", *self._where())
+        if len(self.report) <= LENGTH:
+            return Outcome(DIED, error=Raised("process ended", self._ending()))
+        report = codec.unpack(bytes(self.report[LENGTH:]))
+        if "unattempted" in report:
+            raise Unattempted(report["unattempted"])
+        return Outcome(**report)
+
+    def _where(self) -> tuple[str, str]:
+        """Have it write its stack; return the call of torch's that it is in, and the line that makes it."""
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGUSR1)
+        for _ in range(20):
+            time.sleep(0.01)
+            text = self.trace.read_text(errors="replace") if self.trace.exists() else ""
+            if frames := re.findall(r'File "(.*)", line (\d+) in (\S+)', text):
+                return _call(frames)
+        return "", ""
+
+    def _ending(self) -> str:
+        for _ in range(100):
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                self.pid = 0
+                code = os.waitstatus_to_exitcode(status)
+                return f"by signal {-code}" if code < 0 else f"with exit status {code}"
+            time.sleep(0.01)
+        return "without a report"
+
+    def kill(self) -> None:
+        """Kill it with the processes it started, and close its pipe."""
+        with contextlib.suppress(OSError):
+            os.close(self.pipe)
+        if not self.pid:
+            return
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)  # it may have left its group
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _call(frames: list[tuple[str, str, str]]) -> tuple[str, str]:
+    """Return the outermost function of torch's in a stack, innermost first, and the line that calls it."""
+    call = ""
+    for file, line, name in frames:
+        if TORCH not in file:
+            return call, f"line {line} of {name}"
+        call = call if name in WRAPPERS else name
+    return call, ""
+
+
+def _watched(ranks: list[_Rank]) -> list[_Rank]:
+    """Read reports until all ranks are over, or those that are not hang; return the ranks."""
+    begun = quiet_since = time.monotonic()
+    idle = 0  # how often nobody had anything to do since then: a thread that has to wait for a processor has
+    while left := [rank for rank in ranks if not rank.is_over]:
+        ready, _, _ = select.select([rank.pipe for rank in left], [], [], 0.02)
+        for rank in left:
+            if rank.pipe in ready:
+                rank.read()
+        now, doing = time.monotonic(), {_activity(rank.pid) for rank in left}
+        if ready or "work" in doing:
+            quiet_since, idle = now, 0
+        idle += doing == {"nothing"}
+        spent = max(_cpu_seconds(rank.pid, now - begun) for rank in left)
+        hang = now - quiet_since > QUIET and idle >= LEAST_IDLE
+        if hang or spent > LONGEST or now - begun > MAX_WALL_FACTOR * LONGEST:
+            break
+    return ranks
+
+
+def _activity(pid: int) -> str:
+    """Return what a process does: "work" if a thread runs or waits for a processor or a disk, or if that is unknown;
+    "poll" if only gloo's polling thread does; else "nothing"."""
+    try:
+        states = [_state(thread / "stat") for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return "nothing" if Path("/proc/self/task").exists() else "work"
+    awake = [name for name, state in states if state in "RD"]
+    return "nothing" if not awake else "poll" if all(POLLING in name for name in awake) else "work"
+
+
+def _state(stat: Path) -> tuple[str, str]:
+    """Return a thread's name and state."""
+    try:
+        name, _, rest = stat.read_text(errors="replace").rpartition(")")
+    except OSError:  # the thread has ended
+        return "", "X"
+    return name, rest.split()[0]
+
+
+def _cpu_seconds(pid: int, unknown: float) -> float:
+    """Return the CPU seconds of a process, or `unknown` where the system does not tell."""
+    if sys.platform != "linux":
+        return unknown
+    with contextlib.suppress(OSError):
+        return time.clock_gettime((~pid << 3) | 2)  # the clock of a process: clock_getcpuclockid(3)
+    return 0.0
+
+
+# In the rank
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, whatever ends that."""
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _be_a_rank(
+    function: Callable[[], Any], number: int, world_size: int, scratch: Path, pipe: int, trace: Path
+) -> None:
+    """Join the process group, run the function, report, and wait to be killed."""
+    printed = io.StringIO()
+    _prepare(trace)
+    report: dict[str, Any]
+    try:
+        _join_process_group(number, world_size, scratch)
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            report = Outcome(RETURNED, plain(function())).as_dict()
+    except Unattempted as stub:
+        report = {"unattempted": stub.name}
+    except BaseException as error:
+        report = Outcome(RAISED, error=raised(error)).as_dict()
+    if "ended" in report:
+        report["printed"] = printed.getvalue()[:20_000]
+    data = codec.pack(report)
+    left = memoryview(len(data).to_bytes(LENGTH, "big") + data)
+    while left:
+        left = left[os.write(pipe, left) :]
+    while True:
+        signal.pause()
+
+
+def _prepare(trace: Path) -> None:
+    """Give this process streams, signals, threads and random state of its own."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    for which in (signal.SIGALRM, signal.SIGPROF, signal.SIGINT):
+        signal.signal(which, signal.SIG_DFL)
+    faulthandler.register(signal.SIGUSR1, trace.open("w"), all_threads=False)
+    torch.set_num_threads(1)
+    random.seed(SEED)
+    np.random.seed(SEED % 2**32)
+    torch.default_generator.manual_seed(SEED)
+    warnings.simplefilter("ignore")
+
+
+def _join_process_group(number: int, world_size: int, scratch: Path) -> None:
+    """Join a gloo process group, found through a file, with the environment that torchrun would give."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
+    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number)}
+    os.environ |= {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size)}
+    store = FileStore(str(scratch / "store"), world_size)
+    dist.init_process_group(
+        "gloo", store=store, rank=number, world_size=world_size, timeout=timedelta(seconds=10 * LONGEST)
+    )

@@ -1,0 +1,29 @@
+"""The environment of the JupyterLab that `torchcourse lab` starts: settings for learners, and Jupyter's folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["as_in_lab", "environment"]
+
+
+def environment() -> dict[str, str]:
+    """Return this environment plus settings for learners: no question about news, no panels for instructors."""
+    settings = str(Path(__file__).resolve().parents[1] / "jupyter")
+    paths = [settings, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH", "")])]
+    return {"JUPYTER_PLATFORM_DIRS": "1", **os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+
+
+@contextmanager
+def as_in_lab() -> Iterator[None]:
+    """Use the folders of our JupyterLab in this block: on macOS they differ from Jupyter's defaults."""
+    was_set = "JUPYTER_PLATFORM_DIRS" in os.environ
+    os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
+    try:
+        yield
+    finally:
+        if not was_set:
+            del os.environ["JUPYTER_PLATFORM_DIRS"]

@@ -1,0 +1,67 @@
+"""Keep Jupyter's trust in a notebook that one of our commands rewrites.
+
+Jupyter signs what it saves after running it; the outputs of a notebook without its signature lose their style and their
+buttons until they are run again. So a notebook that was signed before a command rewrites it is signed again. Others
+stay unsigned: their outputs may come from anybody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torchcourse.model.notebook_file import Notebook, write
+from torchcourse.workspace.jupyter_settings import as_in_lab
+
+__all__ = ["rewrite"]
+
+
+def rewrite(path: Path, notebook: Notebook) -> None:
+    """Replace the notebook at `path`; Jupyter trusts the new one if it trusted the old one.
+
+    Raises:
+        WorkspaceError: if it cannot be written; the file is then unchanged.
+    """
+    trusted = _is_signed(path)
+    write(path, notebook)
+    if trusted:
+        _sign(notebook)
+
+
+def _is_signed(path: Path) -> bool:
+    with contextlib.suppress(Exception), _notary() as notary:  # no Jupyter, its store is locked, an odd notebook
+        return bool(notary and notary.check_signature(_as_jupyter_reads(path.read_text(encoding="utf-8"))))
+    return False
+
+
+def _sign(notebook: Notebook) -> None:
+    with contextlib.suppress(Exception), _notary() as notary:  # outputs without style are no reason to fail
+        notary.sign(_as_jupyter_reads(json.dumps(notebook)))
+
+
+def _as_jupyter_reads(content: str) -> Any:
+    from nbformat import reader
+
+    return reader.reads(content)
+
+
+@contextmanager
+def _notary() -> Iterator[Any]:
+    """Open Jupyter's notary; yield None if it has signed nothing yet, so that no files are created."""
+    from jupyter_core.paths import jupyter_data_dir
+    from nbformat.sign import NotebookNotary
+
+    with as_in_lab():
+        folder = Path(jupyter_data_dir())
+    if not (folder / "notebook_secret").is_file():
+        yield None
+        return
+    notary = NotebookNotary(data_dir=str(folder))
+    try:
+        yield notary
+    finally:
+        notary.store.close()

@@ -1,0 +1,81 @@
+"""START.ipynb: the page that JupyterLab opens first, with the path through the lessons and the learner's progress.
+
+Its table is Markdown, which looks the same with and without widgets and in every theme. `torchcourse lab` updates
+it, and so does running its cell.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from torchcourse.model.lessons import lessons
+from torchcourse.model.notebook_file import Cell, Notebook, cells, read, write
+from torchcourse.workspace import again, progress
+from torchcourse.workspace.status import as_markdown, standings
+
+__all__ = ["NAME", "progress_here", "renew"]
+
+NAME = "START.ipynb"
+CELL = "progress"
+WELCOME = """# torchcourse
+
+Each lesson is a notebook. Open one by its name in the table, run its cells from top to bottom with Shift+Enter, write
+the missing functions, and run the check below each of them. A check says at once what is right and what is not;
+`hint("…")` with the name of an exercise helps in three steps. Everything you write stays in this folder.
+
+The cell below shows your progress. Run it again to bring it up to date."""
+SOURCE = "from torchcourse.workspace.start_page import progress_here\n\nprogress_here()"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
+}
+
+
+def progress_here() -> None:
+    """Show the progress recorded in the working copy of this notebook."""
+    from IPython.display import Markdown, display
+
+    folder = progress.working_copy_of(Path.cwd())
+    if folder is None:
+        display(Markdown("This folder is no working copy: `torchcourse lab FOLDER` makes one."))
+    else:
+        display(Markdown(_shown(folder)))
+
+
+def _shown(folder: Path) -> str:
+    """Return the table of lessons and, below it, the quizzes to try again today."""
+    due = again.again(folder, lessons(), date.today())
+    return "\n\n".join(filter(None, [as_markdown(standings(folder)), again.as_markdown(due)]))
+
+
+def renew(folder: Path) -> None:
+    """Create the start page of the working copy `folder`, or update its table and nothing else.
+
+    Raises:
+        WorkspaceError: if there is a damaged notebook of that name, or it cannot be written.
+    """
+    path = folder / NAME
+    page = read(path) if path.exists() else _page()
+    table = next((cell for cell in cells(page) if cell.get("id") == CELL), None)
+    if table is None:
+        return  # the learner has made the page their own
+    shown = _output(_shown(folder))
+    if table.get("outputs") != [shown]:
+        table["outputs"] = [shown]
+        write(path, page)
+
+
+def _page() -> Notebook:
+    welcome: Cell = {"cell_type": "markdown", "id": "welcome", "metadata": {}, "source": WELCOME.splitlines(True)}
+    table: Cell = {
+        "cell_type": "code", "execution_count": None, "id": CELL, "metadata": {}, "outputs": [],
+        "source": SOURCE.splitlines(True),
+    }  # fmt: skip
+    return {"cells": [welcome, table], "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _output(markdown: str) -> dict[str, Any]:
+    data = {"text/markdown": markdown.splitlines(True), "text/plain": ["<IPython.core.display.Markdown object>"]}
+    return {"data": data, "metadata": {}, "output_type": "display_data"}

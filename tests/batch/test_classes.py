@@ -1,0 +1,51 @@
+"""A class for each lesson, graded by both doors: right in different styles, wrong in each named way."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import pytest
+
+from autograde.batch.grading import grade
+from autograde.judge.lesson_grader import lesson_grader
+from autograde.source.release import load_release
+from tests.support.classes import Student, students, write_class
+from tests.support.doors import stock_scores
+from torchcourse.model.catalogue import LESSONS, exercises
+from torchcourse.model.observations import agree
+
+pytestmark = pytest.mark.sandbox
+
+SIZE = int(os.environ.get("TORCHCOURSE_CLASS", "5"))
+"""How many students a class has; `make test-all` takes 20."""
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_both_doors_give_everyone_what_is_deserved(lesson: str, tmp_path: Path) -> None:
+    members = students(lesson, SIZE)
+    write_class(tmp_path / "submitted", lesson, members)
+    grade([lesson], tmp_path / "submitted", tmp_path / "out")
+    with (tmp_path / "out" / "grades.csv").open(newline="") as file:
+        rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+    seen = {key: (row["misconception"], float(row["score"])) for key, row in rows.items()}
+    wanted = {(s.name, name): deserved(lesson, s, name) for s in members for name in exercises(lesson)}
+    faults = [f"{key}: {rows[key]['status']} {seen[key]}, not {wanted[key]}: {rows[key]['message']}"
+              for key in wanted if seen[key] != wanted[key]]  # fmt: skip
+    assert not faults, "\n".join(faults)
+    assert stock_scores(lesson, tmp_path) == {key: score for key, (_, score) in seen.items()}
+
+
+def deserved(lesson: str, student: Student, name: str) -> tuple[str, float]:
+    """The misconception to be named, and the points: half of them where only the second device shows the mistake."""
+    points = load_release(lesson).points(name)
+    if name not in student.wrong:
+        return "", points
+    place = student.wrong[name]
+    judged = lesson_grader(lesson).oracles[name]
+    known = judged.known[place]
+    on_cpu = all(
+        agree(known.seen("cpu", n), judged.wanted("cpu", n), case.tolerance) for n, case in enumerate(judged.cases)
+    )
+    return known.name, points / 2 if on_cpu else 0

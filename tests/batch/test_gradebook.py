@@ -1,0 +1,71 @@
+"""The gradebook: written at once or not at all, never generated anew without need, and found by its indexes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from autograde.batch import grading
+from autograde.batch.grading import grade
+from autograde.judge.verdict import Verdict
+from autograde.results import gradebook as gradebook_module
+from autograde.source.release import load_release
+from tests.support.stand_ins import LESSON
+
+EXERCISES = load_release(LESSON).exercises
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def test_a_gradebook_full_of_grades_is_not_generated_anew_without_need(
+    submitted: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def generate(*arguments: object) -> None:
+        raise AssertionError("generated")
+
+    grade([LESSON], submitted, out)
+    monkeypatch.setattr(gradebook_module, "generate", generate)
+    grade([LESSON], submitted, out)
+    cells = load_release(LESSON).cells
+    changed = {**cells, "row_softmax": next(iter(cells.values()))}
+    changed_release = dataclasses.replace(load_release(LESSON), cells=changed)
+    monkeypatch.setattr(gradebook_module, "load_release", lambda lesson: changed_release)
+    with pytest.raises(AssertionError, match="generated"):
+        grade([LESSON], submitted, out)
+
+
+def test_a_submission_comes_into_the_gradebook_at_once_or_not_at_all(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [Verdict("ada", LESSON, name, 1.0, 1.0, "passed") for name in load_release(LESSON).exercises]
+    with grading.Writer(out / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "_grades", lambda *_: {})
+            with pytest.raises(KeyError):
+                writer.write("ada", LESSON, found)
+        assert writer.book.students == []
+        assert writer.book.assignment_submissions(LESSON) == []
+        writer.write("ada", LESSON, found)
+    with grading.Writer(out / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
+        assert writer.scores("ada", LESSON) == {verdict.exercise: 1.0 for verdict in found}
+
+
+def test_a_submissions_rows_are_found_without_reading_all_others(out: Path, tmp_path: Path) -> None:
+    asked: list[tuple[str, Any]] = []
+    points = load_release(LESSON).points
+    with grading.Writer(out / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
+        engine = writer.book.db.get_bind()
+        event.listen(engine, "before_cursor_execute", lambda _c, _cursor, say, values, *_: asked.append((say, values)))
+        writer.write("ada", LESSON, [Verdict("ada", LESSON, n, points(n), points(n), "passed") for n in EXERCISES])
+    questions = [(say, values) for say, values in asked if say.startswith("SELECT")]
+    book = sqlite3.connect(out / "gradebook.db")
+    steps = [row[3] for say, values in questions for row in book.execute(f"explain query plan {say}", values)]
+    book.close()
+    assert len(steps) > len(EXERCISES)
+    everybodys = r"SCAN (grade|submitted_\w+)\b|SEARCH grade .*\(cell_id=\?\)|SEARCH submitted_\w+ .*\(notebook_id=\?\)"
+    assert not [step for step in steps if re.match(everybodys, step)]

@@ -1,0 +1,116 @@
+"""The gradebook on Debian's PostgreSQL, where it is installed: started in a scratch folder, by an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+
+from autograde.batch import grading
+from autograde.batch.preflight import check_gradebook
+from autograde.classroom.class_folder import LATE
+from autograde.cli import grade as grade_command
+from autograde.errors import BusyError, RefusedError
+from autograde.results.gradebook import Writer
+from tests.support.doors import scores
+from tests.support.stand_ins import LESSON, SOLVED, Quick, submit
+
+
+def server() -> Path | None:
+    """Where the newest server's programs are; Debian keeps them off the path."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    return found[-1].parent if found else None
+
+
+def nobody() -> list[str] | None:
+    """What lets a command run as an ordinary user, which the server insists on; None where root cannot do that."""
+    if os.geteuid():
+        return []
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if shutil.which("setpriv") else None
+
+
+pytestmark = pytest.mark.skipif(
+    server() is None or nobody() is None, reason="PostgreSQL is optional; its gradebook is tested where it is installed"
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of an empty database. The server listens at a socket in its folder, and nowhere else."""
+    bin_, prefix = server(), nobody()
+    assert bin_ is not None
+    assert prefix is not None
+    made = subprocess.run([*prefix, "mktemp", "-d", "/tmp/torchcourse-postgres-XXXXXX"], capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    folder = Path(made.stdout.strip())  # a short path: a socket's may have 107 characters
+    user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    try:
+        run([*prefix, bin_ / "initdb", "-D", folder / "data", "-U", user, "-A", "trust", "-N", "-E", "UTF8",
+             "--locale=C"])  # fmt: skip
+        options = f"-k {folder} -c listen_addresses='' -c fsync=off -c shared_buffers=16MB"
+        run([*prefix, bin_ / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-w", "-t", "300", "-o", options,
+             "start"])  # fmt: skip
+        try:
+            run([*prefix, bin_ / "createdb", "-h", folder, "-U", user, "book"])
+            yield f"postgresql://{user}@/book?host={folder}"
+        finally:
+            run([*prefix, bin_ / "pg_ctl", "-D", folder / "data", "-m", "immediate", "stop"])
+    finally:
+        shutil.rmtree(folder)
+
+
+def run(command: list[str | Path]) -> None:
+    done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=600, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture
+def submitted(tmp_path: Path, quick: None) -> Path:
+    submit(tmp_path / "class", "ada", SOLVED)
+    submit(tmp_path / "class", "dan", None)
+    return tmp_path / "class"
+
+
+def test_a_class_is_graded_into_a_server_and_again_into_the_same(url: str, submitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    grading.run([LESSON], submitted, out, gradebook=url)
+    first = scores(url, LESSON)
+    assert not (out / "gradebook.db").exists()
+    assert (first["ada", "row_softmax"], first["ada", "describe"]) == (2, 0)
+    assert {score for (student, _), score in first.items() if student == "dan"} == {0}
+    submit(submitted, "dan", SOLVED)
+    grading.run([LESSON], submitted, out, gradebook=url)
+    assert scores(url, LESSON)["dan", "row_softmax"] == 2
+    assert Quick.log.read_text().split() == ["ada", "dan"]  # who submits what ada did is not examined
+
+
+def test_late_ones_lose_their_points_in_the_gradebook_that_was_named(url: str, submitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    grading.run([LESSON], submitted, out, gradebook=url)
+    with Gradebook(url) as book:
+        book.update_or_create_assignment(LESSON, duedate=datetime(2026, 12, 1, 18))
+    (submitted / "ada" / LESSON / "timestamp.txt").write_text("2026-12-01 19:00:00 UTC")
+    (out / "nbgrader_config.py").write_text(LATE.format(late=0.25))
+    grade_command._record_times([("ada", LESSON)], submitted, out, url)
+    with Gradebook(url) as book:
+        assert book.find_submission_notebook(LESSON, LESSON, "ada").late_submission_penalty == 0.5
+    assert not (out / "gradebook.db").exists()
+
+
+def test_one_grader_writes_at_a_time(url: str, submitted: Path, tmp_path: Path) -> None:
+    with Writer(url, [LESSON], tmp_path), pytest.raises(BusyError, match="Another grader"):
+        grading.run([LESSON], submitted, tmp_path / "out", gradebook=url)
+    grading.run([LESSON], submitted, tmp_path / "out", gradebook=url)
+
+
+def test_a_database_that_is_not_there_is_named(url: str) -> None:
+    with pytest.raises(RefusedError, match='database "none" does not exist'):
+        check_gradebook(url.replace("/book?", "/none?"))

@@ -1,0 +1,86 @@
+"""What a verdict depends on, and so what is graded again when it changes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from autograde.judge import fingerprint
+from autograde.judge.submission import read_submission
+from autograde.settings import LIMITS, SEED
+from autograde.source import paths
+from autograde.source.private_half import private_path
+from autograde.source.release import load_release
+from tests.support.stand_ins import LESSON, SOLVED, submit
+
+
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the course's secrets, for changing."""
+    shutil.copytree(paths.AUTOGRADE, tmp_path / "autograde", ignore=shutil.ignore_patterns("build", "__pycache__"))
+    shutil.copytree(paths.SOLUTIONS, tmp_path / "solutions")
+    monkeypatch.setattr(paths, "AUTOGRADE", tmp_path / "autograde")
+    monkeypatch.setattr(paths, "SOLUTIONS", tmp_path / "solutions")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changed"),
+    [
+        ("autograde/hidden/common.py", "import", "import ", ["01_tensors", "02_autograd"]),
+        ("autograde/judge/verdict.py", "def decide(", "def  decide(", ["01_tensors", "02_autograd"]),
+        ("solutions/01_tensors.py", "amax(", "amax( ", ["01_tensors"]),
+        ("solutions/01_tensors.py", "# ## ", "# ## About ", []),
+    ],
+)
+def test_a_change_regrades_the_lessons_it_touches(
+    copied: Path, file: str, old: str, new: str, changed: list[str]
+) -> None:
+    def prints() -> dict[str, str]:
+        return {lesson: fingerprint.fingerprint.__wrapped__(lesson) for lesson in ("01_tensors", "02_autograd")}
+
+    before = prints()
+    assert before == prints()
+    text = (copied / file).read_text()
+    assert old in text
+    (copied / file).write_text(text.replace(old, new, 1))
+    assert [lesson for lesson, now in prints().items() if now != before[lesson]] == changed
+
+
+def test_the_key_is_of_the_cells_as_read_and_of_nothing_about_the_student(tmp_path: Path) -> None:
+    def key(student: str, answer: str | None) -> str:
+        submission = read_submission(submit(tmp_path, student, answer), student, LESSON)
+        return fingerprint.submission_key(submission, SEED, LIMITS)
+
+    assert key("ada", SOLVED) == key("ben", SOLVED)
+    assert len({key("ada", SOLVED), key("ada", SOLVED + " "), key("ada", None)}) == 3
+
+
+def test_new_hidden_cases_regrade_only_what_they_touch(copied: Path, tmp_path: Path) -> None:
+    who_softens = read_submission(submit(tmp_path, "ada", SOLVED), "ada", LESSON)
+    untouched = load_release(LESSON).cells["row_softmax"].source
+    nobody = read_submission(submit(tmp_path, "eve", untouched), "eve", LESSON)
+
+    def keys() -> list[str]:
+        fingerprint.private_hashes.cache_clear()
+        return [fingerprint.submission_key(s, SEED, LIMITS) for s in (who_softens, nobody)]
+
+    before = keys()
+    hidden = copied / "autograde" / "hidden" / "tensors"
+    other, own = hidden / "describe.py", hidden / "row_softmax.py"
+    other.write_text(other.read_text() + "CHANGED = True\n")
+    assert keys() == before
+    own.write_text(own.read_text() + "CHANGED = True\n")
+    assert [now != then for now, then in zip(keys(), before, strict=True)] == [True, False]
+    fingerprint.private_hashes.cache_clear()
+
+
+def test_a_private_half_counts_with_what_it_imports(copied: Path) -> None:
+    before = fingerprint.private_hashes.__wrapped__("02_autograd")
+    shared = copied / "autograde" / "hidden" / "autograd" / "shared.py"
+    shared.write_text(shared.read_text() + "CHANGED = True\n")
+    after = fingerprint.private_hashes.__wrapped__("02_autograd")
+    users = {name for name in before if "autograd.shared" in private_path("02_autograd", name).read_text()}
+    assert {name for name in before if before[name] != after[name]} == users != set()

@@ -1,0 +1,80 @@
+"""What a learner does with a notebook in JupyterLab."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import SCREENSHOTS, TOKEN, Lab
+
+__all__ = ["IDLE", "card", "choose_theme", "code_cell", "open_notebook", "run", "save", "shoot", "shoot_page", "write"]
+
+IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
+THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
+
+
+def open_notebook(page: Page, lab: Lab, name: str) -> None:
+    page.goto(lab.address(name))
+    expect(page.locator(".jp-Notebook .jp-Cell").first).to_be_visible()
+    expect(page.locator(IDLE)).to_be_attached()
+
+
+def choose_theme(page: Page, lab: Lab, theme: str) -> None:
+    """Choose "Light" or "Dark" for pages that are opened from now on."""
+    address = f"http://127.0.0.1:{lab.port}/{THEMES}?token={TOKEN}"
+    assert page.request.put(address, data={"raw": json.dumps({"theme": f"JupyterLab {theme}"})}).ok
+
+
+def code_cell(page: Page, text: str) -> Locator:
+    """Return the code cell whose source has this text."""
+    return page.locator(".jp-CodeCell", has=page.locator(".jp-InputArea-editor", has_text=text)).first
+
+
+def card(cell: Locator) -> Locator:
+    return cell.locator(".tc-card").last
+
+
+def run(page: Page, cell: Locator) -> None:
+    """Run a cell. JupyterLab may still be settling when the first key comes, and lose it."""
+    prompt = cell.locator(".jp-InputPrompt")
+    for _ in range(4):
+        cell.scroll_into_view_if_needed()
+        cell.locator(".cm-content").click()
+        page.keyboard.press("Control+Enter")
+        with contextlib.suppress(AssertionError):
+            expect(prompt).not_to_have_text("[ ]:", timeout=6000)
+            break
+    expect(prompt).to_have_text(re.compile(r"\[\d+\]:"))
+
+
+def write(page: Page, cell: Locator, source: str) -> None:
+    cell.scroll_into_view_if_needed()
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(source)
+
+
+def save(page: Page, lab: Lab, name: str, text: str) -> None:
+    """Save a notebook, until its file has this text."""
+    for _ in range(40):
+        page.keyboard.press("Control+s")
+        page.wait_for_timeout(500)
+        if json.dumps(text)[1:-1] in (lab.folder / name).read_text(encoding="utf-8"):
+            return
+    pytest.fail(f"{name} was not saved with {text!r}")
+
+
+def shoot(part: Locator | Page, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    part.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+def shoot_page(page: Page, cell: Locator, name: str) -> None:
+    """Keep a picture of the whole page, with this cell in view."""
+    cell.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    shoot(page, name)

@@ -1,0 +1,358 @@
+"""The card: its look, hints, references, and the warning about a cell that was edited but not run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import linecache
+import os
+import sys
+import zipfile
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from autograde.source.private_half import private_half
+from tools.selfstudy import write_wheel
+from torchcourse.checking import answer_cell, card, hints, references
+from torchcourse.checking.card_details import CardDetails, card_details
+from torchcourse.checking.check import examine
+from torchcourse.checking.references import Reference, pack, reference
+from torchcourse.checking.report import Report
+from torchcourse.model.catalogue import LESSONS, exercises, find
+from torchcourse.model.exercise import Spoken
+from torchcourse.workspace import session
+
+ROOT = Path(__file__).parents[2]
+
+
+def right(x: Tensor) -> Tensor:
+    return (x - x.logsumexp(-1, keepdim=True)).exp()
+
+
+@pytest.fixture(scope="module")
+def failed() -> Report:
+    return examine("row_softmax", {"row_softmax": lambda x: right(x.movedim(0, -1)).movedim(-1, 0)})
+
+
+@pytest.fixture(scope="module")
+def passed() -> Report:
+    return examine("row_softmax", {"row_softmax": right})
+
+
+@pytest.fixture(autouse=True)
+def nothing_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "_asked", {})
+    monkeypatch.setattr(hints, "_buttons", {})
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, its text, and the elements that were never closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("br", "rect"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "rect":
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [right, lambda x: x, lambda x: x[..., :1], lambda x: "<script>alert(1)</script>", lambda x: 1 / 0,
+     lambda x: x.softmax(-1), lambda x: x * float("nan"), lambda x: x.to(torch.complex64), lambda x: x[:0],
+     lambda x: x[0, 0]],
+)  # fmt: skip
+def test_a_card_is_sound_html_with_words_beside_every_picture(answer: Callable[[Tensor], Any]) -> None:
+    made = card.as_html(examine("row_softmax", {"row_softmax": answer}))
+    page = Page(made)
+    assert not page.open
+    assert not page.all("script")
+    assert 'role="region"' in made
+    assert ("<svg" in made) == ('role="img"' in made)
+
+
+def test_the_outcome_comes_first_and_every_picture_has_words(failed: Report) -> None:
+    assert card.as_text(failed).startswith("row_softmax: Not right yet.")
+    page = Page(card.as_html(failed).partition("</style>")[2])
+    assert page.text.startswith("Not right yet · row_softmax")
+    assert "The mistake looks like wrong-dim." in page.text
+    assert len(page.all("svg")) == 3
+    labels = [str(svg["aria-label"]) for svg in page.all("svg") if svg["role"] == "img"]
+    assert [label.partition(":")[0] for label in labels] == ["came out", "wanted", "where they differ"]
+    assert "is wanted" in labels[2]
+    assert {th.get("scope") for th in page.all("th")} == {"col", "row"}
+    assert "✗failed" in page.text and "✓passed" in page.text
+
+
+def test_a_card_takes_its_colours_from_the_theme() -> None:
+    for name in ("--jp-border-color1", "--jp-content-font-color1", "--jp-brand-color1"):
+        assert f"var({name}," in card.STYLE  # with a colour for pages that have none of JupyterLab's
+
+
+def test_a_link_names_its_heading_as_jupyterlab_and_nbconvert_do() -> None:
+    from nbconvert.filters import add_anchor
+
+    for heading in ("Reductions", "Detach, clone and .data", "ONNX: a program for other runtimes", 'A "half" & more'):
+        (link,) = Page(card._section(heading)).all("a")
+        (made,) = Page(add_anchor(f"<h2>{heading.replace('&', '&amp;')}</h2>")).all("h2")
+        assert link["href"] == f"#{made['id']}"
+
+
+def test_hints_that_were_asked_for_stand_on_the_next_card_folded(failed: Report) -> None:
+    assert "Stuck?" in card.as_html(failed, card_details(failed, right))
+    exercise = find("row_softmax")[1]
+    hints.next_hint(exercise)
+    made = card.as_html(failed, card_details(failed, right))
+    assert "Hints so far: 1 of 3" in made
+    assert "<details><summary>Hints so far" in made
+    assert 'role="alert"' not in made
+    assert Page(made).text.count(exercise.hints[0].split("`")[0]) == 1
+    assert exercise.hints[1].split("`")[0] not in Page(made).text
+
+
+def test_only_after_passing_a_card_has_the_reference_and_no_hints(passed: Report, failed: Report) -> None:
+    hints.next_hint(find("row_softmax")[1])
+    made = Page(card.as_html(passed, card_details(passed, right)).partition("</style>")[2])
+    assert "Hints so far" not in made.text and "Stuck?" not in made.text
+    assert "Your answer beside the reference, and why" in made.text
+    assert "x.logsumexp(-1, keepdim=True)" in made.text
+    assert "x.amax(dim=-1, keepdim=True)" in made.text
+    assert "Subtracting the row's own maximum" in made.text
+    assert [pre.get("tabindex") for pre in made.all("pre")] == ["0", "0"]
+    assert card_details(failed, right).reference is None
+    for status in ("failed", "error", "forbidden", "unattempted", "timeout", "interrupted", "unknown"):
+        assert card_details(dataclasses.replace(failed, status=status), right).reference is None
+
+
+@pytest.fixture
+def front_end(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What a notebook shows: each display, or what it was replaced by."""
+    shown: list[dict[str, Any]] = []
+
+    def display(bundle: dict[str, Any], raw: bool = False, display_id: bool = False) -> Any:
+        place = len(shown)
+        shown.append(bundle)
+        return SimpleNamespace(update=lambda new, raw: shown.__setitem__(place, new))
+
+    pytest.importorskip("IPython")
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(session, "in_notebook", lambda: True)
+    return shown
+
+
+def test_the_button_gives_one_hint_more_each_time_and_then_stays(
+    failed: Report, front_end: list[dict[str, Any]]
+) -> None:
+    pytest.importorskip("ipywidgets")
+    card.show(failed, card_details(failed, right))
+    shown, button = front_end
+    assert "application/vnd.jupyter.widget-view+json" in button
+    assert button["text/plain"] == 'hint("row_softmax") shows the next hint.'
+    made = hints._buttons["row_softmax"]
+    assert made.description == "Next hint (1 of 3)"
+    for level in (1, 2, 3, 3):
+        made.click()
+        shown = front_end[0]
+        assert f"Hints so far: {level} of 3" in shown["text/html"]
+        assert shown["text/html"].count('role="alert"') == 1
+        assert f"hint {level}: " in shown["text/plain"]
+    assert made.description == "All 3 hints are shown above"
+    assert not made.disabled
+    card.show(failed, card_details(failed, right))
+    assert len(front_end) == 3, "nothing is left to ask for, so there is no button"
+    hints._asked.clear()
+    card.show(failed, card_details(failed, right))
+    assert hints._buttons["row_softmax"] is not made
+    assert made.comm is None, "checking again leaves one button"
+
+
+def test_without_widgets_the_card_says_how_to_ask(
+    failed: Report, front_end: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    card.show(failed, card_details(failed, right))
+    (shown,) = front_end
+    assert "gives a hint" in Page(shown["text/html"]).text
+
+
+def test_each_exercise_has_three_hints_and_in_a_clone_a_reference_and_a_reason() -> None:
+    for lesson in LESSONS:
+        for name, exercise in exercises(lesson).items():
+            assert len(set(exercise.hints)) == 3, name
+            found = reference(lesson, name)
+            assert found is not None and found.why == private_half(lesson, name).why
+            assert f"def {name}" in found.source or f"class {name}" in found.source
+            assert "SOLUTION" not in found.source and "# %%" not in found.source
+            assert 20 <= len(found.why.split()) <= 70, name
+            compile(found.source, name, "exec")
+
+
+@pytest.fixture
+def class_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation without solutions, as a class has it."""
+    monkeypatch.setattr(references, "SOLUTIONS", tmp_path / "solutions")
+    monkeypatch.setattr(references, "PACKED", tmp_path / "references.json")
+    return tmp_path
+
+
+def test_where_there_are_no_references_a_card_has_no_such_part(class_bundle: Path, passed: Report) -> None:
+    assert reference("01_tensors", "row_softmax") is None
+    more = card_details(passed, right)
+    assert (more.reference, more.answer) == (None, "")
+    assert "reference" not in card.as_html(passed, more)
+    with pytest.raises(LookupError, match="no reference of row_softmax"):
+        pack({"01_tensors": ["row_softmax"]})
+
+
+def test_the_self_study_package_carries_all_references_in_one_file_and_the_tree_does_not(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    every = {lesson: list(exercises(lesson)) for lesson in LESSONS}
+    wanted = {name: reference(lesson, name) for lesson, names in every.items() for name in names}
+    with zipfile.ZipFile(write_wheel(tmp_path)) as wheel:
+        packed = wheel.read(f"torchcourse/{references.PACKED.name}").decode()
+    assert not references.PACKED.exists()
+    (request.getfixturevalue("class_bundle") / "references.json").write_text(packed)
+    assert {name: reference(lesson, name) for lesson, names in every.items() for name in names} == wanted
+    assert reference("01_tensors", "no_such") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"row_softmax": 3}', "\x00"])
+def test_a_damaged_file_of_references_costs_nothing_else(class_bundle: Path, passed: Report, text: str) -> None:
+    (class_bundle / "references.json").write_text(text)
+    assert "All" in card.as_html(passed, card_details(passed, right))
+    assert reference("01_tensors", "row_softmax") is None
+
+
+def test_what_stands_on_a_card_is_text_and_never_runs(failed: Report) -> None:
+    evil = "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>`"
+    exercise = dataclasses.replace(find("one_hot")[1], name=evil, hints=(evil, evil, evil))
+    spoken = Spoken(evil, evil, evil)
+    more = CardDetails(exercise, exercise.hints, True, Reference(evil, evil), evil, evil, spoken)
+    report = dataclasses.replace(failed, exercise=evil, message=evil, misconception=evil, read=evil)
+    page = Page(card.as_html(report, more))
+    tags = {tag for tag, _ in page.elements}
+    assert not tags & {"script", "img", "iframe", "object", "link"}
+    assert not {name for _, attributes in page.elements for name in attributes if name.startswith("on")}
+
+
+def ran(cell: str, name: str = "/tmp/ipykernel_1/1.py") -> dict[str, Any]:
+    """What a cell with this text binds, its text kept where IPython keeps it."""
+    linecache.cache[name] = (len(cell), None, [line + "\n" for line in cell.splitlines()], name)
+    names: dict[str, Any] = {"__name__": "__main__", "torch": torch}
+    exec(compile(cell, name, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "from dataclasses import *\n\n@dataclass\nclass own:\n    size: int\n\n    def forward(self):\n        pass",
+        '@torch.library.custom_op("tests::own", mutates_args=())\ndef own(x: torch.Tensor) -> None:\n    return None',
+        "import functools\n\n@functools.cache\ndef own(x):\n    return x",
+        "def own(x):\n    pass",
+    ],
+)
+def test_the_cell_of_an_answer_is_found(cell: str) -> None:
+    assert answer_cell.cell_of(ran(cell)["own"]) == cell
+
+
+@pytest.mark.parametrize("answer", [None, 3, len, torch.softmax, torch.nn.Softmax(-1), eval("lambda x: x")])
+def test_of_what_has_no_cell_nothing_is_said_and_nothing_raised(answer: object) -> None:
+    assert "def own" not in answer_cell.cell_of(answer)
+    assert answer_cell.changed_since(answer) == ""
+
+
+OLD, NEW = "def own(x):\n    return x", "def own(x):\n    return x + 1"
+Run = Callable[[str], object]
+
+
+@pytest.fixture
+def run_cell(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a cell as IPython does, and return what it binds to `own`."""
+    told: list[Callable[[object], None]] = []
+    events = SimpleNamespace(callbacks={"pre_run_cell": told}, register=lambda _event, function: told.append(function))
+    monkeypatch.setattr(session, "shell", lambda: SimpleNamespace(user_ns={}, events=events))
+    answer_cell.watch()
+    answer_cell.watch()
+    (watching,) = told
+
+    def run(cell: str) -> object:
+        watching(SimpleNamespace(raw_cell=cell))
+        return ran(cell)["own"]
+
+    return run
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "01_tensors.ipynb"
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    monkeypatch.setattr(answer_cell, "_run_at", {})
+    return path
+
+
+def save(path: Path, content: bytes, later: float = 60) -> None:
+    """Save a file, so many seconds from now."""
+    path.write_bytes(content)
+    os.utime(path, (path.stat().st_mtime + later,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("ran_last", "saved", "later", "warns"),
+    [(OLD, NEW, 60, True), (NEW, NEW, 60, False), (NEW, OLD, -60, False)],
+    ids=["edited, saved and not run", "run and saved", "run and not saved yet"],
+)
+def test_a_cell_that_was_edited_and_saved_but_not_run_gets_a_warning(
+    notebook: Path, run_cell: Run, ran_last: str, saved: str, later: float, warns: bool
+) -> None:
+    answer = run_cell(ran_last)
+    cells = [{"cell_type": "code", "source": saved.splitlines(keepends=True)}]
+    save(notebook, json.dumps({"cells": cells}).encode(), later)
+    assert ("run the cell again" in answer_cell.changed_since(answer)) is warns
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"cells": 3}', b'{"cells": [{}]}', b"\xff"])
+def test_a_notebook_that_cannot_be_read_is_left_alone(notebook: Path, run_cell: Run, content: bytes) -> None:
+    answer = run_cell(OLD)
+    save(notebook, content)
+    assert answer_cell.changed_since(answer) == ""
+    notebook.unlink()
+    assert answer_cell.changed_since(answer) == ""
+
+
+def test_the_details_of_a_card_carry_the_warning_and_never_raise(
+    failed: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = CardDetails(warning="The notebook was saved after that.")
+    assert more.warning in card.as_text(failed, more)
+    assert more.warning in Page(card.as_html(failed, more)).text
+
+    def broken(answer: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("torchcourse.checking.card_details.changed_since", broken)
+    assert card_details(failed, right) == CardDetails()
+    assert card_details(Report("no_such", "unknown", ""), None) == CardDetails()

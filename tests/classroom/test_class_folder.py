@@ -1,0 +1,282 @@
+"""A class folder: made, added to, graded; the commands that an instructor types, and what they refuse."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import warnings
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+from nbgrader.api import Gradebook
+
+from autograde.batch.grading import LessonGrader
+from autograde.classroom.class_folder import DueError, class_lessons, due_dates, make_class
+from autograde.classroom.export import scores_of
+from autograde.classroom.late import PerDay, apply_lateness
+from autograde.classroom.roster import read_roster
+from autograde.cli import grade as grade_command
+from autograde.judge.verdict import Verdict
+from autograde.results.gradebook import Writer
+from autograde.source import paths
+from autograde.source.release import load_release
+from tests.support.commands import run_instructors
+from tests.support.results import tree
+
+LESSON = "01_tensors"
+ROSTER = (
+    "id,first_name,last_name,email,lms_user_id\n"
+    "ada,Ada,Lovelace,ada@example.org,40001\n"
+    'bo,Bo,"O\'Neil, Jr.",bo@example.org,40002\n'
+    ",No,Id,\n"
+    "../etc,Up,And Out,\n"
+    "eve,=cmd|'/C calc'!A0,Evil,\n"
+    "cy,Cy,Late,cy@example.org,\n"
+)
+DUE = datetime(2026, 12, 1, 18)
+MOST = sum(map(load_release(LESSON).points, load_release(LESSON).exercises))
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """A class made by the command, and the output of the command."""
+    folder = tmp_path_factory.mktemp("course") / "spring"
+    roster = folder.parent / "roster.csv"
+    roster.write_text(ROSTER)
+    words = ["class", "init", "spring", "--lessons", LESSON, "--due", f"{LESSON}=2026-12-01T18:00+00:00"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder.parent)
+        status, output = run_instructors(
+            *words, "--roster", roster, "--sample", 2, "--late", 0.25, "--exchange", folder.parent / "exchange"
+        )
+    yield SimpleNamespace(folder=folder, status=status, output=output, url=f"sqlite:///{folder / 'gradebook.db'}")
+
+
+def test_an_archive_of_a_lesson_that_the_class_has_not_is_refused(room: SimpleNamespace, tmp_path: Path) -> None:
+    into = room.folder / "submitted"
+    status, output = run_instructors("collect", tmp_path / "no.zip", "--lesson", "02_autograd", "--into", into)
+    assert status == 2
+    assert f"has no 02_autograd: it has {LESSON}." in output
+
+
+def test_a_class_has_what_nbgrader_needs_and_the_bad_rows_are_named(room: SimpleNamespace) -> None:
+    assert room.status == 0, room.output
+    for words in ("line 4, No Id: the id is blank", "line 5, ../etc: an id names folders",
+                  "line 6, eve: the first_name", f"is a class of 3 with {LESSON}.", "3 rows of"):  # fmt: skip
+        assert words in room.output.replace("\n", " ")
+    with Gradebook(room.url) as book:
+        (assignment,) = book.assignments
+        assert (assignment.name, assignment.duedate) == (LESSON, DUE)
+        assert assignment.max_score == sum(map(load_release(LESSON).points, load_release(LESSON).exercises))
+        assert {s.id: (s.first_name, s.last_name, s.email, s.lms_user_id) for s in book.students} == {
+            "ada": ("Ada", "Lovelace", "ada@example.org", "40001"),
+            "bo": ("Bo", "O'Neil, Jr.", "bo@example.org", "40002"), "cy": ("Cy", "Late", "cy@example.org", None),
+        }  # fmt: skip
+    released = room.folder / "release" / LESSON / f"{LESSON}.ipynb"
+    assert released.read_bytes() == (paths.NOTEBOOKS / f"{LESSON}.ipynb").read_bytes()
+    assert "BEGIN SOLUTION" in (room.folder / "source" / LESSON / f"{LESSON}.ipynb").read_text()
+    assert room.folder.stat().st_mode & 0o077 == 0
+    assert sorted(p.name for p in (room.folder / "submitted").iterdir()) == ["ada", "bo"]
+    assert [m.id for m in read_roster(room.folder / "roster.csv").members] == ["ada", "bo", "cy"]
+
+
+def test_nbgrader_reads_the_configuration_of_the_folder(room: SimpleNamespace) -> None:
+    from nbgrader.apps import NbGraderAPI
+
+    from autograde.batch.nbgrader_plugin import GradeSubmission
+    from autograde.classroom.late import class_config
+
+    config = class_config(room.folder)
+    assert GradeSubmission in config.Autograde.autograde_preprocessors
+    assert (config.CourseDirectory.course_id, config.CourseDirectory.root) == ("torchcourse", str(room.folder))
+    assert config.CourseDirectory.db_url == room.url
+    assert config.Exchange.root == str(room.folder.parent / "exchange")
+    assert (config.AssignLatePenalties.plugin_class, config.PerDay.share) == ("autograde.classroom.late.PerDay", 0.25)
+    api = NbGraderAPI(config=config)
+    assert api.get_source_assignments() == {LESSON}
+    assert api.get_submitted_students(LESSON) == {"ada", "bo"}
+
+
+def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace) -> None:
+    config = room.folder / "nbgrader_config.py"
+    config.write_text(config.read_text() + "# mine\n")
+    source = room.folder / "source" / LESSON / f"{LESSON}.ipynb"
+    ours = source.read_bytes()
+    source.write_bytes(b"mine too")
+    more = room.folder.parent / "more.csv"
+    more.write_text("id,first_name\nada,Augusta\nzoe,Zoe\n")
+    words = ["class", "init", room.folder, "--due", "2026-12-24", "--roster", more]
+    status, output = run_instructors(*words, "--late", 0.5)
+    assert (status, "is a class already: change" in output) == (2, True)
+    status, output = run_instructors(*words)
+    assert status == 0
+    assert class_lessons(room.folder) == [LESSON], "a roster alone adds no lessons"
+    assert config.read_text().endswith("# mine\n")
+    assert source.read_bytes() == ours
+    assert (room.folder / ".replaced" / "source" / LESSON / "1.ipynb").read_bytes() == b"mine too"
+    assert "share = 0.25" in config.read_text()
+    with Gradebook(room.url) as book:
+        assert [s.id for s in book.students] and {s.id for s in book.students} == {"ada", "bo", "cy", "zoe"}
+        assert book.find_student("ada").first_name == "Augusta"
+        assert book.find_assignment(LESSON).duedate.date() >= datetime(2026, 12, 24).date()
+        book.remove_student("zoe")
+    make_class(room.folder, [LESSON], due={LESSON: DUE})
+
+
+def test_what_is_no_class_folder_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir(mode=0o755)
+    for name in ("photos/cat.jpg", "file"):
+        (tmp_path / name).touch()
+    for command, name, why in (("class init", "photos", "holds cat.jpg and is no class folder"),
+                               ("class init", "file", "is no folder"), ("sample", "file", "is no folder")):  # fmt: skip
+        status, output = run_instructors(*command.split(), tmp_path / name)
+        assert (status, why in output.replace("\n", " ")) == (2, True), output
+    assert (tmp_path / "photos").stat().st_mode & 0o777 == 0o755
+
+
+def test_due_dates_are_in_the_local_time_zone_unless_they_have_an_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    import time
+
+    time.tzset()
+    try:
+        assert due_dates(["a=2026-12-01", "2026-12-02T18:00", "c=2026-12-03T18:00+01:00"], ["a", "b", "c"]) == {
+            "a": datetime(2026, 12, 1, 14, 59, 59), "b": datetime(2026, 12, 2, 9), "c": datetime(2026, 12, 3, 17),
+        }  # fmt: skip
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert due_dates(["a=2026-12-01"], ["a", "b"]).keys() == {"a"}
+    with pytest.raises(DueError):
+        due_dates(["2026-13-01"], ["a"])
+
+
+def test_each_day_that_has_begun_costs_a_share() -> None:
+    hour, plugin = 3600, PerDay(share=0.1, most=0.5, grace_minutes=30)
+    seen = [plugin.late_submission_penalty("bo", 10.0, late) for late in (60, 1800, 2 * hour, 25 * hour, 24000 * hour)]
+    assert seen == [None, None, 1.0, 2.0, 5.0]
+
+
+def test_grading_names_students_and_lessons_that_are_not_of_the_class(
+    room: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import typer
+
+    for student in ("ada", "zed"):
+        (tmp_path / student).mkdir()
+    assert grade_command._lessons_of_class(["02_autograd", LESSON], tmp_path, room.folder) == [LESSON]
+    output = capsys.readouterr().out
+    assert "02_autograd is not a lesson of the class" in output
+    assert "Not on the roster, and graded all the same: zed" in output
+    with pytest.raises(typer.Exit):
+        grade_command._lessons_of_class(["02_autograd"], tmp_path, room.folder)
+    assert grade_command._lessons_of_class(["02_autograd"], tmp_path, tmp_path) == ["02_autograd"]
+    assert class_lessons(room.folder) == [LESSON]
+    (tmp_path / "\x1b[2Jbob").mkdir()
+    grade_command._lessons_of_class([LESSON], tmp_path, room.folder)
+    assert "\\x1b[2Jbob, zed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("beside", "says", "share"),
+    [
+        ({"timestamp.txt": "2026-12-02 19:00:00 UTC", "submission_secret.txt": "x" * 1000}, "no short text", 0.5),
+        ({"timestamp.txt": "whenever"}, "counts as in time", 0),
+        ({}, "", 0),
+    ],
+)
+def test_a_spoilt_file_beside_a_notebook_does_not_spoil_the_other(
+    room: SimpleNamespace, tmp_path: Path, beside: dict[str, str], says: str, share: float
+) -> None:
+    for name in ("gradebook.db", "nbgrader_config.py"):
+        shutil.copyfile(room.folder / name, tmp_path / name)
+    points = load_release(LESSON).points
+    with Writer(tmp_path / "gradebook.db", [LESSON], tmp_path) as writer:
+        writer.write("bo", LESSON, [Verdict("bo", LESSON, e, points(e), points(e), "passed")
+                                    for e in load_release(LESSON).exercises])  # fmt: skip
+        writer.book.find_submission(LESSON, "bo").timestamp = datetime(2026, 12, 3, 20)  # of an earlier one
+        writer.book.db.commit()
+    here = tmp_path / "submitted" / "bo" / LESSON
+    here.mkdir(parents=True)
+    for name, text in beside.items():
+        (here / name).write_text(text)
+    url = f"sqlite:///{tmp_path / 'gradebook.db'}"
+    complaints = apply_lateness(tmp_path, url, tmp_path / "submitted", [("bo", LESSON)])
+    assert [says in complaint for complaint in complaints] == [True] * bool(says)
+    (score,) = (s for s in scores_of(tmp_path / "gradebook.db") if s.student == "bo")
+    assert score.penalty == pytest.approx(share * MOST)
+
+
+@pytest.mark.sandbox
+def test_late_submissions_lose_points_and_a_preview_writes_nothing_unless_agreed(
+    room: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted = room.folder / "submitted"
+    (submitted / "ada" / LESSON / "timestamp.txt").write_text("2026-12-01 17:59:00 UTC")
+    (submitted / "ada" / LESSON / "submission_secret.txt").write_text("secret of ada")
+    (submitted / "bo" / LESSON / "timestamp.txt").write_text("2026-12-02 19:00:00 UTC")
+    (submitted / "zed" / LESSON).mkdir(parents=True)
+    (submitted / "zed" / LESSON / "timestamp.txt").symlink_to("/etc/hostname")
+    words = ["grade", LESSON, "--submitted", submitted, "--out", room.folder]
+    status, output = run_instructors(*words)
+    assert status == 0, output
+    assert "Not on the roster, and graded all the same: zed" in output
+    assert "zed, 01_tensors: timestamp.txt cannot be read" in output
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = {s.student: s for s in scores_of(room.folder / "gradebook.db")}
+    assert scores["bo"].raw
+    assert (scores["ada"].penalty, scores["bo"].penalty) == (0, pytest.approx(0.5 * scores["bo"].raw))
+    assert scores["ada"].submitted == datetime(2026, 12, 1, 17, 59)
+    assert (room.folder / "autograded" / "ada" / LESSON / "submission_secret.txt").read_text() == "secret of ada"
+
+    (submitted / "bo" / LESSON / f"{LESSON}.ipynb").write_text("broken")
+    before = tree(room.folder)
+    examined = mock.Mock(wraps=LessonGrader.grade)
+    monkeypatch.setattr(LessonGrader, "grade", lambda *of: examined(*of))
+    status, output = run_instructors(*words, "--diff")
+    assert status == 0, output
+    assert "-> 0 of 1 (unreadable)" in output
+    assert "Nothing was written" in output
+    assert tree(room.folder) == before
+
+    monkeypatch.setattr(grade_command, "is_interactive", lambda: True)
+    monkeypatch.setattr(grade_command.typer, "confirm", lambda *_, **__: True)
+    status, output = run_instructors(*words, "--diff")
+    assert status == 0, output
+    assert [call.args[2].student for call in examined.call_args_list] == [
+        "bo",
+        "bo",
+    ]  # once in each preview, and not again for writing
+    assert "bo,01_tensors,describe,0,1,unreadable" in (room.folder / "grades.csv").read_text()
+
+
+def test_a_locked_gradebook_is_named_and_nothing_is_lost(
+    room: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "submitted" / "ada" / LESSON).mkdir(parents=True)
+    (tmp_path / "submitted" / "ada" / LESSON / f"{LESSON}.ipynb").touch()
+    monkeypatch.setattr("autograde.batch.grading.refuse", lambda isolation: None)
+    monkeypatch.setattr("autograde.batch.grading.LessonGrader", lambda *_: None)
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0.1}))
+    locking = connect(room.folder / "gradebook.db", isolation_level=None)
+    locking.execute("BEGIN EXCLUSIVE")
+    submitted = ["--submitted", tmp_path / "submitted"]
+    try:
+        tried = [
+            run_instructors("grade", LESSON, *submitted, "--out", room.folder),
+            run_instructors("class", "init", room.folder, "--lessons", LESSON),
+            run_instructors("export", "--class", room.folder),
+        ]
+        monkeypatch.setattr(grade_command, "_lessons_of_class", lambda names, *_: names)
+        tried.append(run_instructors("grade", LESSON, *submitted, "--out", room.folder))
+    finally:
+        locking.close()
+    for status, output in tried:
+        assert status == 2
+        assert "cannot be used (database is locked): close what has it open" in output.replace("\n", " ")

@@ -1,0 +1,214 @@
+"""Archives from Moodle and Canvas: whose notebook, which attempt, and what must not be unpacked."""
+
+from __future__ import annotations
+
+import stat
+import warnings
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from autograde.classroom.collect import Collected, CollectError, collect
+from autograde.classroom.roster import Member
+from autograde.settings import LIMITS
+from torchcourse.model import lessons
+
+LESSON = "01_tensors"
+ADA = Member("ada", "Ada", "Lovelace", "ada@example.org", "40001")
+BO = Member("bo", "Bo", "O'Neil-Müller", "bo@example.org", "40002")
+TWIN = Member("twin", "Ada", "Lovelace", "twin@example.org", "40003")
+Files = dict[str, bytes]
+
+
+def archive(tmp_path: Path, files: Files, change: dict[str, int] | None = None) -> Path:
+    path = tmp_path / "submissions.zip"
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
+        warnings.simplefilter("ignore", UserWarning)  # a name that stands twice
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name, (2026, 11, 20, 12, 0, 0))
+            info.external_attr = (change or {}).get(name, 0o100644) << 16
+            opened.writestr(info, data, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def collected(tmp_path: Path, files: Files, members: tuple[Member, ...] = (ADA, BO)) -> tuple[Collected, Files]:
+    into = tmp_path / "submitted"
+    found = collect(archive(tmp_path, files), LESSON, into, members)
+    return found, {str(p.relative_to(into)): p.read_bytes() for p in into.rglob("*") if p.is_file()}
+
+
+ADAS, BOS = f"ada/{LESSON}/{LESSON}.ipynb", f"bo/{LESSON}/{LESSON}.ipynb"
+
+
+@pytest.mark.parametrize(
+    ("ada", "bo"),
+    [
+        (f"Ada Lovelace_1234567_assignsubmission_file/{LESSON}.ipynb",
+         f"Bo ONeil-Müller_1234568_assignsubmission_file/{LESSON}.ipynb"),
+        (f"Ada Lovelace_1234567_assignsubmission_file_/{LESSON}.ipynb",
+         f"Bo ONeil-Mu\u0308ller_1234568_assignsubmission_file_/sub folder/{LESSON}.ipynb"),
+        (f"Ada Lovelace_1234567_assignsubmission_file_{LESSON}.ipynb",
+         f"ONeil-Muller Bo_1234568_assignsubmission_file_{LESSON}.ipynb"),
+        (f"lovelaceada_40001_987654_{LESSON}.ipynb", f"oneilmüllerbo_LATE_40002_987655_{LESSON}-2.ipynb"),
+        (f"submissions/lovelaceada_40001_987654_{LESSON}.ipynb", f"submissions/whoever_40002_987655_{LESSON}.ipynb"),
+    ],
+)  # fmt: skip
+def test_everybody_is_recognised(tmp_path: Path, ada: str, bo: str) -> None:
+    found, files = collected(tmp_path, {ada: b"of ada", bo: b"of bo", ada.replace(".ipynb", ".pdf"): b"else"})
+    assert files == {ADAS: b"of ada", BOS: b"of bo"}
+    assert (found.new, found.refused, found.absent) == (["ada", "bo"], [], [])
+    assert found.late == (["bo"] if "LATE" in bo else [])
+
+
+def test_the_latest_attempt_wins(tmp_path: Path) -> None:
+    moodle, canvas = "Ada Lovelace_12_assignsubmission_file/", "oneilmullerbo_40002_"
+    found, files = collected(tmp_path, {
+        f"{moodle}{LESSON} (2).ipynb": b"second copy", f"{moodle}{LESSON}(10).ipynb": b"tenth copy",
+        f"{moodle}{LESSON}.ipynb": b"first", f"{moodle}notes.ipynb": b"something else",
+        f"{canvas}902_{LESSON}.ipynb": b"later", f"{canvas}901_{LESSON}-7.ipynb": b"earlier",
+    })  # fmt: skip
+    assert files == {ADAS: b"tenth copy", BOS: b"later"}
+    assert len(found.notes) == 2
+
+
+def test_a_number_of_hundreds_of_digits_is_a_part_of_the_name(tmp_path: Path) -> None:
+    files = {f"lovelaceada_40001_{n}_{LESSON}-{'9' * 900}.ipynb": b"of ada" for n in (1, 2)}
+    found, written = collected(tmp_path, files)
+    assert written == {}
+    assert f"called {LESSON}.ipynb" in found.refused[0]
+
+
+def test_a_notebook_of_another_lesson_is_left_out_whatever_its_name(tmp_path: Path) -> None:
+    other = (lessons.released() / "02_autograd.ipynb").read_bytes()
+    own = (lessons.released() / f"{LESSON}.ipynb").read_bytes()
+    found, files = collected(tmp_path, {
+        f"lovelaceada_40001_1_{LESSON}.ipynb": other, "boneil_40002_2_homework.ipynb": own,
+    })  # fmt: skip
+    assert files == {BOS: own}
+    assert "it is a notebook of 02_autograd, and not of 01_tensors" in found.refused[0]
+    assert found.absent == ["ada"]
+
+
+def test_the_only_notebook_is_taken_whatever_its_name_and_of_several_none(tmp_path: Path) -> None:
+    found, files = collected(tmp_path, {
+        "lovelaceada_40001_1_my homework.ipynb": b"of ada",
+        "boneil_40002_2_one.ipynb": b"1", "boneil_40002_3_two.ipynb": b"2",
+    })  # fmt: skip
+    assert files == {ADAS: b"of ada"}
+    assert "only notebook" in found.notes[0]
+    assert f"called {LESSON}.ipynb" in found.refused[0]
+    assert found.absent == ["bo"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (f"zedzoe_49999_1_{LESSON}.ipynb", "not on the roster"),
+        (f"Zoe Zed_77_assignsubmission_file/{LESSON}.ipynb", "not on the roster"),
+        (f"Participant_77_assignsubmission_file/{LESSON}.ipynb", "not on the roster"),
+        (f"{LESSON}.ipynb", "neither as Moodle nor as Canvas"),
+        (f"Bo_7_assignsubmission_onlinetext/lovelaceada_40001_9_{LESSON}.ipynb", "neither as Moodle nor as Canvas"),
+        (f"{LESSON}_40001_{'1' * 5000}_x.ipynb", "the limit is 1000"),
+        (f"../lovelaceada_40001_1_{LESSON}.ipynb", "leaves the archive"),
+        (f"/lovelaceada_40001_1_{LESSON}.ipynb", "leaves the archive"),
+        (f"C:/lovelaceada_40001_1_{LESSON}.ipynb", "leaves the archive"),
+        (f"Ada Lovelace_1_assignsubmission_file/../../../{LESSON}.ipynb", "leaves the archive"),
+        (f"lovelaceada_40001_1_..\\..\\{LESSON}.ipynb", "leaves the archive"),
+    ],
+)
+def test_what_is_unknown_or_unsafe_is_named_and_the_rest_goes_on(tmp_path: Path, name: str, why: str) -> None:
+    found, files = collected(tmp_path, {name: b"bad", f"bo_40002_2_{LESSON}.ipynb": b"of bo"})
+    assert files == {BOS: b"of bo"}
+    assert len(found.refused) == 1
+    assert why in found.refused[0]
+    assert LESSON in found.refused[0]
+
+
+def test_two_of_one_name_are_told_apart_by_canvas_and_not_guessed_for_moodle(tmp_path: Path) -> None:
+    members = (ADA, BO, TWIN)
+    found, files = collected(tmp_path, {
+        f"lovelaceada_40003_1_{LESSON}.ipynb": b"of the twin",
+        f"Ada Lovelace_5_assignsubmission_file/{LESSON}.ipynb": b"of whom",
+    }, members)  # fmt: skip
+    assert files == {f"twin/{LESSON}/{LESSON}.ipynb": b"of the twin"}
+    assert "may be by ada, twin" in found.refused[0]
+
+
+@pytest.mark.parametrize(("mode", "why"), [(stat.S_IFLNK | 0o777, "a link"), (stat.S_IFIFO | 0o644, "no regular file")])
+def test_links_and_devices_are_refused(tmp_path: Path, mode: int, why: str) -> None:
+    name = f"lovelaceada_40001_1_{LESSON}.ipynb"
+    made = archive(tmp_path, {name: b"/etc/passwd"}, {name: mode})
+    found = collect(made, LESSON, tmp_path / "submitted", [ADA])
+    assert why in found.refused[0]
+    assert not (tmp_path / "submitted").exists()
+
+
+def test_bombs_are_refused_also_when_the_header_lies(tmp_path: Path) -> None:
+    name, honest = f"lovelaceada_40001_1_{LESSON}.ipynb", f"bo_40002_2_{LESSON}.ipynb"
+    made = archive(tmp_path, {name: b"0" * (LIMITS.notebook_bytes + 1), honest: b"0" * 1_000_000})
+    found = collect(made, LESSON, tmp_path / "submitted", [ADA, BO])
+    assert f"the limit is {LIMITS.notebook_bytes}" in found.refused[0]
+    assert "as no notebook does" in found.refused[1]
+    data = bytearray(made.read_bytes())
+    real = (LIMITS.notebook_bytes + 1).to_bytes(4, "little")
+    while (place := data.find(real)) >= 0:
+        data[place : place + 4] = (1000).to_bytes(4, "little")
+    made.write_bytes(data)
+    found = collect(made, LESSON, tmp_path / "submitted", [ADA])
+    assert len(found.refused) == 2
+    assert "cannot be unpacked" in " ".join(found.refused)
+    assert not (tmp_path / "submitted").exists()
+
+
+def test_encrypted_entries_are_refused(tmp_path: Path) -> None:
+    made = archive(tmp_path, {f"lovelaceada_40001_1_{LESSON}.ipynb": b"secret"})
+    data = bytearray(made.read_bytes())
+    data[data.find(b"PK\x03\x04") + 6] |= 1
+    data[data.find(b"PK\x01\x02") + 8] |= 1
+    made.write_bytes(data)
+    assert "encrypted" in collect(made, LESSON, tmp_path / "submitted", [ADA]).refused[0]
+
+
+def test_what_is_replaced_is_kept(tmp_path: Path) -> None:
+    name = f"lovelaceada_40001_{{}}_{LESSON}.ipynb"
+    collected(tmp_path, {name.format(1): b"first"})
+    (tmp_path / "submitted" / "ada" / LESSON / "timestamp.txt").write_text("2026-11-20 12:00:00 UTC")
+    found, files = collected(tmp_path, {name.format(2): b"second"})
+    assert found.replaced == ["ada"]
+    kept = f".replaced/ada/{LESSON}"
+    assert files == {ADAS: b"second", f"{kept}/1.ipynb": b"first", f"{kept}/1.txt": b"2026-11-20 12:00:00 UTC"}
+    found, files = collected(tmp_path, {name.format(3): b"second"})
+    assert (found.same, len(files)) == (["ada"], 3)
+
+
+def test_a_link_where_a_submission_belongs_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "submitted").mkdir()
+    (tmp_path / "submitted" / "ada").symlink_to(tmp_path / "elsewhere")
+    found, _ = collected(tmp_path, {f"lovelaceada_40001_1_{LESSON}.ipynb": b"of ada"})
+    assert "behind a link" in found.refused[0]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x03\x04" + b"\0" * 100])
+def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "submissions.zip"
+    path.write_bytes(data)
+    with pytest.raises(CollectError, match="cannot be read as a zip file"):
+        collect(path, LESSON, tmp_path / "submitted", [ADA])
+
+
+def test_an_archive_that_was_cut_or_damaged_loses_only_what_is_damaged(tmp_path: Path) -> None:
+    made = archive(tmp_path, {
+        f"lovelaceada_40001_1_{LESSON}.ipynb": b"a" * 50, f"bo_40002_2_{LESSON}.ipynb": b"of bo",
+    })  # fmt: skip
+    data = bytearray(made.read_bytes())
+    data[data.find(b"PK\x01\x02") + 16] ^= 0xFF  # the sum that ada's bytes are checked by
+    made.write_bytes(data)
+    found = collect(made, LESSON, tmp_path / "submitted", [ADA, BO])
+    assert found.new == ["bo"]
+    assert "cannot be unpacked: Bad CRC-32" in found.refused[0]
+    made.write_bytes(made.read_bytes()[:-10])
+    with pytest.raises(CollectError):
+        collect(made, LESSON, tmp_path / "submitted", [ADA])

@@ -1,0 +1,139 @@
+"""The `torchcourse` command, run as people run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograde.classroom.synthetic_class import answered_notebook
+from autograde.source import paths
+from autograde.source.script import answers_as_text
+from tests.support.commands import run_instructors
+
+LESSON = "01_tensors"
+BESIDE = Path(sys.executable).parent
+
+
+def torchcourse(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [BESIDE / "torchcourse", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_help_lists_the_learners_and_the_instructors_commands() -> None:
+    done = torchcourse("--help")
+    assert done.returncode == 0
+    for command in ("lab", "status", "check", "reset", "update", "doctor", "build", "grade", "sample", "verify"):
+        assert command in done.stdout
+
+
+def test_without_the_instructors_folder_only_the_learners_commands_are_there(tmp_path: Path) -> None:
+    shutil.copytree(paths.ROOT / "src" / "torchcourse", tmp_path / "src" / "torchcourse")
+    code = "import sys; sys.argv = ['torchcourse', '--help']; from torchcourse.cli import main; main()"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "lab" in done.stdout
+    assert "grade" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("grade 01_tensor --submitted . --out out", "Did you mean '01_tensors'?"),
+        ("grade 01_tensors --submitted none --out out", "is no folder"),
+        ("build 01_tensor", "Did you mean '01_tensors'?"),
+        ("verify 01_tensor", "Did you mean '01_tensors'?"),
+        ("new exercise 01_tensor fold_rows --after row_softmax", "Did you mean '01_tensors'?"),
+        ("class init room --lessons 01_tensor", "Did you mean '01_tensors'?"),
+        ("class init room --lessons 01_tensors --due soon", "soon is no date; write 2026-12-01"),
+        ("class init room --lessons 01_tensors --due 02_autograd=2026-12-01", "is none of the class's lessons"),
+        ("class init room --lessons 01_tensors --roster nowhere.csv", "No such file"),
+        ("class init room --lessons 01_tensors --roster empty.csv --sample 3", "has no valid row"),
+        ("export --class . --format xls", "--format is one of csv, canvas, moodle, json"),
+        ("export --class . --column Tensors", "--column is LESSON="),
+        ("export --class . --column 01_tensor=x", "Did you mean"),
+        ("export --class . --lessons nothing", "There is no lesson 'nothing'. The lessons are 01_tensors, "),
+        ("export --class .", "gradebook.db does not exist"),
+        ("report .", "is missing"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, says: str
+) -> None:
+    (tmp_path / "empty.csv").write_text("id,email\n=1,\n")
+    monkeypatch.chdir(tmp_path)
+    status, output = run_instructors(*words.split())
+    assert status == 2
+    assert says in output.replace("\n", " ")
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.csv"]
+
+
+def test_what_is_loaded_is_not_searched_for_garbage_and_brings_no_grammar() -> None:
+    program = """
+import gc, sys
+from autograde.cli.grade import GRAMMAR, _quick_imports
+for wrong in (False, True):
+    try:
+        with _quick_imports():
+            assert not gc.isenabled()
+            import jsonschema
+            assert 1 / (not wrong)
+    except ZeroDivisionError:
+        pass
+    assert gc.isenabled() and gc.get_freeze_count() > 1000
+    assert GRAMMAR not in sys.modules
+import importlib
+sys.modules[GRAMMAR] = json = importlib.import_module("json")
+with _quick_imports():
+    pass
+assert sys.modules[GRAMMAR] is json
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
+    subprocess.run([sys.executable, "-c", program], check=True, env=env, timeout=120)
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("place", ["", "ada/02_autograd", "group/ada/01_tensors"])
+def test_where_nobody_has_submitted_it_is_an_error_that_names_what_lies_elsewhere(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "class" / place
+    folder.mkdir(parents=True)
+    if place:
+        (folder / "01_tensors.ipynb").write_text("{}")
+    status, output = run_instructors("grade", LESSON, "--submitted", tmp_path / "class", "--out", tmp_path / "out")
+    assert status == 2
+    assert f"has no STUDENT/LESSON/LESSON.ipynb for {LESSON}" in output
+    assert (f"{place}/01_tensors.ipynb: choose the lesson, or the folder" in output) == bool(place)
+    assert not (tmp_path / "out").exists()
+
+
+def test_verify_proves_one_exercise(tmp_path: Path) -> None:
+    done = torchcourse("verify", "01_tensors:select_scores", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.endswith("Every claim holds.\n")
+    assert "BROKEN" not in done.stdout
+
+
+def validate(path: Path) -> str:
+    env = {**os.environ, "HOME": str(path.parent), "JUPYTER_CONFIG_DIR": str(path.parent / "config")}
+    command = [BESIDE / "nbgrader", "validate", str(path)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False).stdout
+
+
+def test_nbgraders_validate_says_what_the_checks_say(tmp_path: Path) -> None:
+    path = tmp_path / f"{LESSON}.ipynb"
+    solved = answered_notebook(LESSON, answers_as_text(paths.SOLUTIONS / f"{LESSON}.py"))
+    few = ("cell-002", "exercise-select_scores", "check-select_scores")
+    solved["cells"] = [cell for cell in solved["cells"] if cell["id"] in few]
+    path.write_text(json.dumps(solved))
+    assert "Success! Your notebook passes all the tests." in validate(path)
+    solved["cells"][1]["source"] = "def select_scores(scores, labels):\n    return scores[labels]"
+    path.write_text(json.dumps(solved))
+    output = validate(path)
+    assert "VALIDATION FAILED" in output
+    assert "select_scores: failed. The result has shape" in output

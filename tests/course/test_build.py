@@ -1,0 +1,148 @@
+"""Building: malformed scripts are refused with line and remedy; what is built is always the same, and tells nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograde.course.build import table_version
+from autograde.source import paths
+from autograde.source.private_half import private_half
+from autograde.source.script import MalformedScriptError, read_script, rubrics
+from torchcourse.model.catalogue import LESSONS, exercises
+
+LESSON = "01_tensors"
+
+
+@pytest.fixture
+def script() -> str:
+    return (paths.SOLUTIONS / f"{LESSON}.py").read_text()
+
+
+def complaint(tmp_path: Path, text: str, name: str = LESSON) -> str:
+    path = tmp_path / f"{name}.py"
+    path.write_text(text)
+    with pytest.raises(MalformedScriptError) as caught:
+        read_script(path)
+    assert str(caught.value).startswith(f"{path}:")
+    return str(caught.value).removeprefix(f"{path}:")
+
+
+def line_of(text: str, part: str) -> int:
+    return next(n for n, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('exercise="row_softmax"', 'exercise="row_softmx"', "unknown exercise row_softmx"),
+        ('exercise="row_softmax"', 'exercise="one_hot"', "one_hot"),
+        ('# %% check="row_softmax"\ncheck("row_softmax")\n', "", "has no check"),
+        ('# %% check="row_softmax"', '# %% check="one_hot"', "does not follow its exercise"),
+        ('check("row_softmax")\n', 'check("row_softmax"); print(1)\n', "nothing else"),
+        ('exercise="row_softmax" points=2', 'exercise="row_softmax"', "needs points"),
+        ('exercise="row_softmax" points=2', 'exercise="row_softmax" points=0', "needs points"),
+        ('exercise="row_softmax" points=2', 'exercise="row_softmax" points=2 colour="red"', "unknown key 'colour'"),
+        ("def row_softmax(", "def row_softmaxi(", "does not define it"),
+        ('# %% check="row_softmax"', '# %%\n### BEGIN SOLUTION\n\n# %% check="row_softmax"', "name its exercise"),
+    ],
+)
+def test_a_malformed_cell_is_refused_with_line_and_remedy(
+    tmp_path: Path, script: str, old: str, new: str, says: str
+) -> None:
+    assert old in script
+    text = complaint(tmp_path, script.replace(old, new))
+    assert says in text
+    assert re.match(r"\d+: .+; .+", text)
+
+
+@pytest.mark.parametrize("marks", ["BEGIN", "END"])
+def test_unbalanced_answer_markers_are_refused_at_their_cell(tmp_path: Path, script: str, marks: str) -> None:
+    head, tail = script.split('exercise="one_hot"')
+    spoilt = head + 'exercise="one_hot"' + tail.replace(f"    ### {marks} SOLUTION\n", "", 1)
+    text = complaint(tmp_path, spoilt)
+    assert text.startswith(f"{line_of(spoilt, 'one_hot' + chr(34) + ' points')}:")
+    assert "one_hot needs one line" in text
+
+
+def test_a_script_of_no_lesson_is_refused(tmp_path: Path, script: str) -> None:
+    assert "no lesson is called 00_nothing" in complaint(tmp_path, script, "00_nothing")
+
+
+def notebook(lesson: str) -> Any:
+    return nbformat.read(paths.NOTEBOOKS / f"{lesson}.ipynb", as_version=4)
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_grade_ids_and_check_cells_are_as_the_contract_says(lesson: str) -> None:
+    marked = {c.metadata.nbgrader.grade_id: c for c in notebook(lesson).cells if "nbgrader" in c.metadata}
+    cells = {name: cell for name, cell in marked.items() if cell.cell_type == "code"}
+    assert marked.keys() - cells.keys() == set(rubrics(paths.SOLUTIONS / f"{lesson}.py"))
+    for name in exercises(lesson):
+        assert cells[name].metadata.nbgrader.solution
+        assert not cells[name].metadata.nbgrader.grade
+        assert cells[f"check_{name}"].metadata.nbgrader.grade
+        assert cells[f"check_{name}"].metadata.nbgrader.points > 0
+        assert cells[f"check_{name}"].source == f'check("{name}")'
+    assert len(cells) == 2 * len(exercises(lesson))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_stubs_name_their_task_and_nothing_is_shown_yet(lesson: str) -> None:
+    text = (paths.NOTEBOOKS / f"{lesson}.ipynb").read_text()
+    assert "SOLUTION" not in text
+    assert not [c for c in notebook(lesson).cells if c.get("outputs")]
+    for name in exercises(lesson):
+        assert f'raise Unattempted(\\"{name}\\")' in text
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_nothing_hidden_is_in_what_learners_get(lesson: str) -> None:
+    public = (paths.NOTEBOOKS / f"{lesson}.ipynb").read_text()
+    halves = [private_half(lesson, name) for name in exercises(lesson)]
+    names = [f'"{mistake.name}"' for half in halves for mistake in half.mistakes]
+    assert names
+    assert not [word for word in (*names, *(half.why for half in halves), "more_cases") if word in public]
+
+
+def test_cell_ids_are_derived_and_unique() -> None:
+    for lesson in LESSONS:
+        ids = [cell.id for cell in notebook(lesson).cells]
+        assert len(set(ids)) == len(ids)
+        assert all(re.fullmatch(r"cell-\d{3}|exercise-\w+|check-\w+|question-\w+", i) for i in ids)
+
+
+def test_the_wheel_holds_the_lessons_and_nothing_of_solutions_or_autograde(tmp_path: Path) -> None:
+    source = tmp_path / "source"  # setuptools leaves a build folder where it builds
+    subprocess.run(["git", "clone", "-q", str(paths.ROOT), str(source)], check=True)
+    command = [sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        texts = {n: archive.read(n).decode("utf-8", "replace") for n in names}
+    assert any(n.endswith("stored/01_tensors.bin") for n in names)
+    assert all(n.startswith(("torchcourse/", "torchcourse-")) for n in names)
+    released = {f"torchcourse/notebooks/{p.name}": p.read_text("utf-8") for p in paths.NOTEBOOKS.glob("*.ipynb")}
+    assert len(released) == len(LESSONS)
+    assert {n: texts.pop(n) for n in released} == released  # they name exercises, and `generate` left no answer in them
+    markers = ["BEGIN SOLUTION", "more_softmax", "def row_softmax("]
+    assert not [(n, m) for n, text in texts.items() for m in markers if m in text]
+
+
+def test_a_new_gradebook_gets_the_version_that_nbgraders_own_program_gives() -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    asked = subprocess.run(
+        [sys.executable, "-c", "import nbgrader.api; print(nbgrader.api.get_alembic_version())"],
+        capture_output=True, text=True, check=True, env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert table_version() == asked.stdout.strip()

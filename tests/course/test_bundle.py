@@ -1,0 +1,181 @@
+"""The learners' archive, unpacked and searched for secrets."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from autograde.course import bundle
+from autograde.course.bundle import BundleError, write_bundle
+from autograde.source import paths
+from autograde.source.private_half import private_half, private_path
+from autograde.source.script import read_script
+from torchcourse.model.catalogue import LESSONS, exercises
+
+FEW = ["01_tensors", "03_modules"]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bundle") / "learners.zip"
+    write_bundle(path, list(LESSONS))
+    return path
+
+
+def unpacked(path: Path) -> dict[str, bytes]:
+    """Every file in the archive, and every file in the wheel in it."""
+    with zipfile.ZipFile(path) as opened:
+        files = {name: opened.read(name) for name in opened.namelist()}
+    (wheel,) = (name for name in files if name.endswith(".whl"))
+    with zipfile.ZipFile(io.BytesIO(files.pop(wheel))) as inner:
+        return files | {f"{wheel}/{name}": inner.read(name) for name in inner.namelist()}
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def readable(files: dict[str, bytes]) -> dict[str, str]:
+    """The files as text; notebooks as what their cells say."""
+    texts = {}
+    for name, data in files.items():
+        text = data.decode("utf-8", "replace")
+        if name.endswith(".ipynb"):
+            text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+        texts[name] = text
+    return texts
+
+
+def test_it_holds_what_learners_need_and_nothing_else(archive: Path) -> None:
+    files = unpacked(archive)
+    outside = sorted(name for name in files if ".whl/" not in name)
+    fixed = ["README.md", "constraints.txt", "environment.yml", "requirements.txt"]
+    assert outside == sorted([f"torchcourse/{name}" for name in fixed]
+                             + [f"torchcourse/notebooks/{lesson}.ipynb" for lesson in LESSONS])  # fmt: skip
+    inside = [name.split(".whl/")[1] for name in files if ".whl/" in name]
+    assert all(name.startswith(("torchcourse/", "torchcourse-")) for name in inside)
+    assert {Path(name).suffix for name in inside} <= {".py", ".typed", ".bin", ".csv", ".json", ".ipynb", ".txt", ""}
+    for lesson in LESSONS:
+        assert f"torchcourse/stored/{lesson}.bin" in inside
+        assert f"torchcourse/notebooks/{lesson}.ipynb" in inside
+    readme = files["torchcourse/README.md"].decode()
+    assert all(f"{lesson}.ipynb" in readme for lesson in LESSONS)
+    wheel = next(name for name in files if ".whl/" in name).split("/")[1]
+    assert files["torchcourse/requirements.txt"].decode() == f"-c constraints.txt\n./{wheel}[lab]\n"
+
+
+def test_no_answer_is_in_it(archive: Path) -> None:
+    texts = readable(unpacked(archive))
+    everything = squeezed("\n".join(texts.values()))
+    answers = [cell for lesson in LESSONS for cell in read_script(paths.SOLUTIONS / f"{lesson}.py") if cell.exercise]
+    assert len(answers) > 100
+    public = squeezed("\n".join(_shown()))
+    for cell in answers:
+        body = cell.source.split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
+        assert squeezed(body) not in everything, cell.exercise
+        lines = [line.strip() for line in body.splitlines()]
+        own = [line for line in lines if len(line) > 45 and not line.startswith("#")]
+        leaked = [line for line in own if squeezed(line) in everything and squeezed(line) not in public]
+        assert not leaked, (cell.exercise, leaked)
+    assert "BEGINSOLUTION" not in everything
+
+
+def _shown() -> list[str]:
+    """What lessons show on purpose: cells that are no answers, and what stands around the hole in those that are."""
+    cells = [cell for lesson in LESSONS for cell in read_script(paths.SOLUTIONS / f"{lesson}.py")]
+    return [re.sub(r"(?s)### BEGIN SOLUTION.*### END SOLUTION", "", cell.source) for cell in cells]
+
+
+TOO_SHORT_TO_TELL = 40
+"""Characters of a program that anybody might write, such as `return torch.empty_like(x)`."""
+
+SECRET_WORDS = (
+    "autograde.hidden", "autograde/hidden", "hidden.common", "autograde.source.mistakes", "autograde.judge.oracle",
+    "more_cases", "MISTAKES", "RIGHT_ANSWERS", "20_261_120", "20261120", "solutions/",
+)  # fmt: skip
+
+
+def test_no_hidden_case_and_no_hidden_mistake_is_in_it(archive: Path) -> None:
+    files = unpacked(archive)
+    everything = b"\n".join(files.values()).decode("utf-8", "replace")
+    words = everything + "\n".join(readable(files).values())
+    known = set(re.findall(r"[\w-]+", words))
+    programs = squeezed("\n".join(text for name, text in readable(files).items() if name.endswith((".py", ".ipynb"))))
+    stored = {name: data for name, data in files.items() if name.endswith(".bin")}
+    told = b"\n".join(stored.values()).decode("utf-8", "replace")
+    for lesson in LESSONS:
+        halves = {private_path(lesson, name): private_half(lesson, name) for name in exercises(lesson)}
+        for text in (path.read_text() for path in halves):
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    body = "".join(squeezed(ast.get_source_segment(text, part) or "") for part in node.body)
+                    assert len(body) < TOO_SHORT_TO_TELL or body not in programs, node.name
+        names = {mistake.name for half in halves.values() for mistake in half.mistakes}
+        secret = {name for name in names if f'"{name}"' not in told}  # the others are named to learners by checks
+        assert not secret & known, lesson
+    for word in SECRET_WORDS:
+        assert word not in words, word
+
+
+def test_stored_data_are_no_programs(archive: Path) -> None:
+    stored = {name: data for name, data in unpacked(archive).items() if name.endswith(".bin")}
+    assert len(stored) == len(LESSONS)
+    for data in stored.values():
+        assert b"def " not in data
+        assert not re.search(rb"lambda[ \w,*]*:", data)
+        assert not re.search(rb"\x80[\x02-\x05]c", data)  # how a pickle begins that imports something
+
+
+def test_the_same_course_gives_the_same_bytes_whenever_and_by_whomever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    made = []
+    for n, mask in enumerate((0o022, 0o077)):
+        monkeypatch.setenv("TZ", ("UTC", "Asia/Tokyo")[n])
+        before = os.umask(mask)
+        try:
+            write_bundle(tmp_path / f"{n}.zip", FEW)
+        finally:
+            os.umask(before)
+        made.append((tmp_path / f"{n}.zip").read_bytes())
+    assert made[0] == made[1]
+    names = unpacked(tmp_path / "0.zip")
+    assert sorted(Path(name).stem for name in names if name.startswith("torchcourse/notebooks/")) == FEW
+    assert not [name for name in names if name.endswith("notebooks/02_autograd.ipynb")]
+
+
+def test_a_learner_without_the_repository_starts_from_it(archive: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(tmp_path)
+    (wheel,) = (tmp_path / "torchcourse").glob("*.whl")
+    with zipfile.ZipFile(wheel) as inner:
+        inner.extractall(tmp_path / "site")
+    code = (
+        "import sys; from pathlib import Path; from torchcourse import cli;"
+        "from torchcourse.workspace.working_copy import copy_notebooks as copied;"
+        "assert Path(cli.__file__).is_relative_to(sys.argv[1]) and not cli.is_instructors();"
+        "print(len(copied(Path('notebooks'))), len(copied(Path('elsewhere'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "site")], cwd=tmp_path / "torchcourse", text=True,
+                          env={"PYTHONPATH": str(tmp_path / "site"), "PATH": "/usr/bin"}, capture_output=True,
+                          check=False)  # fmt: skip
+    assert done.stdout.split() == ["0", str(len(LESSONS))], done.stderr
+
+
+def test_a_wheel_that_cannot_be_built_is_told_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "BUILT_BY", ())
+    with pytest.raises(BundleError, match="could not be built"):
+        write_bundle(tmp_path / "learners.zip", FEW)
+    assert list(tmp_path.iterdir()) == []

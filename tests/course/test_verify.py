@@ -1,0 +1,79 @@
+"""The gate: every claim about the course holds, exercise by exercise and notebook by notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+
+from autograde.course import verify as verifying
+from autograde.course.verify import verify
+from autograde.judge.oracle import references
+from autograde.source.mistakes import Mistake
+from autograde.source.private_half import private_half
+from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
+
+EXERCISES = [f"{lesson}:{name}" for lesson in LESSONS for name in exercises(lesson)]
+
+
+@pytest.mark.parametrize("which", EXERCISES)
+def test_every_claim_about_an_exercise_holds(which: str) -> None:
+    claims = list(verify([which]))
+    assert len(claims) > 10
+    assert not [claim for claim in claims if not claim.holds]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_the_notebooks_are_fresh_and_run_solved_and_unsolved(lesson: str) -> None:
+    claims = list(verifying._notebook_claims(lesson))
+    assert len(claims) == 4
+    assert not [claim for claim in claims if not claim.holds]
+
+
+@pytest.fixture(autouse=True)
+def forget_oracles() -> Iterator[None]:
+    """Oracles are kept from claim to claim; a test that changes what mistakes there are must not leave its own."""
+    yield
+    verifying._grading_oracle.cache_clear()
+    verifying._oracles_of_other_seeds.cache_clear()
+
+
+def mistake(name: str, sentence: str = "The value at {at} is {got_at}.", program: Any = lambda x: x * 0) -> Mistake:
+    return Mistake(name, program, sentence, "Reductions")
+
+
+RIGHT = private_half("01_tensors", "row_softmax").right_answers[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("mistakes", [mistake("harmless", program=RIGHT)], "harmless is taken for passed"),
+        ("mistakes", [mistake("mute", "This is wrong, and nothing more is output about it.")], "quotes nothing"),
+        ("mistakes", [mistake("one"), mistake("two")], "taken for one"),
+        ("required", ("overflow", "never-heard-of"), "never-heard-of is not"),
+        ("right_answers", [lambda x: x, lambda x: x], "right answer 1 does not pass"),
+    ],
+)
+def test_what_does_not_hold_is_a_broken_claim(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: object, says: str
+) -> None:
+    monkeypatch.setattr(private_half("01_tensors", "row_softmax"), field, value)
+    assert any(says in claim.says for claim in verify(["01_tensors:row_softmax"]) if not claim.holds)
+
+
+def test_a_stub_that_registers_the_references_operator_leaves_no_oracle_with_the_old_one() -> None:
+    verifying._grading_oracle("08_compile", "swiglu")  # as a claim before this one could have left it
+    claims = verify(["08_compile:swiglu"])
+    assert all(claim.holds for claim in islice(claims, 2))  # the second is of the stub
+    judged_by = verifying._grading_oracle("08_compile", "swiglu").reference
+    assert judged_by is references("08_compile")["swiglu"]
+    assert judged_by(torch.tensor([2.0]), torch.tensor([0.0])).tolist() == [0.0]
+
+
+def test_an_unknown_exercise_is_named() -> None:
+    with pytest.raises(UnknownExerciseError, match="no exercise 'softmax'"):
+        list(verify(["01_tensors:softmax"]))

@@ -1,0 +1,126 @@
+"""Reading submissions: tolerant of honest oddities, one reason for each broken file.
+
+What else may be done to a notebook or its file is graded in tests/attacks/test_notebooks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograde.classroom.synthetic_class import answered_notebook, code_cell, write_notebook
+from autograde.judge.submission import Submission, read_submission
+from autograde.source.release import load_release
+from torchcourse.model.notebook_file import find_cell, normalized
+
+LESSON = "01_tensors"
+
+
+@pytest.fixture
+def notebook() -> Any:
+    return answered_notebook(LESSON, {})
+
+
+@pytest.fixture
+def submit(tmp_path: Path) -> Callable[[Any], Submission]:
+    return lambda content: read_submission(write_notebook(tmp_path, "ann", LESSON, content), "ann", LESSON)
+
+
+def sources(submission: Submission) -> list[str]:
+    """The cells that grading runs at first."""
+    return [cell.source for cell in submission.cells_to_run()]
+
+
+def test_a_released_notebook_is_read_whole_and_is_unattempted_everywhere(submit: Any, notebook: Any) -> None:
+    read = submit(notebook)
+    assert not read.problem
+    assert not read.tampered
+    assert [c.grade_id for c in read.cells if c.grade_id] == list(load_release(LESSON).cells)
+    assert all(read.untouched(name) for name in load_release(LESSON).exercises)
+
+
+@pytest.mark.parametrize("points", [100, 0, -1, "2", "", None, float("nan"), float("inf"), True, [2], {"a": 1}, 10**40])
+def test_changed_points_are_tampering(submit: Any, notebook: Any, points: Any) -> None:
+    find_cell(notebook, "check_row_softmax")["metadata"]["nbgrader"]["points"] = points
+    assert list(submit(notebook).tampered) == ["row_softmax"]
+
+
+def test_comments_and_white_space_are_no_attempt(submit: Any, notebook: Any) -> None:
+    stub = find_cell(notebook, "row_softmax")
+    stub["source"] = ["# I will do this later\n", stub["source"], "\n\n\n"]
+    assert submit(notebook).untouched("row_softmax")
+
+
+def test_an_answer_in_another_cell_is_an_attempt(submit: Any, notebook: Any) -> None:
+    notebook["cells"].append(code_cell("def row_softmax(x):\n    return x"))
+    assert not submit(notebook).untouched("row_softmax")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"   \n", "it is empty"),
+        (b'{"cells": [', "not a notebook"),
+        (b"import torch", "not a notebook"),
+        (b"NaN", "something else"),
+        (b"[1, 2]", "something else"),
+        (b'{"cells": [' + b"{}, " * 2500 + b"{}]}", "2501 cells"),
+        (b'"text"', "something else"),
+        (b"{}", "no cells"),
+        (b'{"cells": 3}', "no cells"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b'{"a":' * 200_000, "nested too deeply"),
+        (bytes(range(256)) * 40, "not a notebook"),
+        (b'{"cells": ' + b"9" * 9000 + b"}", "not a notebook"),
+    ],
+)
+def test_broken_files_are_unreadable_with_a_reason(submit: Any, content: bytes, reason: str) -> None:
+    read = submit(content)
+    assert read.problem == "unreadable"
+    assert reason in read.reason
+
+
+@pytest.mark.parametrize("cells", [5, None, "text", {"a": 1}, [3]])
+def test_strange_worksheets_are_survived(submit: Any, cells: Any) -> None:
+    read = submit({"nbformat": 3, "cells": 5, "worksheets": [{"cells": cells}, {}, 7]})
+    assert (read.problem, read.cells) == ("", ())
+
+
+def test_strange_cells_are_survived(submit: Any, notebook: Any) -> None:
+    whole = sources(submit(notebook))
+    strange = [None, 3, "cell", {}, {"cell_type": 7}, {"cell_type": "code", "source": 5, "metadata": []},
+               {"cell_type": "code", "source": [1, None, "x = 1"], "metadata": {"nbgrader": "yes"}}]  # fmt: skip
+    notebook["cells"] += strange
+    assert sources(submit(notebook)) == [*whole, "", "x = 1"]
+
+
+def test_a_missing_notebook_says_what_is_there_instead(tmp_path: Path) -> None:
+    folder = tmp_path / "ann" / LESSON
+    folder.mkdir(parents=True)
+    (folder / "Untitled.ipynb").write_text("{}")
+    read = read_submission(folder / f"{LESSON}.ipynb", "ann", LESSON)
+    assert read.problem == "missing"
+    assert "Untitled.ipynb" in read.reason
+
+
+def test_a_linked_folder_is_not_followed(tmp_path: Path, notebook: Any) -> None:
+    write_notebook(tmp_path, "bob", LESSON, notebook)
+    (tmp_path / "ann").symlink_to(tmp_path / "bob")
+    assert read_submission(tmp_path / "ann" / LESSON / f"{LESSON}.ipynb", "ann", LESSON).problem == "unreadable"
+
+
+def test_normalized_keeps_what_matters() -> None:
+    assert normalized("a = 1  # one\n\n  # two\nb=2") == "a=1b=2"
+    assert normalized("x = '#no comment'") == "x='#nocomment'"
+
+
+def test_half_a_surrogate_pair_is_replaced(submit: Any, notebook: Any) -> None:
+    find_cell(notebook, "row_softmax")["source"] = "x = '\ud800'"
+    find_cell(notebook, "one_hot")["metadata"]["nbgrader"]["grade_id"] = "\udfff"
+    read = submit(notebook)
+    assert "x = '?'" in sources(read)
+    assert all(reason.encode() for reason in read.tampered.values())

@@ -1,0 +1,176 @@
+"""Rules of exercises: torch's own answers are seen where they are forbidden, and references agree with them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from autograde.judge.oracle import VISIBLE_SEED, references
+from torchcourse.checking.call_watch import CallWatch
+from torchcourse.checking.check import examine
+from torchcourse.checking.probe import observe
+from torchcourse.exercises.precision.loss_scaler import drawn_pattern
+from torchcourse.model.catalogue import exercises, find
+from torchcourse.model.exercise import Case, Draw
+from torchcourse.model.observations import Tolerance, differing
+
+TRAINING, PRECISION = "05_training", "07_mixed_precision"
+
+
+class InheritedAdamW(torch.optim.AdamW):
+    pass
+
+
+class WrappedAdam(torch.optim.Optimizer):
+    def __init__(self, params: Any, **options: Any) -> None:
+        self.inner = torch.optim.Adam(params, **options)
+        super().__init__(self.inner.param_groups, {})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.inner.step()
+
+
+class TorchsScaler:
+    """torch.amp.GradScaler with the exercise's names."""
+
+    def __init__(self, scale: float = 2.0**16, growth: float = 2.0, backoff: float = 0.5, interval: int = 2000) -> None:
+        self.scaler = torch.amp.GradScaler(
+            device="cpu", init_scale=scale, growth_factor=growth, backoff_factor=backoff, growth_interval=interval
+        )
+
+    def scale(self, loss: Tensor) -> Any:
+        return self.scaler.scale(loss)
+
+    def step(self, optimizer: torch.optim.Optimizer) -> bool:
+        stepped: list[bool] = []
+        handle = optimizer.register_step_pre_hook(lambda *_: stepped.append(True))
+        self.scaler.step(optimizer)
+        handle.remove()
+        return bool(stepped)
+
+    def update(self) -> None:
+        self.scaler.update()
+
+
+class InheritedScaler(torch.amp.GradScaler):
+    def __init__(self, scale: float = 2.0**16, **_: Any) -> None:
+        super().__init__("cpu", init_scale=scale)
+
+
+CLIP, SCALER = torch.nn.utils.clip_grad_norm_, "torch.amp.grad_scaler.GradScaler"
+
+
+def forbidden(name: str, answer: Callable[..., Any]) -> list[list[str]]:
+    """Return the forbidden calls of an answer in each of the visible cases of an exercise."""
+    return [observe(find(name)[1], answer, case)["forbidden calls"] for case in find(name)[1].cases(Draw(VISIBLE_SEED))]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "seen"),
+    [
+        ("AdamW", InheritedAdamW, r"torch\.optim\.adamw?\.AdamW?"),
+        ("AdamW", WrappedAdam, r"torch\.optim\.adamw?\.AdamW?"),
+        ("AdamW", torch.optim.AdamW, r"torch\.optim\.adamw?\.AdamW?"),
+        ("clip_gradients", lambda p, m: float(CLIP(p, m)), r"torch\.nn\.utils\.clip_grad\..*"),
+        ("cross_entropy", torch.nn.functional.cross_entropy, "cross_entropy"),
+        ("cross_entropy", torch.nn.CrossEntropyLoss(), "cross_entropy"),
+        ("LossScaler", TorchsScaler, SCALER),
+        ("LossScaler", InheritedScaler, SCALER),
+    ],
+)
+def test_torchs_own_is_seen_and_named_and_the_reference_does_without(
+    name: str, answer: Callable[..., Any], seen: str
+) -> None:
+    first, *_ = forbidden(name, answer)
+    assert re.fullmatch(seen, first[0])
+    assert not any(forbidden(name, references(find(name)[0])[name]))
+
+
+def test_our_adamw_follows_torchs_over_fifty_steps() -> None:
+    generator, ways = torch.Generator().manual_seed(0), list[torch.Tensor]()
+    gradients = torch.randn(50, 7, generator=generator)
+    for make in (references(TRAINING)["AdamW"], torch.optim.AdamW):
+        p = torch.nn.Parameter(torch.linspace(-3, 3, 7))
+        optimizer = make([p], lr=0.05, weight_decay=0.3, betas=(0.8, 0.95), eps=1e-3)
+        for gradient in gradients:
+            p.grad = gradient.clone()
+            optimizer.step()
+        ways.append(p.detach())
+    torch.testing.assert_close(*ways)
+
+
+def test_only_the_modules_named_are_noted() -> None:
+    with CallWatch(["torch.optim.sgd"]) as watch:
+        torch.optim.Adam([torch.zeros(1, requires_grad=True)])
+        torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    assert watch.forbidden(["torch.optim.sgd", "torch.optim.adam"]) == ["torch.optim.sgd.SGD"]
+
+
+def differing_from_torchs(inputs: dict[str, Any], tolerance: Tolerance) -> list[str]:
+    exercise = exercises(PRECISION)["LossScaler"]
+    drawn = Case("drawn", inputs, tolerance)
+    ours = observe(exercise, references(PRECISION)["LossScaler"], drawn)
+    theirs = observe(exercise, TorchsScaler, drawn)
+    assert "raised" not in theirs
+    return [name for name in differing(ours, theirs, tolerance) if name != "forbidden calls"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_reference_is_torchs_grad_scaler_on_drawn_patterns(seed: int) -> None:
+    draw = Draw(seed)
+    learners = draw.size(1, 3)
+    patterns = [drawn_pattern(draw, 20, draw.pick([0.0, 0.1, 0.3, 0.6])) for _ in range(learners)]
+    options = {
+        "scale": draw.pick([2.0**16, 2.0**4, 100.0]), "growth": draw.pick([2.0, 3.0, 1.5]),
+        "backoff": draw.pick([0.5, 0.25, 0.1]), "interval": draw.size(1, 4),
+    }  # fmt: skip
+    inputs = {
+        "options": options, "pattern": [",".join(each) for each in zip(*patterns, strict=True)],
+        "gradients": [draw.normal(3) for _ in range(learners)], "idle": draw.pick([True, False]),
+    }  # fmt: skip
+    assert differing_from_torchs(inputs, Tolerance(1e-6, 1e-6)) == []
+
+
+def test_every_visible_case_of_the_scaler_is_torchs_too_and_so_is_where_it_stops_growing() -> None:
+    at_the_end = {"options": {"scale": 2.0**125, "interval": 1}, "pattern": ["fine"] * 5,
+                  "gradients": [torch.ones(1)], "idle": False}  # fmt: skip
+    visible = [case.inputs for case in exercises(PRECISION)["LossScaler"].cases(Draw(VISIBLE_SEED))]
+    for inputs in (*visible, at_the_end):
+        assert differing_from_torchs(inputs, Tolerance(1e-6, 1e-6)) == []
+
+
+def test_master_weights_survive_a_checkpoint() -> None:
+    make = references(PRECISION)["MasterSGD"]
+    weights = [torch.nn.Parameter(torch.full((3,), 1.5, dtype=torch.bfloat16)) for _ in range(2)]
+    first, second = (make([w], lr=1e-4) for w in weights)
+    for w in weights:
+        w.grad = torch.ones_like(w)
+    first.step()
+    second.load_state_dict(first.state_dict())
+    for _ in range(60):
+        first.step()
+        second.step()
+    assert torch.equal(*weights)
+    assert weights[0][0] < 1.5
+
+
+def listed(path: Path) -> list[str]:
+    return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(str(path)))
+
+
+def test_what_somebody_admitted_before_neither_changes_the_verdict_nor_is_forgotten() -> None:
+    own = torch.serialization.get_safe_globals()
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    try:
+        assert examine("unsafe_globals", {"unsafe_globals": listed}).passed
+        assert set(torch.serialization.get_safe_globals()) == {*own, argparse.Namespace}
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(own)

@@ -1,0 +1,224 @@
+"""Ranks: what becomes of them is observed, and none outlives its run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from torchcourse.checking.check import examine
+from torchcourse.demos import ranks as demo
+from torchcourse.model.exercise import Unattempted
+from torchcourse.ranks import start
+from torchcourse.ranks.processes import DIED, HANGS, RAISED, RETURNED, Outcome
+from torchcourse.ranks.start import run_ranks
+
+PATIENCE = 60.0
+"""Seconds within which a hang has to be noticed, on a machine that has much else to do."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready() -> Iterator[None]:
+    """Start the launcher, run a backward here, which forks of this process would not survive, and end the launcher."""
+    assert run_ranks(dist.get_rank)[1].value == 1
+    torch.ones(1, requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
+    yield
+    start._launchers.pop().end()
+
+
+def living() -> set[int]:
+    """Return the processes that this one has started, directly or not."""
+    return {p.pid for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE}
+
+
+def ends(outcomes: list[Outcome]) -> list[str]:
+    return [outcome.ended for outcome in outcomes]
+
+
+def summed() -> Tensor:
+    x = torch.ones(2) * dist.get_rank()
+    dist.all_reduce(x)
+    return x
+
+
+def one_waits() -> int:
+    if dist.get_rank() == 0:
+        dist.barrier()
+    return dist.get_rank()
+
+
+def one_raises() -> None:
+    if dist.get_rank() == 1:
+        raise KeyError("lost")
+    dist.barrier()
+
+
+def one_dies() -> None:
+    if dist.get_rank() == 0:
+        os._exit(7)
+
+
+def one_spins() -> None:
+    while dist.get_rank() == 0:
+        pass
+
+
+def trained() -> Tensor:
+    ddp = DistributedDataParallel(nn.Linear(2, 1))
+    ddp(torch.ones(1, 2) * dist.get_rank()).sum().backward()
+    gradient = ddp.module.weight.grad
+    assert gradient is not None
+    return gradient
+
+
+def leaves_a_child() -> int:
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(600)
+    return pid
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_ranks_return_what_they_compute(world_size: int) -> None:
+    total = sum(range(world_size))
+    assert [o.value.tolist() for o in run_ranks(summed, world_size)] == [[total, total]] * world_size
+
+
+def test_a_backward_in_a_rank_works_though_this_process_has_run_one() -> None:
+    assert [o.value.tolist() for o in run_ranks(trained)] == [[[0.5, 0.5]], [[0.5, 0.5]]]
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (one_waits, [HANGS, RETURNED]),
+        (one_raises, [HANGS, RAISED]),
+        (one_dies, [DIED, RETURNED]),
+        (one_spins, [HANGS, RETURNED]),
+    ],
+)
+def test_what_becomes_of_each_rank_is_observed_in_time_and_nothing_is_left(function: object, wanted: list[str]) -> None:
+    before, begun = living(), time.monotonic()
+    outcomes = run_ranks(function)  # type: ignore[arg-type]
+    assert ends(outcomes) == wanted
+    assert time.monotonic() - begun < PATIENCE
+    assert living() == before
+
+
+def test_a_rank_that_hangs_says_in_which_call_and_line() -> None:
+    (outcome, _) = run_ranks(one_waits)
+    assert (outcome.call, outcome.line.partition(" of ")[2]) == ("barrier", "one_waits")
+
+
+def test_an_exception_keeps_its_kind_and_message_and_a_death_its_status() -> None:
+    assert str(run_ranks(one_raises)[1].error) == "KeyError: 'lost'"
+    assert "exit status 7" in str(run_ranks(one_dies)[0].error)
+
+
+def test_a_stub_in_a_rank_counts_as_not_attempted() -> None:
+    def stub() -> None:
+        raise Unattempted("global_mean")
+
+    with pytest.raises(Unattempted, match="global_mean"):
+        run_ranks(stub)
+
+
+def test_processes_that_a_rank_started_end_with_it() -> None:
+    children = [outcome.value for outcome in run_ranks(leaves_a_child)]
+    deadline = time.monotonic() + PATIENCE
+    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_interrupt_ends_the_ranks() -> None:
+    def interrupted(number: int, frame: object) -> None:
+        raise InterruptedError
+
+    known = start._launchers[-1].process.pid
+    before, handler = living(), signal.signal(signal.SIGALRM, interrupted)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises((InterruptedError, RuntimeError)):
+            run_ranks(one_spins)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    deadline = time.monotonic() + PATIENCE
+    while living() - (before - {known}):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert ends(run_ranks(summed)) == [RETURNED, RETURNED]  # a new launcher
+
+
+def test_the_launcher_ends_when_it_is_killed_and_another_one_starts() -> None:
+    os.kill(start._launchers[-1].process.pid, signal.SIGKILL)
+    start._launchers[-1].process.wait()
+    assert ends(run_ranks(summed)) == [RETURNED, RETURNED]
+
+
+def test_a_check_leaves_no_process_whether_the_answer_passes_hangs_or_kills_the_launcher() -> None:
+    def global_mean(total: float, count: int) -> float:
+        both = torch.tensor([total, count], dtype=torch.float64)
+        dist.all_reduce(both)
+        return (both[0] / both[1]).item()
+
+    def hangs(total: float, count: int) -> float:
+        if dist.get_rank() == 0:
+            dist.barrier()
+        return 0.0
+
+    def kills(total: float, count: int) -> float:
+        os.kill(os.getppid(), signal.SIGKILL)
+        return 0.0
+
+    before = living()
+    assert examine("global_mean", {"global_mean": global_mean}).passed
+    assert examine("global_mean", {"global_mean": hangs}).status == "failed"
+    assert living() == before
+    assert not examine("global_mean", {"global_mean": kills}).passed
+    deadline = time.monotonic() + PATIENCE
+    while len(living()) > len(before):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_demo_prints_what_became_of_each_rank(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo.run(one_waits) == [None, 1]
+    assert capsys.readouterr().out.splitlines()[0].startswith("rank 0: hangs in barrier, line ")
+
+
+def test_the_picture_of_collectives_shows_what_torch_does() -> None:
+    alt = demo.collectives(2).alt
+    assert "broadcast from 0: [10, 11], [10, 11]" in alt
+    assert "all_reduce: [30, 32], [30, 32]" in alt
+    assert "all_gather: [10, 20], [10, 20]" in alt
+    assert "reduce_scatter: [30], [32]" in alt
+    assert "all_to_all: [10, 20], [11, 21]" in alt
+
+
+def test_a_measured_timeline_shows_who_waits() -> None:
+    def step() -> None:
+        with demo.span("work"):
+            time.sleep(0.3 if dist.get_rank() == 0 else 0.0)
+        with demo.span("exchange"):
+            dist.barrier()
+
+    assert demo.timelines(step).alt.startswith("Timelines of 2 ranks: rank 0 works 3")
+
+
+def test_buckets_hide_the_exchange_and_nothing_hides_a_slow_rank() -> None:
+    def end(*sizes: int) -> float:
+        return max(spans[-1][2] for spans in demo.modelled(*sizes))
+
+    assert end(10, 10, 8, 1) == 36
+    assert end(10, 10, 8, 4) == 24
+    assert end(10, 20, 8, 4) == 44

@@ -1,0 +1,165 @@
+"""The feedback page and the autograded notebook: what a learner wrote is text in them, whatever it holds."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from autograde.judge.submission import Submission, SubmittedCell
+from autograde.judge.verdict import Verdict, verdict_without_running
+from autograde.results.answer_source import answer_source
+from autograde.results.autograded_notebook import autograded
+from autograde.results.feedback import coded, feedback
+from autograde.results.grader_comments import GraderComment
+from autograde.results.lesson_sections import section, title
+from autograde.source.private_half import private_half
+from autograde.source.release import load_release
+from torchcourse.model.catalogue import LESSONS, exercises
+
+LESSON = "01_tensors"
+EXERCISES = load_release(LESSON).exercises
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</pre></details></section><img src=x onerror=alert(1)>",
+    '" onmouseover="alert(1)',
+    "'><svg/onload=alert(1)>",
+    "{{ 7 * 7 }}{% for x in y %}",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<!-- --><style>*{display:none}</style>",
+    "&lt;script&gt;",
+    "\u202e\x1b[31m\x00",
+]
+TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "b", "section", "span", "code",
+        "details", "summary", "pre", "table", "tr", "th", "td", "a", "meter"}  # fmt: skip
+PROSE = {"p", "code", "pre", "em", "strong", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "br",
+         "hr", "blockquote"}  # fmt: skip
+ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "min", "max", "value",
+              "aria-label", "open"}  # fmt: skip
+
+
+class Seen(HTMLParser):
+    """The tags and attributes of a page, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.links: list[str | None] = []
+        self.ids: list[str | None] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        self.links += [value for name, value in attrs if name == "href"]
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def hostile(text: str) -> tuple[Submission, list[Verdict]]:
+    cells = tuple(SubmittedCell("code", text, name) for name in EXERCISES)
+    verdicts = [Verdict(text, LESSON, name, 0, 1, "failed", text, text, text) for name in EXERCISES]
+    return Submission(text, load_release(LESSON), cells, reason=text), verdicts
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_pages_and_cards_hold_only_their_own_tags_and_show_the_rest_as_text(text: str) -> None:
+    page = feedback(*hostile(text), {name: GraderComment(text, 0.5, 0.5) for name in EXERCISES})
+    seen = Seen(page)
+    assert seen.tags <= TAGS
+    assert seen.attributes <= ATTRIBUTES
+    assert all(link and link[1:] in seen.ids for link in seen.links)
+    assert page.count("<section") == len(EXERCISES)
+    assert "49" not in seen.text
+    if text.isprintable():
+        assert text in seen.text
+    assert "default-src 'none'" in page
+    notebook = json.loads(autograded(*hostile(text)))
+    shown = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    cards = [Seen("".join(data["text/html"])) for data in shown if "text/html" in data]
+    assert len(cards) == len(EXERCISES)
+    assert all(card.tags == {"p", "b"} and not card.attributes for card in cards)
+
+
+def test_the_reason_that_a_file_could_not_be_read_for_is_one_plain_line() -> None:
+    broken = Submission("ann", load_release(LESSON), problem="missing", reason="it holds a\nb\x1b[2J\u202e.ipynb")
+    verdicts = [verdict_without_running(broken, name) for name in EXERCISES]
+    assert all(v is not None and v.message == "it holds a b [2J .ipynb" for v in verdicts)
+    page = feedback(broken, [v for v in verdicts if v])
+    assert "\x1b" not in page
+    assert page.count("it holds") == 1
+
+
+def submitted(*cells: tuple[str, str]) -> Submission:
+    known = tuple(SubmittedCell("code", source, grade_id) for source, grade_id in cells)
+    return Submission("ann", load_release(LESSON), known)
+
+
+def verdict(**fields: Any) -> Verdict:
+    return Verdict("ann", LESSON, "row_softmax", **{"score": 0.0, "max_score": 2.0, "status": "failed", **fields})
+
+
+def test_a_section_is_the_lessons_prose_and_demonstrations_without_exercises() -> None:
+    text = section(load_release(LESSON), "Reductions")
+    assert "numerator and denominator" in text
+    assert "<pre>scores = torch.tensor([88.0, 89.0])" in text
+    assert "Exercise: row_softmax" not in text
+    assert "def row_softmax" not in text
+    assert "Advanced" not in text  # of the section after it
+    assert section(load_release(LESSON), "No such heading") == ""
+    assert title(load_release(LESSON)) == "1 · Tensors"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_section_that_a_mistake_points_to_can_be_shown(lesson: str) -> None:
+    headings = {mistake.read for name in exercises(lesson) for mistake in private_half(lesson, name).mistakes}
+    for heading in headings:
+        shown = section(load_release(lesson), heading)
+        assert len(shown) > 200, heading
+        assert Seen(shown).tags <= PROSE
+        assert "Unattempted(" not in shown
+
+
+def test_the_section_to_reread_stands_on_the_page_once() -> None:
+    cells = [(f"def {name}(): return 1", name) for name in EXERCISES[:2]]
+    verdicts = [Verdict("ann", LESSON, name, 0, 1, "failed", read="Reductions") for name in EXERCISES[:2]]
+    page = feedback(submitted(*cells), verdicts)
+    assert page.count("numerator and denominator") == 1
+    assert page.count('href="#read-0"') == 2
+
+
+def test_what_the_instructor_added_is_on_the_page_and_counts() -> None:
+    page = feedback(submitted(), [verdict()], {"row_softmax": GraderComment("Nearly!\nLook at dim.", 1.5, 0.25)})
+    text = Seen(page).text
+    assert "Your instructor: Nearly!\nLook at dim." in text
+    assert "1.75 of 2 points" in text
+    assert "The 1.5 points were given by your instructor." in text
+    assert "0.25 points are extra credit." in text
+    assert "instructor" not in feedback(submitted(), [verdict()])
+
+
+def test_half_the_points_are_explained_in_the_verdict() -> None:
+    assert "right on the CPU alone" in feedback(submitted(), [verdict(score=1.0)])
+
+
+def test_words_in_backquotes_are_code_and_a_lone_backquote_is_itself() -> None:
+    assert coded("`a<b` is") == "<code>a&lt;b</code> is"
+    assert coded("it's ` here") == "it&#x27;s ` here"
+
+
+def test_the_answer_shown_is_the_learners_own_wherever_it_stands() -> None:
+    stub = load_release(LESSON).cells["row_softmax"].source
+    answer = "def row_softmax(x):\n    return x"
+    assert answer_source(submitted((stub, "row_softmax")), "row_softmax") == ""
+    assert answer_source(submitted((stub, "row_softmax"), (answer, "")), "row_softmax") == answer
+    assert answer_source(submitted((answer, "row_softmax"), ("y = row_softmax(x)", "")), "row_softmax") == answer
+    bound = "row_softmax = torch.compile(f)"
+    assert answer_source(submitted((bound, "")), "row_softmax") == bound
+    assert answer_source(submitted(("row_softmax == 3", "")), "row_softmax") == ""
+    assert answer_source(submitted((answer, "check_row_softmax")), "row_softmax") == ""

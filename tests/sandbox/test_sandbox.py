@@ -1,0 +1,152 @@
+"""The sandbox: what a submission cannot see, reach, keep or exhaust. Everything hostile here is small and bounded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from autograde.sandbox.job import Control, LostError, wall_clock_factor
+from autograde.sandbox.requirements import blocker
+from autograde.sandbox.sandbox import Sandbox
+from autograde.settings import LIMITS
+from tests.support.sandboxed import states
+
+pytestmark = pytest.mark.sandbox
+
+QUICK = dataclasses.replace(LIMITS, cell_seconds=3.0, exercise_seconds=3.0, processes=40, data_bytes=1 << 30)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with closing(Sandbox(QUICK, number=7)) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("each", "times"), [(0.1, 3.0), (1.0, 3.0), (2.5, 7.5), (50.0, 12.0)])
+def test_the_more_processes_want_each_core_the_more_wall_time_may_pass(
+    monkeypatch: pytest.MonkeyPatch, each: float, times: float
+) -> None:
+    cores = os.cpu_count() or 1
+    monkeypatch.setattr(os, "getloadavg", lambda: (each * cores, 0.0, 0.0))
+    assert wall_clock_factor(LIMITS) == pytest.approx(times)
+    assert wall_clock_factor(dataclasses.replace(LIMITS, wall_clock_factor=120.0)) == 120.0, "a higher limit stays"
+
+
+def test_this_machine_can_isolate() -> None:
+    assert blocker() == ""
+
+
+def test_ordinary_cells_run_and_leave_nothing_behind(sandbox: Sandbox) -> None:
+    assert states(sandbox, "import torch\nx = 1", "open('/tmp/left', 'w').write('x')\ny = x") == ["done", "done"]
+    assert states(sandbox, "y", "import os\nassert not os.path.exists('/tmp/left')") == ["NameError", "done"]
+
+
+@pytest.mark.parametrize(
+    "oddity",
+    [
+        "import warnings; warnings.warn('w')",
+        "import sys; print('e', file=sys.stderr)",
+        "print('x' * 1000)",
+        "%matplotlib inline",
+        "%%time\nx = 1",
+        "!ls",
+        "import matplotlib.pyplot as plt; plt.plot([1]); plt.show()",
+        "import torch; torch.set_default_dtype(torch.float64); torch.manual_seed(3)",
+        "import torch; torch.set_grad_enabled(False); torch.set_num_threads(2)",
+        "from torchcourse import check, hint; check('describe'); hint('describe')",
+        "import getpass, tempfile; getpass.getuser(); tempfile.mkdtemp()",
+        "import asyncio\nawait asyncio.sleep(0)",
+    ],
+)
+def test_honest_oddities_run(sandbox: Sandbox, oddity: str) -> None:
+    assert states(sandbox, oddity) == ["done"]
+
+
+@pytest.mark.parametrize("path", ["solutions", "autograde/hidden", "autograde/judge/oracle.py", "tests", "notebooks"])
+def test_nothing_secret_is_there_to_be_read(sandbox: Sandbox, path: str) -> None:
+    root = Path(__file__).parents[2]
+    assert (root / path).exists()
+    assert states(sandbox, f"import os\nassert not os.path.exists({str(root / path)!r})") == ["done"]
+
+
+def test_no_process_memory_or_module_holds_a_reference_or_a_hidden_case(sandbox: Sandbox) -> None:
+    look = """
+import gc, sys
+assert not [m for m in sys.modules if m.startswith(("autograde", "solution"))]
+texts = [o for o in gc.get_objects() if isinstance(o, str) and "BEGIN SOLUTION" in o and "texts" not in o]
+assert not texts
+"""
+    assert states(sandbox, look) == ["done"]
+
+
+@pytest.mark.parametrize("quiet", ["pass", "try:\n        while True: pass\n    except Exception: pass"])
+def test_an_endless_cell_is_interrupted_and_the_next_one_runs(sandbox: Sandbox, quiet: str) -> None:
+    assert states(sandbox, f"while True:\n    {quiet}", "x = 1") == ["timeout", "done"]
+
+
+@pytest.mark.parametrize("end", ["import os; os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+                                 "import ctypes; ctypes.string_at(0)"])  # fmt: skip
+def test_a_process_that_ends_itself_ends_alone(sandbox: Sandbox, end: str) -> None:
+    worker = sandbox.process
+    assert states(sandbox, end) == ["died"]
+    assert states(sandbox, "x = 1") == ["done"]
+    assert sandbox.process is worker
+
+
+def test_a_worker_that_is_lost_again_as_a_job_begins_costs_one_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise BrokenPipeError
+
+    made = Sandbox(QUICK, number=7)
+    started: list[str] = []
+    ours, theirs = socket.socketpair()
+    made.control = Control(ours)
+    monkeypatch.setattr(made, "start", lambda: started.append("anew"))
+    monkeypatch.setattr(socket, "send_fds", refuse)
+    with theirs, ours:
+        before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+        with pytest.raises(LostError), made.job("cpu", [], []):
+            pass
+        assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+    assert started == ["anew", "anew"]
+
+
+def test_the_limit_on_memory_is_on_what_the_answer_adds_whatever_is_loaded() -> None:
+    tight = dataclasses.replace(QUICK, data_bytes=128 << 20)  # a tenth of what is loaded
+    with closing(Sandbox(tight, number=13)) as made:
+        assert states(made, "x = bytearray(64 << 20)", "y = bytearray(256 << 20)") == ["done", "MemoryError"]
+
+
+def test_limits_are_in_force_inside(sandbox: Sandbox) -> None:
+    names = json.dumps(["DATA", "FSIZE", "NPROC", "CORE", "CPU", "NOFILE"])
+    look = f"import resource\nassert all(resource.getrlimit(getattr(resource, 'RLIMIT_' + n))[1] >= 0 for n in {names})"
+    assert states(sandbox, look) == ["done"]
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_memory_that_is_shared_is_limited_by_a_group_or_by_being_watched(
+    grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small case: it would take 1.5 GB, in pieces, and then sleep for a minute."""
+    if not grouped:
+        monkeypatch.setattr("autograde.sandbox.sandbox.make_group", lambda max_bytes, max_processes: None)
+    hog = "import mmap, time\nheld, text = [], bytes(64 << 20)\nfor _ in range(24):\n"
+    hog += "    held.append(mmap.mmap(-1, 64 << 20))\n    held[-1].write(text)\ntime.sleep(60)"
+    limits = dataclasses.replace(QUICK, memory_bytes=1 << 30, cell_seconds=30.0)
+    with closing(Sandbox(limits, number=13)) as small:
+        small.start()
+        if grouped and small.group is None:
+            pytest.skip("no control group can be made here, by this user: memory is watched instead")
+        with small.job("cpu", [hog], []) as job:
+            with pytest.raises(LostError):
+                pytest.fail(f"the runner answered {job.receive(90)}")
+            assert job.ran_out_of_memory()
+            assert not job.ran_out_of_memory()
+        assert states(small, "x = 1") == ["done"]

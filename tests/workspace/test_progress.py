@@ -1,0 +1,226 @@
+"""A learner's progress: recorded by checks in a working copy, through crashes and with two tabs at once."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+import torchcourse
+from tests.support.commands import run_command
+from torchcourse.checking import check
+from torchcourse.model.catalogue import LESSONS, exercises
+from torchcourse.model.lessons import lessons
+from torchcourse.workspace import progress, session
+from torchcourse.workspace.progress import record_check
+from torchcourse.workspace.status import as_markdown, show, standings
+
+FILE = Path(progress.STATE) / progress.FILE
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / progress.STATE).mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def in_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As in a kernel of a notebook that lies in `folder`."""
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(session, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "_warned", False)
+    return folder
+
+
+@pytest.fixture
+def noted(folder: Path) -> Path:
+    """A working copy in which two exercises are passed and one is attempted."""
+    for name, status in (("describe", "passed"), ("one_hot", "passed"), ("row_softmax", "failed")):
+        progress.record(folder, name, status)
+    return folder
+
+
+def test_the_lessons_of_the_notebooks_are_those_of_the_package() -> None:
+    assert [lesson.name for lesson in lessons()] == list(LESSONS)
+    for lesson in lessons():
+        assert sorted(lesson.exercises) == sorted(exercises(lesson.name))
+    assert [lesson.duration.split()[1] for lesson in lessons()] == ["minutes"] * len(LESSONS)
+
+
+def test_a_check_records_its_outcome_and_a_pass_stays(in_notebook: Path) -> None:
+    check.check("one_hot")  # its name is unbound: no attempt
+    assert progress.read(in_notebook) == {}
+    check.check(SimpleNamespace(__name__="one_hot"))  # type: ignore[arg-type]
+    assert progress.read(in_notebook) == {"one_hot": "attempted"}
+    record_check("one_hot", "passed")
+    record_check("one_hot", "failed")
+    assert progress.read(in_notebook) == {"one_hot": "passed"}
+    for _ in range(100):
+        record_check("one_hot", "passed")
+    assert len((in_notebook / FILE).read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("status", ["unattempted", "unknown", "interrupted"])
+def test_what_is_no_attempt_is_not_recorded(in_notebook: Path, status: str) -> None:
+    record_check("one_hot", status)
+    assert not (in_notebook / FILE).exists()
+
+
+def test_the_notebooks_folder_counts_and_outside_a_working_copy_or_a_notebook_nothing_is_recorded(
+    in_notebook: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.setenv("JPY_SESSION_NAME", str(elsewhere / "a.ipynb"))
+    record_check("one_hot", "passed")
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "in_notebook", lambda: False)
+        record_check("one_hot", "passed")
+    assert not (in_notebook / FILE).exists()
+    assert list(elsewhere.iterdir()) == []
+    (in_notebook / "sub").mkdir()
+    monkeypatch.setenv("JPY_SESSION_NAME", str(in_notebook / "sub" / "a.ipynb"))
+    monkeypatch.chdir("/")
+    record_check("one_hot", "passed")
+    assert progress.read(in_notebook) == {"one_hot": "passed"}
+
+
+def test_a_validate_run_of_nbgrader_records_nothing(in_notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    with pytest.raises(AssertionError):
+        check.check(SimpleNamespace(__name__="one_hot"))  # type: ignore[arg-type]
+    assert not (in_notebook / FILE).exists()
+
+
+@pytest.mark.parametrize("reason", ["No space left on device", "Is a directory"])
+def test_a_record_that_cannot_be_written_costs_one_line(
+    in_notebook: Path, capsys: pytest.CaptureFixture[str], reason: str
+) -> None:
+    if reason == "Is a directory":  # as good as read-only, also for root
+        (in_notebook / FILE).mkdir()
+    elif Path("/dev/full").exists():
+        (in_notebook / FILE).symlink_to("/dev/full")
+    else:
+        pytest.skip("this system has no /dev/full")
+    record_check("one_hot", "passed")
+    record_check("row_softmax", "passed")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert f"not recorded: {reason}" in line
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b"[]\n", b"3\n", b'{"exercise": ["a"], "state": "passed"}\n', b'{"state": []}\n', b"\xff\n", b"{}\n",
+     b'{"exercise": "cut sho'],
+)  # fmt: skip
+def test_lines_that_say_nothing_are_skipped_and_the_next_one_is_whole(folder: Path, odd: bytes) -> None:
+    (folder / FILE).write_bytes(odd)
+    assert progress.read(folder) == {}
+    progress.record(folder, "one_hot", "passed")
+    assert progress.read(folder) == {"one_hot": "passed"}
+
+
+def test_the_slower_of_two_tabs_takes_nothing_back(folder: Path) -> None:
+    progress.record(folder, "one_hot", "passed")
+    with (folder / FILE).open("a") as file:
+        file.write(json.dumps({"exercise": "one_hot", "state": "attempted"}) + "\n")
+    assert progress.read(folder) == {"one_hot": "passed"}
+    progress.record(folder, "one_hot", "open")
+    assert progress.read(folder) == {}
+    progress.record(folder, "one_hot", "failed")
+    assert progress.read(folder) == {"one_hot": "attempted"}
+
+
+def test_tabs_that_write_at_once_lose_nothing(folder: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from torchcourse.workspace import progress
+for i in range(60): progress.record(Path(), f"{sys.argv[1]}_{i}", "passed")
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(torchcourse.__file__).parents[1])}
+    tabs = [subprocess.Popen([sys.executable, "-c", code, name], cwd=folder, env=env) for name in ("a", "b", "c")]
+    assert [tab.wait(120) for tab in tabs] == [0, 0, 0]
+    assert len((folder / FILE).read_text().splitlines()) == len(progress.read(folder)) == 180
+
+
+def test_status_counts_passed_attempted_and_open(noted: Path) -> None:
+    status, output = run_command("status", noted)
+    rows = [line.split() for line in output.splitlines()]
+    assert (status, len(rows)) == (0, 1 + len(LESSONS))
+    assert rows[0] == ["lesson", "passed", "attempted", "open"]
+    assert rows[1] == ["01_tensors", "2", "1", "9"]
+    assert rows[2] == ["02_autograd", "0", "0", "12"]
+    status, output = run_command("status", noted / "x")
+    assert (status, "torchcourse lab" in output) == (2, True), "how to make a folder that is none a working copy"
+    assert not (noted / "x").exists()
+
+
+def test_status_on_a_terminal_is_a_table_with_a_sum(noted: Path) -> None:
+    console = Console(force_terminal=True, width=100, record=True, file=io.StringIO())
+    show(standings(noted), console)
+    said = console.export_text()
+    assert "01_tensors" in said
+    left = sum(len(exercises(lesson)) for lesson in LESSONS) - 3
+    assert said.splitlines()[-2].split()[1::2] == ["all", "2", "1", str(left)]
+
+
+def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(folder: Path) -> None:
+    assert as_markdown(standings(folder)).endswith("Begin with [1 · Tensors](01_tensors.ipynb).")
+    progress.record(folder, "describe", "failed")
+    said = as_markdown(standings(folder))
+    assert "| [1 · Tensors](01_tensors.ipynb) |  | 60 minutes | 12 | 0 | 1 | 11 |" in said
+    assert "| [5 · Training](05_training.ipynb) | 3, 4 | 75 minutes |" in said
+    assert said.index("| **Foundations** |") < said.index("[1 · Tensors]") < said.index("| **Debugging** |")
+    assert said.endswith("Continue with [1 · Tensors](01_tensors.ipynb).")
+    for lesson in lessons():
+        for exercise in lesson.exercises:
+            progress.record(folder, exercise, "passed")
+    assert as_markdown(standings(folder)).endswith("You have passed every exercise.")
+
+
+def alone(code: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own."""
+    env = {**os.environ, "PYTHONPATH": str(Path(torchcourse.__file__).parents[1]), "TORCHCOURSE_SIMULATED": ""}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_commands_do_without_torch() -> None:
+    modules = ("cli", "workspace.reset", "workspace.status", "workspace.update", "workspace.working_copy")
+    imported = ", ".join(f"torchcourse.{module}" for module in modules)
+    code = f"import sys, {imported}; sys.exit('torch' in sys.modules)"
+    assert alone(code).returncode == 0
+
+
+def test_where_torch_cannot_be_imported_the_command_runs_and_a_notebook_is_told_why() -> None:
+    without = "import sys; sys.modules['torch'] = None; "
+    assert "doctor" in alone(without + "sys.argv = ['torchcourse', '--help']; "
+                             "from torchcourse.cli import main; main()").stdout  # fmt: skip
+    assert "import of torch halted" in alone(without + "from torchcourse import check").stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["from torchcourse import Unattempted", "import torchcourse; torchcourse.hint", "from torchcourse import *",
+     "import torch, torchcourse", "import torchcourse.checking.probe",
+     "from IPython import InteractiveShell as S; S.instance(history_length=0); import torchcourse"],
+)  # fmt: skip
+def test_the_second_device_is_known_before_a_backward_can_run(code: str) -> None:
+    chosen = "import os; os.environ['TORCHCOURSE_ACCELERATOR'] = 'simulated'"
+    done = alone(f"{chosen}; {code}; from torchcourse import simulated; print(simulated.is_registered())")
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_no_other_name_is_made_up() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'chekc'"):
+        _ = torchcourse.chekc  # type: ignore[attr-defined]

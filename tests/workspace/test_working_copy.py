@@ -1,0 +1,170 @@
+"""The working copy, its start page, and JupyterLab on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.support.commands import run_command
+from tests.support.results import tree
+from tests.support.working_copies import fill_disk
+from torchcourse.model import lessons
+from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.notebook_file import source_of
+from torchcourse.workspace import progress, start_page, working_copy
+from torchcourse.workspace.working_copy import copy_notebooks, origin
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands with which JupyterLab would have been started."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(os, "execve", lambda program, command, env: commands.append(command) or sys.exit(0))
+    return commands
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port of this machine that is in use."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def page(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / start_page.NAME).read_text(encoding="utf-8"))
+    nbformat.validate(nbformat.from_dict(found))
+    return found
+
+
+def test_lab_makes_a_working_copy_and_opens_its_start_page(tmp_path: Path, started: list[list[str]]) -> None:
+    status, output = run_command("lab", tmp_path / "work", "--no-browser")
+    assert status == 0
+    assert f"{len(LESSONS)} new, 0 as you left them" in output
+    wanted = {f"--ServerApp.root_dir={tmp_path / 'work'}", "--LabApp.default_url=/lab/tree/START.ipynb", "--no-browser"}
+    assert wanted <= set(started[0])
+    kept, released = origin(tmp_path / "work", "01_tensors.ipynb"), lessons.released() / "01_tensors.ipynb"
+    assert kept.read_bytes() == released.read_bytes()
+
+
+def test_lab_again_changes_nothing_but_the_start_pages_table(tmp_path: Path, started: list[list[str]]) -> None:
+    run_command("lab", tmp_path)
+    (tmp_path / "01_tensors.ipynb").write_text("mine")
+    before = tree(tmp_path)
+    assert f"0 new, {len(LESSONS)} as you left them" in run_command("lab", tmp_path)[1]
+    assert tree(tmp_path) == before
+    progress.record(tmp_path, "describe", "passed")
+    run_command("lab", tmp_path)
+    assert "| 12 | 1 | 0 | 11 |" in "".join(page(tmp_path)["cells"][1]["outputs"][0]["data"]["text/markdown"])
+
+
+@pytest.mark.parametrize(("change", "sure"), [("import torch", True), ("A tensor is a grid", False)])
+def test_a_copy_that_was_made_by_hand_gets_its_origin_where_that_is_sure(
+    tmp_path: Path, change: str, sure: bool
+) -> None:
+    source = lessons.released() / "01_tensors.ipynb"
+    (tmp_path / source.name).write_text(source.read_text("utf-8").replace(change, "x"), "utf-8")
+    copy_notebooks(tmp_path)
+    assert origin(tmp_path, source.name).exists() == sure
+
+
+def test_what_a_learner_writes_into_the_start_page_stays(tmp_path: Path) -> None:
+    (tmp_path / progress.STATE).mkdir()
+    start_page.renew(tmp_path)
+    found = page(tmp_path)
+    found["cells"].append({"cell_type": "markdown", "id": "mine", "metadata": {}, "source": ["tomorrow: masks"]})
+    (tmp_path / start_page.NAME).write_text(json.dumps(found))
+    progress.record(tmp_path, "describe", "passed")
+    start_page.renew(tmp_path)
+    assert source_of(page(tmp_path)["cells"][2]) == "tomorrow: masks"
+    own = {**found, "cells": found["cells"][2:]}
+    (tmp_path / start_page.NAME).write_text(json.dumps(own))
+    start_page.renew(tmp_path)
+    assert page(tmp_path) == own
+
+
+def test_a_start_page_that_is_not_whole_is_left_and_lab_opens_all_the_same(
+    tmp_path: Path, started: list[list[str]]
+) -> None:
+    (tmp_path / start_page.NAME).write_text('{"cells": [')
+    status, output = run_command("lab", tmp_path)
+    assert status == 0
+    assert "not up to date" in output
+    assert len(started) == 1
+    assert (tmp_path / start_page.NAME).read_text() == '{"cells": ['
+
+
+def test_the_start_pages_cell_shows_the_table_in_a_notebook_and_says_so_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("IPython.display.display", lambda markdown: shown.append(markdown.data))
+    monkeypatch.chdir(tmp_path)
+    start_page.progress_here()
+    (tmp_path / progress.STATE).mkdir()
+    progress.record(tmp_path, "describe", "passed")
+    start_page.progress_here()
+    assert "no working copy" in shown[0]
+    assert "| 12 | 1 | 0 | 11 |" in shown[1]
+
+
+def test_a_port_in_use_is_said_and_the_next_one_taken_or_that_there_is_none(
+    tmp_path: Path, started: list[list[str]], taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = run_command("lab", tmp_path, "--port", taken)[1]
+    (port,) = [word.removeprefix("--port=") for word in started[0] if word.startswith("--port=")]
+    assert int(port) > taken
+    assert f"Port {taken} is in use: JupyterLab opens on {port}." in output
+    monkeypatch.setattr(working_copy, "PORTS", 1)
+    status, output = run_command("lab", tmp_path, "--port", taken)
+    assert (status, "--port" in output) == (2, True)
+
+
+def test_where_the_folder_is_open_already_its_address_is_said_and_nothing_started(
+    tmp_path: Path, started: list[list[str]], taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [
+        {"root_dir": "/elsewhere", "url": "http://localhost:1/", "token": "no"},
+        {"root_dir": str(tmp_path), "url": f"http://localhost:{taken}/", "token": "abc"},
+    ]
+    monkeypatch.setattr("jupyter_server.serverapp.list_running_servers", lambda: iter(servers))
+    status, output = run_command("lab", tmp_path, "--no-browser", "--port", taken)
+    assert status == 0
+    assert f"already open on this folder: http://localhost:{taken}/lab/tree/START.ipynb?token=abc" in output
+    assert started == []
+
+
+@pytest.mark.parametrize("folder", ["/proc/torchcourse", "/dev/null/work"])
+def test_a_folder_that_cannot_be_written_is_one_message(folder: str, started: list[list[str]]) -> None:
+    status, output = run_command("lab", folder)
+    assert status == 2
+    assert f"cannot be copied to {folder}" in output
+    assert "torchcourse lab FOLDER" in output
+    assert started == []
+
+
+def test_a_full_disk_leaves_no_half_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        fill_disk(patched, after=3)
+        status, output = run_command("lab", tmp_path)
+    assert status == 2
+    assert "No space left on device" in output
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".torchcourse", "01_tensors.ipynb"]
+    assert len(copy_notebooks(tmp_path)) == len(LESSONS) - 1
+
+
+def test_without_jupyterlab_the_line_that_installs_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    status, output = run_command("lab", tmp_path / "work")
+    assert status == 2
+    assert "pip install 'torchcourse[lab]'" in output
+    assert not (tmp_path / "work").exists()

@@ -86,6 +86,8 @@ def _expression(value: Any, path: Path) -> ast.expr:
     if type(value) in (tuple, list):
         parts = [_expression(part, path) for part in value]
         return ast.Tuple(parts, ast.Load()) if type(value) is tuple else ast.List(parts, ast.Load())
+    if type(value) is frozenset:
+        return ast.Call(_parsed("frozenset"), [_expression(sorted(value), path)], [])
     if isinstance(value, functools.partial) and not value.args:
         options = [ast.keyword(key, _expression(option, path)) for key, option in value.keywords.items()]
         function = _expression(value.func, path)
@@ -95,7 +97,8 @@ def _expression(value: Any, path: Path) -> ast.expr:
         return ast.Name(name, ast.Load())
     if inspect.ismethod(value):
         return ast.Attribute(_expression(value.__self__, path), value.__name__, ast.Load())
-    if _is_defined(type(value), path) and type(value).__init__ is object.__init__:
+    made_here = _is_defined(type(value), path) or _is_subclass(type(value), path)
+    if made_here and type(value).__init__ is object.__init__:
         return ast.Call(_expression(type(value), path), [], [])  # what it holds, it was given by an earlier run
     return _lambda(value, path) or _subclass(value, path) or _factory_call(value, path)
 
@@ -130,9 +133,14 @@ def _lambda(value: Any, path: Path) -> ast.Lambda | None:
     return None
 
 
+def _is_subclass(value: Any, path: Path) -> bool:
+    """Return whether this is a class whose one base is defined by the file."""
+    return isinstance(value, type) and len(value.__bases__) == 1 and _is_defined(value.__bases__[0], path)
+
+
 def _subclass(value: Any, path: Path) -> ast.expr | None:
     """Return the call of `type` that makes a class of plain attributes from one class of the file."""
-    if not isinstance(value, type) or len(value.__bases__) != 1 or not _is_defined(value.__bases__[0], path):
+    if not _is_subclass(value, path):
         return None
     options = {key: option for key, option in vars(value).items() if key not in STANDARD_ATTRIBUTES}
     attributes = ast.Dict([ast.Constant(key) for key in options], [_expression(o, path) for o in options.values()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -61,13 +62,18 @@ STABLE_TORCH_LIBRARY_IMPL(torchcourse, CPU, m) { m.impl("rms_norm", TORCH_BOX(&n
 """A right source; a mistake changes a line of it."""
 
 
-def changed(*changes: tuple[str, str]) -> Callable[[], str]:
-    """Return an answer that returns the right source with these pieces replaced."""
+def with_changes(changes: tuple[tuple[str, str], ...]) -> str:
+    """Return the right source with these pieces replaced."""
     source = SOURCE
     for old, new in changes:
         assert old in source, old
         source = source.replace(old, new)
-    return lambda: source
+    return source
+
+
+def changed(*changes: tuple[str, str]) -> Callable[[], str]:
+    """Return an answer that returns the right source with these pieces replaced."""
+    return functools.partial(with_changes, changes=changes)
 
 
 CONTIGUOUS = "torch::stable::contiguous(given)"

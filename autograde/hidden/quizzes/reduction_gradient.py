@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from autograde.source.mistakes import Mistake
+from autograde.hidden.common import one
 from torchcourse.exercises.quizzes.reduction_gradient import drawn
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -47,13 +47,9 @@ def of_norm(values: Values) -> Values:
 RIGHT = {"sum": of_sum, "square_sum": of_squares, "mean": of_mean, "max": of_max, "norm": of_norm}
 
 
-def changed(**parts: Callable[[Values], Values]) -> Callable[[str, Values], Values]:
-    """Return the right answer with other parts in place of some of its own."""
-
-    def answer(kind: str, values: Values) -> Values:
-        return (RIGHT | parts)[kind](values)
-
-    return answer
+def by_kind(kind: str, values: Values, **parts: Callable[[Values], Values]) -> Values:
+    """Predict rightly, but with other parts in place of some of the right ones."""
+    return (RIGHT | parts)[kind](values)
 
 
 def takes_the_first(values: Values) -> Values:
@@ -94,30 +90,30 @@ def largest_in_size(values: Values) -> Values:
 
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
-    Mistake("max-is-dense", changed(max=of_sum), RUN + "only the largest entry changes the maximum, so the others get "
-            "0.", SECTION),
-    Mistake("max-is-dense", changed(max=of_mean), RUN + "only the largest entry changes the maximum, so the others "
-            "get 0.", SECTION),
-    Mistake("tie-takes-first", changed(max=takes_the_first), RUN + "`max()` over all entries shares the gradient "
-            "evenly among the largest.", SECTION),
-    Mistake("tie-takes-last", changed(max=takes_the_last), RUN + "`max()` over all entries shares the gradient evenly "
-            "among the largest.", SECTION),
-    Mistake("tie-gives-each-one", changed(max=one_for_each), RUN + "the largest entries share one gradient; each gets "
-            "a part of it.", SECTION),
-    Mistake("mean-forgets-n", changed(mean=of_sum), RUN + "the mean divides by the number of entries, and so does its "
-            "gradient.", SECTION),
-    Mistake("norm-is-nan-at-zero", changed(norm=nan_at_zero), RUN + "at zero the norm has no gradient, and PyTorch "
-            "gives 0.", SECTION),
-    Mistake("norm-is-nan-at-zero", changed(norm=plain_division), RUN + "at zero the norm has no gradient, and PyTorch "
-            "gives 0.", SECTION),
-    Mistake("norm-is-a-sum", changed(norm=signs), RUN + "the root of the sum of squares is asked, not the sum of "
-            "absolute values.", SECTION),
-    Mistake("norm-divides-twice", changed(norm=by_the_squared_norm), RUN + "an entry is divided by the norm, not by "
-            "its square.", SECTION),
-    Mistake("square-forgets-two", changed(square_sum=list), RUN + "the derivative of a square is twice the number.",
-            SECTION),
-    Mistake("max-by-size", changed(max=largest_in_size), RUN + "the maximum goes by the number, not by its absolute "
-            "value.", SECTION),
+    one("max-is-dense", by_kind, RUN + "only the largest entry changes the maximum, so the others get 0.", SECTION,
+        max=of_sum),
+    one("max-is-dense", by_kind, RUN + "only the largest entry changes the maximum, so the others get 0.", SECTION,
+        max=of_mean),
+    one("tie-takes-first", by_kind, RUN + "`max()` over all entries shares the gradient evenly among the largest.",
+        SECTION, max=takes_the_first),
+    one("tie-takes-last", by_kind, RUN + "`max()` over all entries shares the gradient evenly among the largest.",
+        SECTION, max=takes_the_last),
+    one("tie-gives-each-one", by_kind, RUN + "the largest entries share one gradient; each gets a part of it.", SECTION,
+        max=one_for_each),
+    one("mean-forgets-n", by_kind, RUN + "the mean divides by the number of entries, and so does its gradient.",
+        SECTION, mean=of_sum),
+    one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,
+        norm=nan_at_zero),
+    one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,
+        norm=plain_division),
+    one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
+        SECTION, norm=signs),
+    one("norm-divides-twice", by_kind, RUN + "an entry is divided by the norm, not by its square.", SECTION,
+        norm=by_the_squared_norm),
+    one("square-forgets-two", by_kind, RUN + "the derivative of a square is twice the number.", SECTION,
+        square_sum=list),
+    one("max-by-size", by_kind, RUN + "the maximum goes by the number, not by its absolute value.", SECTION,
+        max=largest_in_size),
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autograde.source.mistakes import Mistake
+from autograde.hidden.common import one
 from torchcourse.exercises.quizzes.registered import KINDS, Attributes, drawn
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -19,46 +19,44 @@ REQUIRED = ("list-is-registered", "buffer-is-parameter", "non-persistent-is-save
 """The misconceptions that the syllabus wants told apart."""
 
 SECTION = "What a module knows"
+Kinds = frozenset[str]
 TRAINED = frozenset({"parameter", "module", "ModuleList"})
 SAVED = TRAINED | {"buffer"}
 MOVED = SAVED | {"non-persistent buffer"}
 
 
 def by_kind(
-    parameters: frozenset[str] = TRAINED, state_dict: frozenset[str] = SAVED, moved: frozenset[str] = MOVED
-) -> Callable[[Attributes], dict[str, list[str]]]:
-    """Return a predictor that goes by three sets of kinds."""
+    attributes: Attributes, *, parameters: Kinds = TRAINED, state_dict: Kinds = SAVED, moved: Kinds = MOVED
+) -> dict[str, list[str]]:
+    """Predict by three sets of kinds."""
     places = {"parameters": parameters, "state_dict": state_dict, "moved": moved}
-
-    def answer(attributes: Attributes) -> dict[str, list[str]]:
-        return {place: [name for name, kind in attributes if kind in kinds] for place, kinds in places.items()}
-
-    return answer
+    return {place: [name for name, kind in attributes if kind in kinds] for place, kinds in places.items()}
 
 
 LIST = {"list of modules"}
 NON_PERSISTENT = {"non-persistent buffer"}
 SAID = "With `{run}`, PyTorch {said}: "
 MISTAKES = [
-    Mistake("list-is-registered", by_kind(TRAINED | LIST, SAVED | LIST, MOVED | LIST), SAID + "a module does not look "
-            "into a Python list (you predict {got}).", SECTION),
-    Mistake("buffer-is-parameter", by_kind(TRAINED | {"buffer"} | NON_PERSISTENT), SAID + "a buffer is not trained "
-            "(you predict {got}).", SECTION),
-    Mistake("non-persistent-is-saved", by_kind(state_dict=MOVED), SAID + "`persistent=False` leaves it out of the "
-            "`state_dict` (you predict {got}).", SECTION),
-    Mistake("tensor-moves", by_kind(moved=MOVED | {"tensor"}), SAID + "a plain tensor is unknown to the module (you "
-            "predict {got}).", SECTION),
-    Mistake("tensor-is-saved", by_kind(state_dict=SAVED | {"tensor"}, moved=MOVED | {"tensor"}), SAID + "a plain "
-            "tensor is unknown to the module (you predict {got}).", SECTION),
-    Mistake("non-persistent-stays", by_kind(moved=SAVED), SAID + "what is not saved is moved all the same (you "
-            "predict {got}).", SECTION),
-    Mistake("buffer-is-not-saved", by_kind(state_dict=TRAINED), SAID + "a buffer is saved unless you ask for the "
-            "opposite (you predict {got}).", SECTION),
-    Mistake("buffers-stay", by_kind(moved=TRAINED), SAID + "`.to` moves buffers too (you predict {got}).", SECTION),
-    Mistake("modulelist-is-a-list", by_kind(*(kinds - {"ModuleList"} for kinds in (TRAINED, SAVED, MOVED))), SAID + "a "
-            "ModuleList is a module, and its layers are known (you predict {got}).", SECTION),
-    Mistake("only-own-parameters", by_kind(TRAINED - {"module", "ModuleList"}), SAID + "`parameters` goes through "
-            "modules in the module (you predict {got}).", SECTION),
+    one("list-is-registered", by_kind, SAID + "a module does not look into a Python list (you predict {got}).", SECTION,
+        parameters=TRAINED | LIST, state_dict=SAVED | LIST, moved=MOVED | LIST),
+    one("buffer-is-parameter", by_kind, SAID + "a buffer is not trained (you predict {got}).", SECTION,
+        parameters=TRAINED | {"buffer"} | NON_PERSISTENT),
+    one("non-persistent-is-saved", by_kind, SAID + "`persistent=False` leaves it out of the `state_dict` (you predict "
+        "{got}).", SECTION, state_dict=MOVED),
+    one("tensor-moves", by_kind, SAID + "a plain tensor is unknown to the module (you predict {got}).", SECTION,
+        moved=MOVED | {"tensor"}),
+    one("tensor-is-saved", by_kind, SAID + "a plain tensor is unknown to the module (you predict {got}).", SECTION,
+        state_dict=SAVED | {"tensor"}, moved=MOVED | {"tensor"}),
+    one("non-persistent-stays", by_kind, SAID + "what is not saved is moved all the same (you predict {got}).", SECTION,
+        moved=SAVED),
+    one("buffer-is-not-saved", by_kind, SAID + "a buffer is saved unless you ask for the opposite (you predict {got}).",
+        SECTION, state_dict=TRAINED),
+    one("buffers-stay", by_kind, SAID + "`.to` moves buffers too (you predict {got}).", SECTION, moved=TRAINED),
+    one("modulelist-is-a-list", by_kind, SAID + "a ModuleList is a module, and its layers are known (you predict "
+        "{got}).", SECTION, parameters=TRAINED - {"ModuleList"}, state_dict=SAVED - {"ModuleList"},
+        moved=MOVED - {"ModuleList"}),
+    one("only-own-parameters", by_kind, SAID + "`parameters` goes through modules in the module (you predict {got}).",
+        SECTION, parameters=TRAINED - {"module", "ModuleList"}),
 ]  # fmt: skip
 
 

@@ -66,6 +66,11 @@ def one_dies() -> None:
         os._exit(7)
 
 
+def both_sleep_for_a_moment_often() -> None:
+    for _ in range(8):
+        time.sleep(0.25)
+
+
 def one_spins() -> None:
     while dist.get_rank() == 0:
         pass
@@ -103,6 +108,7 @@ def test_a_backward_in_a_rank_works_though_this_process_has_run_one() -> None:
         (one_raises, [HANGS, RAISED]),
         (one_dies, [DIED, RETURNED]),
         (one_spins, [HANGS, RETURNED]),
+        (both_sleep_for_a_moment_often, [RETURNED, RETURNED]),
     ],
 )
 def test_what_becomes_of_each_rank_is_observed_in_time_and_nothing_is_left(function: object, wanted: list[str]) -> None:

@@ -39,7 +39,8 @@ __all__ = ["DIED", "HANGS", "LENGTH", "RAISED", "RETURNED", "Outcome", "die_with
 
 RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
 QUIET = 1.0
-"""Seconds in which no thread of any rank has anything to do, after which the ranks that have not ended hang."""
+"""Seconds in which no rank's main thread wakes up, and no other has anything to do, after which ranks that have not
+ended hang."""
 LEAST_IDLE = 10
 """And in which at least so many looks found all of them asleep."""
 POLLING = "(gloo_tcp_loop"
@@ -191,14 +192,15 @@ def _watched(ranks: list[_Rank]) -> list[_Rank]:
     """Read reports until all ranks are over, or those that are not hang; return the ranks."""
     begun = quiet_since = time.monotonic()
     idle = 0  # how often nobody had anything to do since then: a thread that has to wait for a processor has
+    before: list[str] = []
     while left := [rank for rank in ranks if not rank.is_over]:
         ready, _, _ = select.select([rank.pipe for rank in left], [], [], 0.02)
         for rank in left:
             if rank.pipe in ready:
                 rank.read()
-        now, doing = time.monotonic(), {_activity(rank.pid) for rank in left}
-        if ready or "work" in doing:
-            quiet_since, idle = now, 0
+        now, doing, woken = time.monotonic(), {_activity(rank.pid) for rank in left}, [_woken(r.pid) for r in left]
+        if ready or "work" in doing or woken != before:
+            quiet_since, idle, before = now, 0, woken
         idle += doing == {"nothing"}
         spent = max(_cpu_seconds(rank.pid, now - begun) for rank in left)
         hang = now - quiet_since > QUIET and idle >= LEAST_IDLE
@@ -216,6 +218,14 @@ def _activity(pid: int) -> str:
         return "nothing" if Path("/proc/self/task").exists() else "work"
     awake = [name for name, state in states if state in "RD"]
     return "nothing" if not awake else "poll" if all(POLLING in name for name in awake) else "work"
+
+
+def _woken(pid: int) -> str:
+    """Return how often the main thread of a process went to sleep, or "" where the system does not tell."""
+    with contextlib.suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+        return status.partition("\nvoluntary_ctxt_switches:")[2].split("\n")[0].strip()
+    return ""
 
 
 def _state(stat: Path) -> tuple[str, str]:

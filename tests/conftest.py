@@ -66,6 +66,7 @@ TOGETHER = (
     "tests/attacks/test_exhaustion.py",
     "tests/attacks/test_forging.py",
     "tests/attacks/test_leftovers.py",
+    "tests/attacks/test_native_code.py",
     "tests/attacks/test_notebooks.py",
     "tests/attacks/test_weakened.py",
     "tests/browser/",

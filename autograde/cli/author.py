@@ -57,6 +57,7 @@ def verify(
         list[str] | None, typer.Argument(help="LESSON or LESSON:EXERCISE; all, if none is named")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="verify again whenever a file of the lesson changes")] = False,
+    messages: Annotated[bool, typer.Option("--messages", help="print what learners read, and run nothing")] = False,
 ) -> None:
     """Verify the course: every answer, every mistake and every message is what it should be."""
     from autograde.course.verify import verify as claims
@@ -64,6 +65,8 @@ def verify(
 
     if watch:
         return _verify_again(lessons or [])
+    if messages:
+        return _print_messages(lessons or [])
     broken = 0
     try:
         for claim in claims(lessons):
@@ -73,6 +76,19 @@ def verify(
         stop(str(error.args[0]))
     console.print(f"{broken} claims do not hold." if broken else "Every claim holds.")
     raise typer.Exit(bool(broken))
+
+
+def _print_messages(which: list[str]) -> None:
+    """Print what a notebook says of each known mistake, and what it would say if the mistake were unknown."""
+    from autograde.course.messages import messages
+    from torchcourse.model.catalogue import UnknownExerciseError
+
+    try:
+        for message in messages(which):
+            console.print(f"{message.about} {message.mistake}\n  {message.says}", markup=False, soft_wrap=True)
+            console.print(f"  (unnamed) {message.unnamed}", markup=False, soft_wrap=True)
+    except UnknownExerciseError as error:
+        stop(str(error.args[0]))
 
 
 def _verify_again(which: list[str]) -> None:

@@ -234,7 +234,7 @@ MISTAKES = [
     Mistake("first-of-each-pair", first_of_each_pair, PAIRS + "only the first of each pair was used.", HAND),
     Mistake("square-kernels-only", square_kernel, 'In the case "{case}", with a kernel of {kernel}, {what} is {got} '
             "where {want} is wanted: height and width of the kernel may differ.", HAND),
-    Mistake("ints-only", ints_only, "With {options} the call raised {got}: `stride` and `padding` may be pairs.",
+    Mistake("ints-only", ints_only, "With {options} the call raised {error}: `stride` and `padding` may be pairs.",
             HAND),
     Mistake("subsamples-first", subsamples_first, 'In the case "{case}" {what} is {got} where {want} is wanted: the '
             "stride moves the window; inside of a window all pixels count.", HAND),

@@ -133,7 +133,7 @@ MISTAKES = [
             "largest.", WRITES),
     Mistake("zero-for-the-rest", ZeroForTheRest(), SHARES + "a score of 0 is an ordinary score; what is not "
             "allowed gets minus infinity.", WRITES),
-    Mistake("top-k-above-vocabulary", TopKOfAnySize(), 'In the case "{case}" the call raised {got}: a `top_k` '
+    Mistake("top-k-above-vocabulary", TopKOfAnySize(), 'In the case "{case}" the call raised {error}: a `top_k` '
             "above the vocabulary means all.", WRITES),
     Mistake("one-too-few-of-top-k", LosesTheBest(), SHARES + "the k-th largest score itself is still allowed.",
             WRITES),

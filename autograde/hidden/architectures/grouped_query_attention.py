@@ -155,7 +155,7 @@ TURNS = (
     + "the query heads took turns (0, 1, 0, 1, ...); with {h} of them and {g} key heads, {share} neighbours share one."
 )
 DIFFERENT = (
-    'In the case "{case}" the call raised {got}: {h} query heads met {g} heads. Keys and values both have to be '
+    'In the case "{case}" the call raised {error}: {h} query heads met {g} heads. Keys and values both have to be '
     "repeated, along dimension 1."
 )
 MISTAKES = [

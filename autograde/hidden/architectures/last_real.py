@@ -138,7 +138,9 @@ def first_step(outputs: Tensor, lengths: Tensor) -> Tensor:
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
 IS = 'In the case "{case}" {what} is {got} where {want} is wanted: '
 LOOP = "The number of {what} is {got}: a loop over the batch pays for each sequence what one call pays for all."
-NO_STEPS = 'In the case "{case}" the call raised {got}: with no steps there is nothing to index, and all lengths are 0.'
+NO_STEPS = (
+    'In the case "{case}" the call raised {error}: with no steps there is nothing to index, and all lengths are 0.'
+)
 MISTAKES = [
     Mistake("takes-last-column", last_column, AT + "for short sequences the last column is padding.", LAST),
     Mistake("takes-last-column", last_column_but_empty, AT + "for short sequences the last column is padding.", LAST),
@@ -147,7 +149,7 @@ MISTAKES = [
     Mistake("wraps-on-empty", wraps, IS + "the index of an empty sequence is -1, which means the last column.", LAST),
     Mistake("wraps-on-empty", wraps_unless_no_steps, IS + "the index of an empty sequence is -1, which means the "
             "last column.", LAST),
-    Mistake("fails-on-empty", gathers, 'In the case "{case}" the call raised {got}: for an empty sequence the index '
+    Mistake("fails-on-empty", gathers, 'In the case "{case}" the call raised {error}: for an empty sequence the index '
             "is -1, and `gather` refuses that. Zeros are wanted.", LAST),
     Mistake("first-step-for-empty", clamps, AT + "an empty sequence has no step, and its result is zeros.", LAST),
     Mistake("first-step-for-empty", clamps_unless_no_steps, AT + "an empty sequence has no step, and its result is "

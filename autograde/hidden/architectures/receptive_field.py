@@ -168,7 +168,7 @@ MISTAKES = [
             "go through the list from its end.", SEEN),
     Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so what they reach adds up and does not "
             "multiply.", SEEN),
-    Mistake("fails-without-layers", fails_on_none, "Without any layer the call raised {got}: one position sees "
+    Mistake("fails-without-layers", fails_on_none, "Without any layer the call raised {error}: one position sees "
             "itself, which is 1.", SEEN),
 ]  # fmt: skip
 

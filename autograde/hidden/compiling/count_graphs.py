@@ -93,7 +93,7 @@ MISTAKES = [
     Mistake("counts-operations", counts_operations, FIRST + "that is the number of operations in the graphs.", BREAKS),
     Mistake("never-called", never_calls, FIRST + "`torch.compile` alone compiles nothing; the first call does.",
             BREAKS),
-    Mistake("demands-one-graph", demands_one_graph, "In the case \"{case}\" the call raised {got}: `fullgraph=True` "
+    Mistake("demands-one-graph", demands_one_graph, "In the case \"{case}\" the call raised {error}: `fullgraph=True` "
             "makes an error of the very breaks that are to be counted.", BREAKS),
     Mistake("returns-a-list", returns_a_list, FIRST + "a number is wanted.", BREAKS),
 ]  # fmt: skip

@@ -116,7 +116,7 @@ MISTAKES = [
     Mistake("gate-is-x", as_operator(10, gates_x), VALUE + "the gate goes through silu, and x does not.", OWN),
     Mistake("sigmoid-not-silu", as_operator(11, sigmoid_gated), VALUE + "silu(g) is g·sigmoid(g), and the factor g is "
             "missing.", OWN),
-    Mistake("made-on-cpu", with_leak, "On the CPU all is right, on the second device the call raised {got}: a tensor "
+    Mistake("made-on-cpu", with_leak, "On the CPU all is right, on the second device the call raised {error}: a tensor "
             "was made without saying where.", OWN),
 ]  # fmt: skip
 

@@ -139,8 +139,8 @@ MISTAKES = [
             "time: it has to depend on seed and epoch alone, not on what was drawn before.", LENGTHS),
     Mistake("seed-ignored", ForgetsTheSeed, "In the case \"{case}\" epoch 1 with another seed has {reseeded} order.",
             LENGTHS),
-    Mistake("yields-indices-not-batches", YieldsIndices, "In the case \"{case}\" the sampler yields {yields}.",
-            LENGTHS),
+    Mistake("yields-indices-not-batches", YieldsIndices, "In the case \"{case}\" the sampler yields {yields}: "
+            "each thing that it yields should be a batch, a list of indices.", LENGTHS),
     Mistake("fills-the-last-batch", FillsLastBatch, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
             "the last batch may be smaller, it is not filled up.", LENGTHS),
     Mistake("draws-from-the-global-generators", SeedsNothing, "In the case \"{case}\" epoch 1 of a fresh sampler has "

@@ -166,7 +166,7 @@ MISTAKES = [
     Mistake("loads-everything", LoadsEverythingAndPickles, READ, LARGE),
     Mistake("items-are-shared", KeepsItems, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the same "
             "tensor was handed out twice, and one reader's change reached the other.", LARGE),
-    Mistake("returns-arrays", ReturnsArrays, "In the case \"{case}\" `{what}` is {got}.", LARGE),
+    Mistake("returns-arrays", ReturnsArrays, "In the case \"{case}\" `{what}` is {got}: an item is a tensor.", LARGE),
     Mistake("wrong-length", WrongLength, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the first "
             "entry of the shape is the number of items.", LARGE),
     Mistake("scales-the-items", ScalesTheItems, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "

@@ -138,7 +138,7 @@ MISTAKES = [
     Mistake("mask-from-values", mask_where_not_zero, REAL + "it asks whether an id is 0, and the lengths were not "
             "asked.", PADDING),
     Mistake("stacks-without-padding", stacks_without_padding, "In the case \"{case}\", with tickets of the lengths "
-            "{lengths}, the call raised {got}: a tensor is a block, so the short ones have to be filled up first.",
+            "{lengths}, the call raised {error}: a tensor is a block, so the short ones have to be filled up first.",
             PADDING),
 ]  # fmt: skip
 

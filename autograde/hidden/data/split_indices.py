@@ -166,7 +166,7 @@ MISTAKES = [
             "lost.", SPLITS),
     Mistake("accepts-any-fractions", refuses_nothing, "In the case \"{case}\" the call gave {got}: fractions that do "
             "not sum to 1 have to be refused.", SPLITS),
-    Mistake("compares-floats-exactly", compares_floats_exactly, "In the case \"{case}\" the call raised {got}: 0.7 + "
+    Mistake("compares-floats-exactly", compares_floats_exactly, "In the case \"{case}\" the call raised {error}: 0.7 + "
             "0.2 + 0.1 is not exactly 1 in floating point, so compare with a tolerance.", SPLITS),
     Mistake("reseeds-global-rng", reseeds_random, RESEEDED, SPLITS),
     Mistake("reseeds-global-rng", reseeds_numpy, RESEEDED, SPLITS),
@@ -180,7 +180,7 @@ MISTAKES = [
     Mistake("same-split-for-every-seed", always_seed_42, "In the case \"{case}\" `{what}` gave {got} where {want} are "
             "wanted: `seed` has to be used.", SPLITS),
     Mistake("returns-tensors", returns_tensors, "The call returned {got}; lists of plain ints are asked for.", SPLITS),
-    Mistake("says-not-what-is-wrong", says_bad_input, "In the case \"{case}\" the call raised {got}: the message "
+    Mistake("says-not-what-is-wrong", says_bad_input, "In the case \"{case}\" the call raised {error}: the message "
             "should name `fractions` and say what they are or what they sum to.", SPLITS),
     Mistake("parts-overlap", draws_each_part_anew, "In the case \"{case}\" {twice} indices are in several parts and "
             "{missing} in none: each part was drawn for itself.", SPLITS),

@@ -220,13 +220,13 @@ LINES = 'The message of the ValueError says "{message}", and the bad row stands 
 HEADER = LINES + "a row may take several lines, and the header is line 1."
 IDS = 'In the case "{case}" the ids are {ids_dtype} where {wanted_ids_dtype} is wanted'
 COUNT = 'In the case "{case}" the dataset has {length} tickets where {wanted_length} are wanted: '
-RAISED = 'In the case "{case}" the dataset raised {got}: '
+RAISED = 'In the case "{case}" the dataset raised {error}: '
 MISTAKES = [
     Mistake("splits-on-commas", splitting(lambda line: line.split(",")), COMMAS, TICKETS),
     Mistake("splits-on-commas", splitting(lambda line: line.rsplit(",", 1)), COMMAS, TICKETS),
     Mistake("splits-on-commas", splitting(lambda line: [*line.split(","), ""][:2] if line else []), COMMAS, TICKETS),
     Mistake("crashes-on-unknown-word", looking_up(lambda vocab, word: vocab[word]), "In the case \"{case}\" the item "
-            "could not be made, the dataset raised {got}: words that are not in the vocabulary become "
+            "could not be made, the dataset raised {error}: words that are not in the vocabulary become "
             "vocab[\"<unk>\"].", TICKETS),
     Mistake("counts-header", CountsHeader, COUNT + "the header was counted as one of them.", TICKETS),
     Mistake("drops-unknown-words", DropsUnknownWords, UNKNOWN + "an unknown word becomes vocab[\"<unk>\"], it is not "

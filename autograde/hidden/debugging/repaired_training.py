@@ -182,7 +182,7 @@ MISTAKES = [
     Mistake("not-seeded", training(seed=lambda self, seed: None), "With the same seed again there came {again}: the "
             "net is drawn, and so is the dropout. Seed before both.", REPAIR),
     Mistake("net-not-moved", training(moved=lambda self, model, x: model), "On the CPU all is right, on the second "
-            "device the call raised {got}: the net has to be where the data are.", REPAIR),
+            "device the call raised {error}: the net has to be where the data are.", REPAIR),
 ]  # fmt: skip
 
 

@@ -96,7 +96,9 @@ MEANS = (
     "{mean0} where {right} is wanted: "
 )
 OTHERS = 'In the case "{case}" rank 0 says {mean0} and rank 1 says {mean1}, and {right} is wanted on both: '
-NOTHING = 'In the case "{case}" the call raised {got}: the ranks have {n0} and {n1} samples, and a mean of nothing is '
+NOTHING = (
+    'In the case "{case}" the call raised {error}: the ranks have {n0} and {n1} samples, and a mean of nothing is '
+)
 MISTAKES = [
     Mistake("averages-rank-means", mean_of_means, MEANS + "the ranks' means were averaged, so each sample of the "
             "smaller share counts more.", SHARDS),

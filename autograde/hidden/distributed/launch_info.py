@@ -98,7 +98,7 @@ MISTAKES = [
             "they would never meet.", RANKS),
     Mistake("counts-all-machines", by_world_size, SHARED + "WORLD_SIZE, {env_world_size}, counts the processes of all "
             "machines, and the GPUs are those of one.", RANKS),
-    Mistake("fails-without-torchrun", needs_torchrun, 'In the case "{case}" the call raised {got}: without torchrun '
+    Mistake("fails-without-torchrun", needs_torchrun, 'In the case "{case}" the call raised {error}: without torchrun '
             "the variables are not set, and then this is the only process.", RANKS),
     Mistake("ignores-environ", reads_the_own_environment, 'In the case "{case}" the {what} came out as {got} where '
             "{want} is wanted: the variables are in the argument `environ`.", RANKS),

@@ -197,9 +197,9 @@ MISTAKES = [
     Mistake("too-coarse", Truncates, OFF + "the levels are far coarser than 255 of them would be.", READ),
     Mistake("changes-the-original", ChangesOriginal, 'In the case "{case}" the weight of the layer '
             "that was converted is {got} afterwards, and should be {want}.", READ),
-    Mistake("two-dimensions-only", RowsOnly, "In the case \"{case}\" the call raised {got}: a linear layer takes any "
+    Mistake("two-dimensions-only", RowsOnly, "In the case \"{case}\" the call raised {error}: a linear layer takes any "
             "leading dimensions.", READ),
-    Mistake("needs-a-bias", IgnoresBiasNone, 'In the case "{case}" the call raised {got}: a layer may have no bias; '
+    Mistake("needs-a-bias", IgnoresBiasNone, 'In the case "{case}" the call raised {error}: a layer may have no bias; '
             "`linear.bias` is None then.", READ),
     Mistake("made-on-cpu", MadeOnCpu, MIXED, READ),
 ]  # fmt: skip

@@ -180,7 +180,7 @@ MISTAKES = [
             "be {want}: `x += table` writes into it.", MAKING),
     Mistake("rows-of-the-batch", RowsOfTheBatch, 'In the case "{case}" what differs is the {what}: {got}, and {want} '
             "is wanted. x has shape (b, t, dim), and positions are counted along t.", MAKING),
-    Mistake("adds-the-whole-table", AddsTheWholeTable, 'In the case "{case}" the call raised {got}: of the max_len '
+    Mistake("adds-the-whole-table", AddsTheWholeTable, 'In the case "{case}" the call raised {error}: of the max_len '
             "rows of the table only the first t are added.", MAKING),
     Mistake("a-frequency-for-each-column", FrequencyForEachColumn, PAIRS, MAKING),
     Mistake("a-frequency-for-each-column", FrequencyForEachColumnDoubled, PAIRS, MAKING),

@@ -105,7 +105,7 @@ MISTAKES = [
             "still to be handed out.", AHEAD),
     Mistake("copies-late", copies_late, "The next batch is taken from the loader in time, but its copy starts later: "
             "batches copied: {copied_ahead}.", AHEAD),
-    Mistake("raises-on-empty-loader", takes_a_first_batch_for_granted, "With an empty loader the call raised {got}: "
+    Mistake("raises-on-empty-loader", takes_a_first_batch_for_granted, "With an empty loader the call returned {got}: "
             "inside a generator `next` without a default turns its end into an error.", AHEAD),
     Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),
     Mistake("skips-first-batch", skips_the_first_batch, COUNT + "the first one was taken and never handed out.",

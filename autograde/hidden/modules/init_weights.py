@@ -128,7 +128,7 @@ MISTAKES = [
     Mistake("biases-left", starting(bias=lambda self, bias: None), OLD + "biases start at zero.", INIT),
     Mistake("biases-not-zero", starting(bias=lambda self, bias: nn.init.constant_(bias, 0.01)), "In the case "
             "\"{case}\" {what} is {got} where {want} is wanted: biases start at zero.", INIT),
-    Mistake("bias-may-be-none", NoneIsFilled(), "In the case \"{case}\" the call raised {got}: a layer made with "
+    Mistake("bias-may-be-none", NoneIsFilled(), "In the case \"{case}\" the call raised {error}: a layer made with "
             "`bias=False` has None in its place.", INIT),
     Mistake("norms-left", starting(norm=lambda self, module: None), OLD + "norm layers start at one and zero.", INIT),
     Mistake("norms-left", OnlyBatchNorms(), OLD + "layer norm and group norm are norm layers, too.", INIT),

@@ -137,7 +137,7 @@ SHARED = (
 )
 LISTS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
-    one("crashes-on-shape", crashes_on_shape, "In the case \"{case}\" the call raised {got}: strict=False forgives "
+    one("crashes-on-shape", crashes_on_shape, "In the case \"{case}\" the call raised {error}: strict=False forgives "
         "names that do not fit, and never a shape.", NAMES),
     one("rebinds-parameter", Rebinds(), REBOUND, NAMES),
     one("skips-the-buffers", SkipsBuffers(), LISTS + "buffers are entries as parameters are.", NAMES),

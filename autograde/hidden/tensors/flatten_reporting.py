@@ -49,7 +49,7 @@ MISTAKES = [
     Mistake("always-copies", lambda t: (t.clone().reshape(-1), False), ALWAYS, COPIES),
     Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), not t.is_contiguous()), STRIDED, COPIES),
     Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), False), STRIDED, COPIES),
-    Mistake("view-on-noncontiguous", refuses_to_copy, "In the case \"{case}\" the call raised {got}: no view fits "
+    Mistake("view-on-noncontiguous", refuses_to_copy, "In the case \"{case}\" the call raised {error}: no view fits "
             "these strides, so here a copy is needed.", COPIES),
     Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), not t.is_contiguous()), FLAG, COPIES),
     Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), False), FLAG, COPIES),

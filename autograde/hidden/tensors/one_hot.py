@@ -136,7 +136,7 @@ MISTAKES = [
     Mistake("width-from-labels", only_classes_that_occur, WIDTH, INDEXING),
     Mistake("only-vectors", unsqueezed_at_one, VECTORS, INDEXING),
     Mistake("only-vectors", only_vectors, VECTORS, INDEXING),
-    Mistake("fails-without-labels", fails_without_labels, "In the case \"{case}\" the call raised {got}: `min` and "
+    Mistake("fails-without-labels", fails_without_labels, "In the case \"{case}\" the call raised {error}: `min` and "
             "`max` have no answer for an empty tensor.", INDEXING),
     Mistake("changes-its-input", unsqueezed_in_place, CHANGED, COPIES),
 ]  # fmt: skip

@@ -126,7 +126,7 @@ MISTAKES = [
             "direction of the step; clipping by norm changes only its length.", CLIPPING),
     Mistake("walks-a-generator-twice", walks_twice, VALUE + "`model.parameters()` is a generator and was at its end "
             "when the gradients should have been scaled.", CLIPPING),
-    Mistake("fails-on-none", fails_on_none, "In the case \"{case}\" the call raised {got}: a parameter that took no "
+    Mistake("fails-on-none", fails_on_none, "In the case \"{case}\" the call raised {error}: a parameter that took no "
             "part in the loss has no gradient.", CLIPPING),
     Mistake("returns-tensor", lambda parameters, max_norm: torch.tensor(clip(parameters, max_norm)), NO_NUMBER,
             CLIPPING),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 MIXED = (
-    "On the CPU all is right, on the second device the call raised {got}: something was made, or left, on the CPU "
+    "On the CPU all is right, on the second device the call raised {error}: something was made, or left, on the CPU "
     "while the "
     "rest lives elsewhere."
 )

@@ -20,6 +20,7 @@ __all__ = [
 
 LONGEST_TEXT = 160
 MOST_NAMED = 3
+NUMBERS = (Tensor, int, float, complex, list, tuple)
 Triple = tuple[str, int, str]
 """Device, number of the case, name of the observation."""
 
@@ -205,7 +206,8 @@ def difference(result: Result, name: str) -> dict[str, str]:
     """Return the fields that every sentence may use, for the observation `name`.
 
     `case` and `what` are names; `got` and `want` short forms; `at`, `got_at` and `want_at` the index where a tensor is
-    farthest off and the entries there; `got_shape`, `want_shape`, `got_dtype` and `want_dtype` describe tensors.
+    farthest off and the entries there; `got_shape`, `want_shape`, `got_dtype` and `want_dtype` describe tensors; `error`
+    is an exception.
     """
     got, want = result.seen.get(name), result.wanted.get(name)
     fields = {"case": result.case.name, "what": name, "got": brief(got), "want": brief(want)}
@@ -220,7 +222,8 @@ def difference(result: Result, name: str) -> dict[str, str]:
             fields |= {"got": f"{got_at} at {at}", "want": want_at} if index else {}
     if "raised" in result.seen:
         fields |= {"what": "the call", "got": brief(result.seen["raised"])}
-    return fields
+    errors = [brief(value) for value in result.seen.values() if isinstance(value, Raised)]
+    return fields | {"error": error for error in errors[:1]}
 
 
 def worst(got: Tensor, want: Tensor) -> tuple[int, ...]:
@@ -265,23 +268,37 @@ def describe_difference(result: Result, name: str) -> str:
         return f"`{name}` is missing"
     got, want = result.seen[name], result.wanted.get(name)
     if name not in result.wanted:
-        return f"`{name}` came out as {brief(got)}, which was not asked for"
+        text = f'"{got}"' if isinstance(got, str) else brief(got)
+        return f"`{name}` raised {got}" if isinstance(got, Raised) else f"`{name}` is {text} where nothing is wanted"
     if brief(got) == brief(want):
         name, got, want = _first_difference(name, got, want, result.case.tolerance)
-    texts = [brief(got), brief(want)]
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         if got.shape == want.shape and got.dtype == want.dtype and got.numel() > 1:
             index = worst(got, want)
-            texts = [brief(got[index]), brief(want[index])]
-            texts = [str(side[index].item()) for side in (got, want)] if texts[0] == texts[1] else texts
+            texts = _told_apart(got[index], want[index])
             return f"`{name}` is {texts[0]} at {list(index)} where {texts[1]} is wanted"
         if got.dtype != want.dtype:
-            texts = [f"{text} of {brief(tensor.dtype)}" for text, tensor in zip(texts, (got, want), strict=True)]
-    elif texts[0] == texts[1] and isinstance(got, float) and isinstance(want, float):
-        texts = [repr(got), repr(want)]
-    elif texts[0] == texts[1] or isinstance(got, Tensor) is not isinstance(want, Tensor):
-        texts = [f"{text} ({type(value).__name__})" for text, value in zip(texts, (got, want), strict=True)]
+            return (
+                f"`{name}` is {brief(got)} of {brief(got.dtype)} where {brief(want)} of {brief(want.dtype)} is wanted"
+            )
+    texts = _told_apart(got, want)
     return f"`{name}` is {texts[0]} where {texts[1]} is wanted"
+
+
+def _told_apart(got: Value, want: Value) -> list[str]:
+    """Return two values as texts that differ: in quotation marks, with all digits, or with their types."""
+    texts = [brief(got), brief(want)]
+    if isinstance(got, str) and isinstance(want, str) and texts[0] != texts[1]:
+        return [f'"{text}"' for text in texts]
+    if texts[0] == texts[1] and isinstance(got, float | Tensor) and type(got) is type(want):
+        return [str(side.item() if isinstance(side, Tensor) else side) for side in (got, want)]
+    tensor_or_not = isinstance(got, Tensor) is not isinstance(want, Tensor)
+    if texts[0] == texts[1] or (tensor_or_not and isinstance(got, NUMBERS) and isinstance(want, NUMBERS)):
+        kinds = [type(value).__name__ for value in (got, want)]
+        return [
+            f"{text} ({'an' if kind[0] in 'aeiou' else 'a'} {kind})" for text, kind in zip(texts, kinds, strict=True)
+        ]
+    return texts
 
 
 def _first_difference(name: str, got: Any, want: Any, tolerance: Tolerance) -> tuple[str, Value, Value]:

@@ -90,7 +90,8 @@ def _describe(result: Result, differs: Sequence[str] = ()) -> str:
         return f"{where[0].upper()}{where[1:]}, the answer raised {error}."
     if "returned" in result.seen and "returned" not in result.wanted:
         return f"{where[0].upper()}{where[1:]}, the answer returned {result.seen['returned']}."
-    names = sorted(differs or result.differs, key=lambda name: name not in result.seen)  # missing observations last
+    there = [name for name in differs or result.differs if name in result.seen]  # what is missing follows from these
+    names = there or differs or result.differs
     differences = " and ".join(describe_difference(result, name) for name in names[:2])
     return f"{where[0].upper()}{where[1:]}, {differences}."
 

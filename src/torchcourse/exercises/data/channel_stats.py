@@ -34,7 +34,7 @@ def probe(answer: Watched, images: list[Tensor]) -> dict[str, Any]:
     returned = answer(Batches(images))
     if not (isinstance(returned, tuple | list) and len(returned) == 2):
         return {"returned": f"{kind(returned)}, where a pair of mean and std is wanted"}
-    mean, std = (r if isinstance(r, Tensor) else f"{kind(r)}, where a tensor is wanted" for r in returned)
+    mean, std = (r if isinstance(r, Tensor) else f"{kind(r)}" for r in returned)
     same = all(torch.equal(a, b) for a, b in zip(before, images, strict=True))
     return {"mean": mean, "std": std, "batches afterwards": "as before" if same else "changed"}
 

@@ -23,7 +23,7 @@ def probe(
     flat = torch.full((len(mean), *shape), level, dtype=torch.uint8)
     plain = transform(flat.clone())
     if not isinstance(plain, Tensor):
-        return {"returned": f"{kind(plain)}, where a tensor is wanted"}
+        return {"returned": f"{kind(plain)}"}
     seen: dict[str, Any] = {"shape": list(plain.shape), "dtype": plain.dtype}
     seen["middle of a grey image"] = plain.flatten(1).median(dim=1).values if plain.dim() == 3 else "no image"
     seen["image afterwards"] = "as before" if bool((flat == level).all()) else "changed"

@@ -44,7 +44,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     first = seen["epochs"][0]
     bad = next((batch for batch in first if not isinstance(batch, list)), None)
     if bad is not None:
-        return {"yields": f"{kind(bad)}, where a list of indices is wanted"}
+        return {"yields": kind(bad)}
     flat = [i for batch in first for i in batch]
     n, counts = len(lengths), Counter[Any](flat)
     if any(type(i) is not int or not 0 <= i < n for i in flat):

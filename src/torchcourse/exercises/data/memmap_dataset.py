@@ -34,7 +34,7 @@ def probe(answer: Watched, array: Tensor, workers: int) -> dict[str, Any]:
 
 
 def _own(item: object) -> Any:
-    return item.clone() if isinstance(item, Tensor) else f"{kind(item)}, where a tensor is wanted"
+    return item.clone() if isinstance(item, Tensor) else f"{kind(item)}"
 
 
 def _size(dataset: object) -> Any:

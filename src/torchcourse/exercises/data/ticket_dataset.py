@@ -57,7 +57,7 @@ def _ticket(item: object) -> Any:
         return f"{kind(item)}, where a pair of ids and label is wanted"
     ids, label = item
     if not isinstance(ids, Tensor):
-        return f"ids are {kind(ids)}, where a tensor is wanted"
+        return f"ids are {kind(ids)}"
     whole = type(label) is int or isinstance(label, np.integer | str)
     return ids, label if whole else f"the label is {kind(label)}, where an int is wanted"
 

@@ -153,9 +153,9 @@ def derive(_case: Case, seen: Observations) -> Observations:
         return facts
     rates = seen["rates"] or sorted(set(history["lr"]))
     if epochs > 1:
-        facts["learning rate"] = "changes" if rates[-1] > 1.001 * rates[0] else "stays the same"
+        facts["learning rate"] = "changing" if rates[-1] > 1.001 * rates[0] else "constant"
         listed = max(history["lr"]) > 1.001 * min(history["lr"])
-        facts["learning rate listed"] = "changes" if listed else "stays the same"
+        facts["learning rate listed"] = "changing" if listed else "constant"
     if "trained in" in seen:
         facts |= {"training ran in": seen["trained in"], "validation ran in": seen["validated in"],
                   "passes over the training data": seen["passes"]}  # fmt: skip

@@ -24,6 +24,9 @@ STATUSES = (
 
 OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.IGNORECASE)
 
+CLAUSE_END = re.compile(r"(?<=[.:]) ")
+OTHERS = "think of other shapes, dtypes and layouts, of empty inputs and of extreme values."
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -133,14 +136,33 @@ def _report(oracle: Oracle, results: list[Result], visible: int) -> Report:
             return replace(report, misconception=joined_names(mistakes))
     if mistakes:
         return _unquoted(oracle, mistakes)
-    status = "error" if any("raised" in r.seen for r in results) else "failed"
-    message = "The visible cases pass, but hidden ones do not: the answer holds only for inputs like those shown."
-    return Report(oracle.exercise.name, status, message)
+    return _unexplained(oracle, results, visible)
 
 
 def _unquoted(oracle: Oracle, mistakes: list[KnownMistake]) -> Report:
-    message = f"Hidden cases show the mistake known as `{joined_names(mistakes)}`; read again: {mistakes[0].read}."
+    """Return the report on mistakes that hidden cases show: their sentences without what was observed."""
+    found = " Also: ".join(dict.fromkeys(_general(mistake) for mistake in mistakes))
+    message = f"More cases than the notebook shows find a mistake: {found} Read again: {mistakes[0].read}."
     return Report(oracle.exercise.name, "failed", message, joined_names(mistakes), mistakes[0].read)
+
+
+def _general(mistake: KnownMistake) -> str:
+    """Return the clauses of a mistake's sentence that neither quote nor announce a value, or its name without any."""
+    clauses = CLAUSE_END.split(mistake.sentence)
+    following = [*clauses[1:], ""]
+    plain = [c for c, after in zip(clauses, following, strict=True) if "{" not in c + (after if c[-1] == ":" else "")]
+    return " ".join(plain) if plain else f"`{mistake.name}`."
+
+
+def _unexplained(oracle: Oracle, results: list[Result], visible: int) -> Report:
+    """Return the report on an answer that hidden cases refuse for unknown reasons: what differs, but no values."""
+    failed = [r for r in results if not r.passed]
+    raised = any("raised" in r.seen for r in failed)
+    shown = {name for r in results if r.number < visible for name in r.wanted}  # a case's own names may quote it
+    names = [name for name in dict.fromkeys(n for r in failed for n in r.differs) if name in shown]
+    what = "it raised an exception" if raised else f"`{names[0]}` differs" if names else "what it does differs"
+    message = f"The answer is right in every case that the notebook shows. In others {what}: " + OTHERS
+    return Report(oracle.exercise.name, "error" if raised else "failed", message)
 
 
 def clean(message: str) -> str:

@@ -81,8 +81,8 @@ MISTAKES = [
             "differentiated.", TWICE),
     Mistake("builds-hessian", hessian_flattened, BUILDS, TWICE),
     Mistake("builds-hessian", hessian_at_v, BUILDS, TWICE),
-    Mistake("only-for-vectors", dot_of_vectors, "In the case \"{case}\" {what} raised {error}: `g @ v` is g·v only where "
-            "both have one dimension; `(g * v).sum()` is so for any shape.", TWICE),
+    Mistake("only-for-vectors", dot_of_vectors, "In the case \"{case}\" {what} raised {error}: `g @ v` is g·v only "
+            "where both have one dimension; `(g * v).sum()` is so for any shape.", TWICE),
     Mistake("row-sums-not-product", lambda f, x, v: row_sums(f, x) * v, "In the case \"{case}\" the result is {got} "
             "where {want} is wanted: the gradient of the summed gradient holds the row sums of H, and multiplying "
             "these by v entry by entry is right only where H is diagonal.", TWICE),

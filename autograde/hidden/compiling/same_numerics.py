@@ -146,8 +146,8 @@ MISTAKES = [
     Mistake("ok-ignores-gradients", JudgesTheOutputOnly(), BOTH + "`ok` has to look at both differences.", NUMBERS),
     Mistake("nan-counts-as-equal", AsksWhetherAbove(), BOTH + "every comparison with NaN is false, so ask whether the "
             "difference is within atol, not whether it is above.", NUMBERS),
-    Mistake("fails-on-unused", FailsOnUnused(), "In the case \"{case}\" the call raised {error}: `autograd.grad` has to "
-            "be told that a parameter may take no part.", NUMBERS),
+    Mistake("fails-on-unused", FailsOnUnused(), "In the case \"{case}\" the call raised {error}: `autograd.grad` has "
+            "to be told that a parameter may take no part.", NUMBERS),
 ]  # fmt: skip
 
 

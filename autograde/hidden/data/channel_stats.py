@@ -143,7 +143,7 @@ MISTAKES = [
     Mistake("variance-not-rooted", variance_not_rooted, STD + "the root of the variance is missing.", NORMAL),
     Mistake("returns-float64", returns_float64, "`{what}` is {got_dtype} where {want_dtype} is wanted: compute in "
             "float64, and return what the images are.", NORMAL),
-    Mistake("returns-lists", returns_lists, "`{what}` is {got}: the answer is a pair of tensors, of one entry a channel.", NORMAL),
+    Mistake("returns-lists", returns_lists, "`{what}` is {got}: the answer is a pair of tensors.", NORMAL),
 ]  # fmt: skip
 
 

@@ -148,8 +148,8 @@ def range_of_int64_alone(_self: Any, y: Tensor, classes: int) -> bool:
 MISSED = 'In the case "{case}" there was no word of `{missed}`: '
 INVENTED = 'In the case "{case}" there is a report of `{invented}`, which is no fault of this batch: '
 RAISED = (
-    'In the case "{case}" the call raised {error}: a faulty batch is what this function is for, so a run that raises is '
-    "a finding, and no reason to stop."
+    'In the case "{case}" the call raised {error}: a faulty batch is what this function is for, so a run that raises '
+    "is a finding, and no reason to stop."
 )
 MISTAKES = [
     Mistake("runs-in-train-mode", checking(before=no_eval), RAN, TRACES),

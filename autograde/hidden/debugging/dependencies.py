@@ -136,8 +136,8 @@ MISTAKES = [
             "is a dependency as well.", WHO),
     Mistake("all-for-any", depending(table=lambda self, j: (j != 0).all(3).all(1)), ENTRY + "a single derivative that "
             "is not zero is enough.", WHO),
-    Mistake("fails-on-a-constant", depending(slopes=of_a_constant), "In the case \"{case}\" the call raised {error}: an "
-            "output that does not depend on x has no graph, and that is an answer: False.", WHO),
+    Mistake("fails-on-a-constant", depending(slopes=of_a_constant), "In the case \"{case}\" the call raised {error}: "
+            "an output that does not depend on x has no graph, and that is an answer: False.", WHO),
     Mistake("pokes-instead-of-differentiating", by_poking, ENTRY + "x was changed a little to see what moves; a "
             "detached path moves too, and no gradient goes through it.", WHO),
     Mistake("numbers-not-bools", depending(returned=lambda self, table: table.int()), "The result is {got_dtype} where "

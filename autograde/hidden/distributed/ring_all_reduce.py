@@ -193,8 +193,8 @@ MISTAKES = [
             "{how}. All ranks wait for somebody to send: use `isend` before.", RING),
     Mistake("forgets-gather-phase", ring(hand_round=no_hand_round), 'In the case "{case}" {what} is {got} where {want} '
             "is wanted: after the first round each rank has one chunk complete, and nobody has handed them out.", RING),
-    Mistake("uneven-chunks-fail", ring(chunks=equal_chunks), 'In the case "{case}" the call raised {error}: {n} elements '
-            "do not make chunks of one size. `tensor_split` makes them as equal as it can.", RING),
+    Mistake("uneven-chunks-fail", ring(chunks=equal_chunks), 'In the case "{case}" the call raised {error}: {n} '
+            "elements do not make chunks of one size. `tensor_split` makes them as equal as it can.", RING),
     Mistake("uneven-chunks-fail", cut_to_equal_chunks, 'In the case "{case}", with {n} elements, {what} is {got} where '
             "{want} is wanted: what did not fit into equal chunks was left out.", RING),
     Mistake("too-few-chunks", ring(chunks=chunks_of_chunk), 'In the case "{case}" the call raised {error}: `chunk` may '

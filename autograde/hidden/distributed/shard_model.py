@@ -103,8 +103,8 @@ BLOCKS = 'In the case "{case}" the blocks are sharded by themselves: {sharded}. 
 MISTAKES = [
     Mistake("root-only", root_only, BLOCKS + "With one group for the whole model, every rank gathers all of it at once "
             "and saves nothing at the peak.", SHARDS),
-    Mistake("root-before-blocks", root_first, 'In the case "{case}" the call raised {error}: the blocks come first, and '
-            "the model takes what is left.", SHARDS),
+    Mistake("root-before-blocks", root_first, 'In the case "{case}" the call raised {error}: the blocks come first, '
+            "and the model takes what is left.", SHARDS),
     Mistake("one-group-for-all-blocks", all_blocks_together, 'In the case "{case}" the call raised {error}: '
             "`model.blocks` is a list without a forward. Shard each block in it.", SHARDS),
     Mistake("skips-a-block", first_block_left_out, BLOCKS + "Each of them should be.", SHARDS),

@@ -173,8 +173,8 @@ MISTAKES = [
     Mistake("off-by-one", NeverTriesTheLimit(), RESULT + "the limit itself is never tried.", MEMORY),
     Mistake("swallows-other-errors", SwallowsEverything(), SWALLOWED + "an `except Exception` hides a broken model.",
             MEMORY),
-    Mistake("catches-another-class", CatchesMemoryError(), 'In the case "{case}" the call raised {error}: `MemoryError` '
-            "is what Python raises, and torch.OutOfMemoryError is no kind of it.", MEMORY),
+    Mistake("catches-another-class", CatchesMemoryError(), 'In the case "{case}" the call raised {error}: '
+            "`MemoryError` is what Python raises, and torch.OutOfMemoryError is no kind of it.", MEMORY),
     Mistake("only-halves", only_halves, RESULT + "the start is a guess; where it fits, larger sizes may fit too.",
             MEMORY),
     Mistake("linear-search", one_by_one, MANY, MEMORY),

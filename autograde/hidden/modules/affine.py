@@ -131,8 +131,8 @@ MISTAKES = [
             "With `bias=False` the module still has a bias: `parameters()` finds {registered}.", REGISTER),
     Mistake("bias-not-registered", override(Affine, no_bias=bias_is_none), NO_BIAS, REGISTER),
     Mistake("bias-not-registered", override(Affine, no_bias=lambda self, outputs: None), NO_BIAS, REGISTER),
-    Mistake("none-added", NoneAdded, "In the case \"{case}\" the call raised {error}: with `bias=False` there is nothing "
-            "to add.", REGISTER),
+    Mistake("none-added", NoneAdded, "In the case \"{case}\" the call raised {error}: with `bias=False` there is "
+            "nothing to add.", REGISTER),
     Mistake("weight-transposed", Transposed, "`parameters` came out as {got} where {want} is wanted: the weight has "
             "shape (out, in), as in every other module of torch.", REGISTER),
     Mistake("weight-not-transposed", NotTransposed, "In the case \"{case}\" the value at {at} is {got_at} and should "

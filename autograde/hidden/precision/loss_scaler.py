@@ -275,8 +275,8 @@ MISTAKES = [
             "that was made.", DYNAMIC),
     Mistake("says-nothing", SaysNothing, "`{what}` came out as {got} where {want} is wanted: True for a step, False "
             "for one that was left out.", DYNAMIC),
-    Mistake("fails-on-none", FailsOnNone, "In the case \"{case}\" the call raised {error}: a parameter that took no part "
-            "has no gradient, and is passed over.", DYNAMIC),
+    Mistake("fails-on-none", FailsOnNone, "In the case \"{case}\" the call raised {error}: a parameter that took no "
+            "part has no gradient, and is passed over.", DYNAMIC),
     Mistake("stops-at-one", StopsAtOne, SCALES + "it may fall below 1, where gradients are too large as they are.",
             DYNAMIC),
     Mistake("capped", CappedWhereItStarts, CAPPED, DYNAMIC),

@@ -141,8 +141,8 @@ MISTAKES = [
             MASTERS),
     Mistake("one-lr-for-all", OneLrForAll, STALLS + "the learning rate came from the constructor. Each group has its "
             "own in `group[\"lr\"]`, and a schedule changes it there.", MASTERS),
-    Mistake("fails-on-none", FailsOnNone, "In the case \"{case}\" the call raised {error}: a parameter that took no part "
-            "has no gradient, and is left alone.", MASTERS),
+    Mistake("fails-on-none", FailsOnNone, "In the case \"{case}\" the call raised {error}: a parameter that took no "
+            "part has no gradient, and is left alone.", MASTERS),
 ]  # fmt: skip
 
 

@@ -127,8 +127,8 @@ MISTAKES = [
     Mistake("rows-and-columns-swapped", lambda x, size, step=1: sliding_windows(x, size, step).t(), "The result has "
             "shape {got_shape} where {want_shape} is wanted: a window is a row.", BY_HAND),
     Mistake("bad-arguments-accepted", sliding(right_count, lambda *_: None), WRONG_KIND, BY_HAND),
-    Mistake("whole-length-refused", whole_length_refused, "In the case \"{case}\" with n = {n} the call raised {error}: "
-            "a window may be as long as x.", BY_HAND),
+    Mistake("whole-length-refused", whole_length_refused, "In the case \"{case}\" with n = {n} the call raised "
+            "{error}: a window may be as long as x.", BY_HAND),
     *(Mistake("wrong-exception", sliding(right_count, refusing(kind)), WRONG_KIND, BY_HAND)
       for kind in (RuntimeError, AssertionError, TypeError, IndexError, Exception)),
     *(Mistake("message-says-too-little", sliding(right_count, refusing(error)), SAYS_LITTLE, BY_HAND)

@@ -128,8 +128,8 @@ MISTAKES = [
             REDUCE),
     Mistake("not-divided", lambda x, dim, _eps=1e-5: centred(x, dim), "The variance of the result is {var} and should "
             "be {wanted_var}: the mean was subtracted, but nothing was divided.", REDUCE),
-    Mistake("only-one-dimension", only_one_dimension, "In the case \"{case}\" with dim = {dim} the call raised {error}: "
-            "`dim` may be a tuple, and keepdim=True puts back all of its dimensions at once.", REDUCE),
+    Mistake("only-one-dimension", only_one_dimension, "In the case \"{case}\" with dim = {dim} the call raised "
+            "{error}: `dim` may be a tuple, and keepdim=True puts back all of its dimensions at once.", REDUCE),
     Mistake("one-dimension-after-another", one_dimension_after_another, "In the case \"{case}\" the value at {at} is "
             "{got_at} and should be {want_at}: mean and variance belong to all dimensions of dim = {dim} "
             "together.", REDUCE),

@@ -82,8 +82,8 @@ MISTAKES = [
     Mistake("warms-up-from-the-floor",
             scheduling(climb=lambda self, step, warmup, peak, floor: floor + (peak - floor) * step / warmup), RATES
             + "the warm-up starts from 0, and only the decay ends at the floor.", SCHEDULES),
-    Mistake("divides-by-no-warmup", dividing_by_warmup, "In the case \"{case}\" the call raised {error}: `warmup` may be "
-            "0, and then there is no climb to compute.", SCHEDULES),
+    Mistake("divides-by-no-warmup", dividing_by_warmup, "In the case \"{case}\" the call raised {error}: `warmup` may "
+            "be 0, and then there is no climb to compute.", SCHEDULES),
     Mistake("misses-floor", scheduling(between=lambda self, floor, peak, cosine: peak * cosine), RATES + "the cosine "
             "has to come down to the floor of {floor}, not to 0.", SCHEDULES),
     Mistake("misses-floor", scheduling(between=lambda self, floor, peak, cosine: floor + peak * cosine), RATES + "the "

@@ -206,8 +206,8 @@ def difference(result: Result, name: str) -> dict[str, str]:
     """Return the fields that every sentence may use, for the observation `name`.
 
     `case` and `what` are names; `got` and `want` short forms; `at`, `got_at` and `want_at` the index where a tensor is
-    farthest off and the entries there; `got_shape`, `want_shape`, `got_dtype` and `want_dtype` describe tensors; `error`
-    is an exception.
+    farthest off and the entries there; `got_shape`, `want_shape`, `got_dtype` and `want_dtype` describe tensors;
+    `error` is an exception.
     """
     got, want = result.seen.get(name), result.wanted.get(name)
     fields = {"case": result.case.name, "what": name, "got": brief(got), "want": brief(want)}
@@ -223,7 +223,7 @@ def difference(result: Result, name: str) -> dict[str, str]:
     if "raised" in result.seen:
         fields |= {"what": "the call", "got": brief(result.seen["raised"])}
     errors = [brief(value) for value in result.seen.values() if isinstance(value, Raised)]
-    return fields | {"error": error for error in errors[:1]}
+    return fields | ({"error": errors[0]} if errors else {})
 
 
 def worst(got: Tensor, want: Tensor) -> tuple[int, ...]:

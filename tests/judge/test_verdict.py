@@ -1,0 +1,56 @@
+"""What an answer is told that only hidden cases refuse: what is wrong, and nothing of the case."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from autograde.judge import verdict
+from autograde.judge.oracle import Oracle, hidden, oracle, visible
+from torchcourse.checking.explain import Result, compare_derived
+from torchcourse.model.observations import Observations, Raised
+
+LESSON, NAME, SEED = "01_tensors", "masked_mean", 3
+
+
+@pytest.fixture(scope="module")
+def judged() -> Oracle:
+    return oracle(LESSON, NAME, lambda e: [*visible(e), *hidden(LESSON, e, SEED)])
+
+
+def results(judged: Oracle, first: int, wrong: Observations | None, mistake: int = 0) -> list[Result]:
+    """Right results on the CPU in the cases before `first`; after them `wrong` ones, or what a mistake does."""
+    found = []
+    for number, case in enumerate(judged.cases):
+        wanted = judged.wanted("cpu", number)
+        seen = wanted if number < first else wrong or judged.known[mistake].seen("cpu", number)
+        assert seen is not None
+        found.append(compare_derived(case, number, "cpu", seen, wanted))
+    return found
+
+
+def test_a_mistake_is_told_by_the_words_of_its_sentence_that_quote_nothing(judged: Oracle) -> None:
+    shown = len(visible(judged.exercise))
+    place = next(n for n, m in enumerate(judged.mistakes) if m.name == "masked-values-leak")
+    report = verdict._report(judged, results(judged, shown, None, place), shown)
+    assert report.misconception == "masked-values-leak"
+    assert report.message.startswith("More cases than the notebook shows find a mistake: ")
+    assert "`masked-values-leak`" not in report.message and "{" not in report.message
+    assert not any(case.name in report.message for case in judged.cases)
+
+
+@pytest.mark.parametrize(
+    ("seen", "status", "words"),
+    [
+        ({"result": torch.full((2,), 77.0)}, "failed", "In others `result` differs: think of other shapes"),
+        ({"raised": Raised("KeyError", "'secret 77'", "")}, "error", "In others it raised an exception: think of"),
+        ({"secret 77": 1, "result": 0}, "failed", "In others `result` differs"),
+    ],
+)
+def test_an_unknown_mistake_is_told_by_what_differs(
+    judged: Oracle, seen: Observations, status: str, words: str
+) -> None:
+    shown = len(visible(judged.exercise))
+    report = verdict._report(judged, results(judged, shown, seen), shown)
+    assert (report.status, report.misconception) == (status, "")
+    assert words in report.message and "77" not in report.message

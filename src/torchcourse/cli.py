@@ -65,18 +65,25 @@ def status(folder: WorkingCopy = None) -> None:
 
 @app.command()
 def check(
-    notebook: Notebook,
-    exercises: Annotated[list[str] | None, typer.Argument(help="exercises to check; all if none is named")] = None,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="a notebook, lesson or exercise, and further exercises; the beginning of a name is enough",
+            metavar="NAME...",
+        ),
+    ],
     watch: Annotated[bool, typer.Option("--watch", help="check again whenever the notebook is saved")] = False,
 ) -> None:
     """Check a notebook from the terminal, as its check cells do, in a process of its own."""
-    from torchcourse.checking import terminal_check
-    from torchcourse.model.notebook_file import find_notebook
+    from torchcourse.workspace.named import find_named
 
     exit_code = 0
     try:
+        notebook, exercises = find_named(names)
+        from torchcourse.checking import terminal_check  # with torch, which takes seconds
+
         run = terminal_check.watch if watch else terminal_check.check_notebook
-        exit_code = run(find_notebook(notebook), exercises or []) or 0
+        exit_code = run(notebook, exercises) or 0
     except WorkspaceError as error:
         _fail(error)
     except KeyboardInterrupt:
@@ -90,11 +97,11 @@ def reset(
     exercise: Annotated[str, typer.Argument(help="the exercise to start again")],
 ) -> None:
     """Put an exercise back as it was released. Your answer is set aside in a file."""
-    from torchcourse.model.notebook_file import find_notebook
+    from torchcourse.workspace.named import find_named
     from torchcourse.workspace.reset import reset as reset_exercise
 
     try:
-        path = find_notebook(notebook)
+        path, (exercise,) = find_named([notebook, exercise])
         aside = reset_exercise(path, exercise)
     except (WorkspaceError, FileNotFoundError) as error:
         _fail(error)

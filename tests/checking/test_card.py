@@ -27,7 +27,9 @@ from torchcourse.checking.references import Reference, pack, reference
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import LESSONS, exercises, find
 from torchcourse.model.exercise import Spoken
-from torchcourse.workspace import session
+from torchcourse.model.lessons import Lesson, lessons
+from torchcourse.workspace import progress, session
+from torchcourse.workspace.place import Place
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,9 +143,45 @@ def test_only_after_passing_a_card_has_the_reference_and_no_hints(passed: Report
     assert "x.amax(dim=-1, keepdim=True)" in made.text
     assert "Subtracting the row's own maximum" in made.text
     assert [pre.get("tabindex") for pre in made.all("pre")] == ["0", "0"]
-    assert card_details(failed, right).reference is None
     for status in ("failed", "error", "forbidden", "unattempted", "timeout", "interrupted", "unknown"):
-        assert card_details(dataclasses.replace(failed, status=status), right).reference is None
+        report = dataclasses.replace(failed, status=status)
+        assert "logsumexp" not in card.as_html(report, card_details(report, right))
+        assert "logsumexp" not in card.as_text(report, card_details(report, right))
+
+
+def test_the_first_screen_is_the_outcome_a_sentence_and_one_failed_case(failed: Report) -> None:
+    details = dataclasses.replace(card_details(failed, right), warning="This is about the cell as it was last run.")
+    made = Page(card.as_html(failed, details).partition("</style>")[2])
+    assert made.text.startswith("Not right yet · row_softmaxThis is about the cell as it was last run.")
+    first = next(r for r in failed.results if not r.passed)
+    assert f"✗failed case {first.case.name}, CPU · " in made.text
+    assert [d.get("open", "folded") for d in made.all("details")] == ["folded"], "all else unfolds"
+    assert card.as_text(failed, details).startswith("row_softmax: This is about the cell as it was last run.")
+
+
+def test_a_right_card_says_how_far_the_lesson_is_and_links_to_what_is_next(
+    passed: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    text = Page(card.as_html(passed, card_details(passed, right))).text
+    assert "exercises are right" not in text and text.endswith("Next: select_scores"), "nothing is recorded here"
+    (tmp_path / progress.STATE).mkdir()
+    progress.record(tmp_path, "describe", "passed")
+    made = Page(card.as_html(passed, card_details(passed, right)))
+    assert made.text.endswith("2 of the lesson's 12 exercises are right. Next: select_scores")
+    assert made.all("a")[-1]["href"] == "#Exercise:-select_scores"
+    names = lessons()[0].exercises
+    for name in names[:-1]:
+        progress.record(tmp_path, name, "passed")
+    last = dataclasses.replace(passed, exercise=names[-1])
+    made = Page(card.as_html(last, card_details(last, right)))
+    assert made.text.endswith("12 of the lesson's 12 exercises are right. Next lesson: 2 · Autograd")
+    assert made.all("a")[-1]["href"] == "02_autograd.ipynb"
+    assert "Next lesson: 2 · Autograd." in card.as_text(last, card_details(last, right))
+    progress.record(tmp_path, "one_hot", "open")
+    place = card_details(last, right).place
+    assert place is not None and place.exercise == "one_hot", "an exercise that was left out"
 
 
 @pytest.fixture
@@ -172,16 +210,22 @@ def test_the_button_gives_one_hint_more_each_time_and_then_stays(
     assert button["text/plain"] == 'hint("row_softmax") shows the next hint.'
     made = hints._buttons["row_softmax"]
     assert made.description == "Next hint (1 of 3)"
-    for level in (1, 2, 3, 3):
+    for level in (1, 2, 3):
         made.click()
         shown = front_end[0]
         assert f"Hints so far: {level} of 3" in shown["text/html"]
         assert shown["text/html"].count('role="alert"') == 1
         assert f"hint {level}: " in shown["text/plain"]
-    assert made.description == "All 3 hints are shown above"
+        assert "logsumexp" not in shown["text/html"] + shown["text/plain"]
+    assert made.description == "Show the answer"
+    made.click()
+    assert "Your answer beside the reference" in front_end[0]["text/html"]
+    assert "x.amax(dim=-1, keepdim=True)" in front_end[0]["text/plain"]
+    assert made.description == "The answer is shown above"
     assert not made.disabled
     card.show(failed, card_details(failed, right))
     assert len(front_end) == 3, "nothing is left to ask for, so there is no button"
+    assert "Your answer beside the reference" in front_end[2]["text/html"]
     hints._asked.clear()
     card.show(failed, card_details(failed, right))
     assert hints._buttons["row_softmax"] is not made
@@ -217,6 +261,18 @@ def class_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_class_has_no_answer_to_show_after_the_hints(
+    class_bundle: Path, failed: Report, front_end: list[dict[str, Any]]
+) -> None:
+    pytest.importorskip("ipywidgets")
+    card.show(failed, card_details(failed, right))
+    made = hints._buttons["row_softmax"]
+    for _ in range(4):
+        made.click()
+    assert made.description == "All 3 hints are shown above"
+    assert "reference" not in front_end[0]["text/html"]
+
+
 def test_where_there_are_no_references_a_card_has_no_such_part(class_bundle: Path, passed: Report) -> None:
     assert reference("01_tensors", "row_softmax") is None
     more = card_details(passed, right)
@@ -250,12 +306,15 @@ def test_what_stands_on_a_card_is_text_and_never_runs(failed: Report) -> None:
     evil = "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>`"
     exercise = dataclasses.replace(find("one_hot")[1], name=evil, hints=(evil, evil, evil))
     spoken = Spoken(evil, evil, evil)
-    more = CardDetails(exercise, exercise.hints, True, Reference(evil, evil), evil, evil, spoken)
+    where = Place(Lesson(evil, evil, evil, (evil,)), 1, evil, None)
+    more = CardDetails(exercise, exercise.hints, True, Reference(evil, evil), True, evil, evil, spoken, where)
     report = dataclasses.replace(failed, exercise=evil, message=evil, misconception=evil, read=evil)
-    page = Page(card.as_html(report, more))
-    tags = {tag for tag, _ in page.elements}
-    assert not tags & {"script", "img", "iframe", "object", "link"}
-    assert not {name for _, attributes in page.elements for name in attributes if name.startswith("on")}
+    after = dataclasses.replace(where, exercise="", next_lesson=where.lesson)
+    for details in (more, dataclasses.replace(more, place=after)):
+        page = Page(card.as_html(report, details))
+        tags = {tag for tag, _ in page.elements}
+        assert not tags & {"script", "img", "iframe", "object", "link"}
+        assert not {name for _, attributes in page.elements for name in attributes if name.startswith("on")}
 
 
 def ran(cell: str, name: str = "/tmp/ipykernel_1/1.py") -> dict[str, Any]:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from torchcourse.checking.check import examine
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import CPU
+from torchcourse.workspace import progress
 
 
 def row_softmax(x: torch.Tensor) -> torch.Tensor:
@@ -170,15 +172,34 @@ def test_validate_raises_for_what_is_not_right_and_is_silent_otherwise(monkeypat
         check("one_hot")
 
 
-def test_hints_come_one_after_another(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hints_come_one_after_another_and_then_the_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hints, "_asked", {})
     texts = exercises("01_tensors")["one_hot"].hints
-    for level in range(1, 5):
-        hint("one_hot")
+    for level in range(1, 6):
+        hint("one_hot" if level < 3 else type("one_hot", (), {}))
         said = capsys.readouterr().out
         assert [text in said for text in texts] == [i < level for i in range(3)]
+        assert ("def one_hot(" in said) is (level > 3)
     hint("one_hott")
     assert "Did you mean 'one_hot'?" in capsys.readouterr().out
+
+
+def test_check_alone_lists_the_exercises_of_the_lesson_with_their_states(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    exec("check()", {"check": check})
+    assert capsys.readouterr().out == 'Name an exercise, such as `check("row_softmax")`.\n'
+    (tmp_path / progress.STATE).mkdir()
+    progress.record(tmp_path, "row_softmax", "passed")
+    progress.record(tmp_path, "describe", "failed")
+    exec("check()", {"check": check, "row_softmax": 1})
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "1 · Tensors:" and len(lines) == 12
+    assert "`row_softmax`: passed" in lines and "`describe`: attempted" in lines and "`one_hot`: open" in lines
 
 
 def test_importing_the_course_costs_little_over_torch() -> None:

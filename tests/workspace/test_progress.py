@@ -57,6 +57,17 @@ def test_the_lessons_of_the_notebooks_are_those_of_the_package() -> None:
     assert [lesson.duration.split()[1] for lesson in lessons()] == ["minutes"] * len(LESSONS)
 
 
+def test_an_answer_that_was_shown_is_noted_once_and_changes_no_state(in_notebook: Path) -> None:
+    record_check("one_hot", "failed")
+    for _ in range(2):
+        progress.record_answer_shown("one_hot")
+    record_check("one_hot", "passed")
+    assert progress.answers_shown(in_notebook) == {"one_hot"}
+    assert progress.read(in_notebook) == {"one_hot": "passed"}
+    assert (in_notebook / FILE).read_text().count("answer_shown") == 1
+    assert len(progress.steps(in_notebook)) == 2
+
+
 def test_a_check_records_its_outcome_and_a_pass_stays(in_notebook: Path) -> None:
     check.check("one_hot")  # its name is unbound: no attempt
     assert progress.read(in_notebook) == {}

@@ -10,11 +10,13 @@ from urllib.parse import quote
 from torchcourse.checking import hints
 from torchcourse.checking.card_details import CardDetails
 from torchcourse.checking.explain import Result, brief, difference
+from torchcourse.checking.hints import asked_for_answer
 from torchcourse.checking.pictures import pictures
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
 from torchcourse.model.exercise import Spoken
 from torchcourse.workspace import session
+from torchcourse.workspace.place import Place
 
 __all__ = ["as_html", "as_text", "say", "show"]
 
@@ -41,7 +43,8 @@ border-radius:6px;padding:.6em 1em;margin:.3em 0;max-width:60em;font-size:14px;l
 color:var(--jp-content-font-color1,inherit)}
 .tc-card.passed{border-left-color:#009e73}.tc-card.failed,.tc-card.error,.tc-card.forbidden,.tc-card.timeout
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
-.tc-card .tc-title{font-weight:700}.tc-card code{background:transparent;color:inherit;padding:0}
+.tc-card .tc-title{font-weight:700}.tc-card .tc-first{font-size:13px}
+.tc-card code{background:transparent;color:inherit;padding:0}
 .tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}
 .tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;
 background:transparent!important;color:inherit;max-width:24em;white-space:normal}
@@ -59,7 +62,7 @@ border:1px solid var(--tc-line)!important;border-radius:4px;background:transpare
 
 
 def show(report: Report, details: CardDetails | None = None) -> None:
-    """Display a report: in a notebook as a card, with a button for the next hint if widgets work; else as text."""
+    """Display a report: in a notebook as a card, with a button for hints and answer if widgets work; else as text."""
     details = details or CardDetails()
     if not session.in_notebook():
         print(as_text(report, details))
@@ -68,13 +71,14 @@ def show(report: Report, details: CardDetails | None = None) -> None:
 
     handle = display(_bundle(report, details), raw=True, display_id=True)
     exercise = details.exercise
-    if exercise is None or len(details.hints) == len(exercise.hints):
+    if exercise is None or not hints.is_more_left(exercise, details.reference is not None):
         return
 
     def redraw() -> None:
-        handle.update(_bundle(report, replace(details, hints=hints.asked(exercise), new_hint=True)), raw=True)
+        new = replace(details, hints=hints.asked(exercise), new_hint=True, shows_reference=asked_for_answer(exercise))
+        handle.update(_bundle(report, new), raw=True)
 
-    if button := hints.button(exercise, redraw):
+    if button := hints.button(exercise, details.reference is not None, redraw):
         display(button, raw=True)
 
 
@@ -82,27 +86,29 @@ def _bundle(report: Report, details: CardDetails) -> dict[str, str]:
     return {"text/html": as_html(report, details), "text/plain": as_text(report, details)}
 
 
-def say(text: str) -> None:
-    """Display a few sentences: `backquoted` words as code."""
-    if session.in_notebook():
-        from IPython.display import display
+def say(text: str, source: str = "") -> None:
+    """Display a few sentences, with `backquoted` words as code, and below them a program."""
+    plain = f"{text}\n\n{source}" if source else text
+    if not session.in_notebook():
+        print(plain)
+        return
+    from IPython.display import display
 
-        lines = "<br>".join(map(_code, text.splitlines()))
-        display({"text/html": f'{STYLE}<div class="tc-card unattempted" role="note">{lines}</div>', "text/plain": text},
-                raw=True)  # fmt: skip
-    else:
-        print(text)
+    lines = "<br>".join(map(_code, text.splitlines()))
+    program = f'<pre tabindex="0" aria-label="the answer"><code>{html.escape(source)}</code></pre>' if source else ""
+    card = f'{STYLE}<div class="tc-card unattempted" role="note">{lines}{program}</div>'
+    display({"text/html": card, "text/plain": plain}, raw=True)
 
 
 def as_text(report: Report, details: CardDetails | None = None) -> str:
     """Return a report as lines of plain text."""
     lines = [f"{report.exercise}: {TITLES[report.status]}. {report.message}"]
+    if details and details.warning:
+        lines.insert(0, f"{report.exercise}: {details.warning}")
     if report.misconception:
         lines += [f"  misconception: {report.misconception}"]
     if report.read:
         lines += [f"  read again: {report.read}"]
-    if details and details.warning:
-        lines += [f"  {details.warning}"]
     lines += [
         f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}" for name, group in _by_case(report.results)
     ]
@@ -111,6 +117,10 @@ def as_text(report: Report, details: CardDetails | None = None) -> str:
     if details and details.spoken:
         spoken = details.spoken
         lines += [f"  asked in an interview: {spoken.question}", f"  {spoken.answer} (Taught in {spoken.taught}.)"]
+    if details and details.shows_reference and details.reference and not report.passed:
+        lines += ["  the answer:", *(f"    {line}" for line in details.reference.source.splitlines())]
+    if details and details.place:
+        lines += [f"  {_standing(details.place)}{_next(details.place)[0]}"]
     return "\n".join(lines)
 
 
@@ -131,32 +141,59 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     It is readable in light and dark themes, and has words for every colour and picture.
     """
     details = details or CardDetails()
-    title = f'<div class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></div>'
-    message, _, output = report.message.partition("\n")
-    parts = [title, f"<div>{_code(message)}</div>"]
-    if output:  # what another program wrote, such as a compiler
-        parts.append(f'<pre tabindex="0" aria-label="what it wrote">{html.escape(output)}</pre>')
-    if report.misconception:
-        parts.append(
-            f'<div class="tc-dim">The mistake looks like <code>{html.escape(report.misconception)}</code>.</div>'
-        )
-    if report.read:
-        parts.append(f"<div>Read again: {_section(report.read)}</div>")
+    parts = [f'<div class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></div>']
     if details.warning:
         parts.append(f"<p>{_code(details.warning)}</p>")
+    message, _, output = report.message.partition("\n")
+    parts.append(f"<div>{_code(message)}</div>")
+    if output:  # what another program wrote, such as a compiler
+        parts.append(f'<pre tabindex="0" aria-label="what it wrote">{html.escape(output)}</pre>')
+    parts.append(_misconception(report))
     if report.results:
         parts.append(_cases(report))
-    parts += [_hints(details), _answers(details.reference, details.answer) if details.reference else ""]
+    parts.append(_hints(details))
+    if details.reference and details.shows_reference:
+        parts.append(_answers(details.reference, details.answer, opened=not report.passed))
     parts += [_spoken_answer(details.spoken)] if details.spoken else []
+    parts += [_what_next(details.place)] if details.place else []
     label = f"Check of {report.exercise}: {TITLES[report.status]}"
     body = "".join(parts)
     return f'{STYLE}<div class="tc-card {report.status}" role="region" aria-label="{html.escape(label)}">{body}</div>'
 
 
-def _section(heading: str) -> str:
+def _misconception(report: Report) -> str:
+    """Return the names of the mistakes and the section to read again, in one line."""
+    named = f"The mistake looks like <code>{html.escape(report.misconception)}</code>." if report.misconception else ""
+    again = f"Read again: {_section(report.read)}" if report.read else ""
+    return f'<div><span class="tc-dim">{named}</span> {again}</div>' if named or again else ""
+
+
+def _standing(place: Place) -> str:
+    """Return how much of the lesson is done, as a sentence; "" if that is unknown."""
+    if place.passed is None:
+        return ""
+    return f"{place.passed} of the lesson's {len(place.lesson.exercises)} exercises are right. "
+
+
+def _next(place: Place) -> tuple[str, str]:
+    """Return what comes next, as a sentence and as HTML with a link."""
+    if place.exercise:
+        return f"Next: {place.exercise}.", f"Next: {_section(f'Exercise: {place.exercise}', place.exercise)}"
+    if place.next_lesson:
+        title, file = place.next_lesson.title, quote(place.next_lesson.name)
+        return f"Next lesson: {title}.", f'Next lesson: <a href="{file}.ipynb">{html.escape(title)}</a>'
+    return "", ""
+
+
+def _what_next(place: Place) -> str:
+    words = html.escape(_standing(place)) + _next(place)[1]
+    return f"<p>{words}</p>" if words else ""
+
+
+def _section(heading: str, words: str = "") -> str:
     """Return a link to a heading of the notebook, with the anchor that JupyterLab and nbconvert give it."""
     anchor = html.escape(quote(heading.replace(" ", "-"), safe=UNQUOTED))
-    return f'<a href="#{anchor}">{html.escape(heading)}</a>'
+    return f'<a href="#{anchor}">{html.escape(words or heading)}</a>'
 
 
 def _code(text: str) -> str:
@@ -176,10 +213,19 @@ def _cases(report: Report) -> str:
     columns = (_spoken("", "outcome"), "case", "what came out", "what was wanted")
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    failed = next((r for r in report.results if not r.passed), None)
-    opened = "" if report.passed else " open"
     summary = f"<summary>{passed} of {len(rows)} cases pass</summary>"
-    return f"<details{opened}>{summary}{table}</details>{pictures(failed) if failed else ''}"
+    failed = next((r for r in report.results if not r.passed), None)
+    if failed is None:
+        return f"<details>{summary}{table}</details>"
+    return f"{_first_failure(failed)}<details>{summary}{table}{pictures(failed)}</details>"
+
+
+def _first_failure(failed: Result) -> str:
+    """Return the first failed case in a line."""
+    got, want = _difference(failed)
+    where = f"{html.escape(failed.case.name)}, {DEVICES[failed.device]}"
+    mark = _spoken(MARKS[False], "failed case")
+    return f'<div class="tc-first">{mark} {where} · {got} · <span class="tc-dim">wanted: </span>{want}</div>'
 
 
 def _row(name: str, group: Sequence[Result]) -> str:
@@ -216,8 +262,8 @@ def _hints(details: CardDetails) -> str:
     return f"<details{opened}><summary>Hints so far: {used} of {count}</summary><ol>{''.join(items)}</ol></details>"
 
 
-def _answers(reference: Reference, answer: str) -> str:
-    """Return the reference, its explanation, and the learner's own answer next to it, folded."""
+def _answers(reference: Reference, answer: str, opened: bool = False) -> str:
+    """Return the reference, its explanation, and the learner's own answer next to it, folded unless `opened`."""
     sides = [("yours", answer), ("the reference", reference.source)]
     figures = [
         f'<figure><figcaption>{words}</figcaption><pre tabindex="0" aria-label="{words}"><code>{html.escape(text)}'
@@ -227,7 +273,8 @@ def _answers(reference: Reference, answer: str) -> str:
     ]
     why = f"<p>{_code(reference.why)}</p>" if reference.why else ""
     summary = f"<summary>{'Your answer beside the reference' if answer else 'The reference'}, and why</summary>"
-    return f'<details class="tc-answers">{summary}{why}<div class="tc-sides">{"".join(figures)}</div></details>'
+    sides_by_side = f'<div class="tc-sides">{"".join(figures)}</div>'
+    return f'<details class="tc-answers"{" open" if opened else ""}>{summary}{why}{sides_by_side}</details>'
 
 
 def _spoken_answer(spoken: Spoken) -> str:

@@ -10,6 +10,7 @@ from torchcourse.checking.references import Reference, reference
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import UnknownExerciseError, find
 from torchcourse.model.exercise import Exercise, Spoken
+from torchcourse.workspace.place import Place, place
 
 __all__ = ["CardDetails", "card_details"]
 
@@ -22,19 +23,23 @@ class CardDetails:
         exercise: the exercise, if hints are offered.
         hints: the hints that the learner has asked for so far.
         new_hint: whether they have just asked for the last of them.
-        reference: the reference answer, only after passing.
+        reference: the reference answer, if this installation has it.
+        shows_reference: whether it is shown: after passing, or when asked for after all hints.
         answer: the source of the learner's answer, to show next to the reference.
         warning: a sentence if the checked cell has changed since it was run.
         spoken: the question behind the exercise, with its answer, only after passing.
+        place: where the exercise stands in its lesson, only after passing.
     """
 
     exercise: Exercise | None = None
     hints: tuple[str, ...] = ()
     new_hint: bool = False
     reference: Reference | None = None
+    shows_reference: bool = False
     answer: str = ""
     warning: str = ""
     spoken: Spoken | None = None
+    place: Place | None = None
 
 
 def card_details(report: Report, answer: object) -> CardDetails:
@@ -45,10 +50,12 @@ def card_details(report: Report, answer: object) -> CardDetails:
         return CardDetails()
     try:
         warning = changed_since(answer)
+        shown = reference(lesson, exercise.name)
+        own = cell_of(answer) if shown else ""
         if report.passed:
-            shown = reference(lesson, exercise.name)
-            own = cell_of(answer) if shown else ""
-            return CardDetails(reference=shown, answer=own, spoken=exercise.spoken, warning=warning)
-        return CardDetails(exercise, hints.asked(exercise), warning=warning)
+            where = place(exercise.name)
+            return CardDetails(None, (), False, shown, True, own, warning, exercise.spoken, where)
+        asked = hints.asked(exercise)
+        return CardDetails(exercise, asked, False, shown, hints.asked_for_answer(exercise), own, warning)
     except Exception:  # an answer can be any object, and inspecting one can raise anything
         return CardDetails()

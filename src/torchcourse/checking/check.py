@@ -31,8 +31,8 @@ class TimeIsUpError(BaseException):
     """Raised inside a check that takes too long. A learner's `except Exception` does not catch it."""
 
 
-def check(answer: str | Callable[..., Any]) -> None:
-    """Check an answer and show the outcome.
+def check(answer: str | Callable[..., Any] | None = None) -> None:
+    """Check an answer and show the outcome; without an answer, list the lesson's exercises and where each stands.
 
     Never raises, except under nbgrader's Validate: that expects an AssertionError if the answer is not right.
 
@@ -43,6 +43,9 @@ def check(answer: str | Callable[..., Any]) -> None:
     from torchcourse.checking.card_details import card_details
 
     caller = sys._getframe(1).f_globals
+    if answer is None:
+        _list_exercises(caller)
+        return
     try:
         report = examine(answer, caller)
     except UnknownExerciseError as error:
@@ -55,6 +58,24 @@ def check(answer: str | Callable[..., Any]) -> None:
     show(report, card_details(report, caller.get(answer) if isinstance(answer, str) else answer))
 
 
+def _list_exercises(namespace: dict[str, Any]) -> None:
+    """Show the exercises of the lesson that this notebook is, or whose exercises it defines, with their states."""
+    from torchcourse.checking.card import say
+    from torchcourse.model.lessons import lessons
+    from torchcourse.workspace import progress, session
+    from torchcourse.workspace.place import recorded
+
+    file = session.notebook_file()
+    named = [lesson for lesson in lessons() if file is not None and lesson.name == file.stem]
+    defining = [lesson for lesson in lessons() if any(name in namespace for name in lesson.exercises)]
+    if not named and not defining:
+        say('Name an exercise, such as `check("row_softmax")`.')
+        return
+    lesson, states = (named or defining)[0], recorded() or {}
+    lines = [f"`{name}`: {states.get(name, progress.OPEN)}" for name in lesson.exercises]
+    say("\n".join([f"{lesson.title}:", *lines]))
+
+
 def examine(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Report:
     """Return the report that `check` shows.
 
@@ -65,7 +86,7 @@ def examine(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Repo
     Raises:
         UnknownExerciseError: if no exercise has this name.
     """
-    name = answer if isinstance(answer, str) else getattr(answer, "__name__", type(answer).__name__)
+    name = _name(answer)
     lesson, exercise = find(name)
     function = namespace.get(name) if isinstance(answer, str) else answer
     if function is None:
@@ -153,14 +174,25 @@ def time_limit(seconds: float, wall_clock_factor: float = WALL_CLOCK_FACTOR) -> 
         signal.signal(signal.SIGINT, interrupted)
 
 
-def hint(name: str) -> None:
-    """Show the next hint of an exercise below the earlier ones; there are three."""
+def hint(exercise: str | Callable[..., Any]) -> None:
+    """Show the next hint of an exercise below the earlier ones; there are three, and then its answer.
+
+    Args:
+        exercise: its name, or the function or class itself.
+    """
     from torchcourse.checking.card import say
+    from torchcourse.checking.references import reference
 
     try:
-        _, exercise = find(name)
+        lesson, found = find(_name(exercise))
     except UnknownExerciseError as error:
         say(str(error.args[0]))
         return
-    count = len(exercise.hints)
-    say("\n".join(f"Hint {i} of {count}. {text}" for i, text in enumerate(hints.next_hint(exercise), 1)))
+    count, answer = len(found.hints), reference(lesson, found.name)
+    shown = hints.next_hint(found, has_answer=answer is not None)
+    text = "\n".join(f"Hint {i} of {count}. {text}" for i, text in enumerate(shown, 1))
+    say(text, answer.source if answer and hints.asked_for_answer(found) else "")
+
+
+def _name(answer: str | Callable[..., Any]) -> str:
+    return answer if isinstance(answer, str) else getattr(answer, "__name__", type(answer).__name__)

@@ -1,7 +1,8 @@
 """A learner's progress: a small file in the working copy, written by checks and read by `torchcourse status`.
 
 The file has a line of JSON for each step forward: at most two for an exercise, unless it is reset. Lines are appended
-under a lock, so two tabs may check at once. Readers skip a line that a crash cut short.
+under a lock, so two tabs may check at once. Readers skip a line that a crash cut short. A line more says that a learner
+asked for an answer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -19,7 +20,8 @@ from typing import IO
 
 from torchcourse.workspace import session
 
-__all__ = ["ATTEMPTED", "OPEN", "PASSED", "Step", "read", "record", "record_check", "steps", "working_copy_of"]
+__all__ = ["ATTEMPTED", "OPEN", "PASSED", "Step", "answers_shown", "read", "record", "record_answer_shown",
+           "record_check", "steps", "working_copy_of"]  # fmt: skip
 
 STATE = ".torchcourse"
 """The folder that makes a folder of notebooks a working copy."""
@@ -47,12 +49,27 @@ def record_check(exercise: str, status: str) -> None:
 
     Never raises. If the file cannot be written, print so once per kernel.
     """
+    _in_working_copy(lambda folder: record(folder, exercise, status))
+
+
+def record_answer_shown(exercise: str) -> None:
+    """Record that the answer of an exercise was shown, as `record_check` records a check."""
+
+    def once(folder: Path) -> None:
+        if exercise not in answers_shown(folder):
+            _append(folder / STATE / FILE, json.dumps({"answer_shown": exercise, "time": _now()}))
+
+    _in_working_copy(once)
+
+
+def _in_working_copy(write: Callable[[Path], None]) -> None:
+    """Call `write` with the working copy of the running notebook, if there is one; print what goes wrong once."""
     global _warned
     try:
         graded = "NBGRADER_EXECUTION" in os.environ
         folder = working_copy_of(session.notebook_folder()) if session.in_notebook() and not graded else None
         if folder:
-            record(folder, exercise, status)
+            write(folder)
     except Exception as error:
         reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         if not _warned:
@@ -72,8 +89,12 @@ def record(folder: Path, exercise: str, status: str) -> None:
     before = read(folder).get(exercise, OPEN)
     if state == before or (state != OPEN and RANK[state] < RANK[before]):
         return
-    line = {"exercise": exercise, "state": state, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    line = {"exercise": exercise, "state": state, "time": _now()}
     _append(folder / STATE / FILE, json.dumps(line))
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
 def _append(path: Path, line: str) -> None:
@@ -118,20 +139,37 @@ def _entries(folder: Path) -> Iterator[dict[str, str]]:
     Raises:
         OSError: if the file exists and cannot be read.
     """
-    try:
-        with (folder / STATE / FILE).open("rb") as file:
-            lines = file.read(MOST_BYTES).decode("utf-8", "replace").splitlines()
-    except FileNotFoundError:
-        return
     states: dict[str, str] = {}
-    for line in lines:
-        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-            entry = json.loads(line)
+    for entry in _lines(folder):
+        with contextlib.suppress(KeyError, TypeError):
             exercise, state = entry["exercise"], entry["state"]
             # The slower of two tabs may record less than is known already; only `OPEN` takes a step back
             if state == OPEN or RANK[state] > RANK[states.get(exercise, OPEN)]:
                 states[exercise] = state
                 yield entry
+
+
+def _lines(folder: Path) -> Iterator[dict[str, str]]:
+    """Yield the recorded lines that are JSON objects."""
+    try:
+        with (folder / STATE / FILE).open("rb") as file:
+            lines = file.read(MOST_BYTES).decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            entry = json.loads(line)
+            if isinstance(entry, dict):
+                yield entry
+
+
+def answers_shown(folder: Path) -> set[str]:
+    """Return the exercises whose answer the learner has asked for in `folder`.
+
+    Raises:
+        OSError: if the file exists and cannot be read.
+    """
+    return {name for entry in _lines(folder) if isinstance(name := entry.get("answer_shown"), str)}
 
 
 def steps(folder: Path) -> list[Step]:

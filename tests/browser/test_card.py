@@ -79,6 +79,7 @@ def test_hints_and_the_reference_by_keyboard_in_light_and_dark(page: Page, lab: 
     run(page, code_cell(page, "from torchcourse import"))
     answer(page, check, factor=1)
     expect(check.get_by_role("region", name=f"Check of {NAME}: Not right yet")).to_be_visible()
+    card(check).locator("summary", has_text="cases pass").click()
     expect(check.get_by_role("img", name=re.compile("^where they differ: "))).to_be_visible()
     expect(check.get_by_role("columnheader", name="what was wanted")).to_be_visible()
     expect(card(check)).to_contain_text("Stuck?")

@@ -16,6 +16,8 @@ from tests.support.working_copies import WRONG
 pytestmark = pytest.mark.browser
 
 LESSON = "01_tensors.ipynb"
+TALLEST_CARD = 200
+"""Pixels, of a folded card whose answer failed: four or five lines, and how to get a hint."""
 
 
 def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: Lab) -> None:
@@ -36,10 +38,31 @@ def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: 
             expect(card(check)).to_contain_text(word)
         shoot(card(check), f"card-{name}")
         if name == "wrong":
+            card(check).locator("summary", has_text="cases pass").click()
             expect(card(check).locator("svg").first).to_be_visible()
             shoot_page(page, check, name)
             card(check).locator("a", has_text="Reductions").click()
             expect(page.locator("h2", has_text="Reductions").first).to_be_in_viewport()
+
+
+def test_the_verdict_is_in_view_after_shift_enter(page: Page, lab: Lab) -> None:
+    """Shift+Enter goes on to the next cell, so a card has to be small enough to stay."""
+    page.set_viewport_size({"width": 1366, "height": 768})
+    open_notebook(page, lab, LESSON)
+    run(page, code_cell(page, "import torch"))
+    check = code_cell(page, 'check("row_softmax")')
+    answer = code_cell(page, "def row_softmax")
+    write(page, answer, WRONG)
+    run(page, answer)
+    check.locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    expect(card(check)).to_contain_text("Not right yet")
+    page.wait_for_timeout(500)
+    expect(card(check).locator(".tc-title")).to_be_in_viewport()
+    expect(card(check).locator(".tc-first")).to_be_in_viewport()
+    box = card(check).bounding_box()
+    assert box is not None and box["height"] <= TALLEST_CARD, box
+    shoot(page, "verdict")
 
 
 def test_run_all_of_the_untouched_lesson_asks_nothing_and_ends_without_an_error(page: Page, lab: Lab) -> None:

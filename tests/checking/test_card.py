@@ -165,18 +165,18 @@ def test_a_right_card_says_how_far_the_lesson_is_and_links_to_what_is_next(
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     monkeypatch.chdir(tmp_path)
     text = Page(card.as_html(passed, card_details(passed, right))).text
-    assert "exercises are right" not in text and text.endswith("Next: select_scores"), "nothing is recorded here"
+    assert "Done" not in text and text.endswith("Next: select_scores"), "nothing is recorded here"
     (tmp_path / progress.STATE).mkdir()
     progress.record(tmp_path, "describe", "passed")
     made = Page(card.as_html(passed, card_details(passed, right)))
-    assert made.text.endswith("2 of the lesson's 12 exercises are right. Next: select_scores")
+    assert made.text.endswith("Done in this lesson: 2 of 12. Next: select_scores")
     assert made.all("a")[-1]["href"] == "#Exercise:-select_scores"
     names = lessons()[0].exercises
     for name in names[:-1]:
         progress.record(tmp_path, name, "passed")
     last = dataclasses.replace(passed, exercise=names[-1])
     made = Page(card.as_html(last, card_details(last, right)))
-    assert made.text.endswith("12 of the lesson's 12 exercises are right. Next lesson: 2 · Autograd")
+    assert made.text.endswith("1Done in this lesson: 2 of 12. Next lesson: 2 · Autograd")
     assert made.all("a")[-1]["href"] == "02_autograd.ipynb"
     assert "Next lesson: 2 · Autograd." in card.as_text(last, card_details(last, right))
     progress.record(tmp_path, "one_hot", "open")

@@ -172,7 +172,7 @@ def _standing(place: Place) -> str:
     """Return how much of the lesson is done, as a sentence; "" if that is unknown."""
     if place.passed is None:
         return ""
-    return f"{place.passed} of the lesson's {len(place.lesson.exercises)} exercises are right. "
+    return f"Done in this lesson: {place.passed} of {len(place.lesson.exercises)}. "
 
 
 def _next(place: Place) -> tuple[str, str]:

@@ -176,7 +176,7 @@ def test_a_right_card_says_how_far_the_lesson_is_and_links_to_what_is_next(
         progress.record(tmp_path, name, "passed")
     last = dataclasses.replace(passed, exercise=names[-1])
     made = Page(card.as_html(last, card_details(last, right)))
-    assert made.text.endswith("1Done in this lesson: 2 of 12. Next lesson: 2 · Autograd")
+    assert made.text.endswith("Done in this lesson: 12 of 12. Next lesson: 2 · Autograd")
     assert made.all("a")[-1]["href"] == "02_autograd.ipynb"
     assert "Next lesson: 2 · Autograd." in card.as_text(last, card_details(last, right))
     progress.record(tmp_path, "one_hot", "open")

@@ -57,9 +57,9 @@ table = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 table.shape, table.dtype, table.device
 
 # %% [markdown]
-# `.to(device)` gives the same tensor on another device. A GPU is called `"cuda"` or `"mps"`, depending on its maker. One
-# odd device exists on every machine, `"meta"`: it keeps the shape and the dtype and drops the numbers, which is handy
-# for trying out shapes without spending memory.
+# `.to(device)` gives the same tensor on another device. A GPU is called `"cuda"` if it is made by NVIDIA or AMD,
+# `"mps"` if by Apple and `"xpu"` if by Intel. One odd device exists on every machine, `"meta"`: it keeps the shape
+# and the dtype and drops the numbers, which is handy for trying out shapes without spending memory.
 
 # %%
 table.to("meta")
@@ -189,19 +189,33 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 
 # %% [markdown]
 # When two dtypes meet, the result takes the *kind* that can hold both, in the order bool, integer, float, complex. A
-# plain Python number only ever decides the kind, never the width, so a `float16` tensor stays `float16` when you add 1.5.
+# plain Python number only ever decides the kind, never the width, so a `float16` tensor stays `float16` when you add
+# 1.5. A tensor without axes, such as a loss, counts like a plain number here, whatever its own width:
 
 # %%
 print((torch.tensor([1, 2]) * 0.5).dtype)
 print((torch.ones(2, dtype=torch.float16) + 1.5).dtype)
 print((torch.ones(2, dtype=torch.float32) + torch.ones(2, dtype=torch.float64)).dtype)
+print((torch.ones(2, dtype=torch.float32) + torch.tensor(1.5, dtype=torch.float64)).dtype)
 
 # %% [markdown]
-# Two integers stay integers, and an integer that does not fit wraps around without a word. Images are where this hurts:
+# The sum, difference or product of two integer tensors is an integer tensor again, and a result that does not fit
+# wraps around without a word. Images are where this hurts:
 
 # %%
 bright, brighter = torch.tensor([200], dtype=torch.uint8), torch.tensor([100], dtype=torch.uint8)
 bright + brighter, bright.to(torch.float32) + brighter
+
+# %% [markdown]
+# Division is the exception: `/` always gives floats (`//` keeps integers). And `mean` refuses integers, since it
+# would have to guess the dtype of its result; convert first.
+
+# %%
+print(torch.tensor([1, 2]) / 2, torch.tensor([1, 2]) // 2)
+try:
+    torch.tensor([1, 2]).mean()
+except RuntimeError as error:
+    print(error)
 
 # %% [markdown]
 # `.to(dtype)` converts. Towards integers it cuts off the fraction; it does not round.
@@ -210,17 +224,23 @@ bright + brighter, bright.to(torch.float32) + brighter
 torch.tensor([2.7, -2.7]).to(torch.int64)
 
 # %% [markdown]
-# One surprise deserves its own cell. Python floats become `float32`, but a NumPy array of floats arrives as `float64`:
-# NumPy's own default is `float64`, and PyTorch keeps the dtype of an array. Weights are `float32`, and the
-# two do not multiply.
+# One surprise deserves its own cell. Python floats become `float32`, but a NumPy array of floats arrives as
+# `float64`: NumPy's own default is `float64`, and PyTorch keeps the dtype of an array. Weights are `float32`. Entry
+# by entry the two mix, and the result is `float64`, twice as large and slow on most GPUs; in a matrix product, which
+# is what a layer does, they do not mix at all.
 
 # %%
 from_list, from_array = torch.tensor([0.1, 0.2]), torch.tensor(np.array([0.1, 0.2]))
 print(from_list.dtype, from_array.dtype, from_array.to(torch.float32).dtype)
+print((from_list * from_array).dtype)
+try:
+    from_list @ from_array
+except RuntimeError as error:
+    print(error)
 
 # %% [markdown]
-# Seen: the kind is promoted, the width follows the tensors, integers wrap, and NumPy floats are `float64` until you
-# convert them.
+# Seen: the kind is promoted, the width follows the tensors that have axes, integers wrap, and NumPy floats are
+# `float64` until you convert them.
 
 # %% [markdown]
 # ## Strides: one storage, many views
@@ -501,13 +521,21 @@ tall = row.expand(4, 3)
 print(tall.stride(), tall.untyped_storage().nbytes(), row.repeat(4, 1).untyped_storage().nbytes())
 
 # %% [markdown]
-# One number under four names is fine for reading. Writing in place is refused:
+# One number under four names is fine for reading. An in-place operation on all of them is refused:
 
 # %%
 try:
     tall += 1
 except RuntimeError as error:
     print(error)
+
+# %% [markdown]
+# But do not rely on that. A write to a single entry goes through, and changes all four rows and the tensor behind them.
+# `clone()` an expanded tensor before you write to it.
+
+# %%
+tall[0, 0] = 9
+print(tall, row)
 
 # %% [markdown]
 # Seen: name the axis when you squeeze; `expand` is a view with a stride of 0.
@@ -694,14 +722,17 @@ print(grid[[2, 0]])
 print(grid[[2, 0], [1, 3]])
 
 # %% [markdown]
-# A bool mask is an index too. It picks the entries where it is True, and since nobody knows in advance how many that are,
-# the result has one dimension. Assigning through a mask writes into the tensor itself.
+# A bool mask is an index too. It picks the entries where it is True. Nobody knows in advance how many there are, so
+# the axes that the mask covers become a single one: a mask of the tensor's own shape gives one dimension, and a mask
+# `(b, t)` on a tensor `(b, t, d)` gives `(number of True, d)`. Assigning through a mask writes into the tensor
+# itself.
 
 # %%
 noise = torch.tensor([[0.5, -2.0], [-0.1, 3.0]])
 print(noise[noise < 0])
 noise[noise < 0] = 0
 print(noise)
+print(torch.zeros(2, 3, 5)[torch.ones(2, 3, dtype=torch.bool)].shape)
 
 # %% [markdown]
 # A classifier's scores have shape `(n, c)`, a row for each example, and the labels shape `(n,)`. A loss needs from each
@@ -792,10 +823,10 @@ check("one_hot")
 # %% [markdown]
 # ## Masks
 #
-# Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps are
-# real. In this lesson and in lesson 4, **True means real**. Other places say the opposite: in `nn.MultiheadAttention`,
-# True means *ignore this one*; in `F.scaled_dot_product_attention`, True means *may be attended to*;
-# the causal mask of lesson 6 marks what is forbidden. Whenever you meet a mask, find out which kind it is.
+# Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps
+# are real. In this lesson and in lesson 4, **True means real**. `F.scaled_dot_product_attention` agrees: True means
+# *may be attended to*. `nn.MultiheadAttention` says the opposite, True means *ignore this one*, and so does the
+# causal mask of lesson 6, which marks what is forbidden. Whenever you meet a mask, find out which kind it is.
 #
 # A mean over the real steps must not divide by the padded length, and must not let the padding in. The tempting way is
 # to multiply by the mask. It works until the padding holds a NaN or an inf, for zero times NaN is NaN:
@@ -998,7 +1029,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# An index must be an integer or a bool, even if its values are whole:
+# An index must be of an integer dtype, `int64` or `int32` (`int16` and `int8` are refused), or a bool mask. A float
+# is refused even if its values are whole. Beware of `uint8`: for historical reasons it is taken for a mask, as the
+# name `byte` in the message hints.
 
 # %%
 try:
@@ -1007,9 +1040,9 @@ except IndexError as error:
     print(error)
 
 # %% [markdown]
-# **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a function.
-# With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices, cuda:0 and
-# cpu!* The `meta` device shows the same error on any machine:
+# **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a
+# function. With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices,
+# cuda:0 and cpu!* The `meta` device shows the same mistake on any machine, in other words:
 
 # %% tags=["demo"]
 try:

@@ -45,14 +45,14 @@ print(y.item(), x.grad)
 # ordinary `while` decides here how many squarings there are to differentiate.
 
 # %%
-def doubled_until_large(x: Tensor) -> Tensor:
+def squared_until_large(x: Tensor) -> Tensor:
     while x < 100:
         x = x * x
     return x
 
 for start in (3.0, 8.0):
     x = torch.tensor(start, requires_grad=True)
-    y = doubled_until_large(x)
+    y = squared_until_large(x)
     y.backward()
     print(start, "->", y.item(), "slope", x.grad.item())
 
@@ -338,8 +338,9 @@ except RuntimeError as error:
 # inside a graph. And a fourth thing that is *not* among them: `model.eval()` switches dropout and batch norm, and
 # records as before (lesson 3).
 #
-# An update is a write into a leaf. While recording is on, that is refused: autograd would have to remember a value that is
-# being overwritten.
+# An update is a write into a leaf. While recording is on, that is refused: the write would be recorded, `w` would
+# become the result of an operation and no longer be a leaf, and the gradient of the value it started from would have
+# no place to go.
 
 # %%
 try:
@@ -588,8 +589,9 @@ y.backward(torch.tensor([1.0, 10.0]))
 x.grad
 
 # %% [markdown]
-# The Jacobian here is `[[2, 1, 0], [0, 3, 2]]`; `[1, 10]` times it is `[2, 31, 20]`. For a loss the vector is the number 1. All of
-# training is vector-Jacobian products, and so the cost of a backward pass does not depend on the number of inputs.
+# The Jacobian here is `[[2, 1, 0], [0, 3, 2]]`; `[1, 10]` times it is `[2, 31, 20]`. For a loss the vector is the
+# number 1. All of training is vector-Jacobian products. A backward pass costs a small multiple of the forward pass,
+# usually about twice as much, however many inputs there are: there is no extra pass for each of them.
 #
 # This is *reverse mode*: one pass gives the slope of one result by *all* inputs. *Forward mode* goes the other way: one
 # pass, together with the values, gives the slope of *all* results along one direction of the input. It keeps no graph.

@@ -589,12 +589,15 @@ print("in eval:    ", frozen.running_mean)
 # %% [markdown]
 # To fine-tune with frozen statistics, put those layers into eval mode, and again after every `model.train()`.
 #
-# *LayerNorm* has none of this: it normalises each example over its own features, and does the same in training and eval.
-# That is why models for sequences prefer it.
+# *LayerNorm* has none of this. It normalises over the last axis only, so in a batch of sequences `(batch, time,
+# features)` each *position* is normalised by itself, over its own features, and neither other positions nor other
+# examples matter. It does the same in training and eval. That is why models for sequences prefer it.
 
 # %%
 features = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
 print(nn.LayerNorm(3)(features).detach())
+sequences = torch.randn(2, 5, 3)
+print(torch.allclose(nn.LayerNorm(3)(sequences)[1, 4], nn.LayerNorm(3)(sequences[1, 4]), atol=1e-6))
 print(list(nn.LayerNorm(3).state_dict()))
 
 # %% [markdown]
@@ -643,13 +646,31 @@ check("BatchNorm")
 # %% [markdown]
 # ## Freezing, and what decays
 #
-# Who adapts a trained model often wants part of it left alone. `requires_grad_(False)` on a parameter, or on a whole module,
-# does it: no gradient is computed for it, and an optimizer passes it by.
+# Who adapts a trained model often wants part of it left alone. `requires_grad_(False)` on a parameter, or on a whole
+# module, does it: from then on no gradient is computed for it, and an optimizer skips a parameter whose `.grad` is
+# None.
 
 # %%
 model = nn.ModuleDict({"encoder": nn.Linear(2, 2), "encoder2": nn.Linear(2, 2)})
 model["encoder"].requires_grad_(False)
 print({name: p.requires_grad for name, p in model.named_parameters()})
+
+# %% [markdown]
+# None is the point here. A parameter that is frozen in the middle of training may still hold its last gradient, and
+# the optimizer applies that again at every step. So clear the gradients when you freeze, or call `zero_grad()` before
+# the next step:
+
+# %%
+stale = nn.Parameter(torch.ones(1))
+stale_sgd = torch.optim.SGD([stale], lr=0.1)
+(2 * stale).sum().backward()
+stale.requires_grad_(False)
+for _ in range(2):
+    stale_sgd.step()
+    print(stale.item())
+stale_sgd.zero_grad()
+stale_sgd.step()
+print(stale.item(), stale.grad)
 
 # %% [markdown]
 # Often the choice comes as a name from a configuration file. Names have parts, separated by dots, and letters are not parts:
@@ -742,10 +763,11 @@ for size in (0.05, (2 / 128) ** 0.5, 0.3):
     print(f"weights of size {size:.3f}: after twelve layers a spread of {x.std().item():.1e}")
 
 # %% [markdown]
-# A unit adds up `fan_in` products, so the variance grows with `fan_in` times the weight's; a ReLU takes away half of what comes. The
-# two cancel if the standard deviation is `sqrt(2 / fan_in)`: Kaiming He's initialisation. For `nn.Linear` fan_in is the
-# number of inputs; for a convolution it is input channels times height times width of the kernel. Without a ReLU the 2
-# goes; Xavier Glorot's version takes the mean of inputs and outputs.
+# A unit adds up `fan_in` products, so the variance grows with `fan_in` times the weight's; a ReLU takes away half of
+# what comes. The two cancel if the standard deviation is `sqrt(2 / fan_in)`: Kaiming He's initialisation. For
+# `nn.Linear` fan_in is the number of inputs; for a convolution it is input channels times height times width of the
+# kernel, and with `groups` only the channels of one group count, since that is all that an output sees. Without a
+# ReLU the 2 goes; Xavier Glorot's version takes the mean of inputs and outputs.
 #
 # Below, each line is a layer. On the left you see the sizes of its activations, on the right those of the gradients that arrive there.
 # Read the gradients from the bottom up, as they travel.
@@ -770,6 +792,8 @@ depth.explore()
 layer = nn.Linear(128, 64)
 nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="relu")
 print(layer.weight.std().item(), (2 / 128) ** 0.5)
+grouped = nn.Conv2d(8, 16, 3, groups=4)
+print(grouped.weight.shape, "fan_in", grouped.weight[0].numel())
 
 # %% [markdown]
 # In place matters. An optimizer holds the parameter objects it was given. Put a new object into the module and the

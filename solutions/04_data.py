@@ -194,11 +194,12 @@ print("customers in both parts:", sorted(set(customers[train].tolist()) & set(cu
 # One more trap, in the arithmetic: fractions are floats.
 
 # %%
-print(0.7 + 0.2 + 0.1 == 1, sum([0.7, 0.2, 0.1]), [int(97 * f) for f in (0.7, 0.2, 0.1)])
+print(0.7 + 0.2 + 0.1 == 1, 0.1 + 0.2 + 0.7 == 1, [int(97 * f) for f in (0.7, 0.2, 0.1)])
 
 # %% [markdown]
-# The parts of 67, 19 and 9 make 95 of 97: two samples are lost. `torch.utils.data.random_split` does such a split for
-# datasets; here you write it for indices.
+# The sum depends on the order of the terms, so compare with a tolerance. (Python's `sum` makes up for the rounding
+# from 3.12 on, and does not before.) And the parts of 67, 19 and 9 make 95 of 97: two samples are lost.
+# `torch.utils.data.random_split` does such a split for datasets; here you write it for indices.
 
 # %% [markdown]
 # ### Exercise: split_indices
@@ -517,18 +518,24 @@ timeline.explore()
 # | `num_workers` | processes that load | when loading is slower than training |
 # | `prefetch_factor` | batches each worker prepares ahead (2) | when loading times vary |
 # | `persistent_workers` | keeps them from epoch to epoch | nearly always with workers: starting costs |
-# | `pin_memory` | puts batches where a GPU can fetch them itself | for CUDA only; with `.to(device, non_blocking=True)` |
+# | `pin_memory` | copies each batch into memory that a GPU can read by itself | for CUDA only; with `.to(device, non_blocking=True)` |
 # | `drop_last` | leaves out a smaller last batch | training only |
 # | `shuffle`, `generator` | a new order each epoch, from this generator | training only |
 #
 # In evaluation every sample counts once, and the order is that of the file, so that results can be compared.
 #
-# Linux starts workers by *forking*: they know all that the notebook knows. macOS and Windows start them afresh, and
-# then the dataset's class has to live in a module that they can import. The cells below fork where that is possible.
+# Pinning reaches the tensors in a batch, also inside dicts, lists, tuples and namedtuples. A batch of a class of your
+# own passes through unpinned, unless that class has a method `pin_memory()`, which is then called.
+#
+# How a worker starts depends on the system and on Python's version. macOS and Windows *spawn* a fresh process; Linux
+# *forks* the notebook's up to Python 3.13, and asks a fresh *fork server* from 3.14 on. A forked worker knows all
+# that the notebook knows. A fresh one gets the dataset as a pickle, and the dataset's class has to live in a module
+# that it can import. `multiprocessing_context=` chooses. The cells below fork where that is possible.
 
 # %% tags=["demo"]
 can_fork = "fork" in torch.multiprocessing.get_all_start_methods()
 two_workers = {"num_workers": 2, "multiprocessing_context": "fork"} if can_fork else {}
+print("the default here:", torch.multiprocessing.get_context().get_start_method())
 
 # %% [markdown]
 # **Random numbers.** A forked worker would start with a copy of the parent's generators, and all would draw alike. That
@@ -797,14 +804,23 @@ copy = pickle.loads(pickle.dumps(Remembers()))
 print(copy.path, copy.handle)
 
 # %% [markdown]
-# **Sharing.** `torch.from_numpy` copies nothing. A tensor made from a slice of the map looks into the file: opened for
-# writing, an in-place augmentation rewrites your data; opened for reading, it ends the process without a word. And
-# `.float()` does not help where the file holds float32 already.
+# **Sharing.** `torch.from_numpy` copies nothing. A tensor made from a slice of the map looks into the file: opened
+# for writing, an in-place augmentation rewrites your data; opened for reading, the first write ends the process with
+# a segmentation fault, which no `except` can catch. All that you get is a warning beforehand, once, when the tensor
+# is made. And `.float()` does not help where the file holds float32 already.
 
 # %%
 writable = np.memmap(path, dtype=np.float32, mode="r+", shape=(200, 100))
 torch.from_numpy(writable[0]).float().add_(1000)
 print(np.fromfile(path, dtype=np.float32, count=3))
+
+# %%
+import warnings
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    torch.from_numpy(mapped[0])  # reading is fine; a write here would end this kernel
+print(str(caught[0].message)[:81] if caught else "warned before, and only once")
 
 # %% [markdown]
 # `np.array(…)`, `.astype(…)` and `torch.tensor(…)` always copy.

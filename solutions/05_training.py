@@ -293,40 +293,41 @@ curves.draw({"right": right, "no zero_grad": run(zero=False)}, "1: missing zero_
 # **1. Missing zero_grad.** Each step uses the sum of all gradients so far. The curve overshoots and swings.
 #
 # **2. Double softmax.** A softmax in the model, and another in the loss. The loss cannot fall below a floor: for ten
-# classes the best possible probabilities, 1 and nine zeros, taken as logits, give 1.461.
+# classes the best possible probabilities, 1 and nine zeros, taken as logits, give 1.461. Our three classes have their
+# floor at 0.551, and the curve stays above it.
 
 # %% tags=["demo"]
 perfect = torch.eye(10)
 print(F.cross_entropy(perfect, torch.arange(10)).item())
+print("three classes:", F.cross_entropy(torch.eye(3), torch.arange(3)).item())
 curves.draw({"right": right, "two softmaxes": run(loss_fn=lambda z, y: F.cross_entropy(z.softmax(1), y))}, "2: double softmax")
 
 # %% [markdown]
-# **3. Squared error on class indices.** It treats class 2 as twice class 1, and averages between classes. The curve goes
-# down nicely; the accuracy tells.
+# **3. Squared error on class indices.** It treats classes as quantities: class 1 lies halfway between 0 and 2, and
+# where the model cannot decide between 0 and 2 it answers with their average, 1. The curve goes down nicely. What
+# tells is the accuracy, and which mistakes are made: every point of the outer classes that is wrong is called a 1.
 
 # %% tags=["demo"]
-def accuracy_of_index_regression():
+def trained(outputs, loss_fn, lr):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, outputs))
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=lr), []
     for _ in range(100):
         optimizer.zero_grad()
-        loss = F.mse_loss(model(x).squeeze(1), y.float())
+        loss = loss_fn(model(x), y)
         loss.backward()
         optimizer.step()
-    return loss.item(), (model(x).squeeze(1).round() == y).float().mean().item()
+        losses.append(loss.item())
+    return model(x).detach(), losses
 
-def accuracy_of_classes():
-    model = small_net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    for _ in range(100):
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        optimizer.step()
-    return (model(x).argmax(1) == y).float().mean().item()
-
-loss, share = accuracy_of_index_regression()
-print(f"squared error: loss {loss:.2f}, accuracy {share:.2f}; cross-entropy: accuracy {accuracy_of_classes():.2f}")
+values, falling = trained(1, lambda z, y: F.mse_loss(z.squeeze(1), y.float()), 0.1)
+scores, _ = trained(3, F.cross_entropy, 0.5)
+answers = {"squared error": values.squeeze(1).round(), "cross-entropy": scores.argmax(1)}
+for name, answer in answers.items():
+    wrong = (answer != y) & (y != 1)
+    print(f"{name}: accuracy {(answer == y).float().mean():.2f};",
+          f"of the outer classes {wrong.sum()} are wrong, {(answer[wrong] == 1).sum()} called 1")
+curves.draw({"squared error": falling}, "3: squared error on class indices")
 
 # %% [markdown]
 # **4. Shuffled labels.** Inputs and labels no longer belong together. The loss stays near `log(3)` = 1.10, which is what a
@@ -369,8 +370,8 @@ curves.draw({"loss.item()": kilobytes_held(Tensor.item), "loss": kilobytes_held(
             "6: kilobytes held after each batch")
 
 # %% [markdown]
-# **7. A learning rate that is too high.** The loss leaps to values far above `log(3)`, and with a deeper net to NaN. (The axis
-# counts in powers of ten.)
+# **7. A learning rate that is too high.** The loss leaps to values far above `log(3)` and does not come back to where
+# it began; in deeper nets it often ends as NaN. (The axis counts in powers of ten.)
 
 # %% tags=["demo"]
 curves.draw({"right": right, "lr = 300": run(lr=300.0)}, "7: learning rate too high", log=True)
@@ -402,7 +403,8 @@ print("after train:", norm.running_mean)
 # %% [markdown]
 # | symptom | likely cause |
 # |---|---|
-# | loss swings, larger and larger | gradients not cleared; learning rate too high |
+# | loss falls fast, then rises again and swings | gradients not cleared |
+# | loss leaps far above log(classes) | learning rate too high |
 # | loss stops at a floor well above zero | double softmax |
 # | loss falls, accuracy does not | wrong loss for the task (squared error on indices) |
 # | loss stays at log(classes) | labels do not belong to the inputs; learning rate far too low |
@@ -511,9 +513,9 @@ check("clip_gradients")
 # %% [markdown]
 # ## Optimizers
 #
-# SGD steps along the gradient. Momentum steps along a running average of it, and so rolls through narrow valleys. Adam also
-# divides each entry by the running size of its gradient, so steep and flat directions move at like speed. AdamW is Adam in
-# which the weight decay shrinks the parameter directly, and never enters those averages. All four in a long valley:
+# SGD steps along the gradient. Momentum steps along a running average of it, and so rolls through narrow valleys.
+# Adam also divides each entry by the running size of its gradient, so steep and flat directions move at like speed.
+# All three in a long valley:
 
 # %% tags=["demo"]
 def valley(make, steps=60):
@@ -528,8 +530,23 @@ def valley(make, steps=60):
     return heights
 
 curves.draw({"SGD": valley(lambda p: torch.optim.SGD(p, 0.3)), "momentum": valley(lambda p: torch.optim.SGD(p, 0.3, momentum=0.8)),
-             "Adam": valley(lambda p: torch.optim.Adam(p, 0.3)), "AdamW": valley(lambda p: torch.optim.AdamW(p, 0.3))},
-            "height on one surface", log=True)
+             "Adam": valley(lambda p: torch.optim.Adam(p, 0.3))}, "height on one surface", log=True)
+
+# %% [markdown]
+# **Adam against AdamW.** Both take a `weight_decay`. Adam adds it to the gradient, so it is divided by the running
+# size of the gradient like everything else: a weight with large gradients hardly decays, one with small gradients
+# decays far too much. AdamW shrinks the parameter directly, by `1 - lr * weight_decay` at each step, whatever the
+# gradients are. Here are two weights that begin at 1. Their gradients only change sign and so take them nowhere;
+# those of the second are a thousand times larger. AdamW leaves both at about `0.999 ** 300`, which is 0.74:
+
+# %%
+for kind in (torch.optim.Adam, torch.optim.AdamW):
+    weights = nn.Parameter(torch.ones(2))
+    optimizer = kind([weights], lr=0.01, weight_decay=0.1)
+    for step in range(300):
+        weights.grad = torch.tensor([0.01, 10.0]) * (-1) ** step
+        optimizer.step()
+    print(f"{kind.__name__:5} {weights.tolist()}")
 
 # %% [markdown]
 # Adam's averages, for step t = 1, 2, …, with gradient g:
@@ -648,11 +665,12 @@ with torch.no_grad():
 print(kept["weight"], copied["weight"])
 
 # %% [markdown]
-# And every comparison with NaN is False, so a NaN that is taken for the best is never beaten.
+# And `<`, `<=`, `>`, `>=` and `==` are False whenever a NaN takes part (only `!=` is True), so a NaN that is taken
+# for the best is never beaten.
 
 # %%
 nan = float("nan")
-0.5 < nan, nan < 0.5, not (nan >= 0.5)
+0.5 < nan, nan < 0.5, nan == nan, nan != 1
 
 # %% [markdown]
 # ### Exercise: EarlyStopping
@@ -813,7 +831,10 @@ print({name: tuple(images.shape) for name, (images, _) in parts.items()})
 network
 
 # %% [markdown]
-# A plot that grows while training runs, here over two quick epochs; the dots come one by one:
+# A plot that grows while training runs: two quick epochs, with a new point after each of their twelve steps. The
+# `train` line is noisy, since each of its points is the loss of another batch, before the step; the `val` line is the
+# loss of all 300 validation images after the step. (Validating after every step is only affordable because everything
+# here is so small.)
 
 # %% tags=["demo"]
 plot = curves.LossPlot("loss on the digits")

@@ -387,7 +387,7 @@ for _ in range(5):
     target.copy_(source)
     times.append(time.perf_counter() - start)
 print(f"{4 * source.numel() / min(times) / 1e9:.1f} GB/s copied here, at best of {len(times)}")
-print(devices.recorded("transfer"))
+devices.print_recorded("transfer")
 
 # %% [markdown]
 # Size is one half of the cost. The other half is waiting. The host gives orders and goes on; only some calls make it
@@ -428,8 +428,9 @@ for words, call in suspects.items():
 #
 # If copying cannot be made cheap, it can be done meanwhile. `t.to(device, non_blocking=True)` starts a copy and
 # returns. On CUDA that holds only if `t` lies in *pinned* memory, which the operating system promises not to move, so
-# that the GPU can fetch it by itself; from ordinary memory the same call waits. `DataLoader(..., pin_memory=True)`
-# pins batches, `t.pin_memory()` a tensor.
+# that the GPU can fetch it by itself; from ordinary memory the same call holds the host up until the numbers have
+# been copied out. `DataLoader(..., pin_memory=True)` pins batches, `t.pin_memory()` a tensor, which is a copy on the
+# CPU and takes time as well.
 
 # %% tags=["demo"]
 host = torch.ones(4)
@@ -441,9 +442,10 @@ with devices.events(device) as log:
 print(log, host.is_pinned())
 
 # %% [markdown]
-# No "synchronize" at all. In the second copy that is a trap: the host goes on while the numbers are still under way,
-# and `back` may be read before they arrive. From the device to the host, wait before you read:
-# `torch.accelerator.synchronize()`.
+# No "synchronize" at all. Towards the device that is safe: work that is ordered later runs after the copy. (Only do
+# not write to the pinned source before the copy is done.) Towards the host it is a trap: the host goes on while the
+# numbers are still under way, and `back` may be read before they arrive, without any error. So copy to the CPU
+# without `non_blocking`, or wait before you read: `torch.accelerator.synchronize()`.
 #
 # Now the order of things in a loop. This is what `for batch in loader: batch = batch.to(device)` does:
 
@@ -458,19 +460,32 @@ print(log)
 
 # %% [markdown]
 # Each copy is ordered only when its step is due. If the next one is ordered before the present batch is handed out,
-# it is under way while the step runs. One batch ahead is enough, and two batches in memory are all it takes.
+# it *can* be under way while the step runs. One batch ahead is enough, and two batches in memory are all it takes.
 #
 # **Streams.** Orders to a GPU queue up in a stream, and within one stream they are done one after the other. So with
-# a single stream the host gains time, but copy and computation do not overlap on the device. For that the copy gets a
-# stream of its own (`torch.cuda.Stream`), the computation waits for it (`wait_stream`), and `record_stream` keeps the
-# memory from being used again too early. The CPU has the interface too, and nothing happens in it:
+# a single stream a copy that is ordered early merely stands in the queue before the step, and nothing overlaps. For a
+# real overlap the copies need three things: pinned memory, a stream of their own, and waits in both directions. The
+# step waits for its batch, and the copy waits until nobody reads the memory that it is going to overwrite any more:
+
+# %% [markdown]
+# ```
+# copies = torch.cuda.Stream()
+# copies.wait_stream(torch.cuda.current_stream())     # what was ordered so far may still read old memory
+# with torch.cuda.stream(copies):
+#     following = batch.to(device, non_blocking=True)   # runs beside the present step
+# …
+# torch.cuda.current_stream().wait_stream(copies)     # before the first use of `following`
+# ```
+#
+# The CPU has the interface too, and nothing happens in it:
 
 # %%
 with torch.cpu.stream(torch.cpu.Stream()):
     print(torch.ones(2).sum())
 
 # %% [markdown]
-# Seen: order the copy early; pinned memory and `non_blocking=True` go together.
+# Seen: order the copy early; it overlaps with the computation only from pinned memory, with `non_blocking=True`, in a
+# stream of its own.
 
 # %% [markdown]
 # ### Exercise: prefetch
@@ -550,7 +565,7 @@ for _ in range(9):
     torch.linalg.eigvalsh(a + a.T)
     times.append(1000 * (time.perf_counter() - start))
 print("milliseconds:", " ".join(f"{t:.1f}" for t in times), "| median", f"{sorted(times)[4]:.1f}")
-print(devices.recorded("timing"))
+devices.print_recorded("timing")
 
 # %% [markdown]
 # **Which clock?** The one on the wall is set by people and by the network, also in the middle of your measurement.
@@ -966,7 +981,7 @@ for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35
 from torchcourse.demos import matmul
 
 matmul.explore()
-print(devices.recorded("matmul"))
+devices.print_recorded("matmul")
 
 # %% [markdown]
 # **Channels last.** How images lie in memory matters too. With `channels_last` the shape stays `(N, C, H, W)` and the

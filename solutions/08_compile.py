@@ -329,7 +329,7 @@ except torch._dynamo.exc.Unsupported as error:
 # |---|---|
 # | `if` on a tensor's value | `torch.where` over both results, or `torch.cond` with two functions |
 # | `print`, logging | leave it out, or `if not torch.compiler.is_compiling():` around it |
-# | `.item()`, `float(t)` | keep the tensor, also where it holds one number |
+# | `.item()`, `float(t)`, without `fullgraph=True` | keep the tensor, also where it holds one number |
 # | NumPy or SciPy inside | the same in torch; else an operator of your own (below) |
 # | code that never fits | `@torch.compiler.disable` on that function, and a break there on purpose |
 #
@@ -365,8 +365,8 @@ def signed_scale(x: Tensor) -> Tensor:
 check("signed_scale")
 
 # %% [markdown]
-# There is a worse thing than a break: one that you do not see. `.item()` used to break the graph. By now Dynamo captures it, and
-# `fullgraph=True` is content:
+# There is a worse thing than a break: one that you do not see. By default `.item()` breaks the graph. But with
+# `fullgraph=True` Dynamo captures it, and so the very switch that should report breaks is content:
 
 # %%
 def by_item(x: Tensor) -> Tensor:
@@ -377,15 +377,30 @@ def by_tensor(x: Tensor) -> Tensor:
     return x / torch.linalg.vector_norm(x)
 
 # %% tags=["demo"]
+import logging
+
+logging.disable(logging.WARNING)  # torch would log the break, too
+for fullgraph in (False, True):
+    torch.compiler.reset()
+    graphs: list[Any] = []
+    backend = lambda graph, inputs: graphs.append(graph) or graph.forward
+    torch.compile(by_item, backend=backend, fullgraph=fullgraph)(torch.ones(2))
+    print(f"fullgraph={fullgraph}: graphs {len(graphs)}")
+logging.disable(logging.NOTSET)
+
+# %% [markdown]
+# What is in the one graph? Here are the operators of both functions, captured in full:
+
+# %% tags=["demo"]
 for f in (by_item, by_tensor):
     torch.compiler.reset()
     backend = aot_autograd(fw_compiler=telling(f.__name__))
     torch.compile(f, backend=backend, fullgraph=True)(torch.tensor([3.0, 4.0]))
 
 # %% [markdown]
-# One graph each, and no complaint; the first only converts a number on its way. But run eagerly, `.item()` is the operator
-# `aten._local_scalar_dense`, which hands the number to Python: on a GPU the host waits there until the queue is empty. And there is a
-# second price. A Python number has no history, so the gradient takes the norm for a constant:
+# No complaint; the first only converts a number on its way. But run eagerly, `.item()` is the operator
+# `aten._local_scalar_dense`, which hands the number to Python: on a GPU the host waits there until the queue is
+# empty. And there is a second price. A Python number has no history, so the gradient takes the norm for a constant:
 
 # %%
 for f in (by_item, by_tensor):
@@ -442,10 +457,33 @@ for args in ((torch.ones(4), 2), (torch.ones(3, dtype=torch.float64), 2), (torch
         print([line.split("#")[0].strip() for line in str(error).splitlines() if "/0:" in line][0])
 
 # %% [markdown]
-# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives up and runs
-# it as plain Python from then on, with a warning that is easily overlooked. The usual cause is a number that changes with every step,
-# a learning rate or a counter, as an attribute or argument. As a tensor it costs no guard on its value.
-#
+# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives
+# up and runs it as plain Python from then on, with a warning that is easily overlooked. The usual cause is a value
+# that changes with every step. Not every number is one: unless `dynamic=False`, as above, an int or float argument
+# becomes a symbol when its second value comes, and so does a float attribute of a module. But an *int* attribute of a
+# module, a step counter for instance, is taken for a constant and compiled for each value anew; strings, bools and
+# dtypes are, too. As a tensor, a number costs no guard on its value at all:
+
+# %%
+class Times(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.factor
+
+
+def compiled_versions(kind: Callable[[int], Any]) -> int:
+    graphs: list[Any] = []
+    times = Times()
+    torch.compiler.reset()
+    compiled = torch.compile(times, backend=lambda graph, inputs: graphs.append(graph) or graph.forward)
+    for number in range(2, 8):
+        times.factor = kind(number)
+        compiled(torch.ones(3))
+    return len(graphs)
+
+# %% tags=["demo"]
+print({kind.__name__: compiled_versions(kind) for kind in (int, float, torch.tensor)})
+
+# %% [markdown]
 # Shapes change most of all: the last batch is smaller, sequences differ. So Dynamo does not insist. It builds the first shape in;
 # if another one comes, it compiles once more, with a symbol in place of the size that changed. Here is when the backend is called:
 
@@ -469,9 +507,10 @@ for dynamic in (None, False, True):
 # | True | symbols from the start | you know that sizes change, and the second compilation hurts |
 # | False | every shape as it is | a few fixed shapes, and all the speed there is |
 #
-# Sizes 0 and 1 are always built in: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the batch, or a branch
-# on a size, makes that size a constant again. `torch._dynamo.mark_dynamic(x, 0)` asks for one symbol, and complains where code does
-# not allow it.
+# Sizes 0 and 1 are always built in: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the
+# rows of x is unrolled, which makes their number a constant again. A branch on a size does not: it only adds a guard,
+# one graph for the sizes on each side of it. `torch._dynamo.mark_dynamic(x, 0)` asks for a symbol, and raises an
+# error where the code makes that size a constant.
 
 # %%
 def halves(x: Tensor) -> Tensor:
@@ -530,13 +569,30 @@ calls.explore()
 # Where the gain comes from tells when there is one:
 #
 # - many small operations on the same elements: merged into one loop, they read and write memory once. Norms, activations, optimizers;
-# - large matrix products: they are fast kernels already, and little is won beside them;
-# - a model that is dominated by Python between tiny kernels, on a GPU: `mode="reduce-overhead"` records the launches too;
-# - a script that runs for a minute: nothing. Compiling takes that minute.
+# - large matrix products: they are fast kernels already, and little is won beyond what is merged into their
+#   neighbours;
+# - a model that is dominated by Python between tiny kernels, on a GPU: `mode="reduce-overhead"` also records the
+#   launches as a CUDA graph and replays them, at the price of memory that stays reserved;
+# - a script that runs for a minute: usually nothing. Compiling a model takes seconds to minutes, and the script ends
+#   before they are earned back.
 #
-# Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: its code is compiled once
-# for all of them. The modes are bundles of options. With "max-autotune" the compiler tries several kernels for each matrix product
-# and keeps the fastest, which takes a while; "cudagraphs" is the recording of launches.
+# Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: the code that
+# was made for one of them fits the others, as long as its guards hold. (Twelve blocks need two graphs here, for only
+# the first one's input requires no gradient.)
+
+# %% tags=["demo"]
+torch.compiler.reset()
+graphs = []
+backend = lambda graph, inputs: graphs.append(graph) or graph.forward
+tower = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(12)])
+for block in tower:
+    block.compile(backend=backend)
+tower(torch.ones(2, 4))
+print(len(graphs), "graphs for twelve blocks")
+
+# %% [markdown]
+# The modes are bundles of options. With "max-autotune" the compiler tries several kernels for each matrix
+# product and keeps the fastest, which takes a while; "cudagraphs" is the recording of launches.
 
 # %% tags=["demo"]
 for mode in ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"):
@@ -879,7 +935,7 @@ check("same_numerics")
 # | a backend | a function of graph and inputs; write one to look |
 # | graph break | right but slower; `explain`, `fullgraph=True` |
 # | branch on a value | `torch.where`, `torch.cond` |
-# | `.item()` | captured, and still a wait and a lost gradient |
+# | `.item()` | a break; with `fullgraph=True` captured, and still a wait and a lost gradient |
 # | guards | what was taken for granted; a failed one compiles again, eight times at most |
 # | `dynamic` | None learns from the second shape, True begins with symbols; 0 and 1 are special |
 # | the price | seconds at the first call; divide by what a call saves |

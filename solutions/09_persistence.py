@@ -160,7 +160,9 @@ except Exception as error:
 #
 # A pickle can be *read* without being executed: `pickletools` lists its instructions. The ones called GLOBAL name
 # what it wants. Some of it is fine, and stands on the list of weights-only loading; `torch.serialization` knows the
-# difference.
+# difference. Mind the names: the format is old, and uses those of Python 2. What is printed below as `__builtin__
+# print` is `builtins.print`, and `range` would appear as `__builtin__ xrange`; whoever compares such names with a
+# list has to translate them first.
 
 # %%
 import pickletools
@@ -413,8 +415,16 @@ print(name, numbers.dtype, numbers.shape, rest, torch.from_numpy(numbers.copy())
 print(sorted(["step-9.pt", "step-10.pt"]), sorted(["step-000009.pt", "step-000010.pt"]))
 
 # %% [markdown]
-# A name like `.draft` for the unfinished file has to be one that these searches do not find.
-#
+# The unfinished file needs a name that these searches do not find, such as `step-000010.draft`. (Not just `.draft`:
+# `torch.save` wants something before the last dot.)
+
+# %%
+try:
+    torch.save({}, folder / ".draft")
+except RuntimeError as error:
+    print("invalid file name" in str(error))
+
+# %% [markdown]
 # Seen: everything that decides the next step belongs into the file; the folder, not the object, is the memory.
 
 # %% [markdown]
@@ -788,10 +798,11 @@ batch = torch.export.Dim("batch")
 # %% tags=["demo"]
 example = (torch.randn(2, 3),)
 torch.onnx.export(net, example, folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False)
-print(sorted(file.name for file in folder.glob("net.onnx*")))
+print({file.name: file.stat().st_size for file in sorted(folder.glob("net.onnx*"))})
 
 # %% [markdown]
-# The weights went into a second file, which has to travel with the first; `external_data=False` puts both in one, up
+# There are two files. Large weights go into the second one, which then has to travel with the first; ours are so
+# small that they stayed in the first, and the second holds nothing. `external_data=False` puts everything in one, up
 # to 2 GB. Now run it in ONNX Runtime, where there is no torch, and compare. A session takes NumPy arrays by the name
 # of the input:
 
@@ -834,8 +845,11 @@ print({name: f"{1e6 * np.median(values):.0f} microseconds" for name, values in t
 # For a net this small nearly all of it is overhead, and a runtime without Python has less. For large layers both end
 # in the same matrix products, and the difference shrinks. Measure *your* model.
 #
-# **The mode, again.** The export writes down what the model does in the mode it is in. A model that branches on
-# `self.training`, or that ends in a dropout, is another function in training:
+# **The mode, again.** An export writes down what the model does in the mode it is in, and the two exporters differ in
+# how much of that remains. `torch.export` keeps all of it: a branch on `self.training`, every dropout, batch norm
+# with the statistics of the batch. `torch.onnx.export` writes batch norm in its eval form, and ONNX Runtime leaves
+# out a dropout in the middle of a graph, so a forgotten `eval()` often goes unnoticed, until a model branches on
+# `self.training` or *ends* in a dropout:
 
 # %% tags=["demo"]
 class Halving(nn.Module):
@@ -846,6 +860,13 @@ class Halving(nn.Module):
 for training in (True, False):
     written = torch.export.export(Halving().train(training), (torch.ones(2),)).module()
     print("exported in", "training:" if training else "eval:    ", written(torch.ones(2)))
+
+# %% tags=["demo"]
+ends_in_dropout = nn.Sequential(nn.Linear(3, 100), nn.Dropout(0.5)).train()
+torch.onnx.export(ends_in_dropout, example, folder / "dropout.onnx", verbose=False)
+session_of_training = onnxruntime.InferenceSession(folder / "dropout.onnx", options, providers=providers)
+(found,) = session_of_training.run(None, {session_of_training.get_inputs()[0].name: example[0].numpy()})
+print("share of zeros in ONNX Runtime:", (found == 0).mean())
 
 # %% [markdown]
 # So switch to eval, export, and switch back: somebody may be in the middle of a training.

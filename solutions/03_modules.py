@@ -232,14 +232,15 @@ class Standardizer(nn.Module):
         self.mean = nn.Buffer(torch.zeros(dim))
         self.std = nn.Buffer(torch.ones(dim))
 
+    @torch.no_grad()
     def fit(self, x: Tensor) -> "Standardizer":
         std = x.std(dim=0, correction=0)
-        self.mean = x.mean(dim=0)
-        self.std = torch.where(std == 0, 1, std)
+        self.mean.copy_(x.mean(dim=0))  # into the buffers, which keep their device and dtype
+        self.std.copy_(torch.where(std == 0, 1, std))
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / self.std
+        return ((x - self.mean) / self.std).to(x.dtype)
         ### END SOLUTION
 
 # %% check="Standardizer"
@@ -443,7 +444,7 @@ def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
     modules = dict(model.named_modules())
     unknown = [name for name in names if name not in modules]
     if unknown:
-        raise ValueError(f"names holds {unknown}, but has to name submodules: {', '.join(modules)}")
+        raise ValueError(f"names holds {unknown}, but has to name submodules: {', '.join(filter(None, modules))}")
     outputs: dict[str, Tensor] = {}
 
     def keep_as(name: str):

@@ -205,7 +205,7 @@ print(f"mean of means {means.mean():.2f}, mean over samples {(sizes * means).sum
 def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
     """Mean loss and accuracy over all samples of a loader; the model keeps its mode."""
     ### BEGIN SOLUTION
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     loss, right, count = 0.0, 0, 0
     with torch.no_grad():
@@ -215,7 +215,8 @@ def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
             loss += loss_fn(logits, y).item() * len(y)
             right += (logits.argmax(dim=1) == y).sum().item()
             count += len(y)
-    model.train(was_training)
+    for module, training in modes:  # one by one: a frozen batch norm may be in another mode than the rest
+        module.training = training
     return {"loss": loss / count, "accuracy": right / count}
     ### END SOLUTION
 
@@ -267,6 +268,7 @@ def overfit_one_batch(model, batch, loss_fn, optimizer, steps: int) -> list[floa
     """Train on one batch again and again; the loss before each step."""
     ### BEGIN SOLUTION
     x, y = batch
+    model.train()
     history = []
     for _ in range(steps):
         optimizer.zero_grad()
@@ -500,7 +502,10 @@ def clip_gradients(parameters, max_norm: float) -> float:
     """Scale all gradients down, in place, to a common norm of at most max_norm; the norm before."""
     ### BEGIN SOLUTION
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(g.square().sum().item() for g in gradients))
+    if not gradients:
+        return 0.0
+    norms = torch.stack([torch.linalg.vector_norm(g) for g in gradients])
+    norm = torch.linalg.vector_norm(norms).item()  # the device is waited for once, not for each parameter
     if norm > max_norm:
         for gradient in gradients:
             gradient.mul_(max_norm / norm)

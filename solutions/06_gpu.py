@@ -158,7 +158,7 @@ def move_to(obj, device: torch.device):
     """obj with every tensor in it on `device`; dicts, lists, tuples and namedtuples keep their kind."""
     ### BEGIN SOLUTION
     if isinstance(obj, Tensor):
-        return obj.to(device, non_blocking=True)
+        return obj.to(device, non_blocking=device.type != "cpu")  # to the CPU, wait for the numbers
     if isinstance(obj, dict):
         return {key: move_to(value, device) for key, value in obj.items()}
     if isinstance(obj, list):
@@ -503,12 +503,25 @@ with torch.cpu.stream(torch.cpu.Stream()):
 def prefetch(loader: Iterable, device: torch.device) -> Iterator:
     """The loader's batches on `device`; the copy of the next one starts before the present one is handed out."""
     ### BEGIN SOLUTION
-    batches = (move_to(batch, device) for batch in loader)
-    present = next(batches, None)
-    while present is not None:
-        following = next(batches, None)
+    batches, end = iter(loader), object()
+    copies = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def fetch() -> object:
+        batch = next(batches, end)
+        if batch is end:
+            return end
+        if copies is None:
+            return move_to(batch, device)
+        copies.wait_stream(torch.cuda.current_stream(device))  # old batches are read until here
+        with torch.cuda.stream(copies):
+            return move_to(batch, device)
+
+    following = fetch()
+    while following is not end:
+        if copies is not None:
+            torch.cuda.current_stream(device).wait_stream(copies)  # the step waits for its batch
+        present, following = following, fetch()
         yield present
-        present = following
     ### END SOLUTION
 
 # %% check="prefetch"

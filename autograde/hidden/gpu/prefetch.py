@@ -14,8 +14,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The next batch's copy is started before the present one is handed out, so it runs while the caller "
-    "computes. One batch ahead is enough to hide it, and more would only take memory."
+    "On CUDA the copies have a stream of their own: only there can the next copy run while the caller "
+    "computes, provided that the batches are pinned. Each stream waits where it needs the other. Elsewhere "
+    "the copy is merely ordered early. A sentinel marks the end, so None may be a batch."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("drops-last-batch", "not-ahead", "loads-everything")

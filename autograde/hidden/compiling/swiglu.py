@@ -13,9 +13,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The fake version says shape and dtype without computing, which is what the compiler asks. Autograd cannot "
-    "look into an operator of one's own, so the backward is registered too. The slope of silu is s (1 + x (1 - "
-    "s)), with s the sigmoid."
+    "The fake version says shape and dtype without computing, which is what the compiler asks. Autograd "
+    "cannot look into an operator of your own, so the backward is registered too. The slope of silu at the "
+    "gate g is s (1 + g (1 - s)), with s = sigmoid(g); the slope by x is silu(g) itself."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("missing-fake", "missing-autograd")

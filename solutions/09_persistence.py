@@ -600,13 +600,18 @@ class EMA:
     def __init__(self, model: nn.Module, decay: float) -> None:
         ### BEGIN SOLUTION
         self.decay = decay
-        self.average = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        self.average = {}
+        for name, tensor in model.state_dict().items():
+            half = tensor.is_floating_point() and tensor.itemsize < 4  # small steps would be rounded away
+            dtype = torch.float32 if half else tensor.dtype
+            self.average[name] = tensor.detach().to(dtype, copy=True)
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         for name, tensor in model.state_dict().items():
             if tensor.is_floating_point():
-                self.average[name].lerp_(tensor, 1 - self.decay)
+                average = self.average[name]
+                average.lerp_(tensor.to(average.dtype), 1 - self.decay)
             else:
                 self.average[name].copy_(tensor)
 

@@ -15,8 +15,7 @@
 #
 # Most of the bugs in this lesson raise no error. A layer that is not on the list is simply never trained. Dropout
 # that ignores `eval()` makes predictions change from call to call. A frozen batch norm goes on learning. So we look
-# at what a module knows about itself, and then build the common layers by hand. There are twelve exercises; it takes
-# about an hour.
+# at what a module knows about itself, and then build the common layers by hand. There are twelve exercises.
 
 # %% tags=["setup"]
 import torch
@@ -152,6 +151,13 @@ check("Affine")
 # Write `GatedLinear(in_features, out_features)`: `(x W^T + b) * sigmoid(x G^T)`, with parameters `weight` (W) and
 # `gate_weight` (G) of shape `(out, in)`, and `bias` (b) of shape `(out,)`, registered under these names on the module
 # itself. How you initialise them is up to you. `F.linear` is allowed here.
+#
+# ```
+# layer = GatedLinear(3, 2)
+# layer(torch.ones(5, 3)).shape                         # (5, 2)
+# sorted(name for name, _ in layer.named_parameters())  # ['bias', 'gate_weight', 'weight']
+# # with weights of 1, gate weights of 0 and no bias, three ones give 3 * sigmoid(0) = 1.5
+# ```
 
 # %% exercise="GatedLinear" points=2
 class GatedLinear(nn.Module):
@@ -521,6 +527,14 @@ print(Careless().eval()(torch.ones(8)))
 # others and anew in each call, and the rest are divided by `1 - p`. In eval mode the input comes back as it is. With
 # `p = 1` everything is zero, and nothing is NaN. A `p` outside [0, 1] raises on construction, with a message that
 # names it and says what it was. The result keeps the input's dtype and device. Rule: no dropout from torch.
+#
+# ```
+# dropout = Dropout(0.5)
+# dropout(torch.ones(6))           # for instance [0., 2., 0., 0., 0., 2.]
+# dropout.eval()(torch.ones(6))    # [1., 1., 1., 1., 1., 1.]
+# Dropout(1.0)(torch.ones(3))      # [0., 0., 0.]
+# Dropout(1.5)                     # an error: p is 1.5, but has to lie between 0 and 1
+# ```
 
 # %% exercise="Dropout" points=2
 class Dropout(nn.Module):
@@ -619,6 +633,12 @@ print(list(nn.LayerNorm(3).state_dict()))
 # `state_dict` and all its numbers are those of `nn.BatchNorm1d` and `nn.BatchNorm2d`, in training and in eval. A
 # single value per channel in training raises `ValueError` with a message that says why. The running statistics never
 # carry a graph. Rule: no batch_norm from torch.
+#
+# ```
+# norm = BatchNorm(1)
+# norm(torch.tensor([[0.0], [4.0]]))     # about [[-1.], [1.]]
+# norm.running_mean, norm.running_var    # [0.2], [1.7]
+# ```
 
 # %% exercise="BatchNorm" points=3
 class BatchNorm(nn.Module):
@@ -751,6 +771,11 @@ print([group["weight_decay"] for group in torch.optim.AdamW(groups).param_groups
 # and `weight_decay`. The first holds the tensors with two or more dimensions, with this decay; the second the rest,
 # with decay 0. Each trainable parameter is in exactly one of them, once; frozen ones are in none. Both groups are
 # there even if one is empty.
+#
+# ```
+# groups = weight_decay_groups(nn.Linear(3, 2), 0.1)
+# [(len(group["params"]), group["weight_decay"]) for group in groups]    # [(1, 0.1), (1, 0.0)]
+# ```
 
 # %% exercise="weight_decay_groups" points=2
 def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
@@ -834,6 +859,13 @@ print(any(p is layer.weight for p in optimizer.param_groups[0]["params"]))
 # Kaiming normal (fan_in, relu) and their biases zero; norm layers (batch, layer, group, instance) get weight one and
 # bias zero. Some have no bias, and some have no weight. The parameters stay the same objects on the same device. The
 # model itself may be a single layer.
+#
+# ```
+# net = nn.Sequential(nn.Linear(400, 300), nn.LayerNorm(300))
+# init_weights(net)
+# net[0].weight.std(), net[0].bias.abs().max()    # about 0.0707, which is sqrt(2 / 400), and 0.
+# net[1].weight.unique()                          # [1.]
+# ```
 
 # %% exercise="init_weights" points=2
 def init_weights(model: nn.Module) -> None:

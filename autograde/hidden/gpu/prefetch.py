@@ -111,8 +111,8 @@ MISTAKES = [
     Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),
     Mistake("skips-first-batch", skips_the_first_batch, COUNT + "the first one was taken and never handed out.",
             AHEAD),
-    Mistake("leaves-batches-on-cpu", never_moves, "The batches that came out are on {places}: nobody moved them to the "
-            "device.", AHEAD),
+    Mistake("leaves-batches-on-cpu", never_moves, "The batches that came out are on {places}: they were not moved to "
+            "the device.", AHEAD),
     Mistake("not-ahead", not_ahead, "Batches taken: {taken_ahead}. The next one has to be on its way by then.", AHEAD),
     Mistake("loads-everything", all_at_once, "Batches taken: {taken_ahead}. The whole data set is on the device before "
             "the first step.", AHEAD),

@@ -79,7 +79,7 @@ def adds_in_place(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
 UPDATES = "Updates that vanish"
 PLACE = 'In the case "{case}", a weight of {weight} gets an update of {step}, and the result says {got} where {want} '
 MIXED = (
-    "On the CPU all is right, on the second device the call raised {got}: something was made, or left, on the CPU "
+    "Everything works on the CPU; on the second device the call raised {got}: something was made, or left, on the CPU "
     "while the rest lives elsewhere."
 )
 MISTAKES = [

@@ -152,8 +152,8 @@ MISTAKES = [
             "where {want} is wanted: `requires_grad_()` marks the caller's own tensor. Take gradients for a detached "
             "copy.", NUMBERS),
     Mistake("ok-ignores-gradients", JudgesTheOutputOnly(), BOTH + "`ok` has to look at both differences.", NUMBERS),
-    Mistake("nan-counts-as-equal", AsksWhetherAbove(), BOTH + "every comparison with NaN is false, so ask whether the "
-            "difference is within atol, not whether it is above.", NUMBERS),
+    Mistake("nan-counts-as-equal", AsksWhetherAbove(), BOTH + "`>` is False for NaN, so ask whether the difference is "
+            "within atol, not whether it is above.", NUMBERS),
     Mistake("missing-gradient-skipped", SkipsMissingGradients(), BOTH + "a parameter has a gradient on one side and "
             "None on the other, and was skipped; training would go another way.", NUMBERS),
     Mistake("fails-on-unused", FailsOnUnused(), "In the case \"{case}\" the call raised {got}: `autograd.grad` has to "

@@ -55,11 +55,11 @@ class Miscompiled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         model = self._orig_mod
-        parts = {"x": x, "w1": model.w1, "b1": model.b1, "w2": model.w2}
+        parts: dict[str, Any] = {"x": x, "w1": model.w1, "b1": model.b1, "w2": model.w2}
         name = self.off.removeprefix("cut ")
         if name:
             parts[name] = _Skewed.apply(parts[name]) if name == self.off else parts[name].detach()
-        out = model.compute(*parts.values())  # type: ignore[arg-type]
+        out = model.compute(*parts.values())
         if not self.shift:
             return out
         change = torch.zeros_like(out)

@@ -11,8 +11,8 @@
 #
 # A tensor is a grid of numbers of one kind, with any number of axes. Everything in PyTorch is made of them: images,
 # sentences, weights, gradients, losses. Most of the errors you will meet in your first month are about their shape,
-# their dtype or their device. And a good part of the bugs that raise *no* error are about which numbers a tensor
-# shares with another one.
+# their dtype or their device. And many of the bugs that raise *no* error are about which numbers a tensor shares with
+# another one.
 #
 # So this lesson looks at tensors closely, and slowly. It takes about an hour, and there are twelve small functions
 # for you to write on the way.
@@ -20,16 +20,16 @@
 # %% [markdown]
 # ## How this notebook works
 #
-# Run the cells from top to bottom with Shift+Enter. The cells that show something are short; change them and run them
-# again, that is what they are for.
+# Run the cells from top to bottom with Shift+Enter. The demonstration cells are short; change them and run them
+# again: that is what they are for.
 #
 # An exercise is a function whose body is missing. Write it, run its cell, then run the cell below it,
 # `check("describe")` for instance. A check has three outcomes:
 #
 # - **right**: done, go on;
-# - **wrong**: it shows on which input, what came back and what was wanted, and, if it recognises the mistake, its name;
-# - **not attempted**: the cell is still as it came, and its function only raises `Unattempted`. Nothing is wrong with
-#   that; you can run the whole notebook at any time and come back later.
+# - **wrong**: it shows the input, what came back and what was wanted, and explains the mistake if it recognises it;
+# - **not attempted**: the cell is as it came, and its function only raises `Unattempted`. Nothing is wrong with that;
+#   you can run the whole notebook at any time and come back later.
 #
 # Stuck? Type `hint("describe")` in any cell. The first call gives a nudge, each further call a little more.
 #
@@ -49,7 +49,7 @@ from torchcourse import Unattempted, check, hint
 # %% [markdown]
 # ## What a tensor is
 #
-# A tensor knows three things about itself that you will ask for all day: its *shape* (how many entries along each
+# A tensor knows three things about itself that you will ask about all day: its *shape* (how many entries along each
 # axis), its *dtype* (what kind of number an entry is) and its *device* (whose memory holds them).
 
 # %%
@@ -57,9 +57,9 @@ table = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 table.shape, table.dtype, table.device
 
 # %% [markdown]
-# `.to(device)` gives the same tensor on another device. A GPU is called `"cuda"` or `"mps"`, depending on its maker. One
-# odd device exists on every machine, `"meta"`: it keeps the shape and the dtype and drops the numbers, which is handy
-# for trying out shapes without spending memory.
+# `.to(device)` gives the same tensor on another device. A GPU is called `"cuda"` if it is made by NVIDIA or AMD,
+# `"mps"` if by Apple and `"xpu"` if by Intel. One odd device exists on every machine, `"meta"`: it keeps the shape
+# and the dtype and drops the numbers, which is handy for trying out shapes without spending memory.
 
 # %%
 table.to("meta")
@@ -81,8 +81,8 @@ loss.shape, loss.numel(), loss.item()
 
 # %% [markdown]
 # Each entry takes `element_size()` bytes: 4 for `float32`, 8 for `int64`, 1 for `uint8`. The entries themselves lie
-# in one plain row of memory, the *storage*, and a small tensor may look at a large storage. Here is a slice of three
-# entries that keeps a million alive:
+# in one plain row of memory, the *storage*, and a small tensor may be a view of a large storage. Here is a slice of
+# three entries that keeps a million alive:
 
 # %%
 million = torch.zeros(1_000_000, dtype=torch.uint8)
@@ -90,15 +90,15 @@ slice_of_it = million[:3]
 slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().nbytes()
 
 # %% [markdown]
-# So there are two honest answers to "how big is it": the bytes its entries take, and the bytes its storage takes.
-# In the exercise, the first one is meant.
+# So there are two honest answers to "how big is it?": the bytes that its entries take, and the bytes that its storage
+# takes. The exercise asks for the first one.
 
 # %% [markdown]
 # ### Exercise: describe
 #
-# Write `describe(t)`: a dict that says all there is to know about `t` but its values. Its keys: `shape` (a plain
-# `tuple`), `dtype`, `device` (as a string, `str(t.device)`), `ndim`, `numel`, `contiguous` (a bool; ask
-# `t.is_contiguous()`, we come to its meaning below) and `nbytes` (the bytes that its own entries take, not its
+# Write `describe(t)`: a dict that says everything there is to know about `t` except its values. Its keys: `shape` (a
+# plain `tuple`), `dtype`, `device` (as a string, `str(t.device)`), `ndim`, `numel`, `contiguous` (a bool; ask
+# `t.is_contiguous()`; we will come to its meaning below) and `nbytes` (the bytes that its own entries take, not its
 # storage).
 #
 # ```
@@ -109,7 +109,7 @@ slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().
 
 # %% exercise="describe" points=1
 def describe(t: Tensor) -> dict[str, object]:
-    """All there is to know about t but its values."""
+    """Return all there is to know about t except its values."""
     ### BEGIN SOLUTION
     return {
         "shape": tuple(t.shape),
@@ -128,7 +128,7 @@ check("describe")
 # %% [markdown]
 # ## Making tensors
 #
-# `torch.tensor` copies what you give it. The other makers take a shape, or the ends of a range.
+# `torch.tensor` copies what you give it. Other functions take a shape, or the ends of a range.
 
 # %%
 print(torch.zeros(2, 3))
@@ -136,17 +136,17 @@ print(torch.eye(3))
 print(torch.arange(0, 10, 2), torch.linspace(0, 1, 5))
 
 # %% [markdown]
-# `arange` leaves its end out, `linspace` includes it. With a step that is no round binary number, rounding decides how
-# many entries `arange` makes; 1.3 should not be in here:
+# `arange` leaves its end out, `linspace` includes it. With a step such as 0.1, which has no exact binary form,
+# rounding decides how many entries `arange` makes; 1.3 should not be in here:
 
 # %%
 torch.arange(1, 1.3, 0.1)
 
 # %% [markdown]
-# For fractions take `linspace` and say how many you want.
+# For fractions use `linspace`, and say how many you want.
 #
-# The `_like` makers copy shape, dtype *and device* of another tensor. They are the easiest way to keep a function
-# running wherever its input lives. Where no `_like` fits, pass `device=` yourself.
+# The `_like` functions take the shape, dtype *and device* from another tensor. They are the easiest way to write a
+# function that works wherever its input lives. Where no `_like` fits, pass `device=` yourself.
 
 # %%
 pixels = torch.tensor([[0, 128], [255, 64]], dtype=torch.uint8)
@@ -154,8 +154,8 @@ print(torch.zeros_like(pixels))
 print(torch.ones(2, device=pixels.device))
 
 # %% [markdown]
-# Random numbers come from a global generator, or from one of your own. Your own is better whenever a result should be
-# the same tomorrow: nobody else draws from it.
+# Random numbers come from a global generator, or from one of your own. Use your own whenever a result should be the
+# same tomorrow: nothing else draws from it.
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -164,7 +164,7 @@ again = torch.randn(3, generator=torch.Generator().manual_seed(0))
 print(first, torch.equal(first, again))
 
 # %% [markdown]
-# Seen: say what you want (shape, dtype, device), and prefer `_like` and a generator of your own.
+# **In short:** say what you want (shape, dtype, device), and prefer `_like` and a generator of your own.
 
 # %% [markdown]
 # ## Dtypes: what fits in an entry
@@ -179,8 +179,8 @@ print(first, torch.equal(first, again))
 # | `bool` | masks |
 # | `uint8` | images as they come from a file, 0 to 255 |
 #
-# Range and digits are two different things. The first number below is the largest value, the second the gap between 1
-# and the next number after it:
+# Range and precision are two different things. The first number below is the largest value, the second the gap
+# between 1 and the next number after it:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -189,38 +189,58 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 
 # %% [markdown]
 # When two dtypes meet, the result takes the *kind* that can hold both, in the order bool, integer, float, complex. A
-# plain Python number only ever decides the kind, never the width, so a `float16` tensor stays `float16` when you add 1.5.
+# plain Python number only ever decides the kind, never the width, so a `float16` tensor stays `float16` when you add
+# 1.5. A tensor without axes, such as a loss, counts like a plain number here, whatever its own width:
 
 # %%
 print((torch.tensor([1, 2]) * 0.5).dtype)
 print((torch.ones(2, dtype=torch.float16) + 1.5).dtype)
 print((torch.ones(2, dtype=torch.float32) + torch.ones(2, dtype=torch.float64)).dtype)
+print((torch.ones(2, dtype=torch.float32) + torch.tensor(1.5, dtype=torch.float64)).dtype)
 
 # %% [markdown]
-# Two integers stay integers, and an integer that does not fit wraps around without a word. Images are where this hurts:
+# The sum, difference or product of two integer tensors is an integer tensor again, and a result that does not fit
+# wraps around without a word. Images are where this hurts:
 
 # %%
 bright, brighter = torch.tensor([200], dtype=torch.uint8), torch.tensor([100], dtype=torch.uint8)
 bright + brighter, bright.to(torch.float32) + brighter
 
 # %% [markdown]
-# `.to(dtype)` converts. Towards integers it cuts off the fraction; it does not round.
+# Division is the exception: `/` always gives floats (`//` keeps integers). And `mean` refuses integers, since it
+# would have to guess the dtype of its result; convert first.
+
+# %%
+print(torch.tensor([1, 2]) / 2, torch.tensor([1, 2]) // 2)
+try:
+    torch.tensor([1, 2]).mean()
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# `.to(dtype)` converts. A conversion to integers cuts off the fraction; it does not round.
 
 # %%
 torch.tensor([2.7, -2.7]).to(torch.int64)
 
 # %% [markdown]
-# One surprise deserves its own cell. Python floats become `float32`, but a NumPy array of floats arrives as `float64`:
-# NumPy's own default is `float64`, and PyTorch keeps the dtype of an array. Weights are `float32`, and the
-# two do not multiply.
+# One surprise deserves a cell of its own. Python floats become `float32`, but a NumPy array of floats arrives as
+# `float64`: NumPy's own default is `float64`, and PyTorch keeps an array's dtype. Weights are `float32`. Entry by
+# entry the two mix, and the result is `float64`, twice as large and slow on most GPUs; in a matrix product, which is
+# what a layer does, they do not mix at all.
 
 # %%
 from_list, from_array = torch.tensor([0.1, 0.2]), torch.tensor(np.array([0.1, 0.2]))
 print(from_list.dtype, from_array.dtype, from_array.to(torch.float32).dtype)
+print((from_list * from_array).dtype)
+try:
+    from_list @ from_array
+except RuntimeError as error:
+    print(error)
 
 # %% [markdown]
-# Seen: the kind is promoted, the width follows the tensors, integers wrap, and NumPy floats are `float64` until you
-# convert them.
+# **In short:** the kind is promoted, the width follows the tensors that have axes, integers wrap, and NumPy floats
+# are `float64` until you convert them.
 
 # %% [markdown]
 # ## Strides: one storage, many views
@@ -234,8 +254,8 @@ print(grid)
 print(grid.shape, grid.stride(), grid.storage_offset())
 
 # %% [markdown]
-# Entry `grid[i, j]` lies at place `offset + i * 4 + j * 1` of the storage. That is all there is to it, and much follows.
-# To transpose, PyTorch moves no number: it swaps the two strides.
+# Entry `grid[i, j]` lies at place `offset + i * 4 + j * 1` of the storage. That is all there is to it, and a lot
+# follows from it. To transpose, PyTorch moves no numbers: it swaps the two strides.
 
 # %%
 turned = grid.t()
@@ -243,8 +263,8 @@ print(turned.shape, turned.stride())
 print(turned.untyped_storage().data_ptr() == grid.untyped_storage().data_ptr())
 
 # %% [markdown]
-# In the picture, the boxes are the storage. Under it, each row of the view has its own line: the dots stand under the
-# cells that this row reads, and number the entries of the view in order.
+# In the picture, the boxes are the storage. Below them, each row of the view has a line of its own: its dots stand
+# under the cells that this row reads, and are numbered in the order of the view's entries.
 
 # %% tags=["demo"]
 from torchcourse.demos import strides
@@ -252,8 +272,8 @@ from torchcourse.demos import strides
 strides.draw(turned, "grid.t()")
 
 # %% [markdown]
-# A tensor that looks into another one's storage is a *view*. Views cost nothing, however large the tensor is. The price
-# is that they are not independent: who writes into the view writes into the base.
+# A tensor that shares another one's storage is a *view*. Views cost nothing, however large the tensor is. The price
+# is that they are not independent: a write to the view is a write to the base.
 
 # %%
 turned[0, 2] = -1
@@ -261,7 +281,7 @@ print(grid)
 grid[2, 0] = 8  # and back again, through the other name
 
 # %% [markdown]
-# When you want numbers of your own, say `clone()`.
+# When you want an independent copy, call `clone()`.
 #
 # A slice is a view too. It starts later (the offset) or walks in larger steps (the stride):
 
@@ -277,12 +297,12 @@ print(corner.shape, corner.stride(), corner.storage_offset())
 strides.explore()
 
 # %% [markdown]
-# Seen: a tensor is a storage plus shape, stride and offset, and many tensors can share one storage.
+# **In short:** a tensor is a storage plus shape, stride and offset, and many tensors can share one storage.
 
 # %% [markdown]
 # ## What copies and what does not
 #
-# Here are some ways to get one tensor from another. For each: does the result still look into the old storage?
+# Here are some ways to get one tensor from another. For each: does the result still share the old storage?
 
 # %%
 turns = {
@@ -313,11 +333,11 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# Read the message: *size is not compatible with input tensor's size and stride*. You will often hear that `view` needs
-# contiguous memory, meaning entries that lie in the storage in reading order without gaps. That is not the rule. It needs
-# strides that can express the new shape. Here are entries with gaps between them, not contiguous, and `view` is content:
-# every second number of a row, and the rows follow each other at the same pace, so a single stride of 2 walks through
-# them all.
+# Read the message: *size is not compatible with input tensor's size and stride*. You will often hear that `view`
+# needs contiguous memory, meaning entries that lie in the storage in reading order without gaps. That is not the
+# rule. It needs strides that can express the new shape. Here is every second number of each row: the entries have
+# gaps between them and are not contiguous, yet `view` works, because from one row to the next the gap is the same,
+# and a single stride of 2 walks through them all.
 
 # %%
 every_second = torch.arange(24).view(4, 6)[:, ::2]
@@ -325,16 +345,16 @@ print(every_second.is_contiguous(), every_second.stride())
 print(every_second.view(12).stride())
 
 # %% [markdown]
-# `contiguous()` returns the tensor itself if it is contiguous, and a fresh copy in reading order if not.
+# `contiguous()` returns the tensor itself if it is contiguous, and otherwise a fresh copy in reading order.
 #
-# Seen: `view` is free or raises, `reshape` is free or copies, and it is the strides that decide.
+# **In short:** `view` is free or raises, `reshape` is free or copies, and the strides decide which.
 
 # %% [markdown]
 # ### Exercise: flatten_reporting
 #
-# Write `flatten_reporting(t)`: all entries of `t` in one dimension, in reading order, and a bool that says whether they
-# had to be copied. Return a view wherever the layout allows one (it may allow one although `t` is not contiguous), a
-# copy only where it does not. `t` may have any number of axes, none included.
+# Write `flatten_reporting(t)`: all entries of `t` in one dimension, in reading order, and a bool that says whether
+# they had to be copied. Return a view wherever the layout allows one (it may do so although `t` is not contiguous),
+# and a copy only where it does not. `t` may have any number of axes, including none.
 #
 # ```
 # flatten_reporting(torch.zeros(2, 3))        # (tensor of 6 zeros, a view, False)
@@ -343,7 +363,7 @@ print(every_second.view(12).stride())
 
 # %% exercise="flatten_reporting" points=2
 def flatten_reporting(t: Tensor) -> tuple[Tensor, bool]:
-    """All entries of t in one dimension, and whether they had to be copied for it."""
+    """Return all entries of t in one dimension, and whether they had to be copied."""
     ### BEGIN SOLUTION
     try:
         return t.view(-1), False
@@ -364,8 +384,8 @@ check("flatten_reporting")
 grid.as_strided((3,), (5,), 0)
 
 # %% [markdown]
-# It is a sharp tool. It counts in places of the *storage*, not in entries of the tensor you call it on. It stops you at
-# the end of the storage, and nowhere before. Here somebody wants pairs of neighbours of the even numbers, and gets odd
+# It is a sharp tool. It counts in places of the *storage*, not in entries of the tensor you call it on. It stops you
+# at the end of the storage, and nowhere before. Here somebody wants pairs of neighbouring even numbers, and gets odd
 # ones too:
 
 # %%
@@ -374,10 +394,10 @@ print(evens, evens.stride())
 print(evens.as_strided((4, 2), (1, 1), 0))
 
 # %% [markdown]
-# What makes it worth the trouble: two entries of a view may be the same place. Think of a moving average over a signal of
-# a million samples, with windows of a thousand. Copied out, the windows are a thousand times the signal; as a view they
-# cost nothing.
-# PyTorch has `unfold` for this. Here is what it makes of eight numbers; look at how the lines overlap, then at the stride.
+# What makes it worth the trouble is that several entries of a view may share one place. Think of a moving average
+# over a signal of a million samples, with windows of a thousand. As copies, the windows take a thousand times the
+# memory of the signal; as a view they cost nothing. PyTorch has `unfold` for this. Here is what it makes of eight
+# numbers; look at how the lines overlap, and then at the stride.
 
 # %% tags=["demo"]
 strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
@@ -386,9 +406,9 @@ strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
 # ### Exercise: sliding_windows
 #
 # Write `sliding_windows(x, size, step=1)`: from `x` of shape `(n,)`, the windows of `size` neighbouring entries, one
-# starting every `step` entries, as many as fit: shape `(num, size)`. The result shares `x`'s memory, also where `x`
-# itself is a slice such as `signal[3::2]`. Raise `ValueError` for `size < 1`, `size > n` and `step < 1`, with a message
-# that names the argument, what it got and what it wants. Rule: no `unfold`.
+# starting every `step` entries, as many as fit: shape `(num, size)`. The result shares `x`'s memory, even where `x`
+# itself is a slice such as `signal[3::2]`. Raise `ValueError` for `size < 1`, `size > n` and `step < 1`, with a
+# message that names the argument, what it got and what it wants. Rule: no `unfold`.
 #
 # ```
 # sliding_windows(torch.arange(5), 3)            # [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
@@ -420,9 +440,9 @@ check("sliding_windows")
 # Image files, cameras, NumPy and matplotlib keep an image as height, width, channels: `(H, W, C)`, one byte per colour.
 # PyTorch's layers want channels first, `(C, H, W)`, in floats; with a batch in front, `(N, C, H, W)`, "NCHW".
 #
-# Both have the same number of entries, so `reshape` can make the one shape from the other. It must not. `reshape`
-# keeps the entries in reading order and cuts them up anew; `permute` moves the axes and keeps each number with its
-# pixel. Here is an image turned to channels first in both ways, and drawn again.
+# Both have the same number of entries, so `reshape` can turn one shape into the other. It is the wrong tool.
+# `reshape` keeps the entries in reading order and cuts them up differently; `permute` moves the axes and keeps each
+# number with its pixel. Here is an image turned to channels first in both ways, and drawn again.
 
 # %% tags=["demo"]
 from torchcourse.demos import images
@@ -436,19 +456,19 @@ print(permuted.shape, reshaped.shape)
 images.draw({"photo": photo, "permute": permuted.permute(1, 2, 0), "reshape": reshaped.permute(1, 2, 0)})
 
 # %% [markdown]
-# The shapes agree, and one of the two images is gone. No error says so; a network would train on the confetti, and
-# only do badly.
+# The shapes agree, and one of the two images is ruined. No error says so: a network would train on the confetti and
+# just perform badly.
 #
-# `movedim(source, destination)` is `permute` when you want to move one axis and leave the rest in order; with negative
-# numbers it counts from the end and so does not care whether there is a batch axis in front. Both return views, so a
-# result that should be contiguous needs a `contiguous()`.
+# `movedim(source, destination)` is `permute` when you want to move one axis and leave the rest in order; negative
+# numbers count from the end, so it does not matter whether there is a batch axis in front. Both return views, so call
+# `contiguous()` where the result should be contiguous.
 
 # %%
 stack = torch.zeros(5, 24, 36, 3)
 print(stack.movedim(0, -1).shape, stack.movedim(-2, 0).shape)
 
 # %% [markdown]
-# Seen: same shape does not mean same meaning. To change the order of axes, permute.
+# **In short:** the same shape does not mean the same thing. To change the order of axes, permute.
 
 # %% [markdown]
 # ### Exercise: image_to_chw
@@ -484,7 +504,7 @@ print(prices.unsqueeze(0).shape, prices.unsqueeze(1).shape, prices[:, None].shap
 
 # %% [markdown]
 # A bare `squeeze()` takes out *every* axis of size one. That works for months, until a batch happens to hold a single
-# example: the last one of an epoch, or the first request from a user.
+# example: the last batch of an epoch, or the first request from a user.
 
 # %%
 batch_of_four, batch_of_one = torch.zeros(4, 1, 28, 28), torch.zeros(1, 1, 28, 28)
@@ -501,7 +521,7 @@ tall = row.expand(4, 3)
 print(tall.stride(), tall.untyped_storage().nbytes(), row.repeat(4, 1).untyped_storage().nbytes())
 
 # %% [markdown]
-# One number under four names is fine for reading. Writing in place is refused:
+# One number under four names is fine for reading. An in-place operation on all of them is refused:
 
 # %%
 try:
@@ -510,14 +530,22 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# Seen: name the axis when you squeeze; `expand` is a view with a stride of 0.
+# But do not rely on that. A write to a single entry goes through, and changes all four rows and the tensor behind them.
+# `clone()` an expanded tensor before you write to it.
+
+# %%
+tall[0, 0] = 9
+print(tall, row)
+
+# %% [markdown]
+# **In short:** name the axis when you squeeze; `expand` is a view with a stride of 0.
 
 # %% [markdown]
 # ## Broadcasting: shapes line up from the right
 #
 # When two shapes differ, PyTorch does the unsqueezing and expanding for you. Write one shape under the other,
-# *aligned at the right*. Each pair of sizes must be equal, or one of them 1, or missing; the 1 or the missing one is
-# stretched. A column plus a row gives a table:
+# *aligned at the right*. In each pair the sizes must be equal, or one of them must be 1 or missing; the 1 or the
+# missing size is stretched. A column plus a row gives a table:
 
 # %%
 tens, ones = torch.tensor([[0], [10], [20]]), torch.tensor([1, 2, 3, 4])
@@ -529,8 +557,8 @@ from torchcourse.demos import broadcasting, grids
 grids.add(tens, ones)
 
 # %% [markdown]
-# Nothing is really repeated in memory; the dashed cells are stride 0 at work. Try shapes of your own below: `3, 4`
-# with `3` (why does it fail?), `3, 4` with `3, 1`, `8, 1, 6, 1` with `7, 1, 5`, and `5` with `5, 1`.
+# Nothing is actually repeated in memory; the dashed cells are a stride of 0 at work. Try shapes of your own below:
+# `3, 4` with `3` (why does it fail?), `3, 4` with `3, 1`, `8, 1, 6, 1` with `7, 1, 5`, and `5` with `5, 1`.
 
 # %% tags=["demo"]
 broadcasting.explore()
@@ -546,24 +574,24 @@ difference = predictions - targets
 print(difference.shape, (difference**2).mean(), ((predictions.squeeze(1) - targets) ** 2).mean())
 
 # %% [markdown]
-# The same table is exactly right when you do want every one against every one. All pairs of `n` and `m` things: give
-# the one a new axis in the second place, the other a new axis in the first, and let them stretch.
+# The same table is exactly right when you do want to compare everything with everything. For all pairs of `n` and `m`
+# things, give one tensor a new second axis and the other a new first axis, and let them stretch.
 
 # %%
 mine, yours = torch.tensor([4, 7]), torch.tensor([5, 7, 1])
 mine[:, None] == yours[None, :]
 
 # %% [markdown]
-# One warning for the exercise. You may know that the squared distance is `|a|² + |b|² - 2 a·b`, which needs only a matrix
-# product. It is fast and saves memory, but far from the origin it subtracts huge numbers that are nearly equal. These
-# two points are 0.01 apart:
+# One warning for the exercise. You may know that the squared distance is `|a|² + |b|² - 2 a·b`, which needs only a
+# matrix product. It is fast and saves memory, but far from the origin it subtracts large numbers that are nearly
+# equal. These two points are 0.01 apart:
 
 # %%
 here, there = torch.tensor([1000.0, 1000.0]), torch.tensor([1000.01, 1000.0])
 print((here @ here + there @ there - 2 * here @ there).sqrt(), (here - there).square().sum().sqrt())
 
 # %% [markdown]
-# Seen: align at the right, stretch ones, and look at shapes before you take a mean.
+# **In short:** align at the right, stretch the ones, and look at the shapes before you take a mean.
 
 # %% [markdown]
 # ### Exercise: pairwise_distances
@@ -591,8 +619,8 @@ check("pairwise_distances")
 # %% [markdown]
 # ## Reductions
 #
-# The axis you name disappears. `sum`, `mean`, `var`, `amax` and their like work along one axis, and it is gone afterwards. You
-# may name several. With `keepdim=True` the axis stays, with size one.
+# The axis that you name disappears. `sum`, `mean`, `var`, `amax` and the like work along an axis, which is gone
+# afterwards. You may name several. With `keepdim=True` the axis stays, with size one.
 
 # %%
 marks = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]])
@@ -600,9 +628,10 @@ print(marks.mean(dim=0), marks.mean(dim=1), marks.mean(dim=(0, 1)))
 print(marks.mean(dim=1, keepdim=True).shape)
 
 # %% [markdown]
-# Why keep it? Because the next step is often to subtract the result from where it came, and broadcasting aligns from the
-# right. With `(2, 3)` minus `(2,)` you are lucky and get an error. With a square table you get wrong numbers: every row
-# below should become `[-1, 0, 1]`, but in the first result each *column* had the mean of a *row* taken away.
+# Why keep it? Because the next step is often to subtract the result from the original, and broadcasting aligns from
+# the right. With `(2, 3)` minus `(2,)` you are lucky and get an error. With a square table you get wrong numbers:
+# every row below should become `[-1, 0, 1]`, but in the first result the mean of a *row* was subtracted from each
+# *column*.
 
 # %%
 square = torch.tensor([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0], [21.0, 22.0, 23.0]])
@@ -610,8 +639,8 @@ print(square - square.mean(dim=1))
 print(square - square.mean(dim=1, keepdim=True))
 
 # %% [markdown]
-# A word on `var` and `std`. They divide by `n - 1` unless told otherwise, which is right for estimating a population from
-# a sample. Normalisation layers divide by `n`, the *population* variance: `correction=0`.
+# A word on `var` and `std`: they divide by `n - 1` unless told otherwise, which is right for estimating a
+# population's variance from a sample. Normalisation layers divide by `n`, the *population* variance: `correction=0`.
 
 # %%
 marks.var(dim=1), marks.var(dim=1, correction=0)
@@ -640,16 +669,16 @@ def standardize(x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5) -> Ten
 check("standardize")
 
 # %% [markdown]
-# The next exercise has a second trap, which is not about shapes. Softmax turns scores into positive numbers that sum to
-# one: `exp` of each score, divided by the sum of all of them. But `exp` leaves float32 quickly:
+# The next exercise has a second trap, which is not about shapes. Softmax turns scores into positive numbers that sum
+# to one: `exp` of each score, divided by the sum of all of them. But `exp` soon leaves the range of float32:
 
 # %%
 scores = torch.tensor([88.0, 89.0])
 print(scores.exp(), scores.exp() / scores.exp().sum())
 
 # %% [markdown]
-# Softmax has a property that saves it: add the same number to every score of a row, and the result does not change, since
-# numerator and denominator grow by the same factor. You are free to choose that number.
+# One property of softmax saves it: if you add the same number to every score of a row, the result does not change,
+# because numerator and denominator grow by the same factor. You are free to choose that number.
 
 # %%
 small = torch.tensor([1.0, 2.0])
@@ -658,8 +687,8 @@ print(small.exp() / small.exp().sum(), (small - 5).exp() / (small - 5).exp().sum
 # %% [markdown]
 # ### Exercise: row_softmax
 #
-# Write `row_softmax(x)`: the softmax over the last axis, for `x` with any number of axes. For entries up to 10 000 in
-# size, of either sign, it must be finite and right. Rule: no `softmax` and no `log_softmax`.
+# Write `row_softmax(x)`: the softmax over the last axis, for `x` with any number of axes. For entries of either sign,
+# up to 10 000 in absolute value, it must be finite and correct. Rule: no `softmax` and no `log_softmax`.
 #
 # ```
 # row_softmax(torch.tensor([[0.0, 0.0], [1000.0, 0.0]]))    # [[0.5, 0.5], [1., 0.]]
@@ -680,13 +709,14 @@ check("row_softmax")
 # %% [markdown]
 # ## Indexing
 #
-# *Basic* indexing uses numbers, slices, `None` and `...`. It gives views. A number takes its axis away, a slice keeps it.
+# *Basic* indexing uses numbers, slices, `None` and `...`, and gives views. A number removes its axis, a slice keeps
+# it.
 
 # %%
 print(grid[1].shape, grid[:, 1].shape, grid[:, 1:2].shape, grid[..., -1].shape)
 
 # %% [markdown]
-# *Advanced* indexing uses lists or tensors. It gives copies. One list picks along one axis. Two lists do not make a
+# *Advanced* indexing uses lists or tensors. It gives copies. One list picks along one axis. Two lists do not select a
 # block: they are paired up, entry by entry, and give the entries at those coordinates.
 
 # %%
@@ -694,14 +724,17 @@ print(grid[[2, 0]])
 print(grid[[2, 0], [1, 3]])
 
 # %% [markdown]
-# A bool mask is an index too. It picks the entries where it is True, and since nobody knows in advance how many that are,
-# the result has one dimension. Assigning through a mask writes into the tensor itself.
+# A bool mask is an index too. It picks the entries where it is True. Nobody knows in advance how many there are, so
+# the axes that the mask covers become a single one: a mask of the tensor's own shape gives one dimension, and a mask
+# `(b, t)` on a tensor `(b, t, d)` gives `(number of True, d)`. Assigning through a mask writes into the tensor
+# itself.
 
 # %%
 noise = torch.tensor([[0.5, -2.0], [-0.1, 3.0]])
 print(noise[noise < 0])
 noise[noise < 0] = 0
 print(noise)
+print(torch.zeros(2, 3, 5)[torch.ones(2, 3, dtype=torch.bool)].shape)
 
 # %% [markdown]
 # A classifier's scores have shape `(n, c)`, a row for each example, and the labels shape `(n,)`. A loss needs from each
@@ -720,23 +753,24 @@ wanted = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]).bool()
 grids.draw({"scores": wanted}, scores=scores, labels=labels[:, None])
 
 # %% [markdown]
-# `gather(dim, index)` is made for it. The index has as many axes as the tensor, and the result has the shape of the index.
-# For `dim=1`, the result at `[i, j]` is the entry at `[i, index[i, j]]`: the row stays, the column is looked up. Here it
-# takes two entries from each row.
+# `gather(dim, index)` is made for this. The index has as many axes as the tensor, and the result has the shape of the
+# index. For `dim=1`, the result at `[i, j]` is the entry at `[i, index[i, j]]`: the row stays, the column is looked
+# up. Here it takes two entries from each row.
 
 # %%
 index = torch.tensor([[1, 2], [0, 0], [2, 1], [2, 0]])
 scores.gather(1, index)
 
 # %% [markdown]
-# `scatter` is the same thing backwards: it writes at the looked-up places and leaves the rest as it was. With an
-# underscore at the end, `scatter_`, it writes into the tensor itself, as every method with that underscore does.
+# `scatter` is the reverse: it writes to the looked-up places and leaves the rest as it was. `scatter_`, with an
+# underscore at the end, writes into the tensor itself, as every method with that underscore does.
 
 # %%
 torch.zeros(4, 3).scatter(1, index, 9.0)
 
 # %% [markdown]
-# Seen: slices give views, lists and masks give copies, and `gather` and `scatter` do per row what a loop would do.
+# **In short:** slices give views, lists and masks give copies, and `gather` and `scatter` do for each row what a loop
+# would do.
 
 # %% [markdown]
 # ### Exercise: select_scores
@@ -762,9 +796,9 @@ check("select_scores")
 # %% [markdown]
 # ### Exercise: one_hot
 #
-# Write `one_hot(labels, num_classes, dtype=torch.float32)`: for int64 labels of any shape, a new last
-# axis of size `num_classes` that holds a one at the label and zeros elsewhere. An empty `labels` is fine. A label below 0
-# or not below `num_classes` raises `ValueError`, with a message that names the argument, what it got and what it wants.
+# Write `one_hot(labels, num_classes, dtype=torch.float32)`: for int64 labels of any shape, a new last axis of size
+# `num_classes` that holds a one at the label and zeros elsewhere. An empty `labels` is fine. A label below 0, or of
+# `num_classes` or more, raises `ValueError`, with a message that names the argument, what it got and what it wants.
 # Rule: no `F.one_hot` and no `eye`.
 #
 # ```
@@ -792,13 +826,13 @@ check("one_hot")
 # %% [markdown]
 # ## Masks
 #
-# Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps are
-# real. In this lesson and in lesson 4, **True means real**. Other places say the opposite: in `nn.MultiheadAttention`,
-# True means *ignore this one*; in `F.scaled_dot_product_attention`, True means *may be attended to*;
-# the causal mask of lesson 6 marks what is forbidden. Whenever you meet a mask, find out which kind it is.
+# Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps
+# are real. In this lesson and in lesson 4, **True means real**. `F.scaled_dot_product_attention` agrees: True means
+# *may be attended to*. `nn.MultiheadAttention` says the opposite, True means *ignore this one*, and so does the
+# causal mask of lesson 6, which marks what is forbidden. Whenever you meet a mask, find out which kind it is.
 #
-# A mean over the real steps must not divide by the padded length, and must not let the padding in. The tempting way is
-# to multiply by the mask. It works until the padding holds a NaN or an inf, for zero times NaN is NaN:
+# A mean over the real steps must not divide by the padded length, and must keep the padding out. It is tempting to
+# multiply by the mask. That works until the padding holds a NaN or an inf, because zero times NaN is NaN:
 
 # %%
 steps = torch.tensor([2.0, 4.0, float("nan")])
@@ -806,17 +840,17 @@ real = torch.tensor([True, True, False])
 print((steps * real).sum(), steps.masked_fill(~real, 0).sum(), torch.where(real, steps, 0).sum())
 
 # %% [markdown]
-# `masked_fill` and `where` do not compute with what they drop; they leave it out. That also keeps the gradient clean.
+# `masked_fill` and `where` do not compute with what they drop; they replace it. That also keeps the gradient clean.
 #
-# The other corner is a row in which nothing is real. Its mean is 0 / 0. Decide what you want, and write it down.
-# `clamp` is handy for it:
+# The other corner case is a row in which nothing is real. Its mean is 0 / 0. Decide what you want instead, and
+# document it. `clamp` is handy here:
 
 # %%
 counts = torch.tensor([3, 0, 2])
 torch.tensor([6.0, 0.0, 5.0]) / counts, torch.tensor([6.0, 0.0, 5.0]) / counts.clamp(min=1)
 
 # %% [markdown]
-# Seen: say what True means, drop by choosing and not by multiplying, and think of the empty row.
+# **In short:** say what True means, drop entries by choosing instead of multiplying, and think of the empty row.
 
 # %% [markdown]
 # ### Exercise: masked_mean
@@ -855,8 +889,9 @@ left, right = torch.randn(8, 2, 5, 3), torch.randn(8, 2, 4, 3)
 (left @ right.mT).shape
 
 # %% [markdown]
-# `einsum` says the same with a letter for each axis. Letters that appear in two inputs are multiplied along; letters that
-# are missing after the arrow are summed over. You can read off the shapes, which is why many people prefer it.
+# `einsum` says the same with a letter for each axis. Where a letter appears in two inputs, their entries are
+# multiplied along that axis; letters that are missing after the arrow are summed over. You can read off the shapes,
+# which is why many people prefer it.
 
 # %%
 matrix, vector = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([10.0, 1.0])
@@ -865,9 +900,9 @@ print(torch.einsum("i,j->ij", vector, vector))
 print(torch.einsum("ij->ji", matrix), torch.einsum("ii->", matrix))
 
 # %% [markdown]
-# The most famous product of the last years is the one inside attention: every query against every key. Its entries are
-# sums of `d` products, and such a sum grows with `d`. If the entries of both have a spread of 1, the spread of the sum
-# is the square root of `d`:
+# The most famous product of recent years is the one inside attention: every query with every key. Its entries are
+# sums of `d` products, and such a sum grows with `d`. If the entries of both have a standard deviation of 1, that of
+# the sum is the square root of `d`:
 
 # %% tags=["demo"]
 generator = torch.Generator().manual_seed(0)
@@ -876,8 +911,8 @@ for d in (4, 64, 1024):
     print(f"d = {d:4}: spread {dots.std().item():5.1f}, square root of d {d**0.5:5.1f}")
 
 # %% [markdown]
-# A softmax over numbers with a spread of 32 puts everything on one entry, and hardly any gradient passes. Hence the
-# division by the square root of `d`.
+# A softmax over numbers with a spread of 32 puts nearly everything on one entry, and hardly any gradient gets
+# through. Hence the division by the square root of `d`.
 
 # %% [markdown]
 # ### Exercise: attention_scores
@@ -903,8 +938,8 @@ check("attention_scores")
 # %% [markdown]
 # ## NumPy
 #
-# `torch.from_numpy` and `t.numpy()` copy nothing: array and tensor are two names for the same memory. That is what you
-# want when the data is large, and it bites when you forget it. `torch.tensor(array)` copies.
+# `torch.from_numpy` and `t.numpy()` copy nothing: array and tensor are two names for the same memory. That is what
+# you want when the data is large, and a trap when you forget it. `torch.tensor(array)` copies.
 
 # %%
 array = np.array([1.0, 2.0, 3.0])
@@ -928,22 +963,22 @@ for tensor in (torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.bflo
         print(f"{type(error).__name__}: {error}")
 
 # %% [markdown]
-# In words: a tensor that takes part in autograd must be detached first (lesson 2 says why). NumPy has no bfloat16. NumPy
-# sees only the CPU's memory. And `conj()` does not compute anything: it returns a view with a note on it that says "read me
-# conjugated", which NumPy cannot read; `resolve_conj()` does what the note says. The imaginary part of such a view has a
-# note with a minus sign, and `resolve_neg()` does what that one says.
+# In words: a tensor that takes part in autograd must be detached first (lesson 2 explains why). NumPy has no
+# bfloat16. NumPy sees only the CPU's memory. And `conj()` does not compute anything: it returns a view with a flag
+# that says "read me conjugated", which NumPy does not know; `resolve_conj()` carries out what the flag says. The
+# imaginary part of such a view has a flag for a minus sign, and `resolve_neg()` carries out that one.
 #
-# All of these steps are free where there is nothing to do: `cpu()` on a CPU tensor, and `resolve_conj()` and `resolve_neg()`
-# on a plain one, copy nothing, and `detach()` never does.
+# All of these steps are free where there is nothing to do: `cpu()` copies nothing for a CPU tensor, nor do
+# `resolve_conj()` and `resolve_neg()` for a plain one, and `detach()` never copies.
 #
-# Seen: sharing is the default with NumPy; a copy has to be asked for, or forced by what NumPy cannot hold.
+# **In short:** sharing is the default with NumPy; a copy has to be asked for, or forced by what NumPy cannot hold.
 
 # %% [markdown]
 # ### Exercise: to_numpy
 #
-# Write `to_numpy(t)`: `t` as a NumPy array, whatever it is: on any device, requiring grad or not, of any dtype that
-# NumPy has, or `bfloat16` (which becomes `float32`), conjugate and negative views too. The array shares `t`'s memory
-# wherever that is possible.
+# Write `to_numpy(t)`: `t` as a NumPy array, whatever kind of tensor it is: on any device, requiring grad or not, of
+# any dtype that NumPy has, or `bfloat16` (which becomes `float32`), including conjugate and negative views. The array
+# shares `t`'s memory wherever that is possible.
 #
 # ```
 # to_numpy(torch.ones(2, requires_grad=True))      # array([1., 1.], dtype=float32)
@@ -967,7 +1002,7 @@ check("to_numpy")
 # ## Errors read aloud
 #
 # A traceback from PyTorch is long, and its last line is nearly always precise. Three questions answer most of them:
-# *what shape, what dtype, what device* does each tensor have? Print these before you change anything.
+# *what shape, what dtype, what device* does each tensor have? Print them before you change anything.
 #
 # **Shape.** The message names the two sizes that do not fit. In a matrix product the inner two must agree:
 
@@ -998,7 +1033,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# An index must be an integer or a bool, even if its values are whole:
+# An index must be of an integer dtype, `int64` or `int32` (`int16` and `int8` are refused), or a bool mask. A float
+# is refused even if its values are whole. Beware of `uint8`: for historical reasons it is taken for a mask, as the
+# name `byte` in the message hints.
 
 # %%
 try:
@@ -1007,9 +1044,9 @@ except IndexError as error:
     print(error)
 
 # %% [markdown]
-# **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a function.
-# With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices, cuda:0 and
-# cpu!* The `meta` device shows the same error on any machine:
+# **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a
+# function. With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices,
+# cuda:0 and cpu!* The `meta` device shows the same mistake on any machine, in other words:
 
 # %% tags=["demo"]
 try:
@@ -1020,9 +1057,10 @@ except RuntimeError as error:
 # %% [markdown]
 # The cure is to let the input decide: `torch.zeros(3, device=x.device)`, or `torch.zeros_like(x)`.
 #
-# The worst errors of this lesson print nothing: a `reshape` that should have been a `permute`, a difference that broadcast
-# into a table, a missing `keepdim` on a square, a bare `squeeze`, a view that was written to. Against those help a printed
-# shape, a small example worked out by hand, and a test such as the ones you have just passed.
+# The worst errors of this lesson print nothing: a `reshape` that should have been a `permute`, a difference that
+# broadcast into a table, a missing `keepdim` on a square, a bare `squeeze`, a view that was written to. What helps
+# against those is a printed shape, a small example worked out by hand, and a test such as the ones you have just
+# passed.
 
 # %% [markdown]
 # ## What you have seen
@@ -1035,11 +1073,11 @@ except RuntimeError as error:
 # | `view` | needs compatible strides, not contiguous memory |
 # | axis order | change it with `permute` or `movedim`, never with `reshape` |
 # | broadcasting | align at the right; equal, or 1, or missing |
-# | reductions | the named axis disappears; `keepdim=True` if you go on computing with the original |
+# | reductions | the named axis disappears; `keepdim=True` if the result meets the original again |
 # | `gather`, `scatter` | look up, or write, per row, without a loop |
 # | masks | say what True means; choose with `where`, do not multiply |
 # | NumPy | shares memory; floats arrive as `float64` |
 # | devices | create on the input's device |
 #
-# Next comes **lesson 2, autograd**: how PyTorch remembers what was computed with a tensor, and from that derives every
-# gradient. Views and in-place writes will come back there, with consequences.
+# Next comes **lesson 2, autograd**: how PyTorch remembers what was computed with a tensor, and derives every gradient
+# from that. Views and in-place writes will return there, with consequences.

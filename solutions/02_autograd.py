@@ -9,12 +9,12 @@
 # %% [markdown]
 # # 2 · Autograd
 #
-# Training needs one thing above all: how much the loss would change if each weight changed a little. For a network
-# with a million weights that is a million derivatives, at every step. PyTorch finds all of them in about the time of
-# two or three forward passes, and it does so for ordinary Python code, loops and ifs included.
+# Training needs one thing above all: to know how much the loss would change if each weight changed a little. For a
+# network with a million weights that is a million derivatives, at every step. PyTorch finds all of them in about the
+# time of two or three forward passes, and it does so for ordinary Python code, loops and ifs included.
 #
 # This lesson takes the machine apart: what is recorded, what is kept in memory, what adds up, what breaks, and how to
-# put in a piece of your own. It takes about an hour. There are twelve things to write, two of them classes.
+# add a piece of your own. It takes about an hour. There are twelve things to write, two of them classes.
 
 # %% tags=["setup"]
 import itertools
@@ -29,8 +29,8 @@ from torchcourse import Unattempted, check, hint
 # %% [markdown]
 # ## Recorded while it runs
 #
-# A tensor with `requires_grad=True` asks to be followed. Every operation that touches it is done as usual, and is also
-# written down. `backward()` reads the notes from the last line to the first and applies the chain rule at each.
+# A tensor with `requires_grad=True` asks to be tracked. Every operation on it runs as usual, and is also recorded.
+# `backward()` goes through the record from the last entry to the first and applies the chain rule at each.
 
 # %%
 x = torch.tensor(3.0, requires_grad=True)
@@ -41,30 +41,30 @@ print(y.item(), x.grad)
 # %% [markdown]
 # At `x = 3` the slope of `x² + 2x` is `2·3 + 2 = 8`.
 #
-# The notes are made anew in every run; this is called *define by run*. So the graph may differ from call to call: an
-# ordinary `while` decides here how many squarings there are to differentiate.
+# The record is made anew in every run; this is called *define by run*. So the graph may differ from call to call:
+# here an ordinary `while` decides how many squarings there are to differentiate.
 
 # %%
-def doubled_until_large(x: Tensor) -> Tensor:
+def squared_until_large(x: Tensor) -> Tensor:
     while x < 100:
         x = x * x
     return x
 
 for start in (3.0, 8.0):
     x = torch.tensor(start, requires_grad=True)
-    y = doubled_until_large(x)
+    y = squared_until_large(x)
     y.backward()
     print(start, "->", y.item(), "slope", x.grad.item())
 
 # %% [markdown]
-# From 3 there were three squarings (`x⁸`, slope `8·3⁷ = 17496`), from 8 there were two. Older systems, TensorFlow 1
-# among them, first had you build a *static* graph out of placeholders and special loop nodes, and then ran it with
-# numbers; an error came up far from the line that caused it, and `print` showed a node and not a number. What a fixed
-# graph buys, speed, PyTorch gets back with `torch.compile` (lesson 8).
+# Starting from 3 there were three squarings (`x⁸`, slope `8·3⁷ = 17496`), from 8 there were two. Older systems,
+# TensorFlow 1 among them, made you build a *static* graph out of placeholders and special loop nodes first, and then
+# ran it with numbers; errors came up far from the line that caused them, and `print` showed a node instead of a
+# number. The speed that a fixed graph buys is what `torch.compile` (lesson 8) brings back.
 #
-# Because the forward pass is ordinary Python, you can stop in the middle of it. Put `breakpoint()` into a `forward` and
-# look at real tensors. Here the debugger is replaced by a print, so that this notebook runs through; take the first
-# two lines away to get the real one.
+# Because the forward pass is ordinary Python, you can stop in the middle of it. Put `breakpoint()` into a `forward`
+# and look at real tensors. Here a print takes the place of the debugger, so that this notebook runs through; delete
+# the line that sets `sys.breakpointhook` to get the real one.
 
 # %%
 import sys
@@ -82,8 +82,8 @@ sys.breakpointhook = sys.__breakpointhook__
 # %% [markdown]
 # ## Leaves, and the graph behind a result
 #
-# A tensor that you made yourself is a *leaf*. One that came out of a recorded operation has a `grad_fn`: the node that
-# knows how to go back through that operation.
+# A tensor that you made yourself is a *leaf*. The result of a recorded operation has a `grad_fn`: the node that knows
+# how to go back through that operation.
 
 # %%
 w = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -103,12 +103,13 @@ while node is not None:
     node, indent = (node.next_functions[0][0] if node.next_functions else None), indent + "  "
 
 # %% [markdown]
-# The chain ends in `AccumulateGrad`. That node belongs to the leaf `w`, and its work is to *add* what arrives to `w.grad`.
-# `x` has no node at all: it did not ask to be followed, so nothing is computed for it.
+# The chain ends in `AccumulateGrad`. That node belongs to the leaf `w`, and its job is to *add* what arrives to
+# `w.grad`. `x` has no node at all: it did not ask to be tracked, so nothing is computed for it.
 #
-# The same with more branches. Values go from left to right; then the gradient of the result by each box, in the lower
-# line, goes from right to left. Where a box is used twice, what comes back along both ways is added. Try
-# expressions of your own, with `a`, `b`, `c`, numbers, `+ - * / **` and `sin exp log tanh relu sqrt`.
+# Here is the same with more branches. Values go from left to right; then the gradient of the result with respect to
+# each box, in the lower line, is computed from right to left. Where a box is used twice, what comes back along the
+# two paths is added. Try expressions of your own, with `a`, `b`, `c`, numbers, `+ - * / **` and `sin exp log tanh
+# relu sqrt`.
 
 # %% tags=["demo"]
 from torchcourse.demos import graph
@@ -116,8 +117,8 @@ from torchcourse.demos import graph
 graph.explore()
 
 # %% [markdown]
-# Gradients of boxes in the middle are not kept: they are handed on and dropped. Reading `.grad` there gives `None`
-# and a warning. If you want one, ask for it before the backward, with `retain_grad()`:
+# Gradients of boxes in the middle are not kept: they are passed on and dropped. Reading `.grad` there gives `None`
+# and a warning. If you want one, ask for it before the backward pass, with `retain_grad()`:
 
 # %%
 import warnings
@@ -135,7 +136,7 @@ product.retain_grad()
 print(product.grad, w.grad)
 
 # %% [markdown]
-# One trap: a tensor that you moved or converted is no leaf any more. Make it first, then let it require grad.
+# One trap: a tensor that you moved or converted is no longer a leaf. Move it first, then let it require grad.
 
 # %%
 no_leaf = torch.ones(2, requires_grad=True).to(torch.float64)
@@ -143,7 +144,8 @@ leaf = torch.ones(2, dtype=torch.float64, requires_grad=True)
 no_leaf.is_leaf, leaf.is_leaf
 
 # %% [markdown]
-# Seen: leaves collect gradients, `grad_fn` remembers where a result came from, and only what requires grad is followed.
+# **In short:** leaves collect gradients, `grad_fn` remembers where a result came from, and only what requires grad is
+# tracked.
 
 # %% [markdown]
 # ### Exercise: derivative
@@ -180,8 +182,8 @@ for name in ("sum", "mean", "max"):
     print(f"{name:5} {x.grad}")
 
 # %% [markdown]
-# A sum passes the gradient to everyone in full. A mean passes each an equal share. A maximum passes everything to the
-# winner; the others could change a little, and the maximum would not notice. With a tie, `amax` shares evenly:
+# A sum passes the whole gradient to every entry. A mean passes an equal share to each. A maximum passes everything to
+# the winner; the others could change a little without any effect on the maximum. In a tie, `amax` shares evenly:
 
 # %%
 x = torch.tensor([5.0, 5.0, 3.0], requires_grad=True)
@@ -191,17 +193,17 @@ x.grad
 # %% [markdown]
 # ## Gradients by hand
 #
-# Once in a life everybody should derive a linear layer. The recipe never changes: start with the gradient of the loss
-# by the last result, go back one operation at a time, and let shapes guide you: *the gradient of a tensor has that
-# tensor's shape*.
+# Everybody should derive a linear layer once. The recipe never changes: start with the gradient of the loss with
+# respect to the last result, go back one operation at a time, and let the shapes guide you: *the gradient of a tensor
+# has that tensor's shape*.
 #
 # - A mean over `N` entries: each entry gets `1/N`.
 # - A square `d²`: times `2d`.
-# - An addition that broadcast: the gradient is *summed* over the axes that were stretched.
-# - A matrix product `z = x @ w.T`: `dw = dz.T @ x`, `dx = dz @ w`. Any other order or transpose has the wrong shape (if you are
-#   lucky and nothing is square).
+# - An addition with broadcasting: the gradient is *summed* over the axes that were stretched.
+# - A matrix product `z = x @ w.T`: `dw = dz.T @ x`, `dx = dz @ w`. Any other order or transpose has the wrong shape
+#   (if you are lucky, and nothing is square).
 #
-# Here is the broadcast, in the smallest form. `b` was used three times, so three ones come back to it:
+# Here is broadcasting in its smallest form. `b` was used three times, so three ones come back to it:
 
 # %%
 b = torch.tensor([10.0], requires_grad=True)
@@ -232,10 +234,10 @@ torch.allclose(w.grad, dz.T @ x)
 
 # %% exercise="linear_mse_gradients" points=3
 def linear_mse_gradients(x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of ((x @ w.T + b - y) ** 2).mean() for w and b, by hand."""
+    """Return the gradients of ((x @ w.T + b - y) ** 2).mean() for w and b, worked out by hand."""
     ### BEGIN SOLUTION
     difference = x @ w.T + b - y  # (n, o)
-    slope = 2 * difference / difference.numel()  # of the mean of squares, by each entry of the difference
+    slope = 2 * difference / difference.numel()  # of the mean square, for each entry
     return slope.T @ x, slope.sum(dim=0)
     ### END SOLUTION
 
@@ -255,9 +257,9 @@ print(w.grad)
 print(w.grad)
 
 # %% [markdown]
-# Why? Because sums are what one usually wants. The gradient of a sum of losses is the sum of their gradients; so a weight
-# used in several places, two losses of one model, or a batch too large for memory cut into pieces all come out right
-# without any extra code:
+# Why? Because a sum is usually what you want. The gradient of a sum of losses is the sum of their gradients; so a
+# weight that is used in several places, two losses of one model, or a batch that is cut into pieces because it is too
+# large for memory all come out right without any extra code:
 
 # %%
 data = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
@@ -269,12 +271,12 @@ for piece in data.split(2):
 torch.allclose(w.grad, at_once)
 
 # %% [markdown]
-# The price: you must clear before the next step, or old gradients steer you. Optimizers do it with `zero_grad()`, which
-# nowadays sets `.grad` to `None`, and does not fill it with zeros: that saves memory, and a parameter that took no part can be
-# told from one with a gradient of zero.
+# The price: you must clear the gradients before the next step, or old ones will steer you. Optimizers do it with
+# `zero_grad()`, which nowadays sets `.grad` to `None` instead of filling it with zeros: that saves memory, and a
+# parameter that took no part can be told from one with a gradient of zero.
 #
-# Two losses often share a large part of the graph. The first `backward` frees what the graph kept, and the second one
-# finds it gone:
+# Two losses often share a large part of the graph. The first `backward` frees what the graph had saved, and the
+# second one finds it gone:
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -287,8 +289,9 @@ except RuntimeError as error:
     print(str(error)[:93], "...")
 
 # %% [markdown]
-# Two ways out. Add the losses and go back once; that is the cheap one, since the shared part is walked only once. Or keep
-# the graph for the second run, with `retain_graph=True`; its price is memory, held until the last reference to the graph goes.
+# There are two ways out. Add the losses and go back once; that is the cheap one, since the shared part is traversed
+# only once. Or keep the graph for the second run, with `retain_graph=True`; the price is memory, held until the last
+# reference to the graph is gone.
 
 # %%
 w.grad = None
@@ -301,13 +304,14 @@ shared.sum().backward(retain_graph=True)
 print(together, w.grad)
 
 # %% [markdown]
-# `retain_graph=True` inside a training loop is nearly always a bug in disguise: somebody kept a tensor with history, such as a
-# running loss or a hidden state, from one step to the next.
+# `retain_graph=True` inside a training loop nearly always hides a bug: a tensor with history, such as a running loss
+# or a hidden state, was kept from one step to the next.
 
 # %% [markdown]
 # ## Switching the recording off
 #
-# Updating weights, measuring accuracy, keeping a moving average: none of it should be recorded. There are three tools.
+# Updating weights, measuring accuracy, keeping a moving average: none of this should be recorded. There are three
+# tools.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -322,9 +326,10 @@ print(a.requires_grad, b.requires_grad, c.requires_grad)
 # All three say False. They differ in what they record and in what you may do with the result afterwards.
 #
 # - `no_grad()`: nothing inside is recorded. Results are ordinary tensors.
-# - `inference_mode()`: nothing is recorded, and results do not even carry the bookkeeping that notices in-place writes. It is
-#   the leanest, and the results can never enter a recorded computation that needs to keep them.
-# - `detach()`: everything before it was recorded; this one result is cut off, in the *same memory*.
+# - `inference_mode()`: nothing is recorded, and results do not even carry the bookkeeping that notices in-place
+#   writes. It is the leanest of the three, and its results can never enter a recorded computation that needs to save
+#   them.
+# - `detach()`: what came before stays recorded; this one result is cut off, in the *same memory*.
 
 # %%
 (w * a).sum().backward()
@@ -334,12 +339,13 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# So: `inference_mode` for serving and evaluation, `no_grad` for what goes back into training, `detach` to cut one place
-# inside a graph. And a fourth thing that is *not* among them: `model.eval()` switches dropout and batch norm, and
-# records as before (lesson 3).
+# So use `inference_mode` for serving and evaluation, `no_grad` for what goes back into training, and `detach` to cut
+# the graph in one place. And a fourth thing that is *not* among them: `model.eval()` changes how dropout and batch
+# norm behave, and recording goes on as before (lesson 3).
 #
-# An update is a write into a leaf. While recording is on, that is refused: autograd would have to remember a value that is
-# being overwritten.
+# An update is a write into a leaf. While recording is on, that is refused: the write would be recorded, `w` would
+# become the result of an operation and no longer be a leaf, and the gradient of the value it started from would have
+# no place to go.
 
 # %%
 try:
@@ -348,8 +354,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `w = w - 0.1 * w.grad` runs, and is worse: it makes a new tensor, with a history, and calls it `w`. The model still holds
-# the old one. Under `no_grad`, the in-place form is right:
+# `w = w - 0.1 * w.grad` runs, and is worse: it makes a new tensor, with a history, and calls it `w`, while the model
+# still holds the old one. Under `no_grad`, the in-place form is right:
 
 # %%
 same = w
@@ -360,9 +366,9 @@ print(w, w is same, w.is_leaf)
 # %% [markdown]
 # ### Exercise: sgd_step
 #
-# Write `sgd_step(params, lr)` for a list of parameters: subtract `lr * p.grad` from each parameter `p` in place, then clear
-# its gradient (to `None` or to zeros). A parameter whose gradient is `None` is left alone. The parameters remain the same
-# tensor objects, in the same memory, and go on requiring grad.
+# Write `sgd_step(params, lr)` for a list of parameters: subtract `lr * p.grad` from each parameter `p` in place, then
+# clear its gradient (to `None` or to zeros). A parameter whose gradient is `None` is left alone. The parameters
+# remain the same tensor objects, in the same memory, and still require grad.
 #
 # ```
 # p = torch.tensor([1.0], requires_grad=True)
@@ -385,9 +391,9 @@ def sgd_step(params: list[Tensor], lr: float) -> None:
 check("sgd_step")
 
 # %% [markdown]
-# With such a step, descending is a loop of three lines. Below, a ball walks down a valley that is steep in one direction
-# and flat in the other. Move the learning rate. Where does it crawl, where does it zigzag, from where on does it run
-# away? The steep direction sets the limit, the flat one pays for it.
+# With such a step, gradient descent is a loop of three lines. Below, a ball walks down a valley that is steep in one
+# direction and flat in the other. Move the learning rate. Where does it crawl, where does it zigzag, and from which
+# rate on does it run away? The steep direction sets the limit, and the flat one pays for it.
 
 # %% tags=["demo"]
 from torchcourse.demos import descent
@@ -406,8 +412,8 @@ w = torch.tensor([1.0, 2.0], requires_grad=True)
 print(found, w.grad)
 
 # %% [markdown]
-# That leaves one side effect: to be followed, a tensor has to require grad, and switching that on in the caller's own tensor
-# is a change as well. A detached tensor is another object, with a flag of its own:
+# That leaves one side effect: to be tracked, a tensor has to require grad, and switching that on in the caller's own
+# tensor is a change as well. A detached tensor is another object, with a flag of its own:
 
 # %%
 plain = torch.tensor([1.0, 2.0])
@@ -417,9 +423,9 @@ print(mine.requires_grad, plain.requires_grad)
 # %% [markdown]
 # ### Exercise: gradient
 #
-# Write `gradient(f, x)`: the gradient of the scalar `f(x)`, as a tensor without history. The caller must not notice: `x.grad`,
-# `x.requires_grad` and the values of `x` stay as they were. `x` may be a plain tensor, a leaf that has a gradient already, or
-# the result of a computation whose own graph must survive.
+# Write `gradient(f, x)`: the gradient of the scalar `f(x)`, as a tensor without history. The caller must not notice:
+# `x.grad`, `x.requires_grad` and the values of `x` stay as they were. `x` may be a plain tensor, a leaf that already
+# has a gradient, or the result of a computation whose own graph must survive.
 #
 # ```
 # x = torch.tensor([1.0, 2.0])
@@ -453,9 +459,9 @@ with torch.no_grad():
 print(detached, cloned, sep="\n")
 
 # %% [markdown]
-# Detaching is how one says "treat this as a constant". In reinforcement learning the target of a prediction is made from
-# the same network: `reward + discount * value(next state)`. The prediction is to move towards the target, and not the target
-# towards the prediction. In the next cell both come from the weight `v`. Look how the gradient changes:
+# Detaching is how you say "treat this as a constant". In reinforcement learning the target of a prediction is made
+# from the same network: `reward + discount * value(next state)`. The prediction should move towards the target, not
+# the target towards the prediction. In the next cell both come from the weight `v`. Look at how the gradient changes:
 
 # %%
 v = torch.tensor(2.0, requires_grad=True)
@@ -467,8 +473,8 @@ for name, cut in {"both move": lambda t: t, "target fixed": Tensor.detach}.items
 # %% [markdown]
 # ### Exercise: td_loss
 #
-# Write `td_loss(online, target)`: the mean squared error of the two, through which no gradient reaches `target`. The
-# caller's `target` itself stays as it was.
+# Write `td_loss(online, target)`: the mean squared error between the two, through which no gradient reaches `target`.
+# The caller's `target` itself stays as it was.
 #
 # ```
 # online, target = torch.tensor([1.0], requires_grad=True), torch.tensor([3.0], requires_grad=True)
@@ -486,9 +492,10 @@ def td_loss(online: Tensor, target: Tensor) -> Tensor:
 check("td_loss")
 
 # %% [markdown]
-# You will meet `.data` in older code. It shares memory without history, as `detach()` does, with one difference: `.data` has a
-# version counter of its own. If you write through `detach()`, autograd notices that a value it had saved is gone. If you
-# write through `.data`, it does not, and the gradient is silently wrong. `sigmoid` saves its result:
+# You will meet `.data` in older code. It shares memory without history, as `detach()` does, with one difference:
+# `.data` has a version counter of its own. If you write through `detach()`, autograd notices that a value it had
+# saved has changed. If you write through `.data`, it does not, and the gradient is silently wrong. `sigmoid` saves
+# its result:
 
 # %%
 for way in ("detach", "data"):
@@ -502,7 +509,8 @@ for way in ("detach", "data"):
         print(way, "noticed:", str(error)[:97], "...")
 
 # %% [markdown]
-# Seen: `detach` to cut, `clone` to copy, both to take a picture of a value, and `.data` only to read old code.
+# **In short:** `detach` to cut, `clone` to copy, both to take a snapshot; `.data` is something to recognise in old
+# code, not to write.
 
 # %% [markdown]
 # ### Exercise: snapshot
@@ -528,8 +536,8 @@ check("snapshot")
 # %% [markdown]
 # ## Writing in place
 #
-# Some operations need their input again on the way back, some need their result, some need neither. Each tensor counts its
-# writes in `_version`; a node remembers the count of what it saved, and compares.
+# On the way back, some operations need their input again, some need their result, and some need neither. Each tensor
+# counts the writes to it in `_version`; a node remembers the count of what it saved, and compares.
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -546,9 +554,9 @@ except RuntimeError as error:
     print(str(error)[:190], "...")
 
 # %% [markdown]
-# `exp` had saved its own result, since that is its derivative. The message names the operation, the version it found and the
-# version it wanted. That is the second of the two in-place errors; the first was the write into a leaf, above, and it
-# comes up at the line itself. `relu_()` on a leaf is the same:
+# `exp` had saved its own result, since that is its derivative. The message names the operation, the version that it
+# found and the version that it expected. That is the second of the two in-place errors; the first was the write into
+# a leaf, above, which is raised at the line itself. `relu_()` on a leaf is the same:
 
 # %%
 try:
@@ -557,7 +565,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# And often a write is harmless, since nobody needs the old value. An addition needs neither its inputs nor its result:
+# And often a write is harmless, because nothing needs the old value. An addition needs neither its inputs nor its
+# result:
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -567,15 +576,15 @@ y.sum().backward()
 x.grad
 
 # %% [markdown]
-# Seen: autograd notices writes that would make it wrong, as long as you do not go round it with `.data`. Write in place
-# where memory matters, and nowhere else.
+# **In short:** autograd notices writes that would make it wrong, as long as you do not bypass it with `.data`. Write
+# in place where memory matters, and nowhere else.
 
 # %% [markdown]
 # ## Vectors in, vectors out
 #
 # `backward()` without an argument wants a single number. With `m` results and `n` inputs there is a whole table of
-# derivatives, the Jacobian, and autograd never builds it. What it computes is a row vector times that table: you say how much you care about
-# each result, and get what that means for each input.
+# derivatives, the Jacobian, and autograd never builds it. What it computes is a row vector times that table: you say
+# how much each result matters to you, and get what that means for each input.
 
 # %%
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -588,11 +597,13 @@ y.backward(torch.tensor([1.0, 10.0]))
 x.grad
 
 # %% [markdown]
-# The Jacobian here is `[[2, 1, 0], [0, 3, 2]]`; `[1, 10]` times it is `[2, 31, 20]`. For a loss the vector is the number 1. All of
-# training is vector-Jacobian products, and so the cost of a backward pass does not depend on the number of inputs.
+# The Jacobian here is `[[2, 1, 0], [0, 3, 2]]`; `[1, 10]` times it is `[2, 31, 20]`. For a loss the vector is the
+# number 1. All of training is vector-Jacobian products. A backward pass costs a small multiple of the forward pass,
+# usually about twice as much, however many inputs there are: there is no extra pass for each of them.
 #
-# This is *reverse mode*: one pass gives the slope of one result by *all* inputs. *Forward mode* goes the other way: one
-# pass, together with the values, gives the slope of *all* results along one direction of the input. It keeps no graph.
+# This is *reverse mode*: one pass gives the slope of one result with respect to *all* inputs. *Forward mode* goes the
+# other way: one pass, together with the values, gives the slope of *all* results along one direction of the input. It
+# keeps no graph.
 
 # %% tags=["demo"]
 f = lambda x: torch.stack([x[0] * x[1], x[1] * x[2]])
@@ -633,15 +644,15 @@ Cube.apply(x).backward(torch.tensor([1.0, 10.0]))
 x.grad
 
 # %% [markdown]
-# Note `grad_output *`: a backward is one link of the chain, and leaving out the rest of the chain goes unnoticed as long
-# as you test with `sum()`, where `grad_output` is all ones. Save tensors with `save_for_backward` and not as attributes of
-# `ctx`: then their versions are checked and no cycle keeps them alive. (`forward` can also be written without `ctx`, with a
-# `setup_context` beside it; `torch.func` needs that form.)
+# Note the factor `grad_output`: a backward is one link of the chain, and leaving out the rest of the chain goes
+# unnoticed as long as you test with `sum()`, where `grad_output` is all ones. Save tensors with `save_for_backward`
+# and not as attributes of `ctx`: then their versions are checked and no cycle keeps them alive. (`forward` can also
+# be written without `ctx`, with a `setup_context` beside it; `torch.func` needs that form.)
 #
-# First reason for a Function: the true derivative is useless. A step function has slope zero wherever it has one, so
-# nothing behind it can learn. The *straight-through estimator* lets the gradient pass as if the step had not been there. The clipped form stops it where
-# `abs(x) > 1`: there, a small change of `x` has no chance to flip the step. Mind what is clipped: the mask is made from `x`. The gradient
-# itself may be as large as it likes.
+# The first reason for writing a Function: the true derivative is useless. A step function has slope zero wherever it
+# has one, so nothing behind it can learn. The *straight-through estimator* lets the gradient pass as if the step had
+# not been there. The clipped form stops it where `abs(x) > 1`: there, a small change of `x` cannot flip the step.
+# Mind what is clipped: the mask is made from `x`. The gradient itself may be as large as it likes.
 
 # %%
 x = torch.tensor([-0.5, 0.5], requires_grad=True)
@@ -673,15 +684,15 @@ class BinarizeSTE(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return grad_output * (x.abs() <= 1)
+        return torch.where(x.abs() <= 1, grad_output, 0)
         ### END SOLUTION
 
 # %% check="BinarizeSTE"
 check("BinarizeSTE")
 
 # %% [markdown]
-# Second reason: numbers. `log(sigmoid(x))` is the heart of every yes-or-no loss. Written down as it stands it fails on both
-# ends:
+# The second reason is numerical. `log(sigmoid(x))` is the heart of every yes-or-no loss. Written just like that, it
+# fails at both ends:
 
 # %%
 x = torch.tensor([-1000.0, -10.0, 20.0], requires_grad=True)
@@ -690,11 +701,11 @@ y.sum().backward()
 print(y.detach(), x.grad, sep="\n")
 
 # %% [markdown]
-# At -1000, `sigmoid` is 0 and its logarithm is infinite; the right value is -1000. The cure is to let `exp` see
-# only numbers that are not positive: `min(x, 0) - log(1 + exp(-abs(x)))`, and `log1p` keeps the digits of the last part.
+# At -1000, `sigmoid` is 0 and its logarithm is infinite; the right value is -1000. The cure is to give `exp` only
+# numbers that are not positive: `min(x, 0) - log(1 + exp(-abs(x)))`, where `log1p` keeps the digits of the last part.
 #
-# The derivative is `1 - sigmoid(x)`, and that has a trap of its own. In float32 the difference of 1 and a number that is nearly 1
-# has no digits left. `sigmoid(-x)` is the same thing, without the subtraction:
+# The derivative is `1 - sigmoid(x)`, and that has a trap of its own. In float32 the difference between 1 and a number
+# close to 1 has hardly any digits left. `sigmoid(-x)` is the same thing, without the subtraction:
 
 # %% tags=["demo"]
 far = torch.tensor([10.0, 16.0, 20.0, 40.0])
@@ -703,9 +714,10 @@ print(1 - torch.sigmoid(far), torch.sigmoid(-far), sep="\n")
 # %% [markdown]
 # ### Exercise: LogSigmoid
 #
-# Write `LogSigmoid`, a `torch.autograd.Function`: forward `log(1 / (1 + exp(-x)))`, and its gradient. Both are finite and right
-# for entries up to 1000 in size, of either sign, and the gradient keeps its leading digits where it is small (at `x = 20` it
-# is 2.06e-09 and not 0). It passes `gradcheck` in `float64`. Rule: no `logsigmoid` and no `softplus`.
+# Write `LogSigmoid`, a `torch.autograd.Function`: forward `log(1 / (1 + exp(-x)))`, and its gradient. Both are finite
+# and correct for entries of either sign, up to 1000 in absolute value, and the gradient keeps its leading digits
+# where it is small (at `x = 20` it is 2.06e-09, not 0). It passes `gradcheck` in `float64`. Rule: no `logsigmoid` and
+# no `softplus`.
 #
 # ```
 # x = torch.tensor([-1000.0, 0.0, 1000.0], requires_grad=True)
@@ -735,8 +747,8 @@ check("LogSigmoid")
 # %% [markdown]
 # ## Checking a gradient
 #
-# Is a backward right? Compare it with what a small step really does. One step forward, `(f(x + eps) - f(x)) / eps`, is
-# off by about `eps/2` times the curvature. A step to both sides cancels that, and what is left goes with `eps²`:
+# Is a backward correct? Compare it with what a small step really does. One step forward, `(f(x + eps) - f(x)) / eps`,
+# is off by about `eps/2` times the curvature. A step to both sides cancels that, and what is left goes with `eps²`:
 
 # %%
 here, eps = torch.tensor(1.0, dtype=torch.float64), 1e-4
@@ -745,8 +757,8 @@ both_sides = (torch.exp(here + eps) - torch.exp(here - eps)) / (2 * eps)
 print(f"errors: {(one_sided - here.exp()).item():.1e} and {(both_sides - here.exp()).item():.1e}")
 
 # %% [markdown]
-# A smaller `eps` does not help forever: then the two values agree in nearly all their digits, and their difference is
-# rounding. In float32 this comes so early that no `eps` is good:
+# Making `eps` smaller only helps up to a point: then the two values agree in nearly all their digits, and their
+# difference is mostly rounding. In float32 that point comes so early that no `eps` is good:
 
 # %%
 for dtype in (torch.float32, torch.float64):
@@ -755,8 +767,8 @@ for dtype in (torch.float32, torch.float64):
     print(dtype, *(f"{error.item():8.0e}" for error in errors))
 
 # %% [markdown]
-# So gradients are checked in float64. `torch.autograd.gradcheck` does this for any function: it says True, or raises and shows
-# both tables. Here it looks at `Cube`, and at a version that forgets the factor 3:
+# So gradients are checked in float64. `torch.autograd.gradcheck` does this for any function: it returns True, or
+# raises an error that shows both tables. Here it checks `Cube`, and a version that forgets the factor 3:
 
 # %%
 class Wrong(Cube):
@@ -774,17 +786,17 @@ except RuntimeError as error:
     print(str(error)[:260])
 
 # %% [markdown]
-# A straight-through estimator fails `gradcheck`, and should: its gradient is not the true one, on purpose.
+# A straight-through estimator fails `gradcheck`, as it should: on purpose, its gradient is not the true one.
 #
-# Now write the core of it. Two traps lie in the copy: `x.double()` *is* `x` if it was float64 already, and `x.flatten()` is
-# sometimes a view and sometimes not.
+# Now write the core of it. There are two traps in copying: `x.double()` *is* `x` if it was float64 already, and
+# `x.flatten()` is sometimes a view and sometimes not.
 
 # %% [markdown]
 # ### Exercise: numerical_gradient
 #
-# Write `numerical_gradient(f, x, eps=1e-6)`: the gradient of the scalar `f(x)` by central differences, one entry at a time, in
-# `float64` whatever the dtype of `x`, with the shape of `x`. `f` may know nothing of autograd, `x` may have any strides, and `x`
-# is not changed. For a smooth `f`, no entry is off by more than `1e-7 * max(1, abs(f(x)))`.
+# Write `numerical_gradient(f, x, eps=1e-6)`: the gradient of the scalar `f(x)` by central differences, one entry at a
+# time, in `float64` whatever the dtype of `x`, with the shape of `x`. `f` need not support autograd, `x` may have any
+# strides, and `x` is not changed. For a smooth `f`, no entry is off by more than `1e-7 * max(1, abs(f(x)))`.
 #
 # ```
 # numerical_gradient(lambda t: (t**2).sum(), torch.tensor([1.0, 3.0]))    # about [2., 6.], float64
@@ -795,9 +807,9 @@ def numerical_gradient(f: Callable[[Tensor], Tensor], x: Tensor, eps: float = 1e
     """Central differences in float64, one entry of x at a time."""
     ### BEGIN SOLUTION
     start = x.detach().to(torch.float64)
-    result = torch.zeros(x.shape, dtype=torch.float64)
+    result = torch.zeros_like(start)  # float64, on the device of x
     for index in itertools.product(*map(range, x.shape)):
-        step = torch.zeros(x.shape, dtype=torch.float64)
+        step = torch.zeros_like(start)
         step[index] = eps
         result[index] = (f(start + step).item() - f(start - step).item()) / (2 * eps)
     return result
@@ -827,12 +839,12 @@ f = lambda t: t[0] ** 2 * t[1]
 torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
 
 # %% [markdown]
-# For a million weights it would have 10¹² entries. What most methods need is only `H` times a vector: how the gradient changes
-# if one walks along `v`. That is one more vector-Jacobian product: with `g` the gradient and `v` held fixed, the gradient
-# of the single number `g · v` is `Hv`. Two passes, and no table.
+# For a million weights it would have 10¹² entries. Most methods only need `H` times a vector: how the gradient
+# changes as you move along `v`. That is one more vector-Jacobian product: with `g` the gradient and `v` held fixed,
+# the gradient of the single number `g · v` is `Hv`. Two passes, and no table.
 #
-# A common slip: differentiate `g.sum()` and multiply by `v` afterwards. That gives the *row sums* of `H`, times `v` entry by entry,
-# and agrees with `Hv` only if `H` is diagonal.
+# A common slip: differentiate `g.sum()` and multiply by `v` afterwards. That gives the *row sums* of `H`, times `v`
+# entry by entry, which agrees with `Hv` for every `v` only if `H` is diagonal.
 
 # %% [markdown]
 # ### Exercise: hessian_vector_product
@@ -863,8 +875,8 @@ check("hessian_vector_product")
 # %% [markdown]
 # ## torch.func: gradients as functions
 #
-# `torch.func.grad` takes a function and returns another, the one that computes its gradient (by the first argument, unless
-# `argnums` says otherwise). No leaf, no `.grad`, nothing to clear. It nests:
+# `torch.func.grad` takes a function and returns another, the one that computes its gradient (with respect to the
+# first argument, unless `argnums` says otherwise). No leaf, no `.grad`, nothing to clear. It nests:
 
 # %%
 cube = lambda x: x**3
@@ -872,9 +884,9 @@ two = torch.tensor(2.0)
 print(torch.func.grad(cube)(two), torch.func.grad(torch.func.grad(cube))(two))
 
 # %% [markdown]
-# `torch.func.vmap` takes a function of one thing and returns one of many things at once. It does not loop: each operation
-# inside runs once, on the whole batch. `in_dims` says for each argument along which axis it is batched; `None` means that all
-# share it.
+# `torch.func.vmap` takes a function of one thing and returns one of many things at once. It does not loop: each
+# operation inside runs once, on the whole batch. `in_dims` says for each argument which of its axes is the batch;
+# `None` means that all share the argument.
 
 # %%
 dot = lambda a, b: (a * b).sum()
@@ -885,15 +897,16 @@ print(torch.func.vmap(torch.func.grad(cube))(torch.tensor([1.0, 2.0, 3.0])))
 # %% [markdown]
 # The second line is worth a thought: three gradients, one for each entry, in one go.
 #
-# An ordinary backward of a batch gives the *mean* of the samples' gradients, and the single ones are lost. Sometimes they are
-# what matters: to clip each sample's influence for privacy, or to find the mislabelled one. (These functions were once a package of their own, `functorch`.)
+# An ordinary backward of a batch gives the *mean* of the samples' gradients, and the individual ones are lost.
+# Sometimes those are what matters: to clip each sample's influence for privacy, or to find a mislabelled one. (These
+# functions were once a package of their own, `functorch`.)
 
 # %% [markdown]
 # ### Exercise: per_sample_gradients
 #
-# Write `per_sample_gradients(loss_fn, w, xs, ys)`: `loss_fn(w, x, y)` gives the loss of one sample as a scalar. Return its
-# gradient by `w` for each of the `n` samples in `xs` and `ys`, in one tensor of shape `(n, *w.shape)`. Rule: no Python loop, the
-# number of torch calls must not grow with `n`.
+# Write `per_sample_gradients(loss_fn, w, xs, ys)`: `loss_fn(w, x, y)` gives the loss of one sample as a scalar.
+# Return its gradient with respect to `w` for each of the `n` samples in `xs` and `ys`, in one tensor of shape `(n,
+# *w.shape)`. Rule: no Python loop; the number of torch calls must not grow with `n`.
 #
 # ```
 # loss_fn = lambda w, x, y: (w * x).sum() * y
@@ -903,7 +916,7 @@ print(torch.func.vmap(torch.func.grad(cube))(torch.tensor([1.0, 2.0, 3.0])))
 
 # %% exercise="per_sample_gradients" points=2
 def per_sample_gradients(loss_fn: Callable[..., Tensor], w: Tensor, xs: Tensor, ys: Tensor) -> Tensor:
-    """The gradient of loss_fn(w, x, y) by w for every sample: (n, *w.shape)."""
+    """Return the gradient of loss_fn(w, x, y) with respect to w for every sample: (n, *w.shape)."""
     ### BEGIN SOLUTION
     of_one = torch.func.grad(loss_fn)
     return torch.func.vmap(of_one, in_dims=(None, 0, 0))(w, xs, ys)
@@ -915,8 +928,8 @@ check("per_sample_gradients")
 # %% [markdown]
 # ## What the graph keeps
 #
-# Training takes far more memory than running, and this is why: what the backward will need has to stay. A hook can look at
-# each tensor as it is saved:
+# Training takes far more memory than inference, and this is why: what the backward will need has to stay. A hook can
+# look at each tensor as it is saved:
 
 # %%
 def names_of_saved(f: Callable[..., Tensor], *inputs: Tensor) -> list[str]:
@@ -933,12 +946,12 @@ print("x * x     ", names_of_saved(lambda x: x * x, x))
 print("x @ w     ", names_of_saved(lambda x, w: x @ w, x, w))
 
 # %% [markdown]
-# An addition saves nothing. `x * x` saves `x` twice, as its left and its right factor, which is the same storage and costs
-# nothing more. Views behave as in lesson 1: a saved slice keeps its whole storage alive.
+# An addition saves nothing. `x * x` saves `x` twice, as its left and its right factor, but that is the same storage
+# and costs nothing extra. Views behave as in lesson 1: a saved slice keeps its whole storage alive.
 #
-# All this stays until the backward has run or the result is gone. A list of losses, appended to at every step for a plot,
-# keeps every graph that no backward has freed, and a validation loop runs none; `losses.append(loss.item())` keeps numbers. Here,
-# a weak reference tells when the memory of a saved tensor goes:
+# All this stays until the backward has run or the result is gone. A list of losses, appended to at every step for a
+# plot, keeps every graph that no backward has freed, and in a validation loop there is no backward;
+# `losses.append(loss.item())` keeps numbers. Here, a weak reference tells when the memory of a saved tensor is freed:
 
 # %%
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -955,8 +968,8 @@ loss.backward()
 print("freed by an ordinary backward?   ", memory.expired())
 
 # %% [markdown]
-# Recording off, nothing is kept: that is where `no_grad` saves memory in evaluation. (In lesson 6 you trade memory for time, with
-# checkpointing.)
+# With recording off, nothing is kept: that is how `no_grad` saves memory in evaluation. (In lesson 6 you trade time
+# for memory, with checkpointing.)
 
 # %% [markdown]
 # ### Exercise: saved_bytes
@@ -992,8 +1005,8 @@ check("saved_bytes")
 # %% [markdown]
 # ## Looking inside
 #
-# `register_hook` on a tensor calls you with its gradient as it passes. Return nothing to look, return a tensor to replace
-# it. It works on tensors in the middle too.
+# A function that you pass to a tensor's `register_hook` is called with its gradient. If it returns nothing, the
+# gradient passes unchanged; a tensor that it returns replaces the gradient. This works on tensors in the middle too.
 
 # %%
 w = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -1005,8 +1018,9 @@ handle.remove()
 w.grad
 
 # %% [markdown]
-# When a gradient is NaN, the question is which operation made it first. `detect_anomaly` checks each one, raises at the first
-# NaN, and says where the *forward* operation stood. It is slow, so switch it on for the search only.
+# When a gradient is NaN, the question is which operation produced the first one. `detect_anomaly` checks each of
+# them, raises at the first NaN, and says where the *forward* operation stood. It is slow, so switch it on only while
+# you search.
 
 # %%
 def risky(x: Tensor) -> Tensor:
@@ -1028,8 +1042,9 @@ told = "".join(str(warning.message) for warning in caught)
 print("the operation stood in line", next(line for line in told.splitlines() if "in risky" in line).split("line")[-1])
 
 # %% [markdown]
-# The slope of a square root at 0 is infinite, and zero times infinity is NaN. A related trap: `torch.where(x > 0, x.sqrt(), 0)` does
-# not help, for the gradient goes through the branch that was not taken, as `0 * inf`. Make the *input* safe first.
+# The slope of a square root at 0 is infinite, and zero times infinity is NaN. A related trap: `torch.where(x > 0,
+# x.sqrt(), 0)` does not help, because the gradient also goes through the branch that was not taken, as `0 * inf`.
+# Make the *input* safe first.
 
 # %%
 for name, f in {
@@ -1054,13 +1069,13 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# **"Trying to backward through the graph a second time"**: two backwards through one graph, or a tensor with history carried
-# over from the last step. Add the losses, or detach what you carry over.
+# **"Trying to backward through the graph a second time"**: two backwards through one graph, or a tensor with history
+# that was carried over from the last step. Add the losses, or detach what you carry over.
 #
 # **"a leaf Variable that requires grad is being used in an in-place operation"**: an update outside of `no_grad`.
 #
-# **"one of the variables needed for gradient computation has been modified by an inplace operation"**: somebody wrote into
-# what the graph had saved. Use the form without the underscore.
+# **"one of the variables needed for gradient computation has been modified by an inplace operation"**: something that
+# the graph had saved was overwritten. Use the form without the underscore.
 #
 # **"grad can be implicitly created only for scalar outputs"**: the loss is not a single number. A `mean()` is missing, or you want to
 # give `backward` a vector.
@@ -1077,12 +1092,13 @@ except RuntimeError as error:
 torch.autograd.grad(a.sum(), b, allow_unused=True)
 
 # %% [markdown]
-# **Expected all tensors to be on the same device** comes up here too, mostly inside a `backward` of your own that makes a mask or a
-# zero on the CPU. As in lesson 1: create on the device, and in the dtype, of what came in.
+# **Expected all tensors to be on the same device** comes up here too, mostly inside a `backward` of your own that
+# creates a mask or zeros on the CPU. As in lesson 1: create on the device, and in the dtype, of what came in.
 #
-# And the ones that print nothing: a forgotten clearing of gradients, a detached prediction, a target that was not detached, a
-# backward that ignores `grad_output`, a write through `.data`. Against those, compare with differences in float64, and look at
-# `.grad` of every parameter once after the first backward: `None` or all zeros tells you where the graph ends.
+# And then there are the errors that print nothing: gradients that were not cleared, a detached prediction, a target
+# that was not detached, a backward that ignores `grad_output`, a write through `.data`. To catch those, compare with
+# central differences in float64, and look at the `.grad` of every parameter once after the first backward: `None` or
+# all zeros tells you where the graph ends.
 
 # %% [markdown]
 # ## What you have seen
@@ -1092,7 +1108,7 @@ torch.autograd.grad(a.sum(), b, allow_unused=True)
 # | graph | made anew in every forward pass; `grad_fn` leads back, leaves collect in `.grad` |
 # | accumulation | `backward` adds; clear before the next step |
 # | `autograd.grad` | returns gradients, stores none |
-# | `no_grad`, `inference_mode`, `detach` | record nothing; record nothing and never again; cut here, same memory |
+# | `no_grad`, `inference_mode`, `detach` | nothing is recorded; nothing, and the result never can be; cut here, same memory |
 # | `clone` | new memory, with history |
 # | in place | refused on leaves, noticed on saved tensors, harmless elsewhere; never through `.data` |
 # | non-scalars | `backward(v)` is v times the Jacobian |

@@ -9,13 +9,13 @@
 # %% [markdown]
 # # 3 · Modules
 #
-# A network is a function with a memory: it takes a tensor, and it holds numbers that training will change. In lesson 2 you
-# held such numbers in your own hands and changed them one by one. With millions of them somebody has to keep the list:
+# A network is a function with a memory: it takes a tensor, and it holds numbers that training will change. In lesson
+# 2 you kept such numbers yourself and changed them one by one. With millions of them, something has to keep the list:
 # for the optimizer, for moving to a GPU, for saving. In PyTorch that is the job of `nn.Module`.
 #
-# Most bugs of this lesson raise no error. A layer that is not on the list is simply never trained. A dropout that does not
-# know of `eval()` makes predictions that change from call to call. A frozen batch norm goes on learning. So we look at what
-# a module knows about itself, and then build the common layers by hand. There are twelve exercises; it takes about an hour.
+# Most of the bugs in this lesson raise no error. A layer that is not on the list is simply never trained. Dropout
+# that ignores `eval()` makes predictions change from call to call. A frozen batch norm goes on learning. So we look
+# at what a module knows about itself, and then build the common layers by hand. There are twelve exercises.
 
 # %% tags=["setup"]
 import torch
@@ -28,7 +28,7 @@ from torchcourse import Unattempted, check, hint
 # ## What a module remembers
 #
 # A module is a class with an `__init__` that makes its parts and a `forward` that uses them. Here is a small one that
-# holds four things, each in another way.
+# holds four things, each in a different way.
 
 # %%
 class Parts(nn.Module):
@@ -49,8 +49,9 @@ print("buffers:   ", [name for name, _ in parts.named_buffers()])
 print("state_dict:", list(parts.state_dict()))
 
 # %% [markdown]
-# The module has noticed three of the four. It looks at everything that you assign to `self`, and registers what it knows:
-# an `nn.Parameter`, an `nn.Buffer`, another module. A plain tensor, `note`, is an attribute like any other.
+# The module has noticed three of the four. It looks at everything that you assign to `self`, and registers three
+# kinds of things: an `nn.Parameter`, an `nn.Buffer`, another module. A plain tensor, `note`, is an attribute like any
+# other.
 #
 # | assigned to self | `parameters()` | `state_dict()` | follows `.to()` | what it is for |
 # |---|---|---|---|---|
@@ -59,8 +60,8 @@ print("state_dict:", list(parts.state_dict()))
 # | a module | its own | its own | its own | a part of the model |
 # | a plain tensor | no | no | **no** | nothing that matters later |
 #
-# The last line is easily checked. We move the module to `"meta"`, the device without numbers that exists everywhere, and
-# to another dtype:
+# The last line is easy to check. We move the module to `"meta"`, the device without numbers that exists everywhere,
+# and convert it to another dtype:
 
 # %%
 there = Parts().to("meta")
@@ -69,10 +70,11 @@ wide = Parts().to(torch.float64)
 print({name: getattr(wide, name).dtype for name in ("scale", "count", "note")})
 
 # %% [markdown]
-# On a GPU, the first use of `note` would raise the error about two devices. Note also that `module.to(...)` changes the
-# module itself; a tensor's `.to(...)` returns another tensor and leaves the first alone.
+# On a GPU, the first use of `note` would raise an error about two devices. Note also that `module.to(...)` changes
+# the module itself; a tensor's `.to(...)` returns another tensor and leaves the first alone.
 #
-# The lists in which a module registers things are made by `nn.Module.__init__`. So `super().__init__()` comes first:
+# The places in which a module registers things are created by `nn.Module.__init__`. So `super().__init__()` comes
+# first:
 
 # %%
 class NeverBegun(nn.Module):
@@ -86,11 +88,11 @@ except AttributeError as error:
     print(error)
 
 # %% [markdown]
-# Sometimes a name should exist and hold nothing, such as the bias of a layer without one. `register_parameter(name, None)`
-# says so: `self.bias` is then None, and the module knows the name.
+# Sometimes a name should exist and hold nothing, such as the bias of a layer without one. `register_parameter(name,
+# None)` does that: `self.bias` is then None, and the module knows the name.
 #
-# Parameters of layers are stored the way the layer's output is listed: `nn.Linear(3, 2)` has a weight of shape `(2, 3)`, a
-# row for each output, and computes `x @ weight.T + bias`.
+# A layer's weight has its outputs first: `nn.Linear(3, 2)` has a weight of shape `(2, 3)`, a row for each output, and
+# computes `x @ weight.T + bias`.
 
 # %%
 linear = nn.Linear(3, 2)
@@ -98,7 +100,8 @@ x = torch.randn(5, 3)
 print(linear.weight.shape, torch.allclose(linear(x), x @ linear.weight.T + linear.bias))
 
 # %% [markdown]
-# Seen: what is assigned as Parameter, Buffer or module is known; everything else is a private matter of your class.
+# **In short:** a module knows what is assigned as a Parameter, Buffer or module; everything else is private to your
+# class.
 
 # %% [markdown]
 # ### Exercise: Affine
@@ -138,16 +141,23 @@ class Affine(nn.Module):
 check("Affine")
 
 # %% [markdown]
-# Many layers of today have more than one weight. In a *gated* layer a second product decides, output by output, how much
-# of the first gets through: a sigmoid maps it to a number between 0 (shut) and 1 (open). The feed-forward parts of many
-# language models are built like that, often with another gate function.
+# Many modern layers have more than one weight. In a *gated* layer a second product decides, output by output, how
+# much of the first gets through: a sigmoid maps it to a number between 0 (closed) and 1 (open). The feed-forward
+# parts of many language models are built like that, often with another gate function.
 
 # %% [markdown]
 # ### Exercise: GatedLinear
 #
 # Write `GatedLinear(in_features, out_features)`: `(x W^T + b) * sigmoid(x G^T)`, with parameters `weight` (W) and
-# `gate_weight` (G) of shape `(out, in)`, and `bias` (b) of shape `(out,)`, registered under these names on the module itself. How
-# they start is up to you. `F.linear` is allowed here.
+# `gate_weight` (G) of shape `(out, in)`, and `bias` (b) of shape `(out,)`, registered under these names on the module
+# itself. How you initialise them is up to you. `F.linear` is allowed here.
+#
+# ```
+# layer = GatedLinear(3, 2)
+# layer(torch.ones(5, 3)).shape                         # (5, 2)
+# sorted(name for name, _ in layer.named_parameters())  # ['bias', 'gate_weight', 'weight']
+# # with weights of 1, gate weights of 0 and no bias, three ones give 3 * sigmoid(0) = 1.5
+# ```
 
 # %% exercise="GatedLinear" points=2
 class GatedLinear(nn.Module):
@@ -196,25 +206,26 @@ print(counter.seen, [name for name, _ in counter.named_buffers()], list(counter.
 # %% [markdown]
 # With `persistent=False` a buffer moves, but is not saved: right for what can be computed again.
 #
-# The test of a buffer is a fresh module that loads the old one's `state_dict`. What was a plain attribute starts anew:
+# The test of a buffer is a fresh module that loads the old one's `state_dict`. A plain attribute would start from
+# scratch:
 
 # %% tags=["demo"]
 fresh = Counter()
 print(fresh.load_state_dict(counter.state_dict()), fresh.seen)
 
 # %% [markdown]
-# A buffer that is None is not in the `state_dict` at all, so there would be no place to load it into. Give it its shape in
+# A buffer that is None is not in the `state_dict` at all, so there would be nowhere to load it. Give it its shape in
 # `__init__`.
 #
-# Seen: a buffer is for state that belongs to the model and that no optimizer may change.
+# **In short:** a buffer is for state that belongs to the model and that no optimizer may change.
 
 # %% [markdown]
 # ### Exercise: Standardizer
 #
-# Write `Standardizer(dim)`: a module that returns `x` as it is until `fit(x)` was called with a table `(n, dim)`; from then
-# on it returns `(x - mean) / std`, column by column. `fit` sets the buffers `mean` and `std` and returns the module itself.
-# The standard deviation is the population's (divide by n, not n - 1), and where it is zero it becomes 1. Both buffers are
-# saved in the `state_dict`, and a fresh `Standardizer` can load them.
+# Write `Standardizer(dim)`: a module that returns `x` as it is until `fit(x)` is called with a table `(n, dim)`; from
+# then on it returns `(x - mean) / std`, column by column. `fit` sets the buffers `mean` and `std` and returns the
+# module itself. The standard deviation is the population's (divide by n, not n - 1), and where it is zero it becomes
+# 1. Both buffers are saved in the `state_dict`, and a fresh `Standardizer` can load them.
 #
 # ```
 # s = Standardizer(2).fit(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
@@ -224,7 +235,7 @@ print(fresh.load_state_dict(counter.state_dict()), fresh.seen)
 
 # %% exercise="Standardizer" points=2
 class Standardizer(nn.Module):
-    """(x - mean) / std, column by column; the identity until it was fitted."""
+    """(x - mean) / std, column by column; the identity until it is fitted."""
 
     def __init__(self, dim: int) -> None:
         ### BEGIN SOLUTION
@@ -232,14 +243,15 @@ class Standardizer(nn.Module):
         self.mean = nn.Buffer(torch.zeros(dim))
         self.std = nn.Buffer(torch.ones(dim))
 
+    @torch.no_grad()
     def fit(self, x: Tensor) -> "Standardizer":
         std = x.std(dim=0, correction=0)
-        self.mean = x.mean(dim=0)
-        self.std = torch.where(std == 0, 1, std)
+        self.mean.copy_(x.mean(dim=0))  # into the buffers, which keep their device and dtype
+        self.std.copy_(torch.where(std == 0, 1, std))
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / self.std
+        return ((x - self.mean) / self.std).to(x.dtype)
         ### END SOLUTION
 
 # %% check="Standardizer"
@@ -267,8 +279,8 @@ class InAModuleList(nn.Module):
 print(len(list(InAList().parameters())), [name for name, _ in InAModuleList().named_parameters()])
 
 # %% [markdown]
-# The first one would run and train nothing. With an optimizer made from its `parameters()` you would even get an error; with
-# one more layer that *is* registered, you would get none.
+# The first one would run and train nothing. If you made an optimizer from its `parameters()`, you would at least get
+# an error; with one more layer that *is* registered, you would get none.
 #
 # Three containers register what they hold:
 
@@ -279,12 +291,12 @@ print(chain)
 print([name for name, _ in heads.named_parameters()])
 
 # %% [markdown]
-# `Sequential` also knows how to run: one after the other. `ModuleList` and `ModuleDict` only hold; your `forward` says what
-# happens. A list may still collect layers on the way, if it ends as `nn.Sequential(*layers)`.
+# `Sequential` also knows how to run its modules: one after the other. `ModuleList` and `ModuleDict` only hold them;
+# your `forward` says what happens. You may still collect layers in a list, if it ends up in `nn.Sequential(*layers)`.
 #
-# Some layers have no parameters. Then there is often a function that does the same: `F.relu(x)` and `nn.ReLU()(x)` are one.
-# The function is handy in `forward`, the module in a `Sequential`, and only the module can be hooked or replaced. For
-# layers that behave differently in training it matters more; we come to that.
+# Some layers have no parameters. Then there is often a function that does the same: `F.relu(x)` and `nn.ReLU()(x)`
+# are the same thing. The function is handy in `forward`, the module in a `Sequential`, and only the module can be
+# hooked or replaced. For layers that behave differently in training the choice matters more; we will come to that.
 #
 # And a layer that is made once and used twice is one layer, with one weight for both places:
 
@@ -293,14 +305,14 @@ one = nn.Linear(2, 2)
 print(len(list(nn.Sequential(one, nn.ReLU(), one).parameters())))
 
 # %% [markdown]
-# Seen: a container registers, a list does not, and each place needs a layer of its own.
+# **In short:** a container registers, a list does not, and each place needs a layer of its own.
 
 # %% [markdown]
 # ### Exercise: MLP
 #
-# Write `MLP(in_dim, hidden_dims, out_dim, dropout=0.0)`: for each width in `hidden_dims` a Linear, a BatchNorm1d, a ReLU and a
-# Dropout with that share, in this order; then one last Linear to `out_dim`, with nothing after it. `hidden_dims` may be empty. The
-# layers of torch are allowed, with their defaults.
+# Write `MLP(in_dim, hidden_dims, out_dim, dropout=0.0)`: for each width in `hidden_dims` a Linear, a BatchNorm1d, a
+# ReLU and a Dropout with probability `dropout`, in this order; then one last Linear to `out_dim`, with nothing after
+# it. `hidden_dims` may be empty. You may use torch's layers, with their defaults.
 #
 # ```
 # mlp = MLP(4, [8, 6], 3)
@@ -332,8 +344,8 @@ check("MLP")
 # %% [markdown]
 # ## Counting and sharing
 #
-# "How large is it?" is a sum over `parameters()`, which walks through all levels. `p.numel()` is the number of elements. Batch
-# norm's running statistics are in the `state_dict`, but they are buffers: nobody trains them.
+# "How large is it?" is a sum over `parameters()`, which walks through all levels. `p.numel()` is the number of
+# elements. Batch norm's running statistics are in the `state_dict`, but they are buffers and are not trained.
 
 # %%
 normed = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
@@ -352,10 +364,10 @@ print([name for name, _ in tied.named_parameters()], [name for name, _ in tied.n
 print(list(tied.state_dict()))
 
 # %% [markdown]
-# `parameters()` gives a tied tensor once, and its gradient is the sum from both places. The `state_dict` lists it under both
-# names, so whoever counts there counts twice.
+# `parameters()` gives a tied tensor once, and its gradient is the sum from both places. The `state_dict` lists it
+# under both names, so counting there counts it twice.
 #
-# Seen: parameters are counted once, however many names they have.
+# **In short:** parameters are counted once, however many names they have.
 
 # %% [markdown]
 # ### Exercise: count_parameters
@@ -380,8 +392,8 @@ check("count_parameters")
 # %% [markdown]
 # ## Calling a module, and hooks
 #
-# You write `forward`, but you call `model(x)`. The call does more than `forward`: it runs the *hooks*, functions that
-# somebody has attached to a module to listen in. `model.forward(x)` goes past them.
+# You write `forward`, but you call `model(x)`. The call does more than `forward`: it also runs the *hooks*, functions
+# that have been attached to a module to observe it. `model.forward(x)` bypasses them.
 
 # %%
 listened = nn.Linear(2, 2)
@@ -392,15 +404,16 @@ handle.remove()
 listened(torch.zeros(3, 2)).shape
 
 # %% [markdown]
-# One line was printed for three calls: the second went past the hook, and for the third it was gone. A hook is the usual
-# way to look at what a layer inside of a model puts out, without changing the model. Four things go wrong.
+# One line was printed for three calls: the second bypassed the hook, and by the third it was gone. A hook is the
+# usual way to look at the output of a layer inside a model without changing the model. Four things can go wrong.
 #
-# A hook that is not removed runs in every later call. `register_forward_hook` returns a handle for that; use it in a
-# `finally`, because `forward` may raise.
+# A hook that is not removed runs in every later call. `register_forward_hook` returns a handle that removes it; do so
+# in a `finally`, because `forward` may raise.
 #
-# What you keep without `detach()` keeps its graph, and with it the activations of the whole model.
+# An output kept without `detach()` keeps its graph alive, and with it the activations of the whole model.
 #
-# What you keep without `clone()` is the very tensor that the model goes on working with, and an in-place ReLU writes into it:
+# An output kept without `clone()` is the very tensor that the model goes on working with, and an in-place ReLU writes
+# into it:
 
 # %%
 kept = {}
@@ -408,7 +421,8 @@ net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(inplace=True))
 handle = net[0].register_forward_hook(lambda module, inputs, output: kept.update(plain=output, copy=output.detach().clone()))
 net(torch.randn(3, 2))
 handle.remove()
-print("negative ones:", int((kept["plain"] < 0).sum()), "in what was kept,", int((kept["copy"] < 0).sum()), "in its copy")
+negative = {name: int((output < 0).sum()) for name, output in kept.items()}
+print("negative ones:", negative["plain"], "in what was kept,", negative["copy"], "in its copy")
 
 # %% [markdown]
 # And a function made in a loop looks up the loop's variable when it *runs*, not when it is made. By then the loop is over:
@@ -418,18 +432,19 @@ shouts = [lambda: name for name in ("first", "second")]
 print([shout() for shout in shouts])
 
 # %% [markdown]
-# A function that makes the hook, or a default argument (`lambda name=name: ...`), keeps the name of its own round.
+# A function that makes the hook, or a default argument (`lambda name=name: ...`), keeps the name from its own
+# iteration.
 #
 # `model.named_modules()` gives all submodules under their dotted names, and `model.get_submodule("encoder.0")` one of them.
 #
-# Seen: call the module, not `forward`; copy what a hook keeps; remove what you attached.
+# **In short:** call the module, not `forward`; copy what a hook keeps; remove the hooks you attach.
 
 # %% [markdown]
 # ### Exercise: capture
 #
-# Write `capture(model, names, x)`: run `model(x)` once, and return a dict from each name to what that submodule put out: a
-# detached copy, in which a later in-place operation does not show. An unknown name raises `ValueError`, with a message that
-# says which. Afterwards your hooks are gone, also when `forward` raises; hooks of others stay.
+# Write `capture(model, names, x)`: run `model(x)` once, and return a dict from each name to the output of that
+# submodule: a detached copy, in which a later in-place operation does not show. An unknown name raises `ValueError`,
+# with a message that says which. Afterwards your hooks are gone, even when `forward` raises; other hooks stay.
 #
 # ```
 # net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
@@ -438,12 +453,12 @@ print([shout() for shout in shouts])
 
 # %% exercise="capture" points=3
 def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
-    """Copies of what the named submodules put out during one model(x)."""
+    """Return copies of the outputs of the named submodules during one model(x)."""
     ### BEGIN SOLUTION
     modules = dict(model.named_modules())
     unknown = [name for name in names if name not in modules]
     if unknown:
-        raise ValueError(f"names holds {unknown}, but has to name submodules: {', '.join(modules)}")
+        raise ValueError(f"names holds {unknown}, but has to name submodules: {', '.join(filter(None, modules))}")
     outputs: dict[str, Tensor] = {}
 
     def keep_as(name: str):
@@ -467,9 +482,9 @@ check("capture")
 # %% [markdown]
 # ## Train and eval
 #
-# Some layers do one thing while a model learns and another when it is used. Every module has a flag, `training`; `train()`
-# and `eval()` set it for a module and all that is inside. Nothing else happens: `eval()` does not switch gradients off, and
-# `no_grad()` does not switch dropout off.
+# Some layers do one thing while a model learns and another when it is used. Every module has a flag, `training`;
+# `train()` and `eval()` set it for a module and everything inside it. Nothing else happens: `eval()` does not switch
+# gradients off, and `no_grad()` does not switch dropout off.
 
 # %%
 dropout = nn.Dropout(0.5)
@@ -478,17 +493,18 @@ print(dropout.train()(x))
 print(dropout.eval()(x))
 
 # %% [markdown]
-# Dropout zeros a share `p` of the entries, other ones in each call, so that no unit can rely on a single other. In eval it
-# does nothing. Why are the survivors 2? A sum over units would be half as large in training as in eval; so what is
-# kept is divided by `1 - p`, and the mean stays. This is called *inverted* dropout.
+# Dropout zeros a share `p` of the entries, different ones in each call, so that no unit can rely on any single other
+# one. In eval mode it does nothing. Why are the survivors 2? Otherwise a sum over units would be half as large in
+# training as in eval; so what is kept is divided by `1 - p`, and the mean stays the same. This is called *inverted*
+# dropout.
 
 # %%
 many = torch.ones(100_000)
 print(F.dropout(many, 0.2).mean(), F.dropout(many, 0.8).mean())
 
 # %% [markdown]
-# And here is the trap. The function cannot know whose `forward` it stands in. Its argument `training` is True unless
-# you say otherwise, so this model keeps dropping in eval:
+# And here is the trap. The function cannot know whose `forward` calls it. Its argument `training` is True unless you
+# say otherwise, so this model keeps dropping in eval mode:
 
 # %%
 class Careless(nn.Module):
@@ -501,15 +517,24 @@ print(Careless().eval()(torch.ones(8)))
 # %% [markdown]
 # Write `F.dropout(x, 0.5, self.training)`, or use `nn.Dropout`.
 #
-# Seen: `training` is a flag, `train()` and `eval()` set it, and who wants to heed it has to look.
+# **In short:** `training` is a flag, `train()` and `eval()` set it, and only code that looks at it behaves
+# differently.
 
 # %% [markdown]
 # ### Exercise: Dropout
 #
-# Write `Dropout(p=0.5)`, inverted: in training each entry becomes zero with probability `p`, by itself and anew in
-# each call, and the others are divided by `1 - p`. In eval the input comes back as it is. With `p = 1` everything is
-# zero, and nothing NaN. A `p` outside of [0, 1] raises on construction, with a message that names it and says what it was. The
-# result keeps the input's dtype and device. Rule: no dropout from torch.
+# Write `Dropout(p=0.5)`, inverted: in training each entry becomes zero with probability `p`, independently of the
+# others and anew in each call, and the rest are divided by `1 - p`. In eval mode the input comes back as it is. With
+# `p = 1` everything is zero, and nothing is NaN. A `p` outside [0, 1] raises on construction, with a message that
+# names it and says what it was. The result keeps the input's dtype and device. Rule: no dropout from torch.
+#
+# ```
+# dropout = Dropout(0.5)
+# dropout(torch.ones(6))           # for instance [0., 2., 0., 0., 0., 2.]
+# dropout.eval()(torch.ones(6))    # [1., 1., 1., 1., 1., 1.]
+# Dropout(1.0)(torch.ones(3))      # [0., 0., 0.]
+# Dropout(1.5)                     # an error: p is 1.5, but has to lie between 0 and 1
+# ```
 
 # %% exercise="Dropout" points=2
 class Dropout(nn.Module):
@@ -537,9 +562,9 @@ check("Dropout")
 # %% [markdown]
 # ## Batch norm by hand
 #
-# Batch norm brings each channel to mean 0 and variance 1 over the batch, then scales and shifts it by two learned numbers.
-# In training it uses the batch's own statistics, and on the way it gathers running ones, which it uses in eval, where a batch may
-# be a single example.
+# Batch norm brings each channel to mean 0 and variance 1 over the batch, then scales and shifts it by two learned
+# numbers. In training it uses the batch's own statistics, and meanwhile gathers running ones, which it uses in eval
+# mode, where a batch may be a single example.
 
 # %%
 norm = nn.BatchNorm1d(3)
@@ -552,17 +577,18 @@ print(out)
 print(norm.running_mean, norm.running_var, norm.num_batches_tracked)
 
 # %% [markdown]
-# Three details, all of them visible in these numbers:
+# Three details are visible in these numbers:
 #
-# - *momentum* is the weight of the new batch: `running = (1 - momentum) * running + momentum * new`. The mean of the first column
-#   is 2, and 0.1 of it arrived. In optimizers momentum means the opposite, the weight of the old.
-# - The batch is divided by its population standard deviation, the root of `var + eps`. The *running* variance takes up the sample variance, which
-#   divides by n - 1: here 8 and not 4 in the first column, so 0.9 * 1 + 0.1 * 8 = 1.7.
-# - A column that never varies is divided by the root of eps alone. It stays 0, but for rounding, which that small root
-#   makes visible.
+# - *momentum* is the weight of the new batch: `running = (1 - momentum) * running + momentum * new`. The mean of the
+#   first column is 2, and 0.1 of it was added. In optimizers momentum means the opposite, the weight of the old
+#   value.
+# - The batch is divided by its population standard deviation, the root of `var + eps`. The *running* variance uses
+#   the sample variance, which divides by n - 1: here 8 and not 4 in the first column, so 0.9 * 1 + 0.1 * 8 = 1.7.
+# - A column that never varies is divided by the root of eps alone. It stays 0, apart from rounding errors, which that
+#   small root magnifies.
 #
-# In a batch of images `(N, C, H, W)` a channel's statistics go over N, H and W. One value a channel has no variance, and in
-# training that is an error:
+# In a batch of images `(N, C, H, W)` a channel's statistics go over N, H and W. A single value per channel has no
+# variance, and in training that is an error:
 
 # %%
 try:
@@ -572,12 +598,12 @@ except ValueError as error:
 print(norm.eval()(batch[:1]))
 
 # %% [markdown]
-# The running statistics are no business of autograd. If they took part in the graph, each step would hang on to the one
-# before, and the memory of all batches would pile up. The batch's own mean and variance *do* depend on x, and gradients
-# go through them.
+# Autograd must not track the running statistics. If they took part in the graph, each step would hold on to the one
+# before, and the memory of all batches would pile up. The batch's own mean and variance *do* depend on x, and
+# gradients go through them.
 #
-# Because the statistics are buffers and not parameters, freezing does not stop them. This norm has no trainable number left,
-# and moves all the same:
+# Because the statistics are buffers and not parameters, freezing does not stop them. This norm has no trainable
+# numbers left, and changes all the same:
 
 # %%
 frozen = nn.BatchNorm1d(3).requires_grad_(False)
@@ -589,20 +615,30 @@ print("in eval:    ", frozen.running_mean)
 # %% [markdown]
 # To fine-tune with frozen statistics, put those layers into eval mode, and again after every `model.train()`.
 #
-# *LayerNorm* has none of this: it normalises each example over its own features, and does the same in training and eval.
-# That is why models for sequences prefer it.
+# *LayerNorm* has none of this. It normalises over the last axis only, so in a batch of sequences `(batch, time,
+# features)` each *position* is normalised by itself, over its own features, and neither other positions nor other
+# examples matter. It does the same in training and eval. That is why models for sequences prefer it.
 
 # %%
 features = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
 print(nn.LayerNorm(3)(features).detach())
+sequences = torch.randn(2, 5, 3)
+print(torch.allclose(nn.LayerNorm(3)(sequences)[1, 4], nn.LayerNorm(3)(sequences[1, 4]), atol=1e-6))
 print(list(nn.LayerNorm(3).state_dict()))
 
 # %% [markdown]
 # ### Exercise: BatchNorm
 #
-# Write `BatchNorm(num_features, eps=1e-5, momentum=0.1)` for `(N, C)` and `(N, C, H, W)`: the names in its `state_dict` and all its
-# numbers are those of `nn.BatchNorm1d` and `nn.BatchNorm2d`, in training and in eval. One value a channel in training
-# raises `ValueError` with a message that says why. The running statistics never carry a graph. Rule: no batch_norm from torch.
+# Write `BatchNorm(num_features, eps=1e-5, momentum=0.1)` for `(N, C)` and `(N, C, H, W)`: the names in its
+# `state_dict` and all its numbers are those of `nn.BatchNorm1d` and `nn.BatchNorm2d`, in training and in eval. A
+# single value per channel in training raises `ValueError` with a message that says why. The running statistics never
+# carry a graph. Rule: no batch_norm from torch.
+#
+# ```
+# norm = BatchNorm(1)
+# norm(torch.tensor([[0.0], [4.0]]))     # about [[-1.], [1.]]
+# norm.running_mean, norm.running_var    # [0.2], [1.7]
+# ```
 
 # %% exercise="BatchNorm" points=3
 class BatchNorm(nn.Module):
@@ -627,7 +663,7 @@ class BatchNorm(nn.Module):
     def _of_the_batch(self, x: Tensor) -> tuple[Tensor, Tensor]:
         count = x.numel() // x.shape[1]
         if count < 2:
-            raise ValueError(f"x has shape {tuple(x.shape)}: training needs more than one value a channel")
+            raise ValueError(f"x has shape {tuple(x.shape)}: training needs more than one value per channel")
         dims = [d for d in range(x.ndim) if d != 1]
         mean, var = x.mean(dims), x.var(dims, correction=0)
         with torch.no_grad():
@@ -643,8 +679,9 @@ check("BatchNorm")
 # %% [markdown]
 # ## Freezing, and what decays
 #
-# Who adapts a trained model often wants part of it left alone. `requires_grad_(False)` on a parameter, or on a whole module,
-# does it: no gradient is computed for it, and an optimizer passes it by.
+# When you adapt a trained model, you often want to leave part of it alone. `requires_grad_(False)` on a parameter, or
+# on a whole module, does it: from then on no gradient is computed for it, and an optimizer skips a parameter whose
+# `.grad` is None.
 
 # %%
 model = nn.ModuleDict({"encoder": nn.Linear(2, 2), "encoder2": nn.Linear(2, 2)})
@@ -652,7 +689,25 @@ model["encoder"].requires_grad_(False)
 print({name: p.requires_grad for name, p in model.named_parameters()})
 
 # %% [markdown]
-# Often the choice comes as a name from a configuration file. Names have parts, separated by dots, and letters are not parts:
+# None is the point here. A parameter that is frozen in the middle of training may still hold its last gradient, and
+# the optimizer applies that again at every step. So clear the gradients when you freeze, or call `zero_grad()` before
+# the next step:
+
+# %%
+stale = nn.Parameter(torch.ones(1))
+stale_sgd = torch.optim.SGD([stale], lr=0.1)
+(2 * stale).sum().backward()
+stale.requires_grad_(False)
+for _ in range(2):
+    stale_sgd.step()
+    print(stale.item())
+stale_sgd.zero_grad()
+stale_sgd.step()
+print(stale.item(), stale.grad)
+
+# %% [markdown]
+# Often what to freeze is given by a name in a configuration file. Names consist of parts, separated by dots, so
+# comparing letters is not enough:
 
 # %%
 names = ["encoder.weight", "encoder.bias", "encoder2.weight", "layers.1.weight", "layers.10.weight"]
@@ -660,14 +715,16 @@ print([name for name in names if name.startswith("encoder")])
 print([name for name in names if name.startswith("layers.1")])
 
 # %% [markdown]
-# Each line shows one too many. And a name with a typing error matches nothing at all, without a word; a good function complains.
+# Each line shows one name too many. And a name with a typo silently matches nothing at all; a good function
+# complains.
 
 # %% [markdown]
 # ### Exercise: freeze
 #
-# Write `freeze(model, prefix)`: freeze the parameters of the submodule called `prefix`, or the one parameter of that name,
-# and return their names, sorted, as they stand in `model.named_parameters()`. An empty prefix, or one that matches no
-# parameter, raises `ValueError` with a message that names `prefix` and says what it was; then nothing is frozen.
+# Write `freeze(model, prefix)`: freeze the parameters of the submodule called `prefix`, or the one parameter of that
+# name, and return their names, sorted, as they appear in `model.named_parameters()`. An empty prefix, or one that
+# matches no parameter, raises `ValueError` with a message that names `prefix` and says what it was; then nothing is
+# frozen.
 #
 # ```
 # freeze(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), "0")    # ['0.bias', '0.weight']
@@ -692,9 +749,10 @@ def freeze(model: nn.Module, prefix: str) -> list[str]:
 check("freeze")
 
 # %% [markdown]
-# **Weight decay** pulls numbers towards zero with every step, so that a model keeps its weights small unless the data object.
-# For matrices that makes sense. A bias shifts, the scale of a norm starts at one on purpose; pulling these to zero makes
-# nothing simpler. So optimizers take *parameter groups*, dicts with settings of their own:
+# **Weight decay** pulls numbers towards zero with every step, so that a model keeps its weights small unless the data
+# demand otherwise. For matrices that makes sense. But a bias only shifts, and the scale of a norm starts at one on
+# purpose; pulling these to zero makes nothing simpler. So optimizers take *parameter groups*, dicts with settings of
+# their own:
 
 # %%
 toy = nn.Linear(2, 2)
@@ -702,15 +760,22 @@ groups = [{"params": [toy.weight], "weight_decay": 0.1}, {"params": [toy.bias]}]
 print([group["weight_decay"] for group in torch.optim.AdamW(groups).param_groups])
 
 # %% [markdown]
-# The second group names no decay and gets the optimizer's default, which for AdamW is not zero. Say it in each group. A simple rule for
-# who belongs where: two or more dimensions decay. Names do not help, since the scale of a norm is called `weight` too.
+# The second group names no decay and gets the optimizer's default, which for AdamW is not zero. So set it in each
+# group. A simple rule says which parameter belongs where: those with two or more dimensions decay. Names do not help,
+# since the scale of a norm is called `weight` too.
 
 # %% [markdown]
 # ### Exercise: weight_decay_groups
 #
-# Write `weight_decay_groups(model, weight_decay)`: a list of two groups for an optimizer, each with the keys `params` and `weight_decay`. The
-# first holds the tensors of two or more dimensions, with this decay; the second the rest, with decay 0. Each trainable
-# parameter is in exactly one of them, once; frozen ones are in none. Both groups are there even if one is empty.
+# Write `weight_decay_groups(model, weight_decay)`: a list of two groups for an optimizer, each with the keys `params`
+# and `weight_decay`. The first holds the tensors with two or more dimensions, with this decay; the second the rest,
+# with decay 0. Each trainable parameter is in exactly one of them, once; frozen ones are in none. Both groups are
+# there even if one is empty.
+#
+# ```
+# groups = weight_decay_groups(nn.Linear(3, 2), 0.1)
+# [(len(group["params"]), group["weight_decay"]) for group in groups]    # [(1, 0.1), (1, 0.0)]
+# ```
 
 # %% exercise="weight_decay_groups" points=2
 def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
@@ -729,9 +794,9 @@ check("weight_decay_groups")
 # %% [markdown]
 # ## Initialisation and depth
 #
-# Where should the numbers start? All equal is bad: units that start alike get the same gradient and stay alike. So they
-# are random, and the question is how large. One layer multiplies the spread of what goes through it by some factor; twelve
-# layers do it twelve times.
+# Where should the numbers start? They must not all be equal: units that start alike get the same gradient and stay
+# alike. So they are random, and the question is how large they should be. One layer multiplies the spread of what
+# goes through it by some factor; twelve layers do it twelve times.
 
 # %% tags=["demo"]
 generator = torch.Generator().manual_seed(0)
@@ -742,13 +807,14 @@ for size in (0.05, (2 / 128) ** 0.5, 0.3):
     print(f"weights of size {size:.3f}: after twelve layers a spread of {x.std().item():.1e}")
 
 # %% [markdown]
-# A unit adds up `fan_in` products, so the variance grows with `fan_in` times the weight's; a ReLU takes away half of what comes. The
-# two cancel if the standard deviation is `sqrt(2 / fan_in)`: Kaiming He's initialisation. For `nn.Linear` fan_in is the
-# number of inputs; for a convolution it is input channels times height times width of the kernel. Without a ReLU the 2
-# goes; Xavier Glorot's version takes the mean of inputs and outputs.
+# A unit adds up `fan_in` products, so the variance grows with `fan_in` times the weight's; a ReLU removes half of
+# what comes in. The two cancel if the standard deviation is `sqrt(2 / fan_in)`: Kaiming He's initialisation. For
+# `nn.Linear` fan_in is the number of inputs; for a convolution it is input channels times height times width of the
+# kernel, and with `groups` only the channels of one group count, since that is all that an output sees. Without a
+# ReLU the 2 becomes a 1; Xavier Glorot's version uses the mean of inputs and outputs.
 #
-# Below, each line is a layer. On the left you see the sizes of its activations, on the right those of the gradients that arrive there.
-# Read the gradients from the bottom up, as they travel.
+# Below, each line is a layer. On the left you see the sizes of its activations, on the right those of the gradients
+# that arrive there. Read the gradients from the bottom up, which is the way they travel.
 
 # %% tags=["demo"]
 from torchcourse.demos import depth
@@ -756,24 +822,26 @@ from torchcourse.demos import depth
 depth.draw("as nn.Linear comes: sqrt(1 / (3 fan_in))", "relu", 8)
 
 # %% [markdown]
-# This is how `nn.Linear` comes, and both wander off to the left: after eight layers little is left of the signal, and in the first layer little of the gradient.
-# For a few layers that does not matter, and norms hide it. Try the others, with more depth: which ones stand upright?
-# What does tanh do if weights are too large?
+# This is the default of `nn.Linear`, and both drift to the left: after eight layers little is left of the signal, and
+# in the first layer little of the gradient. For a few layers that does not matter, and norms hide it. Try the others,
+# with more depth: which ones stay in place? What does tanh do if the weights are too large?
 
 # %% tags=["demo"]
 depth.explore()
 
 # %% [markdown]
-# `nn.init` has the usual choices; the underscore says that they write in place:
+# `nn.init` has the usual choices; the underscore means that they write in place:
 
 # %%
 layer = nn.Linear(128, 64)
 nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="relu")
 print(layer.weight.std().item(), (2 / 128) ** 0.5)
+grouped = nn.Conv2d(8, 16, 3, groups=4)
+print(grouped.weight.shape, "fan_in", grouped.weight[0].numel())
 
 # %% [markdown]
-# In place matters. An optimizer holds the parameter objects it was given. Put a new object into the module and the
-# optimizer goes on training the old one, which nobody uses:
+# In place matters. An optimizer holds the parameter objects it was given. If you put a new object into the module,
+# the optimizer goes on training the old one, which is no longer used:
 
 # %%
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -781,14 +849,23 @@ layer.weight = nn.Parameter(torch.zeros(64, 128))
 print(any(p is layer.weight for p in optimizer.param_groups[0]["params"]))
 
 # %% [markdown]
-# Seen: the size of weights decides over the size of everything after them; write into parameters, do not replace them.
+# **In short:** the size of the weights determines the size of everything after them; write into parameters, do not
+# replace them.
 
 # %% [markdown]
 # ### Exercise: init_weights
 #
-# Write `init_weights(model)`: in place, however deep they sit, the weights of all `nn.Linear` and `nn.Conv2d` become Kaiming
-# normal (fan_in, relu) and their biases zero; norm layers (batch, layer, group, instance) get weight one and bias zero. Some
-# have no bias, some no weight. The parameters stay the same objects on the same device. The model itself may be a single layer.
+# Write `init_weights(model)`: in place, however deep they sit, the weights of all `nn.Linear` and `nn.Conv2d` become
+# Kaiming normal (fan_in, relu) and their biases zero; norm layers (batch, layer, group, instance) get weight one and
+# bias zero. Some have no bias, and some have no weight. The parameters stay the same objects on the same device. The
+# model itself may be a single layer.
+#
+# ```
+# net = nn.Sequential(nn.Linear(400, 300), nn.LayerNorm(300))
+# init_weights(net)
+# net[0].weight.std(), net[0].bias.abs().max()    # about 0.0707, which is sqrt(2 / 400), and 0.
+# net[1].weight.unique()                          # [1.]
+# ```
 
 # %% exercise="init_weights" points=2
 def init_weights(model: nn.Module) -> None:
@@ -825,10 +902,10 @@ for k, p, s in ((3, 1, 1), (3, 0, 1), (3, 1, 2), (1, 0, 2), (7, 3, 2)):
 # %% [markdown]
 # Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only.
 #
-# **Residual blocks.** Deep nets became trainable when layers learned to *add* to what they get instead of replacing it: `x + f(x)`. The
-# sum passes gradients on untouched. Both sides need the same shape. Where `f` changes it, more channels or a stride, x goes
-# through a 1×1 convolution with that stride. A bias right before a batch norm is wasted: the norm subtracts the mean,
-# and any constant with it:
+# **Residual blocks.** Deep nets became trainable when layers learned to *add* to what they get instead of replacing
+# it: `x + f(x)`. The sum passes gradients on untouched. Both sides need the same shape. Where `f` changes it, more
+# channels or a stride, x goes through a 1×1 convolution with that stride. A bias right before a batch norm is
+# useless: the norm subtracts the mean, and with it any constant:
 
 # %%
 plain = nn.Conv2d(3, 4, 3, bias=False)
@@ -838,9 +915,10 @@ print(torch.allclose(nn.BatchNorm2d(4)(plain(images)), nn.BatchNorm2d(4)(plain(i
 # %% [markdown]
 # ### Exercise: ResidualBlock
 #
-# Write `ResidualBlock(in_channels, out_channels, stride=1)`: `conv1`, `bn1`, `relu`, `conv2`, `bn2`; to this add what `skip` makes of x; then
-# `relu` again. The attributes have these names. Both convolutions are 3×3 and keep the size, except that `conv1` carries the stride. `skip`
-# is the identity where the shape stays; otherwise a 1×1 convolution with the stride and a batch norm. No convolution has a bias.
+# Write `ResidualBlock(in_channels, out_channels, stride=1)`: `conv1`, `bn1`, `relu`, `conv2`, `bn2`; to this add the
+# output of `skip` for x; then `relu` again. The attributes have these names. Both convolutions are 3×3 and keep the
+# size, except that `conv1` carries the stride. `skip` is the identity where the shape stays; otherwise a 1×1
+# convolution with the stride and a batch norm. No convolution has a bias.
 #
 # ```
 # ResidualBlock(8, 16, stride=2)(torch.randn(4, 8, 32, 32)).shape    # (4, 16, 16, 16)
@@ -877,7 +955,7 @@ check("ResidualBlock")
 # %% [markdown]
 # ## Other layers at a glance
 #
-# **Embedding**: a table; the input are row numbers. **GELU**: a smooth ReLU, which transformers use.
+# **Embedding**: a table; its inputs are row numbers. **GELU**: a smooth ReLU, which transformers use.
 
 # %%
 table = nn.Embedding(10, 4)
@@ -912,4 +990,4 @@ print(mixed.shape, weights.shape, weights[1, 0].tolist()[-2:])
 # | weight decay | matrices yes; biases and norms no |
 # | shapes | `(n + 2p - k) // s + 1` |
 #
-# Next comes **lesson 4, data**: how batches get made, and how fast.
+# Next comes **lesson 4, data**: how batches are made, and how fast.

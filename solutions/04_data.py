@@ -9,12 +9,12 @@
 # %% [markdown]
 # # 4 · Data
 #
-# A model sees what the loader hands it, and nothing else. If the loader skips a class, pads on the wrong side or shows a
-# test sample in training, no error is raised: the loss goes down all the same, and the result is wrong. So the
-# road from a file to a batch deserves as much care as the model.
+# A model sees what the loader hands it, and nothing else. If the loader skips a class, pads on the wrong side or puts
+# a test sample into training, no error is raised: the loss goes down all the same, and the result is wrong. So the
+# path from a file to a batch deserves as much care as the model.
 #
-# This lesson walks that road: datasets, samplers, collating, workers, streams, statistics, large files, images. You
-# write eleven pieces of it, each a few lines long. It takes about an hour and a quarter.
+# This lesson follows that path: datasets, samplers, collating, workers, streams, statistics, large files, images. You
+# write eleven pieces of it, each a few lines long.
 
 # %% tags=["setup"]
 import csv
@@ -35,16 +35,16 @@ from torchcourse import Unattempted, check, hint
 # %% [markdown]
 # ## A dataset with a length
 #
-# A *map dataset* is anything with a length and an item for each index from 0 on. That is the whole contract. When the
-# data is already in tensors, `TensorDataset` is enough:
+# A *map dataset* is anything with a length and an item for each index, counting from 0. That is the whole contract.
+# When the data is already in tensors, `TensorDataset` is enough:
 
 # %%
 points = TensorDataset(torch.arange(10.0), torch.arange(10) % 2)
 print(len(points), points[3])
 
 # %% [markdown]
-# A `DataLoader` turns a dataset into batches. Three parts do the work, and each can be replaced: a *sampler* says which
-# index comes next, a *batch sampler* groups indices, and `collate_fn` makes one batch of the items.
+# A `DataLoader` turns a dataset into batches. Three parts do the work, and each can be replaced: a *sampler* says
+# which index comes next, a *batch sampler* groups indices, and `collate_fn` makes one batch out of the items.
 
 # %%
 for x, y in DataLoader(points, batch_size=4):
@@ -54,8 +54,8 @@ for x, y in DataLoader(points, batch_size=4):
 print(list(DataLoader(points).sampler), list(DataLoader(points, batch_size=4).batch_sampler))
 
 # %% [markdown]
-# Our data is a file: 600 messages to a help desk, each with the department it belongs to. They come with the course (we
-# made them up). The file is a CSV, and it shows how such files really look:
+# Our data is a file: 600 messages to a help desk, each with the department it belongs to. They come with the course
+# (we made them up). The file is a CSV, and a realistic one:
 
 # %%
 from importlib import resources
@@ -64,8 +64,8 @@ tickets_csv = resources.files("torchcourse") / "data" / "tickets.csv"
 print(tickets_csv.read_text(encoding="utf-8")[:420])
 
 # %% [markdown]
-# A text may hold commas, line breaks and quotes; then the field stands in quotes, and a quote inside it is doubled. Cut
-# the file at commas or line ends, and it falls apart:
+# A text may contain commas, line breaks and quotes; then the field is quoted, and a quote inside it is doubled. If
+# you split the file at commas or line ends, it falls apart:
 
 # %%
 with tickets_csv.open(encoding="utf-8", newline="") as file:
@@ -74,7 +74,7 @@ print(first.split(","))
 
 # %% [markdown]
 # `csv.reader` knows the rules. Open the file with `newline=""`, so that line breaks inside quotes reach the reader as
-# they are. Rows and lines are not the same then: `reader.line_num` counts the physical lines read so far.
+# they are. So rows and lines are not the same thing: `reader.line_num` counts the physical lines read so far.
 
 # %%
 with tickets_csv.open(encoding="utf-8", newline="") as file:
@@ -85,7 +85,7 @@ print(rows[4:6])
 
 # %% [markdown]
 # A model computes with numbers. A *vocabulary* gives each word an id; words it does not know share the id of `<unk>`.
-# It is made from the training texts, and fixed from then on.
+# It is built from the training texts, and fixed from then on.
 
 # %%
 from collections import Counter
@@ -95,16 +95,16 @@ vocab = {"<pad>": 0, "<unk>": 1} | {word: i for i, (word, _) in enumerate(words.
 print([vocab.get(word, vocab["<unk>"]) for word in "My card was charged by a dinosaur".lower().split()])
 
 # %% [markdown]
-# Two details that bite. A label is stored as a number, and numbers go by the *sorted* names: in the order of appearance
-# they would depend on the first lines of the file. And an empty text gives an empty list, for which
+# Two details are traps. A label is stored as a number, and the numbers follow the *sorted* names: numbered by first
+# appearance, they would depend on the first lines of the file. And an empty text gives an empty list, for which
 # `torch.tensor` guesses a dtype:
 
 # %%
 print(torch.tensor([]).dtype, torch.tensor([], dtype=torch.int64).dtype)
 
 # %% [markdown]
-# Seen: a dataset is a length and an item; files are read by a reader that knows their rules; errors in the data are best
-# found when the dataset is made, with the line at which to look.
+# **In short:** a dataset has a length and items; files are read by a reader that knows their rules; errors in the
+# data are best found when the dataset is made, with the number of the line at fault.
 
 # %% [markdown]
 # ### Exercise: TicketDataset
@@ -112,9 +112,9 @@ print(torch.tensor([]).dtype, torch.tensor([], dtype=torch.int64).dtype)
 # Write `class TicketDataset(Dataset)`, made by `TicketDataset(path, vocab)` from a CSV (UTF-8) with the header
 # `text,label`. Its length is the number of tickets. An item is a pair: the ids of the text's tokens as an `int64`
 # tensor, and the label as an `int`, its place in `.classes`, the sorted list of label names. Tokens are the
-# white-space-separated pieces of the lower-cased text; one that is not in `vocab` becomes `vocab["<unk>"]`. Blank lines
-# are skipped, an empty text is allowed. A row that has not exactly two fields, or an empty label, raises `ValueError` on
-# construction; the message names its physical line number, where the header is line 1.
+# white-space-separated pieces of the lower-cased text; one that is not in `vocab` becomes `vocab["<unk>"]`. Blank
+# lines are skipped, an empty text is allowed. A row without exactly two fields, or with an empty label, raises
+# `ValueError` on construction; the message names its physical line number, where the header is line 1.
 #
 # ```
 # dataset = TicketDataset("tickets.csv", {"<unk>": 0, "my": 1, "card": 2})
@@ -136,7 +136,7 @@ class TicketDataset(Dataset):
                 if not "".join(row).strip() and len(row) < 2:  # a blank line
                     continue
                 if len(row) != 2 or not row[1]:
-                    raise ValueError(f"line {reader.line_num} of {path} is {row}, wanted are a text and a label")
+                    raise ValueError(f"line {reader.line_num} of {path} is {row}, but must be a text and a label")
                 self.tickets.append((row[0], row[1]))
         self.classes = sorted({label for _, label in self.tickets})
 
@@ -164,9 +164,9 @@ by_class = sorted(label for _, (_, label) in rows[1:])
 print(Counter(by_class[:480]), Counter(by_class[480:]))
 
 # %% [markdown]
-# So indices are shuffled before they are cut. The shuffle has to come from a seed of its own: a split that changes from
-# run to run lets yesterday's test data into today's training. `torch.manual_seed` inside a helper is no good either, for
-# it moves the generator that everybody shares:
+# So indices are shuffled before they are cut. The shuffle has to come from a seed of its own: a split that changes
+# from run to run lets yesterday's test data into today's training. `torch.manual_seed` inside a helper is no good
+# either, because it resets the generator that everything else shares:
 
 # %%
 torch.manual_seed(0)
@@ -180,9 +180,9 @@ own = torch.Generator().manual_seed(42)
 print(torch.randperm(8, generator=own))
 
 # %% [markdown]
-# The second: *leakage*. The same customer, patient or near-duplicate in both parts lets the model recognise instead of
-# learn. Then it is groups that must be split, not rows. The same holds for everything *computed* from data (the
-# vocabulary, means, class weights): take it from the training part alone.
+# The second: *leakage*. With the same customer, patient or near-duplicate in both parts, the model can recognise
+# instead of learning. Then you must split groups, not rows. The same holds for everything *computed* from data (the
+# vocabulary, means, class weights): compute it from the training part alone.
 
 # %%
 customers = torch.arange(20) // 4  # five customers, four tickets each
@@ -194,19 +194,20 @@ print("customers in both parts:", sorted(set(customers[train].tolist()) & set(cu
 # One more trap, in the arithmetic: fractions are floats.
 
 # %%
-print(0.7 + 0.2 + 0.1 == 1, sum([0.7, 0.2, 0.1]), [int(97 * f) for f in (0.7, 0.2, 0.1)])
+print(0.7 + 0.2 + 0.1 == 1, 0.1 + 0.2 + 0.7 == 1, [int(97 * f) for f in (0.7, 0.2, 0.1)])
 
 # %% [markdown]
-# The parts of 67, 19 and 9 make 95 of 97: two samples are lost. `torch.utils.data.random_split` does such a split for
-# datasets; here you write it for indices.
+# The sum depends on the order of the terms, so compare with a tolerance. (Python's `sum` makes up for the rounding
+# from 3.12 on, and does not before.) And the parts of 67, 19 and 9 make 95 of 97: two samples are lost.
+# `torch.utils.data.random_split` makes such a split of a dataset; here you write one for indices.
 
 # %% [markdown]
 # ### Exercise: split_indices
 #
-# Write `split_indices(n, fractions, seed)`: a list of lists of ints, one list for each fraction. Together they hold each
-# index of `range(n)` exactly once, shuffled by `seed` (the same seed gives the same split). Each size is the fraction of
-# `n`, up to rounding. The global generators of torch, NumPy and `random` are as before the call. Fractions that do not
-# sum to 1 raise; the message names `fractions` and says what they are or what they sum to.
+# Write `split_indices(n, fractions, seed)`: a list of lists of ints, one list for each fraction. Together they
+# contain each index of `range(n)` exactly once, shuffled by `seed` (the same seed gives the same split). Each size is
+# the fraction of `n`, up to rounding. The global generators of torch, NumPy and `random` are left as they were.
+# Fractions that do not sum to 1 raise; the message names `fractions` and says what they are or what they sum to.
 #
 # ```
 # train, test = split_indices(10, [0.8, 0.2], seed=0)
@@ -218,7 +219,7 @@ def split_indices(n: int, fractions: list[float], seed: int) -> list[list[int]]:
     """range(n), shuffled by seed and cut into parts of these fractions."""
     ### BEGIN SOLUTION
     if abs(sum(fractions) - 1) > 1e-6:
-        raise ValueError(f"fractions are {fractions} and sum to {sum(fractions):g}, wanted is a sum of 1")
+        raise ValueError(f"fractions are {fractions} and sum to {sum(fractions):g}, but must sum to 1")
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tolist()
     ends = [round(n * sum(fractions[: i + 1])) for i in range(len(fractions))]
     return [order[start:end] for start, end in zip([0, *ends], ends)]
@@ -230,7 +231,8 @@ check("split_indices")
 # %% [markdown]
 # ## Padding and masks
 #
-# A batch is a block, and tickets differ in length. The default `collate_fn` stacks, and says so when it cannot:
+# A batch is a block, and tickets differ in length. The default `collate_fn` stacks the items, and complains when it
+# cannot:
 
 # %%
 try:
@@ -239,7 +241,7 @@ except RuntimeError as error:
     print(str(error)[:120])
 
 # %% [markdown]
-# So short ones are filled up with a padding id, and a mask remembers what is real. As in lesson 1, **True means real**
+# So short ones are filled up with a padding id, and a mask records what is real. As in lesson 1, **True means real**
 # here. In `nn.MultiheadAttention` it is the other way round: True in `key_padding_mask` means *ignore*.
 #
 # The mask comes from the lengths. Asking which ids equal the padding id looks equivalent, and fails as soon as a real
@@ -251,8 +253,9 @@ print(ids != 0)
 print(torch.arange(3) < lengths[:, None])
 
 # %% [markdown]
-# How wide is the block? As wide as the longest of *this* batch; a global maximum would be mostly padding. Where texts can
-# be very long they are also cut (*truncated*) at some length. Then look at what is lost; here, a limit of 12 tokens:
+# How wide is the block? As wide as the longest of *this* batch; a global maximum would be mostly padding. Where texts
+# can be very long they are also cut (*truncated*) at some length. Then check what is lost; here, with a limit of 12
+# tokens:
 
 # %%
 token_counts = torch.tensor([len(text.split()) for _, (text, _) in rows[1:]])
@@ -260,15 +263,16 @@ cut = token_counts > 12
 print(f"{cut.sum()} of {len(cut)} tickets lose words, {(token_counts - 12)[cut].sum()} words in all")
 
 # %% [markdown]
-# Seen: pad on the right to the longest of the batch, mask from lengths, and know what a limit throws away.
+# **In short:** pad on the right to the longest of the batch, make the mask from the lengths, and know what a limit
+# throws away.
 
 # %% [markdown]
 # ### Exercise: pad_collate
 #
 # Write `pad_collate(batch, pad_id=0)`: from a list of pairs `(ids, label)`, as `TicketDataset` gives them, a dict of
 # `ids`, `(B, T)` `int64`, padded on the right with `pad_id`; `mask`, `(B, T)` `bool`, True where a token is real;
-# `labels`, `(B,)` `int64`. T is the length of the longest in the batch. Tickets without words are possible, also a
-# batch of nothing else.
+# `labels`, `(B,)` `int64`. T is the length of the longest in the batch. There may be tickets without words, even a
+# whole batch of them.
 #
 # ```
 # pad_collate([(torch.tensor([5, 6]), 1), (torch.tensor([7]), 0)])
@@ -304,24 +308,24 @@ batches = labels[torch.randperm(600, generator=torch.Generator().manual_seed(0))
 print((batches == 0).any(dim=1).float().mean())
 
 # %% [markdown]
-# `WeightedRandomSampler` draws indices with given weights, one for each *sample*. (Another cure is to weight the loss:
-# lesson 5.) With replacement, a rare sample comes several times in an epoch, and a frequent one perhaps not at all. Here
-# is the mechanics on five samples, the last of which has half of the total weight:
+# `WeightedRandomSampler` draws indices with given weights, one for each *sample*. (Another cure is to weight the
+# loss: lesson 5.) With replacement, a rare sample is drawn several times in an epoch, and a frequent one perhaps not
+# at all. Here is how it works on five samples, the last of which has half of the total weight:
 
 # %%
 sampler = WeightedRandomSampler([1, 1, 1, 1, 4], num_samples=2000, generator=torch.Generator().manual_seed(0))
 print(torch.bincount(torch.tensor(list(sampler))) / 2000)
 
 # %% [markdown]
-# Balance training only. Evaluate on the data as it is, and never let the repeated samples of a balanced draw into both
-# parts of a split: split first, then balance.
+# Balance only for training. Evaluate on the data as it is, and never let the repeated samples of a balanced draw get
+# into both parts of a split: split first, then balance.
 
 # %% [markdown]
 # ### Exercise: balanced_sampler
 #
 # Write `balanced_sampler(labels, seed)`: `labels` is a list of ints, the class of each sample. Return a
 # `WeightedRandomSampler` of `len(labels)` draws under which the classes that occur come up equally often. The same
-# seed gives the same draws, and the global generators stay as they are. Not every number up to the largest has to occur.
+# seed gives the same draws, and the global generators stay as they are. Some numbers below the largest may not occur.
 #
 # ```
 # draws = list(balanced_sampler([0] * 900 + [1] * 100, seed=0))
@@ -343,7 +347,7 @@ check("balanced_sampler")
 # %% [markdown]
 # ## Batches of like lengths
 #
-# Padding costs computation and teaches nothing. How much of it there is depends on who shares a batch:
+# Padding costs computation and teaches nothing. How much of it there is depends on which samples share a batch:
 
 # %%
 def padding(order: Tensor) -> float:
@@ -355,12 +359,13 @@ shuffled = torch.randperm(600, generator=torch.Generator().manual_seed(0))
 print(f"shuffled: {padding(shuffled):.0%} padding, sorted by length: {padding(token_counts.argsort()):.0%}")
 
 # %% [markdown]
-# But a sorted epoch goes from short to long each time, always in the same company. So sort, cut into batches, and then
-# shuffle the *batches*; shuffle the indices before sorting, and equal lengths meet others each time.
+# But a sorted epoch goes from short to long each time, with the same samples together. So sort, cut into batches, and
+# then shuffle the *batches*; if you shuffle the indices before sorting, samples of equal length end up in different
+# company each time.
 #
-# A *batch sampler* yields lists of indices and is passed as `batch_sampler=`. One that shuffles needs to know the epoch.
-# The convention, which PyTorch's own `DistributedSampler` follows too, is a method `set_epoch`: the order is a function
-# of seed and epoch, and so can be had again.
+# A *batch sampler* yields lists of indices and is passed as `batch_sampler=`. One that shuffles needs to know the
+# epoch. The convention, which PyTorch's own `DistributedSampler` follows too, is a method `set_epoch`: the order is a
+# function of seed and epoch, and so can be reproduced.
 
 # %%
 for epoch in (0, 1, 0):
@@ -371,8 +376,8 @@ for epoch in (0, 1, 0):
 #
 # Write `class LengthBatchSampler(Sampler)`, made by `LengthBatchSampler(lengths, batch_size, seed)`, with a method
 # `set_epoch(e)`; before it is called, the epoch is 0. Iterating yields batches, lists of at most `batch_size` indices
-# whose lengths are alike. Every index comes once an epoch, also those of a smaller last batch. The batches come in a new
-# order each epoch, which depends on `seed` and the epoch alone; the global generators stay as they are.
+# whose lengths are alike. Every index comes once per epoch, including those of a smaller last batch. The batches come
+# in a new order each epoch, which depends only on `seed` and the epoch; the global generators stay as they are.
 #
 # ```
 # sampler = LengthBatchSampler([3, 50, 4, 52, 51, 2], batch_size=3, seed=0)
@@ -397,7 +402,7 @@ class LengthBatchSampler(Sampler):
     def __iter__(self) -> Iterator[list[int]]:
         rng = random.Random(f"{self.seed} {self.epoch}")
         order = list(range(len(self.lengths)))
-        rng.shuffle(order)  # so that equal lengths meet others in each epoch
+        rng.shuffle(order)  # so that equal lengths meet other samples in each epoch
         order.sort(key=lambda index: self.lengths[index])
         batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
         rng.shuffle(batches)
@@ -411,7 +416,7 @@ check("LengthBatchSampler")
 # ## Stopping in the middle of an epoch
 #
 # A long epoch gets interrupted: the machine is needed elsewhere, the time is up. Starting the epoch again shows some
-# samples twice; going on with a fresh shuffle shows some twice and some never:
+# samples twice; continuing with a fresh shuffle shows some twice and some never:
 
 # %%
 before = random.Random(1).sample(range(10), 10)[:6]
@@ -422,7 +427,7 @@ print("never seen:", sorted(set(range(10)) - set(before) - set(after)))
 # The order is a function of seed and epoch. So all that has to be saved is the epoch and how many indices were handed
 # out. `state_dict` and `load_state_dict` are the names PyTorch uses for saving and loading state everywhere.
 #
-# One trap is in how generators run. What stands after `yield` is executed only when the *next* value is asked for:
+# One trap is how generators run. What comes after `yield` is executed only when the *next* value is requested:
 
 # %%
 def counting(state: dict) -> Iterator[int]:
@@ -434,19 +439,19 @@ state = {"after the yield": 0}
 print(list(islice(counting(state), 3)), state)
 
 # %% [markdown]
-# Three handed out, two counted. Another trap: a training loop calls `set_epoch(epoch)` at the start of each epoch, also
-# of the one that was just resumed. And a third, with workers: they fetch ahead, so the sampler has handed out more than
-# the model has seen. Then the position to save is the number of batches *trained on*; the `torchdata` package has a
-# `StatefulDataLoader` that takes care of it.
+# Three handed out, two counted. Another trap: a training loop calls `set_epoch(epoch)` at the start of each epoch,
+# including the one that was just resumed. And a third, with workers: they fetch ahead, so the sampler has handed out
+# more than the model has seen. Then the position to save is the number of batches that were *trained on*; the
+# `torchdata` package has a `StatefulDataLoader` that takes care of this.
 
 # %% [markdown]
 # ### Exercise: ResumableSampler
 #
-# Write `class ResumableSampler(Sampler)`, made by `ResumableSampler(n, seed)`: iterating yields `range(n)` in an order
-# that depends on `seed` and the epoch. `set_epoch(e)` begins a new epoch at its first index; called with the present
-# epoch it keeps the position. `state_dict()` returns what a fresh sampler, made with the same arguments, needs in
-# `load_state_dict(state)` to go on: stopped after k indices, the next one is index k+1 of the same order. It may be
-# stopped several times. A saved state does not change when the sampler goes on.
+# Write `class ResumableSampler(Sampler)`, made by `ResumableSampler(n, seed)`: iterating yields `range(n)` in an
+# order that depends on `seed` and the epoch. `set_epoch(e)` begins a new epoch at its first index; called with the
+# current epoch it keeps the position. `state_dict()` returns what a fresh sampler, made with the same arguments,
+# needs in `load_state_dict(state)` to continue: if it was stopped after k indices, the next one is index k+1 of the
+# same order. It may be stopped several times. A saved state does not change when the sampler goes on.
 #
 # ```
 # sampler = ResumableSampler(5, seed=0)
@@ -455,7 +460,7 @@ print(list(islice(counting(state), 3)), state)
 
 # %% exercise="ResumableSampler" points=3
 class ResumableSampler(Sampler):
-    """A shuffled order of range(n) that can be left in the middle and taken up again."""
+    """A shuffled order of range(n) that can be interrupted and resumed."""
 
     def __init__(self, n: int, seed: int) -> None:
         ### BEGIN SOLUTION
@@ -490,9 +495,9 @@ check("ResumableSampler")
 # %% [markdown]
 # ## Workers
 #
-# While the model trains on one batch, the next could be loaded. `num_workers=2` starts two processes that do so. Each
-# holds a copy of the dataset, gets lists of indices, and sends back whole batches. In the picture, blue is loading a
-# batch and orange training on it: first without workers, then with two.
+# While the model trains on one batch, the next could be loaded. `num_workers=2` starts two processes that do this.
+# Each holds a copy of the dataset, gets lists of indices, and sends back whole batches. In the picture, blue is
+# loading a batch and orange training on it: first without workers, then with two.
 
 # %% tags=["demo"]
 from torchcourse.demos import timeline
@@ -517,23 +522,29 @@ timeline.explore()
 # | `num_workers` | processes that load | when loading is slower than training |
 # | `prefetch_factor` | batches each worker prepares ahead (2) | when loading times vary |
 # | `persistent_workers` | keeps them from epoch to epoch | nearly always with workers: starting costs |
-# | `pin_memory` | puts batches where a GPU can fetch them itself | for CUDA only; with `.to(device, non_blocking=True)` |
+# | `pin_memory` | copies each batch into memory that a GPU can read by itself | for CUDA only; with `.to(device, non_blocking=True)` |
 # | `drop_last` | leaves out a smaller last batch | training only |
 # | `shuffle`, `generator` | a new order each epoch, from this generator | training only |
 #
-# In evaluation every sample counts once, and the order is that of the file, so that results can be compared.
+# In evaluation every sample counts once, and the order is that of the file, so that results are comparable.
 #
-# Linux starts workers by *forking*: they know all that the notebook knows. macOS and Windows start them afresh, and
-# then the dataset's class has to live in a module that they can import. The cells below fork where that is possible.
+# Pinning reaches the tensors in a batch, also inside dicts, lists, tuples and namedtuples. A batch of a class of your
+# own passes through unpinned, unless that class has a method `pin_memory()`, which is then called.
+#
+# How a worker starts depends on the system and on Python's version. macOS and Windows *spawn* a fresh process; Linux
+# *forks* the notebook's up to Python 3.13, and asks a fresh *fork server* from 3.14 on. A forked worker knows all
+# that the notebook knows. A fresh one gets the dataset as a pickle, and the dataset's class has to live in a module
+# that it can import. `multiprocessing_context=` chooses. The cells below fork where that is possible.
 
 # %% tags=["demo"]
 can_fork = "fork" in torch.multiprocessing.get_all_start_methods()
 two_workers = {"num_workers": 2, "multiprocessing_context": "fork"} if can_fork else {}
+print("the default here:", torch.multiprocessing.get_context().get_start_method())
 
 # %% [markdown]
-# **Random numbers.** A forked worker would start with a copy of the parent's generators, and all would draw alike. That
-# was a famous bug with NumPy; by now the loader seeds torch, `random` and NumPy in each worker, differently, from a number
-# that it draws from `generator`. See for yourself (each row: what one item drew):
+# **Random numbers.** A forked worker would start with a copy of the parent's generators, and all would draw the same
+# numbers. That was a famous bug with NumPy; today the loader seeds torch, `random` and NumPy differently in each
+# worker, from a number that it draws from `generator`. See for yourself (one number for each item, in two runs):
 
 # %% tags=["demo"]
 class Drawing(Dataset):
@@ -550,8 +561,8 @@ def drawn(dataset: Dataset, **options: object) -> list[float]:
 print(drawn(Drawing()), drawn(Drawing()))
 
 # %% [markdown]
-# Two ways are left to break it. The first is a `worker_init_fn` with a constant seed, often copied from old recipes.
-# Item 0 and item 1 go to different workers, and draw the same:
+# There are still two ways to break this. The first is a `worker_init_fn` with a constant seed, often copied from old
+# recipes. Item 0 and item 1 go to different workers, and draw the same number:
 
 # %% tags=["demo"]
 def constant_seed(worker: int) -> None:
@@ -560,8 +571,8 @@ def constant_seed(worker: int) -> None:
 print(drawn(Drawing(), worker_init_fn=constant_seed))
 
 # %% [markdown]
-# The second is a generator that the dataset itself holds. It is copied with the dataset, state and all, and no loader
-# knows of it:
+# The second is a generator that the dataset itself holds. It is copied with the dataset, state and all, and the
+# loader does not know about it:
 
 # %% tags=["demo"]
 class Holding(Drawing):
@@ -574,7 +585,7 @@ class Holding(Drawing):
 print(drawn(Holding()))
 
 # %% [markdown]
-# The cure: make such a generator in the worker, at first use, from `torch.initial_seed()`, which differs in each.
+# The cure: create such a generator in the worker, at first use, from `torch.initial_seed()`, which differs in each.
 #
 # **Errors.** When an item fails in a worker, the loader raises the same exception, with the worker's traceback as text
 # inside. A debugger cannot follow there. So the first step is always `num_workers=0`: same items, one process, an
@@ -595,7 +606,7 @@ except ZeroDivisionError as error:
 #
 # Write `make_loader(dataset, batch_size, *, train, seed, device, num_workers=0)`: a `DataLoader` over a map dataset.
 #
-# - In training it shuffles, in an order that `seed` decides, and drops a smaller last batch. In evaluation it does
+# - In training it shuffles, in an order determined by `seed`, and drops a smaller last batch. In evaluation it does
 #   neither.
 # - It pins memory only if `device`, a `torch.device`, is a CUDA device.
 # - Workers persist from epoch to epoch. NumPy and `random` draw different numbers in each of them, and the same ones in
@@ -630,9 +641,9 @@ check("make_loader")
 # %% [markdown]
 # ## Streams over workers and ranks
 #
-# Some data has no length: a log, a queue, a directory of archives read in order. An *iterable dataset* has `__iter__` and
-# nothing else. There are no indices, so there is no sampler, and nobody divides the work. With two workers, this one
-# delivers everything twice:
+# Some data has no length: a log, a queue, a directory of archives read in order. An *iterable dataset* has `__iter__`
+# and nothing else. There are no indices, so there is no sampler, and nothing divides the work. With two workers, this
+# one delivers everything twice:
 
 # %% tags=["demo"]
 class Counting(IterableDataset):
@@ -642,8 +653,8 @@ class Counting(IterableDataset):
 print(list(DataLoader(Counting(), batch_size=None, **two_workers)))
 
 # %% [markdown]
-# Each worker has its copy of the dataset and runs its `__iter__`. In there, `get_worker_info()` says who is running: it
-# has `id` and `num_workers`, and is None in a process that is no worker.
+# Each worker has its own copy of the dataset and runs its `__iter__`. In there, `get_worker_info()` says which worker
+# is running: it has `id` and `num_workers`, and is None in a process that is not a worker.
 
 # %% tags=["demo"]
 class WhoAmI(IterableDataset):
@@ -654,9 +665,9 @@ class WhoAmI(IterableDataset):
 print(list(DataLoader(WhoAmI(), batch_size=None)), list(DataLoader(WhoAmI(), batch_size=None, **two_workers)))
 
 # %% [markdown]
-# Training on several GPUs adds a second level: one process for each GPU, a *rank*, and each rank has workers of its own.
-# For map datasets `DistributedSampler` deals the indices out to the ranks. By default it repeats some indices so that all
-# ranks get equally many:
+# Training on several GPUs adds a second level: one process for each GPU, a *rank*, and each rank has workers of its
+# own. For map datasets `DistributedSampler` deals the indices out to the ranks. By default it repeats some indices so
+# that all ranks get the same number:
 
 # %%
 from torch.utils.data.distributed import DistributedSampler
@@ -665,15 +676,15 @@ for rank in (0, 1):
     print(rank, list(DistributedSampler(range(5), num_replicas=2, rank=rank, shuffle=False)))
 
 # %% [markdown]
-# For a stream you deal out yourself. Number the readers from 0 to `ranks * workers - 1`, and let reader k take every
-# item whose place leaves the remainder k.
+# For a stream you have to divide the items yourself. Number the readers from 0 to `ranks * workers - 1`, and let
+# reader k take every item whose position leaves the remainder k.
 
 # %% [markdown]
 # ### Exercise: ShardedStream
 #
-# Write `class ShardedStream(IterableDataset)`, made by `ShardedStream(items, rank=0, world_size=1)`, where `items` is a
-# list. Over all workers of all `world_size` ranks, each item comes exactly once; every rank has the same number of
-# workers, possibly none. A stream can be read again in the next epoch. What is missing is `__iter__`.
+# Write `class ShardedStream(IterableDataset)`, made by `ShardedStream(items, rank=0, world_size=1)`, where `items` is
+# a list. Over all workers of all `world_size` ranks, each item comes exactly once; every rank has the same number of
+# workers, possibly none. A stream can be read again in the next epoch. Only `__iter__` is missing.
 #
 # ```
 # list(ShardedStream(["a", "b", "c"], rank=0, world_size=2))     # for instance ['a', 'c']
@@ -704,8 +715,9 @@ check("ShardedStream")
 # Networks train best on inputs around 0 with a spread of about 1. For images that means: subtract a mean and divide by a
 # standard deviation for each channel, both computed over the training part, and used unchanged everywhere else.
 #
-# The data comes in batches, and the obvious thing is to average what each batch says. It is wrong twice. A small last
-# batch counts as much as a full one; and a spread is no average of spreads, for batches also differ in their means:
+# The data comes in batches, and the obvious thing is to average what each batch says. That is wrong in two ways. A
+# small last batch counts as much as a full one; and the overall spread is not the average of the spreads, because the
+# batches also differ in their means:
 
 # %%
 batches = [torch.tensor([0.0, 2.0]), torch.tensor([10.0, 12.0]), torch.tensor([20.0])]
@@ -714,8 +726,8 @@ print("averaged:", torch.stack([b.mean() for b in batches]).mean(), [b.std(corre
 print("together:", together.mean(), together.std(correction=0))
 
 # %% [markdown]
-# What can be added up from batch to batch are sums: of ones, of values, of squares. Then the variance is
-# E[x²] - E[x]², which is exact on paper. In float32 it subtracts two numbers of which seven digits are known:
+# What can be added up from batch to batch are sums: of ones, of values, of squares. Then the variance is E[x²] -
+# E[x]², which is exact on paper. In float32 it subtracts two numbers that are accurate to seven digits:
 
 # %%
 x = 1e4 + torch.randn(100_000, generator=torch.Generator().manual_seed(0))
@@ -724,15 +736,15 @@ for dtype in (torch.float32, torch.float64):
     print(dtype, ((y * y).mean() - y.mean() ** 2).item())
 
 # %% [markdown]
-# The variance is 1. In float32 the answer can be anything, below zero too, whose root is NaN. Compute in float64, or go
-# through the data twice, first for the mean, then for the squares of the differences from it.
+# The variance is 1. In float32 the answer can be anything, even a negative number, whose root is NaN. Compute in
+# float64, or go through the data twice, first for the mean, then for the squares of the differences from it.
 
 # %% [markdown]
 # ### Exercise: channel_stats
 #
-# Write `channel_stats(loader)`: from batches `(x, y)` with `x` of shape `(B, C, H, W)`, the pair `(mean, std)` over all
-# pixels of all images, each of shape `(C,)` and in `x`'s dtype. `std` is the population's (divide by n). Exact
-# whatever the batch sizes, also with a mean of 10 000. The loader may be gone through more than once.
+# Write `channel_stats(loader)`: from batches `(x, y)` with `x` of shape `(B, C, H, W)`, the pair `(mean, std)` over
+# all pixels of all images, each of shape `(C,)` and in `x`'s dtype. `std` is the population's (divide by n). Exact
+# whatever the batch sizes, even with a mean of 10 000. You may iterate over the loader more than once.
 #
 # ```
 # channel_stats([(torch.zeros(2, 1, 2, 2), None), (torch.ones(2, 1, 2, 2), None)])    # ([0.5], [0.5])
@@ -758,8 +770,8 @@ check("channel_stats")
 # %% [markdown]
 # ## Data larger than memory
 #
-# A file of 200 GB does not fit into memory, and need not. A *memory map* looks like an array and reads from the file
-# what is touched, page by page; the operating system keeps what is used often.
+# A file of 200 GB does not fit into memory, and does not have to. A *memory map* looks like an array and reads from
+# the file only what is accessed, page by page; the operating system keeps what is used often.
 
 # %%
 import tempfile
@@ -771,10 +783,11 @@ mapped = np.memmap(path, dtype=np.float32, mode="r", shape=(200, 100))
 print(mapped.shape, mapped[150, :3])
 
 # %% [markdown]
-# Raw bytes know neither shape nor dtype, so you tell. (`np.load(path, mmap_mode="r")` reads both from a `.npy` file.)
+# Raw bytes have neither shape nor dtype, so you have to say both. (`np.load(path, mmap_mode="r")` reads both from a
+# `.npy` file.)
 #
-# Three things go wrong. **Pickling.** Workers that are started afresh get the dataset as a pickle, and a map is
-# pickled with everything in it:
+# Three things go wrong. **Pickling.** Workers that are started as fresh processes get the dataset as a pickle, and a
+# map is pickled with everything in it:
 
 # %%
 import pickle
@@ -782,8 +795,8 @@ import pickle
 print(len(pickle.dumps(mapped)), "bytes for a map,", len(pickle.dumps(path)), "for its path")
 
 # %% [markdown]
-# **Opening too early.** A dataset that opens the file in `__init__` holds the map when it is pickled. So open at first
-# use, in whatever process that is, and leave the map out of the pickle. `__getstate__` says what is pickled:
+# **Opening too early.** A dataset that opens the file in `__init__` holds the map when it is pickled. So open it at
+# first use, in whatever process that is, and leave the map out of the pickle. `__getstate__` says what is pickled:
 
 # %%
 class Remembers:
@@ -797,14 +810,23 @@ copy = pickle.loads(pickle.dumps(Remembers()))
 print(copy.path, copy.handle)
 
 # %% [markdown]
-# **Sharing.** `torch.from_numpy` copies nothing. A tensor made from a slice of the map looks into the file: opened for
-# writing, an in-place augmentation rewrites your data; opened for reading, it ends the process without a word. And
-# `.float()` does not help where the file holds float32 already.
+# **Sharing.** `torch.from_numpy` copies nothing. A tensor made from a slice of the map looks into the file: opened
+# for writing, an in-place augmentation rewrites your data; opened for reading, the first write ends the process with
+# a segmentation fault, which no `except` can catch. All that you get is a warning beforehand, once, when the tensor
+# is made. And `.float()` does not help where the file holds float32 already.
 
 # %%
 writable = np.memmap(path, dtype=np.float32, mode="r+", shape=(200, 100))
 torch.from_numpy(writable[0]).float().add_(1000)
 print(np.fromfile(path, dtype=np.float32, count=3))
+
+# %%
+import warnings
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    torch.from_numpy(mapped[0])  # reading is fine; a write here would end this kernel
+print(str(caught[0].message)[:81] if caught else "warned before, and only once")
 
 # %% [markdown]
 # `np.array(…)`, `.astype(…)` and `torch.tensor(…)` always copy.
@@ -812,10 +834,10 @@ print(np.fromfile(path, dtype=np.float32, count=3))
 # %% [markdown]
 # ### Exercise: MemmapDataset
 #
-# Write `class MemmapDataset(Dataset)`, made by `MemmapDataset(path, shape, dtype)`: `path` is a file of raw numbers of
-# the NumPy dtype `dtype`, `shape` the shape of all of it, its first entry the number of items. The file is opened at the
-# first use in each process, not on construction, and never read as a whole. The dataset pickles in under 10 kB, before
-# and after use. An item is a `float32` tensor of its own, which may be written to.
+# Write `class MemmapDataset(Dataset)`, made by `MemmapDataset(path, shape, dtype)`: `path` is a file of raw numbers
+# of the NumPy dtype `dtype`, and `shape` is the shape of the whole, its first entry being the number of items. The
+# file is opened at the first use in each process, not on construction, and never read as a whole. The dataset pickles
+# in under 10 kB, before and after use. An item is a `float32` tensor of its own, which may be written to.
 #
 # ```
 # dataset = MemmapDataset(path, (200, 100), np.dtype("float32"))
@@ -849,8 +871,9 @@ check("MemmapDataset")
 # %% [markdown]
 # ## Images, and what may be done to them
 #
-# A cat moved a little to the left is still a cat. *Augmentation* shows the model such variants, new ones in each epoch, so
-# that it learns what does not matter. In evaluation it is off, or the result would change from run to run.
+# A cat moved a little to the left is still a cat. *Augmentation* shows the model such variants, new ones in each
+# epoch, so that it learns what does not matter. In evaluation it is off; otherwise the result would change from run
+# to run.
 #
 # `torchvision.transforms.v2` has the pieces. They work on uint8 images `(C, H, W)`; `v2.ToImage()` brings PIL images and
 # arrays into that form. (Importing torchvision takes a few seconds.)
@@ -865,7 +888,7 @@ crop = v2.RandomResizedCrop((24, 16), scale=(0.6, 1.0))
 digits.draw({"a 2": two, "one crop": crop(two), "another": crop(two)}, "The digit 2, and two random crops of it.")
 
 # %% [markdown]
-# What *does* matter depends on the task. A mirrored cat is a cat. Mirror this 2, and you have trained the model to call a
+# What *does* matter depends on the task. A mirrored cat is a cat. If you mirror this 2, you train the model to call a
 # 5 a 2:
 
 # %% tags=["demo"]
@@ -874,8 +897,8 @@ print(torch.equal(two.flip(-1), five))
 digits.draw({"a 2": two, "mirrored": v2.functional.horizontal_flip(two), "a 5": five})
 
 # %% [markdown]
-# From bytes to numbers. Conversion alone keeps 255 as 255; `scale=True` brings the values to 0..1. Means and deviations
-# such as 0.5 and 0.25 belong to the *scaled* values, so scaling comes first:
+# Now from bytes to numbers. Conversion alone keeps 255 as 255; `scale=True` brings the values to 0..1. Means and
+# deviations such as 0.5 and 0.25 belong to the *scaled* values, so scaling comes first:
 
 # %% tags=["demo"]
 grey = torch.full((1, 2, 2), 204, dtype=torch.uint8)
@@ -884,8 +907,9 @@ for scale in (False, True):
     print(scale, number[0, 0, 0].item(), v2.Normalize([0.5], [0.25])(number)[0, 0, 0].item())
 
 # %% [markdown]
-# In older code you will meet `transforms.ToTensor()`, which did three things at once: to a tensor, channels first, scaled to
-# 0..1. In v2 these are `ToImage()` and `ToDtype(torch.float32, scale=True)`, with the same numbers up to rounding:
+# In older code you will meet `transforms.ToTensor()`, which did three things at once: convert to a tensor, put
+# channels first, and scale to 0..1. In v2 these are `ToImage()` and `ToDtype(torch.float32, scale=True)`, with the
+# same numbers up to rounding:
 
 # %% tags=["demo"]
 from torchvision import transforms
@@ -895,8 +919,8 @@ new = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])(array)
 print(torch.allclose(transforms.ToTensor()(array), new))
 
 # %% [markdown]
-# And sizes: `v2.Resize(16)` sets the *shorter* side and keeps the proportions; a square comes from a crop after it, or
-# from `v2.Resize((16, 16))`.
+# As for sizes: `v2.Resize(16)` sets the *shorter* side and keeps the proportions; a square comes from a crop after
+# it, or from `v2.Resize((16, 16))`.
 
 # %% tags=["demo"]
 wide = torch.zeros(3, 24, 48, dtype=torch.uint8)
@@ -939,14 +963,14 @@ check("image_transforms")
 # | map dataset | a length and items; find bad data on construction, name the line |
 # | splits | shuffle with a generator of your own, cut, lose nothing; split groups; compute statistics on the training part |
 # | padding | to the longest of the batch; the mask comes from the lengths; True means real, here |
-# | rare classes | one weight for each sample, one over its class's count; in training only |
-# | samplers | the order is a function of seed and epoch, so it can be had again and resumed |
+# | rare classes | a weight for each sample: 1 / (count of its class); in training only |
+# | samplers | the order is a function of seed and epoch, so it can be reproduced and resumed |
 # | loaders | shuffle and drop in training only; pin for CUDA only; workers persist |
 # | workers | seeded by the loader; do not undo it; debug with `num_workers=0` |
-# | streams | every worker of every rank has a copy: number the readers |
+# | streams | every worker of every rank has its own copy: number the readers |
 # | statistics | add up sums, not averages, in float64 |
 # | memory maps | open at first use, keep out of the pickle, copy the item |
 # | augmentation | only what leaves the label true; scale before you normalise |
 #
-# For more data, torchvision has ready datasets, such as `torchvision.datasets.MNIST(root, download=True)`, if you are
-# online. Next comes **lesson 5, training**: the loop that all of this feeds.
+# For more data, torchvision has ready-made datasets, such as `torchvision.datasets.MNIST(root, download=True)`, if
+# you are online. Next comes **lesson 5, training**: the loop that all of this feeds.

@@ -10,9 +10,9 @@
 # # 5 · Training
 #
 # A training loop is five lines long, and nearly every one of them can be wrong without raising an error. The program
-# runs, a number goes down, and the model is worse than it could be. So this lesson goes through the loop line by line,
-# breaks it in eight ways, and looks each time for what really shows the fault. On the way you write twelve small pieces;
-# together they are the trainer that you use at the end to read handwritten digits. It takes about an hour and a quarter.
+# runs, a number goes down, and the model is worse than it could be. So this lesson goes through the loop line by
+# line, breaks it in eight ways, and each time looks for what actually shows the fault. On the way you write twelve
+# small pieces; together they are what it takes to read handwritten digits, at the end.
 #
 # The data come with scikit-learn, which is installed with this course. Nothing here needs the internet.
 
@@ -59,24 +59,32 @@ for step in range(20):
 print(loss.item())
 
 # %% [markdown]
-# 1. `model.train()` says how dropout and batch norm shall behave. It trains nothing.
-# 2. `backward` *adds* to `.grad`. Unless you want a sum over several calls, clear it before.
-# 3. `model(x)` runs the hooks of the model, `model.forward(x)` goes past them. The loss compares; it must be one number.
+# 1. `model.train()` says how dropout and batch norm should behave. It trains nothing.
+# 2. `backward` *adds* to `.grad`. Unless you want the sum over several calls, clear it first.
+# 3. `model(x)` runs the model's hooks, `model.forward(x)` bypasses them. The loss compares prediction and target; it
+#    must be a single number.
 # 4. `backward` fills `.grad` of every parameter that took part. It changes no parameter.
 # 5. `step` reads `.grad` and changes the parameters. So it comes after `backward`.
 #
-# Clearing may as well stand after the step; what matters is that it lies between one step and the next backward. It sets
-# gradients to None rather than zero, so an optimizer skips a parameter that took no part.
+# You may just as well clear after the step; what matters is that it happens between one step and the next backward.
+# Gradients become None rather than zero, so an optimizer skips a parameter that took no part.
 #
-# A loss is a tensor with a graph behind it. For a log you want its number: `loss.item()`. On a GPU this call waits until
-# the number is there, so in a fast loop one does it every so many steps.
+# A loss is a tensor with a graph behind it. For a log you want its number: `loss.item()`. On a GPU this call waits
+# until the number is there, so in a fast loop you call it only every so many steps.
 
 # %% [markdown]
 # ### Exercise: train_step
 #
-# Write `train_step(model, batch, loss_fn, optimizer)`: one optimizer step on `batch`, a pair `(x, y)`, with the model in
-# training mode. `loss_fn` takes the prediction and the target. Return the loss, from which the step started, as a Python
-# float.
+# Write `train_step(model, batch, loss_fn, optimizer)`: one optimizer step on `batch`, a pair `(x, y)`, with the model
+# in training mode. `loss_fn` takes the prediction and the target. Return the loss before the step as a Python float.
+#
+# ```
+# model = nn.Linear(1, 1, bias=False)
+# nn.init.zeros_(model.weight)
+# optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+# batch = (torch.tensor([[1.0]]), torch.tensor([[3.0]]))
+# train_step(model, batch, F.mse_loss, optimizer)    # 9.0, and the weight is now 0.6
+# ```
 
 # %% exercise="train_step" points=2
 def train_step(model, batch, loss_fn, optimizer) -> float:
@@ -97,12 +105,12 @@ check("train_step")
 # %% [markdown]
 # ## Devices in the loop
 #
-# The model moves once, the batches move one by one. Make the optimizer after the model was moved, and let whatever you
-# create follow the data:
+# The model moves once, the batches move one by one. Create the optimizer after the model has been moved, and let
+# whatever you create follow the data:
 #
 # `x, y = x.to(device), y.to(device)`
 #
-# A batch that stays behind raises an error on a GPU, and passes unnoticed on the CPU. `meta` shows it on any machine:
+# A batch that is left behind raises an error on a GPU, and goes unnoticed on the CPU. `meta` shows it on any machine:
 
 # %%
 try:
@@ -113,8 +121,8 @@ except RuntimeError as error:
 # %% [markdown]
 # ## Losses from logits
 #
-# A classifier's last layer gives *logits*, any real numbers. `F.cross_entropy` takes logits and class indices (int64), and
-# does the softmax inside, together with the logarithm. The loss of a row `z` with label `y` is
+# A classifier's last layer gives *logits*, any real numbers. `F.cross_entropy` takes logits and class indices
+# (int64), and does the softmax itself, together with the logarithm. The loss of a row `z` with label `y` is
 #
 # `log(exp(z[0]) + … + exp(z[c-1])) - z[y]`
 #
@@ -125,8 +133,8 @@ z = torch.tensor([[1000.0, 0.0, -1000.0]])
 z.exp().sum(1).log(), z.logsumexp(1), z.softmax(1).log()
 
 # %% [markdown]
-# Indices are `int64` (`uint8` passes as well). Other dtypes raise an error; but floats of the same shape as the logits are
-# taken for probabilities, which is a different thing.
+# Indices are `int64` (`uint8` passes as well). Other dtypes raise an error, except that floats of the same shape as
+# the logits are taken for probabilities, which is a different thing.
 
 # %%
 for labels in (torch.tensor([1], dtype=torch.int32), torch.tensor([1.0])):
@@ -147,8 +155,9 @@ for weight in (1.0, 9.0):
     print(f"weight {weight:.0f}: {loss_fn(question, truth)}")
 
 # %% [markdown]
-# Shapes deserve one look before a long run. A prediction of shape `(n, 1)` against a target of shape `(n,)` broadcasts to
-# a table of n times n, and a mean of that is a number like any other. PyTorch warns; the assert does not let you pass.
+# Check the shapes once before a long run. A prediction of shape `(n, 1)` against a target of shape `(n,)` broadcasts
+# to a table of n times n, and a mean of that is a number like any other. `F.mse_loss` warns about it; an assert stops
+# you.
 
 # %%
 prediction, target = torch.randn(8, 1), torch.randn(8)
@@ -160,6 +169,11 @@ assert prediction.squeeze(1).shape == target.shape
 #
 # Write `cross_entropy(logits, labels)`: the mean loss of logits `(n, c)` and int64 labels `(n,)`, finite for logits in the
 # thousands, and differentiable. `F.cross_entropy`, `log_softmax` and `nll_loss` are not allowed.
+#
+# ```
+# logits = torch.tensor([[0.0, 0.0], [1000.0, 0.0]])
+# cross_entropy(logits, torch.tensor([0, 0]))    # 0.3466: the mean of log(2) and 0
+# ```
 
 # %% exercise="cross_entropy" points=2
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -175,9 +189,10 @@ check("cross_entropy")
 # %% [markdown]
 # ## Judging without learning
 #
-# To judge a model, switch off what is only for learning: dropout and batch statistics (`model.eval()`), and the graph
-# (`torch.no_grad()`). The two are independent. `eval()` saves no memory, `no_grad()` switches off no dropout. An accuracy
-# by `argmax` keeps no graph anyway, for `argmax` has no derivative; the logits before it do.
+# To evaluate a model, switch off what is only for learning: dropout and batch statistics (`model.eval()`), and the
+# graph (`torch.no_grad()`). The two are independent. `eval()` saves no memory, and `no_grad()` does not switch
+# dropout off. An accuracy computed with `argmax` keeps no graph anyway, because `argmax` has no derivative; the
+# logits before it do.
 
 # %%
 net = nn.Sequential(nn.Linear(2, 4), nn.Dropout(0.5))
@@ -188,7 +203,7 @@ with torch.no_grad():
     print(f"without graph, zeros: {(net(x) == 0).float().mean():.2f}")
 
 # %% [markdown]
-# A mean of batch means is no mean if the last batch is smaller. Below, four batches of 100 and one of 1:
+# The mean of the batch means is not the mean if the last batch is smaller. Below, four batches of 100 and one of 1:
 
 # %%
 sizes, means = torch.tensor([100.0, 100, 100, 100, 1]), torch.tensor([0.2, 0.2, 0.2, 0.2, 5.0])
@@ -198,14 +213,20 @@ print(f"mean of means {means.mean():.2f}, mean over samples {(sizes * means).sum
 # ### Exercise: evaluate
 #
 # Write `evaluate(model, loader, loss_fn, device)`: a dict with `loss` and `accuracy`, both averaged over samples. The
-# loader gives CPU batches `(x, y)`; the model is on `device`; `loss_fn` gives a batch's mean. Build no graph, judge in
-# evaluation mode, and leave the model in the mode that you found it in.
+# loader gives CPU batches `(x, y)`; the model is on `device`; `loss_fn` gives a batch's mean. Build no graph,
+# evaluate in evaluation mode, and leave the model in the mode in which you found it.
+#
+# ```
+# # two batches, of 2 examples and of 1, of which 2 examples are classified correctly
+# evaluate(model, loader, F.cross_entropy, torch.device("cpu"))
+# # {'loss': 0.79, 'accuracy': 0.6666666666666666}
+# ```
 
 # %% exercise="evaluate" points=2
 def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
     """Mean loss and accuracy over all samples of a loader; the model keeps its mode."""
     ### BEGIN SOLUTION
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     loss, right, count = 0.0, 0, 0
     with torch.no_grad():
@@ -215,7 +236,8 @@ def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
             loss += loss_fn(logits, y).item() * len(y)
             right += (logits.argmax(dim=1) == y).sum().item()
             count += len(y)
-    model.train(was_training)
+    for module, training in modes:  # one by one: a frozen batch norm may be in another mode than the rest
+        module.training = training
     return {"loss": loss / count, "accuracy": right / count}
     ### END SOLUTION
 
@@ -253,20 +275,26 @@ sixteen = blobs(16)
 curves.draw({"right labels": run(200, 2.0, data=sixteen)}, "loss on one batch of sixteen")
 
 # %% [markdown]
-# `run` stops at a loss that is not finite. Such a *guard* belongs in every loop: after one NaN every weight is NaN, and the
-# remaining hours are wasted.
+# `run` stops at a loss that is not finite. Such a *guard* belongs in every loop: after one NaN every weight soon is
+# NaN, and the remaining hours are wasted.
 
 # %% [markdown]
 # ### Exercise: overfit_one_batch
 #
 # Write `overfit_one_batch(model, batch, loss_fn, optimizer, steps)`: `steps` optimizer steps on the same batch `(x, y)`.
 # Return the list of losses as Python floats, the first being the loss of the untouched model. Keep no graph alive.
+#
+# ```
+# # model, batch and optimizer as in the example of train_step
+# overfit_one_batch(model, batch, F.mse_loss, optimizer, 3)    # [9.0, 5.76, 3.6864]
+# ```
 
 # %% exercise="overfit_one_batch" points=2
 def overfit_one_batch(model, batch, loss_fn, optimizer, steps: int) -> list[float]:
     """Train on one batch again and again; the loss before each step."""
     ### BEGIN SOLUTION
     x, y = batch
+    model.train()
     history = []
     for _ in range(steps):
         optimizer.zero_grad()
@@ -283,70 +311,72 @@ check("overfit_one_batch")
 # %% [markdown]
 # ## Eight ways to get it wrong
 #
-# Each of these runs beside the right loop. Look at where the fault shows, and where it does not.
+# Each of these runs beside the right loop. Look at where the fault shows up, and where it does not.
 
 # %% tags=["demo"]
 right = run()
 curves.draw({"right": right, "no zero_grad": run(zero=False)}, "1: missing zero_grad")
 
 # %% [markdown]
-# **1. Missing zero_grad.** Each step uses the sum of all gradients so far. The curve overshoots and swings.
+# **1. Missing zero_grad.** Each step uses the sum of all gradients so far. The curve falls faster at first, then
+# overshoots and swings.
 #
 # **2. Double softmax.** A softmax in the model, and another in the loss. The loss cannot fall below a floor: for ten
-# classes the best possible probabilities, 1 and nine zeros, taken as logits, give 1.461.
+# classes the best possible probabilities, 1 and nine zeros, taken as logits, give 1.461. Our three classes have their
+# floor at 0.551, and the curve stays above it.
 
 # %% tags=["demo"]
 perfect = torch.eye(10)
 print(F.cross_entropy(perfect, torch.arange(10)).item())
+print("three classes:", F.cross_entropy(torch.eye(3), torch.arange(3)).item())
 curves.draw({"right": right, "two softmaxes": run(loss_fn=lambda z, y: F.cross_entropy(z.softmax(1), y))}, "2: double softmax")
 
 # %% [markdown]
-# **3. Squared error on class indices.** It treats class 2 as twice class 1, and averages between classes. The curve goes
-# down nicely; the accuracy tells.
+# **3. Squared error on class indices.** It treats classes as quantities: class 1 lies halfway between 0 and 2, and
+# where the model cannot decide between 0 and 2 it answers with their average, 1. The curve goes down nicely. What
+# tells is the accuracy, and which mistakes are made: every point of the outer classes that is wrong is called a 1.
 
 # %% tags=["demo"]
-def accuracy_of_index_regression():
+def trained(outputs, loss_fn, lr):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, outputs))
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=lr), []
     for _ in range(100):
         optimizer.zero_grad()
-        loss = F.mse_loss(model(x).squeeze(1), y.float())
+        loss = loss_fn(model(x), y)
         loss.backward()
         optimizer.step()
-    return loss.item(), (model(x).squeeze(1).round() == y).float().mean().item()
+        losses.append(loss.item())
+    return model(x).detach(), losses
 
-def accuracy_of_classes():
-    model = small_net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    for _ in range(100):
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        optimizer.step()
-    return (model(x).argmax(1) == y).float().mean().item()
-
-loss, share = accuracy_of_index_regression()
-print(f"squared error: loss {loss:.2f}, accuracy {share:.2f}; cross-entropy: accuracy {accuracy_of_classes():.2f}")
+values, falling = trained(1, lambda z, y: F.mse_loss(z.squeeze(1), y.float()), 0.1)
+scores, _ = trained(3, F.cross_entropy, 0.5)
+answers = {"squared error": values.squeeze(1).round(), "cross-entropy": scores.argmax(1)}
+for name, answer in answers.items():
+    wrong = (answer != y) & (y != 1)
+    print(f"{name}: accuracy {(answer == y).float().mean():.2f};",
+          f"of the outer classes {wrong.sum()} are wrong, {(answer[wrong] == 1).sum()} called 1")
+curves.draw({"squared error": falling}, "3: squared error on class indices")
 
 # %% [markdown]
-# **4. Shuffled labels.** Inputs and labels no longer belong together. The loss stays near `log(3)` = 1.10, which is what a
-# guess costs.
+# **4. Shuffled labels.** Inputs and labels no longer belong together. The loss stays near `log(3)` = 1.10, which is
+# what guessing costs.
 
 # %% tags=["demo"]
 shuffled = (x, y[torch.randperm(400, generator=torch.Generator().manual_seed(1))])
 curves.draw({"right": right, "shuffled labels": run(data=shuffled)}, "4: shuffled labels")
 
 # %% [markdown]
-# **5. Step before backward.** The first step finds no gradients. Later steps, without clearing in between, use those of the
-# batch before; with clearing at the top of the loop, there are none at all and nothing moves:
+# **5. Step before backward.** The first step finds no gradients. Later steps, without clearing in between, use those
+# of the batch before; with clearing at the top of the loop, there are none at all, and nothing moves:
 
 # %% tags=["demo"]
 curves.draw({"right": right, "step first": run(learn_first=False)}, "5: step before backward")
 
 # %% [markdown]
-# **6. A stored graph.** `losses.append(loss)` keeps the graph of every step alive. A backward has at least freed the tensors
-# saved in it; where there is none, as in a validation loop without `no_grad`, all activations of all batches stay. No curve of
-# the loss shows it. The memory does; here it is counted through hooks that see each tensor as it is saved:
+# **6. A stored graph.** `losses.append(loss)` keeps the graph of every step alive. A backward has at least freed the
+# tensors saved in it; where there is none, as in a validation loop without `no_grad`, all activations of all batches
+# stay. No loss curve shows it. Memory does; here it is counted by hooks that see each tensor as it is saved:
 
 # %%
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -369,15 +399,15 @@ curves.draw({"loss.item()": kilobytes_held(Tensor.item), "loss": kilobytes_held(
             "6: kilobytes held after each batch")
 
 # %% [markdown]
-# **7. A learning rate that is too high.** The loss leaps to values far above `log(3)`, and with a deeper net to NaN. (The axis
-# counts in powers of ten.)
+# **7. A learning rate that is too high.** The loss leaps to values far above `log(3)` and does not come back to where
+# it began; in deeper nets it often ends as NaN. (The axis counts in powers of ten.)
 
 # %% tags=["demo"]
 curves.draw({"right": right, "lr = 300": run(lr=300.0)}, "7: learning rate too high", log=True)
 
 # %% [markdown]
-# **8. Batches averaged unweighted.** Training goes right, and what is reported of it is wrong, by as much as the last batch is
-# unlike the others. The truth is in the loss of everything at once:
+# **8. Batches averaged unweighted.** Training is right, but what is reported about it is wrong, by as much as the
+# last batch differs from the others. The loss over everything at once tells the truth:
 
 # %%
 outlier = (torch.cat([x, torch.tensor([[0.0, 9.0]])]), torch.cat([y, torch.tensor([1])]))  # 400 as before, and one odd point
@@ -402,7 +432,8 @@ print("after train:", norm.running_mean)
 # %% [markdown]
 # | symptom | likely cause |
 # |---|---|
-# | loss swings, larger and larger | gradients not cleared; learning rate too high |
+# | loss falls fast, then rises again and swings | gradients not cleared |
+# | loss leaps far above log(classes) | learning rate too high |
 # | loss stops at a floor well above zero | double softmax |
 # | loss falls, accuracy does not | wrong loss for the task (squared error on indices) |
 # | loss stays at log(classes) | labels do not belong to the inputs; learning rate far too low |
@@ -414,8 +445,9 @@ print("after train:", norm.running_mean)
 # %% [markdown]
 # ## Accumulation: a large batch in small pieces
 #
-# If a batch does not fit into memory, send it through in pieces. Gradients add up, so several backwards before one step do
-# it, if each piece's loss is scaled by its share of the examples. A mean over 3 and a mean over 1 are not worth the same:
+# If a batch does not fit into memory, send it through in pieces. Gradients add up, so several backwards before one
+# step will do, if each piece's loss is scaled by its share of the examples. A mean over 3 and a mean over 1 do not
+# count the same:
 
 # %%
 w = torch.zeros(1, requires_grad=True)
@@ -441,15 +473,23 @@ def steps_of_an_epoch(micro_batches, every, last_too):
 print("counted to four only:", steps_of_an_epoch(10, 4, False), " the last one too:", steps_of_an_epoch(10, 4, True))
 
 # %% [markdown]
-# So step on what is left over as well, scaled by what is really there. Batch norm still sees micro-batches, one at a time, so
-# with it accumulation comes near the large batch and does not equal it.
+# So step on what is left over as well, scaled by the number that is really there. Batch norm still sees one
+# micro-batch at a time, so with it accumulation approximates the large batch and does not equal it.
 
 # %% [markdown]
 # ### Exercise: accumulated_step
 #
 # Write `accumulated_step(model, micro_batches, loss_fn, optimizer)`: one optimizer step, equal to the one on the
-# concatenated batch, from a list of pairs `(x, y)` that may differ in size. `loss_fn` gives means. Return the loss of the
-# whole batch as a Python float, and leave the mode of the model alone: it is the caller's.
+# concatenated batch, from a list of pairs `(x, y)` that may differ in size. `loss_fn` gives means. Return the loss of
+# the whole batch as a Python float, and leave the model's mode alone: that is up to the caller.
+#
+# ```
+# # a weight of 0 that predicts 1, 2, 3 and 10, with a learning rate of 0.1
+# three = (torch.ones(3, 1), torch.tensor([[1.0], [2.0], [3.0]]))
+# one = (torch.ones(1, 1), torch.tensor([[10.0]]))
+# accumulated_step(model, [three, one], F.mse_loss, optimizer)
+# # 28.5, and the weight is now 0.8: the mean is 4, and its gradient is -8
+# ```
 
 # %% exercise="accumulated_step" points=2
 def accumulated_step(model, micro_batches, loss_fn, optimizer) -> float:
@@ -472,9 +512,9 @@ check("accumulated_step")
 # %% [markdown]
 # ## Gradients that are too large
 #
-# One odd batch can give a gradient a thousand times the usual, and undo an hour. *Clipping by norm* takes all gradients as
-# one long vector and shortens it to `max_norm` if it is longer. The direction stays; clipping each tensor, or each entry, by
-# itself would turn it.
+# One odd batch can give a gradient a thousand times as large as usual, and undo an hour of training. *Clipping by
+# norm* takes all gradients as one long vector and shortens it to `max_norm` if it is longer. The direction stays the
+# same; clipping each tensor, or each entry, by itself would change it.
 
 # %%
 a, b = torch.tensor([3.0, 0.0]), torch.tensor([0.0, 40.0])
@@ -492,13 +532,22 @@ print("each by itself:", a / a.norm(), b / b.norm())
 # Write `clip_gradients(parameters, max_norm)`: scale all gradients in place so that their common norm is at most `max_norm`,
 # and return the norm before, as a Python float. `parameters` may be a generator, and some may have no gradient. Nothing from
 # `torch.nn.utils.clip_grad` is allowed.
+#
+# ```
+# a, b = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
+# a.grad, b.grad = torch.tensor([3.0]), torch.tensor([4.0])
+# clip_gradients([a, b], 1.0)    # 5.0, and the gradients are now [0.6] and [0.8]
+# ```
 
 # %% exercise="clip_gradients" points=2
 def clip_gradients(parameters, max_norm: float) -> float:
     """Scale all gradients down, in place, to a common norm of at most max_norm; the norm before."""
     ### BEGIN SOLUTION
     gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(g.square().sum().item() for g in gradients))
+    if not gradients:
+        return 0.0
+    norms = torch.stack([torch.linalg.vector_norm(g) for g in gradients])
+    norm = torch.linalg.vector_norm(norms).item()  # the device is waited for once, not for each parameter
     if norm > max_norm:
         for gradient in gradients:
             gradient.mul_(max_norm / norm)
@@ -511,9 +560,9 @@ check("clip_gradients")
 # %% [markdown]
 # ## Optimizers
 #
-# SGD steps along the gradient. Momentum steps along a running average of it, and so rolls through narrow valleys. Adam also
-# divides each entry by the running size of its gradient, so steep and flat directions move at like speed. AdamW is Adam in
-# which the weight decay shrinks the parameter directly, and never enters those averages. All four in a long valley:
+# SGD steps along the gradient. Momentum steps along a running sum of past gradients, which cancels zigzags across a
+# narrow valley and builds up speed along it. Adam also divides each entry by the running size of its gradient, so it
+# moves at a similar speed in steep and flat directions. All three in a long valley:
 
 # %% tags=["demo"]
 def valley(make, steps=60):
@@ -528,25 +577,48 @@ def valley(make, steps=60):
     return heights
 
 curves.draw({"SGD": valley(lambda p: torch.optim.SGD(p, 0.3)), "momentum": valley(lambda p: torch.optim.SGD(p, 0.3, momentum=0.8)),
-             "Adam": valley(lambda p: torch.optim.Adam(p, 0.3)), "AdamW": valley(lambda p: torch.optim.AdamW(p, 0.3))},
-            "height on one surface", log=True)
+             "Adam": valley(lambda p: torch.optim.Adam(p, 0.3))}, "height on one surface", log=True)
+
+# %% [markdown]
+# **Adam against AdamW.** Both take a `weight_decay`. Adam adds it to the gradient, so it is divided by the running
+# size of the gradient like everything else: a weight with large gradients hardly decays, one with small gradients
+# decays far too much. AdamW shrinks the parameter directly, by `1 - lr * weight_decay` at each step, whatever the
+# gradients are. Here are two weights that begin at 1. Their gradients only change sign and so take them nowhere;
+# those of the second are a thousand times larger. AdamW leaves both at about `0.999 ** 300`, which is 0.74:
+
+# %%
+for kind in (torch.optim.Adam, torch.optim.AdamW):
+    weights = nn.Parameter(torch.ones(2))
+    optimizer = kind([weights], lr=0.01, weight_decay=0.1)
+    for step in range(300):
+        weights.grad = torch.tensor([0.01, 10.0]) * (-1) ** step
+        optimizer.step()
+    print(f"{kind.__name__:5} {weights.tolist()}")
 
 # %% [markdown]
 # Adam's averages, for step t = 1, 2, …, with gradient g:
 #
-# `m = β1 m + (1 - β1) g` and `v = β2 v + (1 - β2) g²`, both from zero. As they start at zero, they are too small at first:
-# divide by `1 - β1**t` and `1 - β2**t`. Then `p = p - lr · weight_decay · p`, and from there `p = p - lr · m̂ / (√v̂ + eps)`.
+# `m = β1 m + (1 - β1) g` and `v = β2 v + (1 - β2) g²`, both from zero. Because they start at zero, they are too small
+# at first: divide them by `1 - β1**t` and `1 - β2**t`, which gives `m̂` and `v̂`. AdamW first shrinks, `p = p - lr ·
+# weight_decay · p`, and then steps, `p = p - lr · m̂ / (√v̂ + eps)`.
 #
 # An optimizer keeps settings in `self.param_groups` (a list of dicts, each with its `params`) and history in
-# `self.state[p]`. Only what lies there is in `state_dict()`.
+# `self.state[p]`. Only what is kept there ends up in `state_dict()`.
 
 # %% [markdown]
 # ### Exercise: AdamW
 #
-# Write `class AdamW(torch.optim.Optimizer)` with `__init__(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2)`
-# and `step(closure=None)`. It follows `torch.optim.AdamW`, respects parameter groups, skips parameters without gradient, and
-# resumes exactly from its own `state_dict`. Of torch's optimizers only the base class is allowed. Call
-# `super().__init__(params, defaults)` first, and put `@torch.no_grad()` over `step`.
+# Write `class AdamW(torch.optim.Optimizer)` with `__init__(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8,
+# weight_decay=1e-2)` and `step(closure=None)`. It follows `torch.optim.AdamW`, respects parameter groups, skips
+# parameters without gradient, and resumes exactly from its own `state_dict`. Of torch's optimizers only the base
+# class is allowed. Call `super().__init__(params, defaults)` first, and put `@torch.no_grad()` above `step`.
+#
+# ```
+# p = nn.Parameter(torch.tensor([1.0]))
+# optimizer = AdamW([p], lr=0.1, weight_decay=0.0)
+# p.grad = torch.tensor([5.0])
+# optimizer.step()    # p is now 0.9: the first step has length lr, however large the gradient is
+# ```
 
 # %% exercise="AdamW" points=3
 class AdamW(torch.optim.Optimizer):
@@ -587,8 +659,8 @@ check("AdamW")
 # %% [markdown]
 # ## Schedules
 #
-# A rate that is right in the middle of training is too high at first, when gradients are wild, and too high at the end, when
-# it is about the last digits. Hence a warm-up, and a decay. Play with the shapes:
+# A rate that is right in the middle of training is too high at the start, when gradients are wild, and too high at
+# the end, when only fine adjustments are left. Hence a warm-up, and a decay. Play with the shapes:
 
 # %% tags=["demo"]
 curves.explore()
@@ -609,8 +681,9 @@ def last_rate(calls):
 print(f"called per step: {last_rate(99):.1e}, called per epoch: {last_rate(5):.1e}")
 
 # %% [markdown]
-# Log the rate in use along with the losses, one line of JSON for each epoch. A file of such lines can be read by anything, and
-# what was written before a crash is there. TensorBoard, MLflow and Weights & Biases do the same with a page on top.
+# Log the rate in use along with the losses, one line of JSON for each epoch. Any tool can read a file of such lines,
+# and what was written before a crash is still there. TensorBoard, MLflow and Weights & Biases do the same, with a web
+# page on top.
 
 # %%
 print(json.dumps({"epoch": 3, "lr": round(last_rate(30), 4), "train_loss": 0.41, "val_loss": 0.52, "val_accuracy": 0.87}))
@@ -618,12 +691,17 @@ print(json.dumps({"epoch": 3, "lr": round(last_rate(30), 4), "train_loss": 0.41,
 # %% [markdown]
 # ### Exercise: warmup_cosine
 #
-# Write `warmup_cosine(step, *, warmup, total, peak, floor=0.0)`: in a line from 0 at step 0 to `peak` at step `warmup`, in
-# half a cosine from there to `floor` at step `total`, and `floor` ever after. `0 <= warmup < total`.
+# Write `warmup_cosine(step, *, warmup, total, peak, floor=0.0)`: a straight line from 0 at step 0 to `peak` at step
+# `warmup`, half a cosine from there to `floor` at step `total`, and `floor` after that. `0 <= warmup < total`.
+#
+# ```
+# [warmup_cosine(step, warmup=10, total=110, peak=0.5) for step in (0, 5, 10, 60, 110, 200)]
+# # [0.0, 0.25, 0.5, 0.25, 0.0, 0.0]
+# ```
 
 # %% exercise="warmup_cosine" points=1
 def warmup_cosine(step: int, *, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
-    """The learning rate of a step: up to peak in a line, down to floor in half a cosine, then flat."""
+    """Return the learning rate of a step: a line up to peak, half a cosine down to floor, then flat."""
     ### BEGIN SOLUTION
     if step < warmup:
         return peak * step / warmup
@@ -637,8 +715,9 @@ check("warmup_cosine")
 # %% [markdown]
 # ## When to stop
 #
-# The training loss falls as long as you like; the validation loss turns at some point. Keep the weights of its lowest point,
-# and stop when it has not improved for a while. Two traps. `state_dict()` holds the parameters themselves, not copies:
+# The training loss keeps falling as long as you train; the validation loss turns at some point. Keep the weights of
+# its lowest point, and stop when it has not improved for a while. There are two traps. `state_dict()` holds the
+# parameters themselves, not copies:
 
 # %%
 model = nn.Linear(1, 1)
@@ -648,19 +727,26 @@ with torch.no_grad():
 print(kept["weight"], copied["weight"])
 
 # %% [markdown]
-# And every comparison with NaN is False, so a NaN that is taken for the best is never beaten.
+# And `<`, `<=`, `>`, `>=` and `==` are False whenever a NaN takes part (only `!=` is True), so a NaN that is accepted
+# as the best is never beaten.
 
 # %%
 nan = float("nan")
-0.5 < nan, nan < 0.5, not (nan >= 0.5)
+0.5 < nan, nan < 0.5, nan == nan, nan != 1
 
 # %% [markdown]
 # ### Exercise: EarlyStopping
 #
-# Write `class EarlyStopping` with `__init__(patience, min_delta=0.0)`, `update(metric, model)`, an attribute `best`, and
-# `restore(model)`. Lower is better; an improvement is a metric below `best - min_delta`; NaN is none. `update` returns True
-# (stop) from the patience-th update in a row without improvement on. `restore` gives a model the weights, buffers included,
-# that it had at the best update.
+# Write `class EarlyStopping` with `__init__(patience, min_delta=0.0)`, `update(metric, model)`, an attribute `best`,
+# and `restore(model)`. Lower is better; an improvement is a metric below `best - min_delta`; NaN is not an
+# improvement. `update` returns True (stop) from the patience-th update in a row without improvement on. `restore`
+# gives a model the weights, buffers included, that it had at the best update.
+#
+# ```
+# stopping = EarlyStopping(patience=2)
+# [stopping.update(loss, model) for loss in (0.9, 0.7, 0.8, float("nan"))]
+# # [False, False, False, True], and stopping.best is 0.7
+# ```
 
 # %% exercise="EarlyStopping" points=2
 class EarlyStopping:
@@ -690,10 +776,10 @@ check("EarlyStopping")
 # %% [markdown]
 # ## Metrics
 #
-# Accuracy hides rare classes: who always says "healthy" is right 99 times of 100. For each class there are *precision* (of those
-# I called so, how many are) and *recall* (of those that are, how many I called so). F1 is their harmonic mean, and in counts
-# `2·TP / (2·TP + FP + FN)`. **Macro** averages the F1 of the classes, each counting the same; **micro** counts everything
-# together, which for one label per example is the accuracy.
+# Accuracy hides rare classes: a test that always says "healthy" is right 99 times out of 100. Each class has a
+# *precision* (of those that I called so, how many are?) and a *recall* (of those that are, how many did I call so?).
+# F1 is their harmonic mean, and in counts `2·TP / (2·TP + FP + FN)`. **Macro** F1 averages over the classes, each
+# counting the same; **micro** F1 counts everything together, which with one label per example is the accuracy.
 
 # %% tags=["demo"]
 from sklearn.metrics import f1_score
@@ -707,10 +793,15 @@ print("micro", f1_score(truth, always, average="micro"), " macro", f1_score(trut
 # Write `macro_f1(logits, labels, num_classes)`: the macro F1 of the `argmax` predictions as a Python float, as scikit-learn's
 # `f1_score` gives it with `average="macro"`, `labels=range(num_classes)` and `zero_division=0`: a class that is neither
 # predicted nor present counts as 0.
+#
+# ```
+# logits = torch.tensor([[2.0, 1.0], [0.0, 1.0], [3.0, 1.0]])    # predicts 0, 1, 0
+# macro_f1(logits, torch.tensor([0, 1, 1]), 2)                   # 0.6667
+# ```
 
 # %% exercise="macro_f1" points=2
 def macro_f1(logits: Tensor, labels: Tensor, num_classes: int) -> float:
-    """The mean over classes of their F1; 0 for a class that nothing is, and nothing is taken for."""
+    """Return the mean F1 of the classes; a class that is neither present nor predicted counts as 0."""
     ### BEGIN SOLUTION
     classes = torch.arange(num_classes, device=labels.device).unsqueeze(1)
     predicted, real = logits.argmax(dim=1) == classes, labels == classes  # (num_classes, n)
@@ -725,13 +816,14 @@ check("macro_f1")
 # %% [markdown]
 # ## The same numbers again: seeds
 #
-# A training draws weights, dropout, shuffles, augmentations. Three libraries draw, each from a generator of its own. To see
-# whether a change helped, you need runs that differ in the change alone, and several seeds of each. Setting `PYTHONHASHSEED`
-# inside a running program does nothing; it is read when Python starts.
+# Training draws random weights, dropout masks, shuffles and augmentations. Three libraries draw, each from a
+# generator of its own. To see whether a change helped, you need runs that differ only in that change, with several
+# seeds each. Setting `PYTHONHASHSEED` inside a running program does nothing; it is read when Python starts.
 #
-# Seeds are not all. Some GPU kernels add in whatever order comes. `torch.use_deterministic_algorithms(True)` picks others,
-# or raises where there are none, and fills fresh memory, so that nobody reads what happened to lie there. That costs time, so
-# it is for debugging and tests. The cost of the last, on this machine:
+# Seeds are not everything. Some GPU kernels add numbers in whatever order they arrive.
+# `torch.use_deterministic_algorithms(True)` picks deterministic ones, or raises where there are none, and fills new
+# memory, so that a program that reads it too early at least reads the same numbers every time. That costs time, so it
+# is for debugging and tests. Here is what filling memory costs on this machine:
 
 # %% tags=["demo"]
 import time
@@ -759,6 +851,11 @@ print(torch.equal(first, torch.rand(2)), np.random.rand() == np.random.rand())
 # ### Exercise: seed_everything
 #
 # Write `seed_everything(seed)`: seed the global generators of `random`, of NumPy, and of torch on every device.
+#
+# ```
+# seed_everything(0)
+# random.random(), np.random.rand(), torch.rand(1)    # the same three numbers after every such call
+# ```
 
 # %% exercise="seed_everything" points=1
 def seed_everything(seed: int) -> None:
@@ -775,17 +872,17 @@ check("seed_everything")
 # %% [markdown]
 # ## When it does not learn
 #
-# Go from cheap to dear, one change at a time.
+# Go from cheap to expensive, one change at a time.
 #
-# 1. Look at a batch: shapes, dtypes, the range of the inputs, a few labels beside their inputs.
+# 1. Look at a batch: shapes, dtypes, the range of the inputs, a few labels next to their inputs.
 # 2. Check the first loss. With c balanced classes it should be near log(c).
-# 3. Overfit one batch. If that fails, the data set is not to blame.
-# 4. Print the mode, the rate in use, and the norm of the gradients of each layer. None, zero or huge is a finding.
+# 3. Overfit one batch. If that fails, the amount of data is not to blame.
+# 4. Print the mode, the rate in use, and the norm of each layer's gradients. None, zero or huge is a clue.
 # 5. Try three learning rates, a factor of ten apart.
 # 6. Only then change the model.
 #
-# In a long run a progress bar is a comfort. `track` comes with the package rich; `tqdm` is the other one that you meet. A bar
-# measures nothing that the log does not.
+# In a long run a progress bar is reassuring. `track` comes with the package rich; `tqdm` is the other one that you
+# will meet. A bar measures nothing that the log does not.
 
 # %%
 model = small_net()
@@ -803,8 +900,8 @@ for _ in track(range(200), "two hundred steps"):
 # %% [markdown]
 # ## The capstone: handwritten digits
 #
-# 1797 digits, 8 by 8 pixels, divided into 1200 to train on, 300 to choose by and 297 to be judged by once, at the very end. The
-# network is small: two convolutions with batch norm, and a linear layer.
+# 1797 digits, 8 by 8 pixels, divided into 1200 to train on, 300 for choosing the best weights, and 297 for a single
+# test at the very end. The network is small: two convolutions with batch norm, and a linear layer.
 
 # %% tags=["demo"]
 parts = digits.split()
@@ -813,7 +910,10 @@ print({name: tuple(images.shape) for name, (images, _) in parts.items()})
 network
 
 # %% [markdown]
-# A plot that grows while training runs, here over two quick epochs; the dots come one by one:
+# A plot that grows while training runs: two quick epochs, with a new point after each of their twelve steps. The
+# `train` line is noisy, since each of its points is the loss of another batch, before the step; the `val` line is the
+# loss of all 300 validation images after the step. (Validating after every step is only affordable because everything
+# here is so small.)
 
 # %% tags=["demo"]
 plot = curves.LossPlot("loss on the digits")
@@ -833,16 +933,22 @@ for epoch in range(2):
 # %% [markdown]
 # ### Exercise: fit
 #
-# Write `fit(model, train_loader, val_loader, *, epochs, lr, device)`: train with cross-entropy, one pass over `train_loader` an
-# epoch, and validate after each, in evaluation mode. Return a dict of lists with one number an epoch: `train_loss`, `val_loss`
-# (mean cross-entropy over the samples), `val_accuracy` (0 to 1), `lr`. The model ends with the weights of the best validation
-# loss. Optimizer and schedule are your choice, but the rate has to change over the epochs. With `digits.SmallCNN()`, batches of 64
-# and `lr=0.01` it should reach 97 % on held-out digits within 15 epochs; AdamW reaches 99 %. The loaders give CPU batches, the
-# model is on `device`.
+# Write `fit(model, train_loader, val_loader, *, epochs, lr, device)`: train with cross-entropy, with one pass over
+# `train_loader` per epoch, and validate after each, in evaluation mode. Return a dict of lists with one number per
+# epoch: `train_loss`, `val_loss` (mean cross-entropy over the samples), `val_accuracy` (0 to 1), `lr`. The model ends
+# with the weights of the best validation loss. Optimizer and schedule are your choice, but the rate has to change
+# over the epochs. With `digits.SmallCNN()`, batches of 64 and `lr=0.01` it should reach 97 % on held-out digits
+# within 15 epochs; AdamW reaches 99 %. The loaders give CPU batches, the model is on `device`.
+#
+# ```
+# history = fit(model, train_loader, val_loader, epochs=3, lr=0.01, device=torch.device("cpu"))
+# history["lr"]              # three numbers, for instance [0.01, 0.0075, 0.0025]
+# history["val_accuracy"]    # three numbers from 0 to 1
+# ```
 
 # %% exercise="fit" points=3
 def fit(model, train_loader, val_loader, *, epochs: int, lr: float, device) -> dict[str, list[float]]:
-    """Train with cross-entropy; the history by epoch. The model ends with its best weights."""
+    """Train with cross-entropy; return the history by epoch. The model ends with its best weights."""
     ### BEGIN SOLUTION
     def one_epoch() -> float:
         model.train()
@@ -895,13 +1001,13 @@ check("fit")
 # |---|---|
 # | the loop | train mode, clear, predict, compare, differentiate, step |
 # | losses | take logits; labels are int64; check the shapes once |
-# | evaluation | `eval()` and `no_grad()` are two things; weigh by samples; put the mode back |
+# | evaluation | `eval()` and `no_grad()` are two things; weight by samples; restore the mode |
 # | accumulation | scale by the share of examples; one step |
 # | clipping | one norm over everything |
-# | AdamW | decay beside the gradient, not in it; history in `state` |
+# | AdamW | the decay is kept out of the gradient; history in `state` |
 # | schedules | know whether yours counts steps or epochs |
 # | early stopping | copy the weights; mind NaN |
 # | metrics | macro F1 where classes differ in size |
 # | seeds | `random`, NumPy, torch |
 #
-# Next comes **lesson 6, the GPU**: where the tensors of a training step lie, and what they cost.
+# Next comes **lesson 6, the GPU**: where the tensors of a training step live, and what they cost.

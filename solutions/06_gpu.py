@@ -9,14 +9,14 @@
 # %% [markdown]
 # # 6 · GPUs
 #
-# A GPU is a second computer beside yours. It has memory of its own, takes orders, and carries them out later. Nearly
+# A GPU is a second computer next to yours. It has memory of its own, takes orders, and carries them out later. Nearly
 # everything that goes wrong with it follows from one of these three: a tensor is in the wrong memory, the memory is
 # full, or a clock was read before the work was done.
 #
 # You need no GPU for this lesson. Where there is none, this course brings a *simulated accelerator*: its tensors hold
 # CPU values, refuse to mix with the CPU's as CUDA's do, and every copy, every wait and every byte on it is counted.
-# What it cannot have is speed, so where seconds matter we measure the CPU, or a GPU if yours has one, with the same
-# cells. There are eleven exercises; it takes about an hour and a quarter.
+# What it cannot have is speed, so where seconds matter we measure the CPU, or your GPU if you have one, with the same
+# cells. There are eleven exercises.
 
 # %% tags=["setup"]
 import time
@@ -38,8 +38,8 @@ print(device, "is", devices.name(device))
 # ## Choosing a device
 #
 # Code that says `"cuda"` in ten places runs on one kind of machine. Choose the device once, at the top, and let
-# everything else follow. `torch.accelerator` speaks for whatever the machine has: CUDA (under this name also AMD's
-# GPUs), Apple's MPS, Intel's XPU.
+# everything else follow. `torch.accelerator` stands for whatever the machine has: CUDA (the name covers AMD's GPUs as
+# well), Apple's MPS, Intel's XPU.
 
 # %%
 accelerator = torch.accelerator
@@ -50,9 +50,9 @@ print(accelerator.is_available(), torch.cuda.is_available(), torch.backends.mps.
 # The first line is a trap. Without `check_available` you are told which accelerator torch was *built* for, whether
 # the machine has one or not; with it you get None where there is none. (The simulated one never shows up here.)
 #
-# In older code you will read `"cuda" if torch.cuda.is_available() else "cpu"`. On an Apple laptop it says "cpu".
+# In older code you will read `"cuda" if torch.cuda.is_available() else "cpu"`. On an Apple laptop that gives "cpu".
 #
-# A device object is only a name. Nobody asks the machine before a tensor is made on it:
+# A device object is only a name. The machine is not asked before a tensor is made on it:
 
 # %%
 print(torch.device("cuda:7"), torch.device("cuda:7").index, torch.device("cuda").index)
@@ -70,14 +70,14 @@ for kind in ("cpu", "cuda", "mps", "xpu"):
     print(kind, module.is_available(), module.device_count())
 
 # %% [markdown]
-# Seen: ask for what is available, not for what torch was built for; a name is no promise.
+# **In short:** ask for what is available, not for what torch was built for; a name is no promise.
 
 # %% [markdown]
 # ### Exercise: pick_device
 #
-# Write `pick_device(prefer=None)`. Without a preference it gives the accelerator that is available, of whichever
-# kind, or else the CPU. `prefer` is a name such as `"cpu"` or `"cuda:1"`, or a `torch.device`; if it is available it
-# is the answer. A preference that is unknown or not available (the kind, or an index that is too large) raises
+# Write `pick_device(prefer=None)`. Without a preference it gives the accelerator that is available, of whatever kind,
+# or else the CPU. `prefer` is a name such as `"cpu"` or `"cuda:1"`, or a `torch.device`; if it is available, it is
+# the answer. A preference that is unknown or not available (the kind, or an index that is too large) raises
 # `ValueError` with a message that names `prefer` and says what it was. The check pretends to be several machines.
 #
 # ```
@@ -121,9 +121,10 @@ print(t.device, layer.weight.device)
 # (`"meta"` is a device without numbers that every machine has. It is handy for trying out where things go.)
 #
 # A model is moved once. Batches are moved one by one, and they are seldom a single tensor: a pair, a dict with a mask
-# in it, a namedtuple. Writing `x, y = x.to(device), y.to(device)` for each is how one of them gets forgotten.
+# in it, a namedtuple. If you write `x, y = x.to(device), y.to(device)` everywhere, sooner or later one of them is
+# forgotten.
 #
-# Containers want to be rebuilt as what they were. A namedtuple is a tuple, but it is made in another way:
+# A container should be rebuilt as the type it was. A namedtuple is a tuple, but it is constructed differently:
 
 # %%
 from collections import namedtuple
@@ -137,17 +138,16 @@ except TypeError as error:
     print(error)
 
 # %% [markdown]
-# And the caller still holds the container that he gave you. If you assign into it, his batch has changed under his
-# hands.
+# And the caller still holds the container that they gave you. If you assign into it, you change the caller's batch.
 #
-# Seen: tensors come back new, modules change; a namedtuple takes its fields one by one.
+# **In short:** tensors come back new, modules change; a namedtuple takes its fields one by one.
 
 # %% [markdown]
 # ### Exercise: move_to
 #
 # Write `move_to(obj, device)`: the same object with every tensor in it on `device`. Look into dicts, lists, tuples
-# and namedtuples, however deep; each stays what it is. Everything else (text, numbers, None, modules, other objects)
-# passes through as it is. The input is not changed.
+# and namedtuples, however deeply nested; each keeps its type. Everything else (text, numbers, None, modules, other
+# objects) passes through as it is. The input is not changed.
 #
 # ```
 # move_to({"x": torch.zeros(2), "ids": ["a7"]}, torch.device("meta"))
@@ -155,10 +155,10 @@ except TypeError as error:
 
 # %% exercise="move_to" points=2
 def move_to(obj, device: torch.device):
-    """obj with every tensor in it on `device`; dicts, lists, tuples and namedtuples keep their kind."""
+    """obj with every tensor in it on `device`; dicts, lists, tuples and namedtuples keep their type."""
     ### BEGIN SOLUTION
     if isinstance(obj, Tensor):
-        return obj.to(device, non_blocking=True)
+        return obj.to(device, non_blocking=device.type != "cpu")  # to the CPU, wait for the numbers
     if isinstance(obj, dict):
         return {key: move_to(value, device) for key, value in obj.items()}
     if isinstance(obj, list):
@@ -175,8 +175,8 @@ check("move_to")
 # %% [markdown]
 # ## Making things where the data is
 #
-# Most errors about devices do not come from data that was left behind. They come from a tensor that a function makes
-# for itself: a mask, a range of positions, zeros for a state. Without `device=` it is made on the CPU.
+# Most errors about devices do not come from data that was left behind. They come from a tensor that a function
+# creates: a mask, a range of positions, zeros for a state. Without `device=` it is made on the CPU.
 
 # %% tags=["demo"]
 def shifted(x: Tensor) -> Tensor:
@@ -190,10 +190,11 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# On the CPU the function works, and the tests on your laptop pass. The message names the two devices. What is on the
-# CPU was made there by somebody; look for a call without `device=`, from the line at the end of the traceback upwards.
+# On the CPU the function works, and the tests on your laptop pass. The message names the two devices. Something was
+# created on the CPU; look for a call without `device=`, starting from the line at the end of the traceback and going
+# up.
 #
-# Three ways to follow the data, all of them without a word about which device it is:
+# Here are three ways to follow the data, none of which says which device it is:
 
 # %%
 x = torch.zeros(2, 3, dtype=torch.float64, device="meta")
@@ -201,8 +202,8 @@ print(torch.arange(3, device=x.device).device, x.new_ones(3).dtype, torch.zeros_
 print(torch.zeros(3, device=device) + torch.tensor(1.0))
 
 # %% [markdown]
-# `new_ones` and `zeros_like` take over the dtype as well. Numbers of Python (`x + 1`) need no device, and the last
-# line shows the one exception to the rule: a CPU tensor without dimensions may be mixed in.
+# `new_ones` and `zeros_like` take the dtype as well. Python numbers (`x + 1`) need no device, and the last line shows
+# the one exception to the rule: a CPU tensor without dimensions may be mixed in.
 #
 # A mask for attention is the classic. In a text of t positions, position i may look at itself and at what came
 # before:
@@ -214,14 +215,14 @@ print(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
 
 # %% [markdown]
 # Mind the convention. Here, as in `nn.MultiheadAttention`, **True means forbidden**. In
-# `F.scaled_dot_product_attention` True means *may attend*, and in lessons 1 and 4 True meant *real data*. A mask the
-# wrong way round raises no error.
+# `F.scaled_dot_product_attention` True means *may attend*, and in lessons 1 and 4 True meant *real data*. A mask that
+# is the wrong way round raises no error.
 
 # %% [markdown]
 # ### Exercise: causal_mask
 #
 # Write `causal_mask(x)`: for `x` of shape `(b, t, d)` a bool mask of shape `(t, t)` on x's device, True where
-# attention is forbidden: row i is the position that looks, column j the one that is looked at, and j > i is the
+# attention is forbidden: row i is the position that attends, column j the one that is attended to, and j > i is the
 # future.
 
 # %% exercise="causal_mask" points=1
@@ -238,10 +239,10 @@ check("causal_mask")
 # %% [markdown]
 # A table that a module needs in every call is made once, in `__init__`, when nobody knows yet where the module will
 # live. So it must move with the module, and that is what a buffer does (lesson 3). With `persistent=False` it is not
-# saved: right for what can be computed again, and a checkpoint made with a longer table still loads.
+# saved: which is right for what can be computed again, and a checkpoint made with a longer table still loads.
 #
-# Attention does not know the order of its inputs. One remedy adds to each position a pattern of its own, waves from
-# fast to slow. Columns 2i and 2i+1 share a frequency:
+# Attention does not know the order of its inputs. One remedy adds a pattern of its own to each position, made of
+# waves from fast to slow. Columns 2i and 2i+1 share a frequency:
 #
 # `angle(p, i) = p / 10000 ** (2i / dim)`, sine in column 2i, cosine in column 2i+1
 
@@ -250,14 +251,14 @@ dim, position = 8, 3
 print([round(position / 10_000 ** (2 * i / dim), 4) for i in range(dim // 2)])
 
 # %% [markdown]
-# Remember promotion: bfloat16 plus a float32 table is float32. A table that follows the input's dtype keeps the
-# result as it came.
+# Remember promotion: bfloat16 plus a float32 table is float32. Converting the table to the input's dtype keeps the
+# result in that dtype.
 
 # %%
 print((torch.zeros(2, dtype=torch.bfloat16) + torch.zeros(2)).dtype)
 
 # %% [markdown]
-# Seen: whatever you make follows `x.device`; whatever you keep is a buffer.
+# **In short:** whatever you create follows `x.device`; whatever you keep is a buffer.
 
 # %% [markdown]
 # ### Exercise: PositionalEncoding
@@ -288,8 +289,8 @@ check("PositionalEncoding")
 # %% [markdown]
 # ## Finding what stayed behind
 #
-# A model of somebody else's fails with two devices in its message, and there are forty modules in it. Who stayed
-# behind? Here are three holders of tensors:
+# Somebody else's model fails with an error about two devices, and it has forty modules. Which tensor stayed behind?
+# Here is a module that holds tensors in three ways:
 
 # %% tags=["demo"]
 class Scaled(nn.Module):
@@ -307,9 +308,9 @@ scaled = Scaled().to(device)
 print({name: str(getattr(scaled, name).device) for name in ("weight", "mean", "scale")})
 
 # %% [markdown]
-# `scale` is a plain attribute, and `.to()` has never heard of it. No list of the module knows it either. Python does:
-# `vars(obj)` is the dict of an object's attributes. Parameters, buffers and submodules are kept apart from it, in
-# dicts of their own.
+# `scale` is a plain attribute, and `.to()` does not know about it. None of the module's lists contains it either. But
+# Python knows it: `vars(obj)` is the dict of an object's attributes. Parameters, buffers and submodules are kept
+# separately, in dicts of their own.
 
 # %%
 linear = nn.Linear(2, 1)
@@ -320,20 +321,21 @@ print([path for path, module in nn.Sequential(nn.Sequential(linear)).named_modul
 # %% [markdown]
 # `named_modules` gives the path of each submodule, and an empty one for the model itself.
 #
-# Comparing devices has a trap of its own. A tensor always tells its index; a name need not have one:
+# Comparing devices has a trap of its own. A GPU tensor's device always has an index; a name need not have one:
 
 # %%
 print(torch.device("cuda") == torch.device("cuda:0"))
 
 # %% [markdown]
-# So first ask where a tensor lands that is made on `device`, or compare the kind, and the index only if there is one.
+# So first find out where a tensor created on `device` ends up, or compare the types, and the indices only if there is
+# one.
 #
-# Seen: three places to look in, for every submodule.
+# **In short:** there are three places to look in every submodule.
 
 # %% [markdown]
 # ### Exercise: stray_tensors
 #
-# Write `stray_tensors(model, device)`: the sorted dotted names of all tensors of the model that are not on `device`:
+# Write `stray_tensors(model, device)`: the sorted dotted names of all the model's tensors that are not on `device`:
 # parameters, buffers (saved or not), and tensors that are plain attributes of the model or any submodule. `device` is
 # a `torch.device`, with or without an index. Nothing is moved.
 #
@@ -361,9 +363,9 @@ check("stray_tensors")
 # %% [markdown]
 # ## What a transfer costs
 #
-# Between the two memories lies a bus. Its speed, and that of the GPU's own memory, are in the data sheets: PCI-SIG
-# gives 16 GT/s a lane for PCIe 4.0 and 32 GT/s for 5.0, with 16 lanes in a slot; NVIDIA gives 3.35 TB/s for the
-# memory of the H100 SXM. Take a batch of 256 colour images of 224 by 224, in float32:
+# Between the two memories there is a bus. Its speed, and that of the GPU's own memory, are in the data sheets:
+# PCI-SIG gives 16 GT/s a lane for PCIe 4.0 and 32 GT/s for 5.0, with 16 lanes in a slot; NVIDIA gives 3.35 TB/s for
+# the memory of the H100 SXM. Take a batch of 256 colour images of 224 by 224, in float32:
 
 # %%
 size = 256 * 3 * 224 * 224 * 4
@@ -374,9 +376,10 @@ for way, speed in speeds.items():
     print(f"{way}: {speed:6.1f} GB/s at most, {size / speed / 1e6:5.2f} ms for {size / 1e6:.0f} MB")
 
 # %% [markdown]
-# These are upper limits from specifications, not measurements. What they say is the order: the bus is some fifty to a
-# hundred times slower than the memory behind it. Send uint8 images and convert them over there, and the batch is a
-# quarter as large. What your machine does can be measured; here is a plain copy within the CPU's memory:
+# These are upper limits from specifications, not measurements. What they show is the order of magnitude: the bus is
+# some fifty to a hundred times slower than the memory behind it. If you send uint8 images and convert them on the
+# GPU, the batch is a quarter as large. What your machine does can be measured; here is a plain copy within the CPU's
+# memory:
 
 # %% tags=["demo"]
 source = torch.ones(8_000_000)
@@ -386,8 +389,8 @@ for _ in range(5):
     start = time.perf_counter()
     target.copy_(source)
     times.append(time.perf_counter() - start)
-print(f"{4 * source.numel() / min(times) / 1e9:.1f} GB/s copied here, at best of {len(times)}")
-print(devices.recorded("transfer"))
+print(f"{4 * source.numel() / min(times) / 1e9:.1f} GB/s copied here, best of {len(times)}")
+devices.print_recorded("transfer")
 
 # %% [markdown]
 # Size is one half of the cost. The other half is waiting. The host gives orders and goes on; only some calls make it
@@ -401,8 +404,8 @@ with devices.events(device) as log:
 print(log)
 
 # %% [markdown]
-# The product and the sum were only ordered. Both copies made the host wait: the one over there, and the one number
-# back. Now the calls that do not look like copies:
+# The product and the sum were only ordered. Both copies made the host wait: the one to the device, and the single
+# number that came back. Now some calls that do not look like copies:
 
 # %% tags=["demo"]
 x = torch.arange(4.0, device=device)
@@ -421,15 +424,16 @@ for words, call in suspects.items():
 # beforehand. In a training loop, a `loss.item()` in every step makes the host wait in every step; add up the loss on
 # the device, and ask for it every so often. On CUDA, `torch.cuda.set_sync_debug_mode("warn")` reports such calls.
 #
-# Seen: the bus is slow, and a number that is read back stops the host.
+# **In short:** the bus is slow, and a number that is read back stops the host.
 
 # %% [markdown]
 # ## Copying ahead
 #
-# If copying cannot be made cheap, it can be done meanwhile. `t.to(device, non_blocking=True)` starts a copy and
+# If copying cannot be made cheap, it can be done in the meantime. `t.to(device, non_blocking=True)` starts a copy and
 # returns. On CUDA that holds only if `t` lies in *pinned* memory, which the operating system promises not to move, so
-# that the GPU can fetch it by itself; from ordinary memory the same call waits. `DataLoader(..., pin_memory=True)`
-# pins batches, `t.pin_memory()` a tensor.
+# that the GPU can fetch it by itself; from ordinary memory the same call holds the host up until the numbers have
+# been copied out. `DataLoader(..., pin_memory=True)` pins batches, `t.pin_memory()` a tensor, which is a copy on the
+# CPU and takes time as well.
 
 # %% tags=["demo"]
 host = torch.ones(4)
@@ -441,11 +445,12 @@ with devices.events(device) as log:
 print(log, host.is_pinned())
 
 # %% [markdown]
-# No "synchronize" at all. In the second copy that is a trap: the host goes on while the numbers are still under way,
-# and `back` may be read before they arrive. From the device to the host, wait before you read:
-# `torch.accelerator.synchronize()`.
+# No "synchronize" at all. Towards the device that is safe: work that is ordered later runs after the copy. (Only do
+# not write to the pinned source before the copy is done.) Towards the host it is a trap: the host goes on while the
+# numbers are still under way, and `back` may be read before they arrive, without any error. So copy to the CPU
+# without `non_blocking`, or wait before you read: `torch.accelerator.synchronize()`.
 #
-# Now the order of things in a loop. This is what `for batch in loader: batch = batch.to(device)` does:
+# Now for the order of things in a loop. This is what `for batch in loader: batch = batch.to(device)` does:
 
 # %% tags=["demo"]
 loader = [torch.full((2,), float(n)) for n in range(3)]
@@ -458,19 +463,32 @@ print(log)
 
 # %% [markdown]
 # Each copy is ordered only when its step is due. If the next one is ordered before the present batch is handed out,
-# it is under way while the step runs. One batch ahead is enough, and two batches in memory are all it takes.
+# it *can* be under way while the step runs. One batch ahead is enough, and two batches in memory are all it takes.
 #
 # **Streams.** Orders to a GPU queue up in a stream, and within one stream they are done one after the other. So with
-# a single stream the host gains time, but copy and computation do not overlap on the device. For that the copy gets a
-# stream of its own (`torch.cuda.Stream`), the computation waits for it (`wait_stream`), and `record_stream` keeps the
-# memory from being used again too early. The CPU has the interface too, and nothing happens in it:
+# a single stream a copy that is ordered early merely stands in the queue before the step, and nothing overlaps. For a
+# real overlap the copies need three things: pinned memory, a stream of their own, and waits in both directions. The
+# step waits for its batch, and the copy waits until nothing reads the memory any more that it is going to overwrite:
+
+# %% [markdown]
+# ```
+# copies = torch.cuda.Stream()
+# copies.wait_stream(torch.cuda.current_stream())     # what was ordered so far may still read old memory
+# with torch.cuda.stream(copies):
+#     following = batch.to(device, non_blocking=True)   # runs beside the present step
+# …
+# torch.cuda.current_stream().wait_stream(copies)     # before the first use of `following`
+# ```
+#
+# The CPU has the interface too, and nothing happens in it:
 
 # %%
 with torch.cpu.stream(torch.cpu.Stream()):
     print(torch.ones(2).sum())
 
 # %% [markdown]
-# Seen: order the copy early; pinned memory and `non_blocking=True` go together.
+# **In short:** order the copy early; it overlaps with the computation only from pinned memory, with
+# `non_blocking=True`, in a stream of its own.
 
 # %% [markdown]
 # ### Exercise: prefetch
@@ -488,12 +506,25 @@ with torch.cpu.stream(torch.cpu.Stream()):
 def prefetch(loader: Iterable, device: torch.device) -> Iterator:
     """The loader's batches on `device`; the copy of the next one starts before the present one is handed out."""
     ### BEGIN SOLUTION
-    batches = (move_to(batch, device) for batch in loader)
-    present = next(batches, None)
-    while present is not None:
-        following = next(batches, None)
+    batches, end = iter(loader), object()
+    copies = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def fetch() -> object:
+        batch = next(batches, end)
+        if batch is end:
+            return end
+        if copies is None:
+            return move_to(batch, device)
+        copies.wait_stream(torch.cuda.current_stream(device))  # old batches are read until here
+        with torch.cuda.stream(copies):
+            return move_to(batch, device)
+
+    following = fetch()
+    while following is not end:
+        if copies is not None:
+            torch.cuda.current_stream(device).wait_stream(copies)  # the step waits for its batch
+        present, following = following, fetch()
         yield present
-        present = following
     ### END SOLUTION
 
 # %% check="prefetch"
@@ -502,8 +533,8 @@ check("prefetch")
 # %% [markdown]
 # ## Timing what runs later
 #
-# A clock that is read when an order has been given tells how long giving it took. Look at the order of events around
-# a matrix product:
+# A clock that is read once an order has been given tells you how long it took to give the order. Look at the order of
+# events around a matrix product:
 
 # %% tags=["demo"]
 def stopwatch(wait: bool) -> list[str]:
@@ -522,14 +553,14 @@ print(stopwatch(wait=False))
 print(stopwatch(wait=True))
 
 # %% [markdown]
-# In the first list the wait comes after the clock was stopped. On a GPU this gives some microseconds, however large
-# the matrices are, and it has made many a slow function look fast. Later, an innocent `.item()` pays for all of it.
-# The call that waits and does nothing else is `torch.accelerator.synchronize()`, or `synchronize` of the device's own
-# module (`torch.cuda.synchronize()`).
+# In the first list the wait comes after the clock was stopped. On a GPU this gives a few microseconds, however large
+# the matrices are, and it has made many slow functions look fast. Later, an innocent `.item()` pays for all of it.
+# The call that only waits is `torch.accelerator.synchronize()`, or `synchronize` of the device's own module
+# (`torch.cuda.synchronize()`).
 #
-# It is needed at *both* ends: before the start, so that older work is not billed to your function, and before the
-# stop. On the CPU, work is done when the call returns. `torch.accelerator.synchronize()` even raises where there is
-# no accelerator:
+# It is needed at *both* ends: before the start, so that earlier work is not charged to your function, and before the
+# stop. On the CPU, work is done when the call returns. `torch.accelerator.synchronize()` even raises an error where
+# there is no accelerator:
 
 # %%
 try:
@@ -539,8 +570,8 @@ except RuntimeError as error:
     print(str(error).splitlines()[0][:70])
 
 # %% [markdown]
-# **Warm up.** The first runs are slow for reasons that never come back: a library is loaded, a kernel is chosen or
-# compiled, memory is fetched from the system. **Repeat.** A single number may be an accident. Look at the median and
+# **Warm up.** The first runs are slow for reasons that do not recur: a library is loaded, a kernel is chosen or
+# compiled, memory is requested from the system. **Repeat.** A single number may be a fluke. Look at the median and
 # the smallest:
 
 # %% tags=["demo"]
@@ -550,11 +581,11 @@ for _ in range(9):
     torch.linalg.eigvalsh(a + a.T)
     times.append(1000 * (time.perf_counter() - start))
 print("milliseconds:", " ".join(f"{t:.1f}" for t in times), "| median", f"{sorted(times)[4]:.1f}")
-print(devices.recorded("timing"))
+devices.print_recorded("timing")
 
 # %% [markdown]
-# **Which clock?** The one on the wall is set by people and by the network, also in the middle of your measurement.
-# Python tells which clocks only go forward:
+# **Which clock?** The system's wall clock can be set by people and by the network, even in the middle of your
+# measurement. Python tells you which clocks only go forward:
 
 # %%
 for clock in ("time", "perf_counter", "monotonic", "process_time"):
@@ -562,18 +593,18 @@ for clock in ("time", "perf_counter", "monotonic", "process_time"):
     print(f"{clock:13} goes only forward: {info.monotonic!s:5}  may be set: {info.adjustable}")
 
 # %% [markdown]
-# (`process_time` adds up what the threads of your process compute. Two threads make it run twice as fast, and while
-# the host waits for a GPU it may stand still. So it is of no use here.)
+# (`process_time` adds up what the threads of your process compute. Two busy threads make it run twice as fast, and
+# while the host waits for a GPU it may stand still. So it is of no use here.)
 #
-# Seen: synchronise, start, run, synchronise, stop; after a warm-up, and more than once.
+# **In short:** synchronise, start, run, synchronise, stop; after a warm-up, and more than once.
 
 # %% [markdown]
 # ### Exercise: elapsed
 #
-# Write `elapsed(fn, device, *, warmup=3, repeats=10)`: call `fn()` `warmup` times for nothing, then `repeats` times,
-# and return a list with the seconds that each of these took, by a clock that only goes forward. The device is
-# synchronised before each start and before each stop. `device` is a `torch.device`, also of the CPU, which needs no
-# waiting for. The check brings its own clocks, and a device that is slow.
+# Write `elapsed(fn, device, *, warmup=3, repeats=10)`: call `fn()` `warmup` times without timing it, then `repeats`
+# times, and return a list of the seconds that each of these calls took, by a clock that only goes forward. The device
+# is synchronised before each start and before each stop. `device` is a `torch.device`; if it is the CPU, there is
+# nothing to wait for. The check brings its own clocks and a slow device.
 
 # %% exercise="elapsed" points=3
 def elapsed(
@@ -603,8 +634,8 @@ check("elapsed")
 # %% [markdown]
 # ## What a training step holds in memory
 #
-# Beside the activations, a training step holds four things for each parameter. Let us weigh them. An optimizer has
-# its states only after the first step:
+# Besides the activations, a training step holds several things for each parameter. Let us weigh them. An optimizer
+# has its states only after the first step:
 
 # %%
 def nbytes(tensors) -> int:
@@ -622,11 +653,11 @@ for what, size in held.items():
     print(f"{what}: {size / model.weight.numel():.0f} bytes for each parameter")
 
 # %% [markdown]
-# AdamW keeps two numbers for each parameter, a mean of the gradient and one of its square. SGD with momentum keeps
-# one, plain SGD none. So float32 training with AdamW takes 4 + 4 + 8 = 16 bytes for each parameter.
+# AdamW keeps two numbers for each parameter, a running mean of the gradient and one of its square. SGD with momentum
+# keeps one, plain SGD none. So float32 training with AdamW takes 4 + 4 + 8 = 16 bytes for each parameter.
 #
 # In the usual 16-bit recipe, parameters and gradients have 2 bytes, the states stay float32, and a float32 *master
-# copy* of the parameters takes up the small updates (lesson 7 shows why):
+# copy* of the parameters accumulates the small updates (lesson 7 shows why):
 
 # %%
 recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4,
@@ -635,11 +666,11 @@ for recipe, each in recipes.items():
     print(f"7 billion parameters, AdamW, {recipe}: {7 * each} GB")
 
 # %% [markdown]
-# 112 GB both times. So the 16-bit recipe does not save here, as is often said. It saves activations, which are half
-# as large, traffic between memory and chip, and time. Who wants to save on this list shards it over several GPUs,
-# takes an optimizer with smaller states, or trains fewer parameters.
+# 112 GB both times. So the 16-bit recipe saves nothing here, although people often say that it does. What it saves is
+# activations, which are half as large, traffic between memory and chip, and time. To save on this list, shard it over
+# several GPUs, choose an optimizer with smaller states, or train fewer parameters.
 #
-# Activations are what `backward` will need. They grow with the batch, the rest does not:
+# Activations are what `backward` will need. They grow with the batch; the rest does not:
 
 # %%
 def bytes_saved(batch: int) -> int:
@@ -659,9 +690,9 @@ def bytes_saved(batch: int) -> int:
 print({batch: bytes_saved(batch) for batch in (16, 32, 64)})
 
 # %% [markdown]
-# Over a whole step, memory rises through the forward pass, is highest where it turns, and falls as `backward` lets go
-# of the activations and makes gradients in exchange. Below is a real step on the second device, with what is held
-# after each block. It begins with parameters and AdamW's states. Move the sliders: depth, and batch.
+# Over a whole step, memory rises through the forward pass, is highest at the turning point, and falls as `backward`
+# releases the activations and creates gradients in exchange. Below is a real step on the second device, with what is
+# held after each block. It begins with parameters and AdamW's states. Move the sliders: depth, and batch.
 
 # %% tags=["demo"]
 from torchcourse.demos import memory_line
@@ -669,7 +700,7 @@ from torchcourse.demos import memory_line
 memory_line.explore()
 
 # %% [markdown]
-# Seen: 16 bytes a parameter, and activations on top that grow with the batch.
+# **In short:** 16 bytes per parameter, plus activations that grow with the batch.
 
 # %% [markdown]
 # ### Exercise: training_bytes
@@ -704,8 +735,8 @@ check("training_bytes")
 # ## The caching allocator
 #
 # Asking the driver for memory is slow, and giving it back makes the host wait. So PyTorch keeps what it once got.
-# *Allocated* is what your tensors hold now, *reserved* is what PyTorch has from the driver, and *peak* the most that
-# was allocated since you last reset it:
+# *Allocated* is what your tensors hold now, *reserved* is what PyTorch has obtained from the driver, and *peak* is
+# the most that was allocated since you last reset it:
 
 # %% tags=["demo"]
 module = torch.get_device_module(device)
@@ -718,7 +749,7 @@ if device.type != "cpu":
     module.reset_peak_memory_stats()
 
 # %% [markdown]
-# The simulated device has no cache. So here is a caching allocator in small, with 100 MiB in all. It asks for
+# The simulated device has no cache. So here is a miniature caching allocator, with 100 MiB in all. It asks for
 # segments of at least 20, cuts pieces from them, and keeps what comes back:
 
 # %% tags=["demo"]
@@ -733,10 +764,10 @@ cache.picture()
 
 # %% [markdown]
 # Half of what is reserved is free. `nvidia-smi` shows the reserved memory, since that is what the process has taken,
-# and on top the CUDA context, some hundred MB of code and driver state. So a number that is too high there does not
-# mean that your tensors are large.
+# plus the CUDA context, a few hundred MB of code and driver state. So a number that is too high there does not mean
+# that your tensors are large.
 #
-# Now somebody wants 45 in one piece. 70 of the 100 are unused:
+# Now 45 are wanted in one piece. 70 of the 100 are unused:
 
 # %% tags=["demo"]
 try:
@@ -749,13 +780,13 @@ print("after empty_cache:", cache.allocated, "allocated,", cache.reserved, "rese
 # %% [markdown]
 # That is *fragmentation*: there is enough, but not in one piece, and a segment goes back to the driver only as a
 # whole. `torch.cuda.empty_cache()` does less than its name says. It gives whole free segments back, for other
-# programs. It frees nothing that a tensor holds, and before PyTorch reports that memory is out it has done the same
-# by itself. On CUDA, the setting `PYTORCH_ALLOC_CONF=expandable_segments:True` (formerly `PYTORCH_CUDA_ALLOC_CONF`)
+# programs. It frees nothing that a tensor holds, and PyTorch does the same by itself before it reports that it is out
+# of memory. On CUDA, the setting `PYTORCH_ALLOC_CONF=expandable_segments:True` (formerly `PYTORCH_CUDA_ALLOC_CONF`)
 # helps against fragmentation.
 #
-# **Who still holds it?** A tensor is freed when the last reference goes. In a notebook there are more of them than
-# you see. The value of each cell's last line is kept in `Out`. And an exception keeps the frames it came through,
-# with all their variables:
+# **Who still holds it?** A tensor is freed when the last reference to it is gone. In a notebook there are more
+# references than you see. The value of each cell's last line is kept in `Out`. And an exception keeps the frames it
+# came through, with all their variables:
 
 # %%
 import weakref
@@ -777,36 +808,36 @@ del kept
 print("after the exception is gone:", alive[0]() is not None)
 
 # %% [markdown]
-# An error that nobody caught is kept by the notebook as the *last traceback*, so a failed cell holds its activations
-# until the next error. After running out of memory, restart the kernel, or at least do not look for the cause in what
+# The notebook keeps an uncaught error as the *last traceback*, so a failed cell holds its activations until the next
+# error. After running out of memory, restart the kernel; at the very least, do not look for the cause in what
 # `memory_allocated` says now.
 #
-# Seen: reserved is not allocated, and what is referenced is not freed.
+# **In short:** reserved is not allocated, and what is referenced is not freed.
 
 # %% [markdown]
 # ## Out of memory
 #
-# What to do, from the cheap to the dear:
+# What to do, from cheap to expensive:
 #
 # - *Something else is on the GPU*: another notebook, a finished run. Look at `nvidia-smi`.
 # - *The graph is kept*: a list of losses without `.item()` or `detach()` keeps every step (lesson 5).
-# - *Evaluation without `no_grad`* keeps activations that nobody needs.
+# - *Evaluation without `no_grad`* keeps activations that are never used.
 # - *The old outputs are still there* while the next forward runs: `del` them, or keep the step in a function.
-# - *The batch is too large*: a smaller one, with accumulation (lesson 5) if the step shall stay the same.
+# - *The batch is too large*: a smaller one, with accumulation (lesson 5) if the step should stay the same.
 # - *Activations*: a 16-bit autocast (lesson 7), or checkpointing, below.
 # - *Parameters and states*: the list above; then several GPUs.
 #
-# The error has a class of its own. It is a RuntimeError, as many others are:
+# The error has a class of its own. It is a RuntimeError, like many others:
 
 # %%
 print(torch.OutOfMemoryError.__mro__[:3], torch.cuda.OutOfMemoryError is torch.OutOfMemoryError)
 
 # %% [markdown]
-# So `except RuntimeError` also swallows two shapes that do not fit. Catch the class itself, and try again *after* the
-# `except` block: inside of it the exception still holds the failed step's tensors.
+# So `except RuntimeError` also swallows an error about mismatched shapes. Catch the class itself, and try again
+# *after* the `except` block: inside it, the exception still holds the failed step's tensors.
 #
-# The most frequent use: how large may the batch be? If 64 fits, 63 does. Then two numbers say everything, the largest
-# that fitted and the smallest that did not:
+# The most common use is to find out how large the batch may be. If 64 fits, so does 63. So two numbers tell you
+# everything: the largest that fitted and the smallest that did not:
 
 # %%
 def fits(size: int) -> bool:
@@ -820,7 +851,7 @@ while high - low > 1:
     print(low, high)
 
 # %% [markdown]
-# Seen: halving finds one of thousands in a dozen steps.
+# **In short:** bisection finds one size among thousands in a dozen steps.
 
 # %% [markdown]
 # ### Exercise: largest_batch
@@ -856,10 +887,10 @@ check("largest_batch")
 # %% [markdown]
 # ## Checkpointing: compute it twice
 #
-# Activations wait from the forward pass until `backward` gets to them. One can also throw them away, keep the input
-# of each block alone, and compute the block again when `backward` needs it. That is *gradient checkpointing*: about a
-# third more computing, for activations of one block at a time in place of all. (It has nothing to do with saving a
-# model to disk.)
+# Activations wait from the forward pass until `backward` gets to them. You can also throw them away, keep only the
+# input of each block, and compute the block again when `backward` needs it. That is *gradient checkpointing*: about a
+# third more computation, for the activations of one block at a time instead of all. (It has nothing to do with saving
+# a model to disk.)
 
 # %%
 calls = []
@@ -891,9 +922,9 @@ print(saved_shapes(lambda: block(x)))
 print(saved_shapes(lambda: checkpoint(block, x, use_reentrant=False)))
 
 # %% [markdown]
-# `use_reentrant=False` is the current kind, and you should always say so; without it, torch warns and takes the old
-# one. The old kind has a trap that costs whole evenings. Where the input needs no gradient, as the first one of a
-# model, there is none at all:
+# `use_reentrant=False` is the current variant, and you should always ask for it; without it, torch warns and uses the
+# old one. The old variant has a trap that has cost people whole evenings. Where the input needs no gradient, as the
+# input of a model does not, the parameters get no gradients at all:
 
 # %%
 import warnings
@@ -904,25 +935,26 @@ with warnings.catch_warnings():
 print(old.requires_grad, checkpoint(block, x, use_reentrant=False).requires_grad)
 
 # %% [markdown]
-# Dropout has to drop the same entries in the second run, or the gradient belongs to another function. `checkpoint`
-# puts the random state back for that, unless `preserve_rng_state=False`. Other chance, or a state that a block
-# changes with each call, is your own business: the running statistics of a batch norm are updated twice.
+# Dropout has to drop the same entries in the second run, or the gradient belongs to another function. For that,
+# `checkpoint` restores torch's random state, unless `preserve_rng_state=False`. Other sources of randomness, and
+# state that a block changes in each call, are up to you: the running statistics of a batch norm, for instance, are
+# updated twice.
 #
-# In the timeline above, choose "checkpoint blocks". The hill is gone. (What one block holds for a moment while it is
-# computed again lies between two bars.)
+# In the memory timeline above, choose "checkpoint blocks". The hill is gone. (What one block holds for a moment while
+# it is computed again lies between two bars.)
 #
-# Seen: only inputs are kept, each block runs twice, the gradients are the same.
+# **In short:** only inputs are kept, each block runs twice, the gradients are the same.
 
 # %% [markdown]
 # ### Exercise: checkpointed
 #
-# Write `checkpointed(blocks, x)`: what the modules in `blocks` make of `x`, one after the other. Output and all
-# gradients are the same as without checkpointing, also with dropout in the blocks and where `x` needs no gradient;
-# but less is kept for backward.
+# Write `checkpointed(blocks, x)`: the result of applying the modules in `blocks` to `x`, one after the other. The
+# output and all gradients are the same as without checkpointing, even with dropout in the blocks and where `x` needs
+# no gradient; but less is kept for backward.
 
 # %% exercise="checkpointed" points=2
 def checkpointed(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
-    """What the blocks make of x in turn; for backward each keeps its input alone."""
+    """Apply the blocks to x in turn; for backward each keeps only its input."""
     ### BEGIN SOLUTION
     for block in blocks:
         x = checkpoint(block, x, use_reentrant=False)
@@ -935,8 +967,8 @@ check("checkpointed")
 # %% [markdown]
 # ## The roofline
 #
-# How fast could an operation be? A chip has two limits: how many operations it computes in a second, and how many
-# bytes its memory delivers. What counts is the *intensity*, operations for each byte that is moved:
+# How fast could an operation be? A chip has two limits: how many operations it computes per second, and how many
+# bytes its memory delivers. What counts is the *intensity*, the number of operations for each byte that is moved:
 
 # %%
 n = 4096
@@ -955,10 +987,11 @@ for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35
     print(f"{chip}: ridge at {ridge:.0f} operations a byte; an addition has {addition:.2%} of the peak")
 
 # %% [markdown]
-# Below the ridge, memory is the bound, and no faster arithmetic helps. An addition at a tiny share of the peak may be
-# as fast as it can be. So a fair judgement compares with the *roof* at the operation's own intensity: the lower of
-# the peak and of `intensity * bandwidth`. This is also why fusing pointwise operations pays (lesson 8), and why a
-# language model that writes one token at a time for one reader, all matrix times vector, is bound by memory.
+# Below the ridge, memory is the limit, and faster arithmetic does not help. An addition that reaches a tiny share of
+# the peak may be as fast as it can be. So a fair judgement compares with the *roof* at the operation's own intensity:
+# the lower of the peak and of `intensity * bandwidth`. This is also why fusing pointwise operations pays off (lesson
+# 8), and why a language model that writes one token at a time for one reader, which is all matrix times vector, is
+# limited by memory.
 #
 # Small matrices do not reach the peak either. Here is what your machine does:
 
@@ -966,7 +999,7 @@ for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35
 from torchcourse.demos import matmul
 
 matmul.explore()
-print(devices.recorded("matmul"))
+devices.print_recorded("matmul")
 
 # %% [markdown]
 # **Channels last.** How images lie in memory matters too. With `channels_last` the shape stays `(N, C, H, W)` and the
@@ -980,17 +1013,17 @@ conv = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
 print(conv(last).is_contiguous(memory_format=torch.channels_last), conv(last).shape)
 
 # %% [markdown]
-# Say it once for the model and once for the input; the layers in between keep it up. `view` may then refuse where it
-# worked before, and `reshape` copies. Whether it pays is a matter of measuring, with `elapsed`.
+# Convert the model once and the input once; the layers in between keep the format. `view` may then refuse where it
+# worked before, and `reshape` copies. Whether it pays off is something to measure, with `elapsed`.
 #
-# Seen: first the intensity, then the verdict.
+# **In short:** first the intensity, then the judgement.
 
 # %% [markdown]
 # ### Exercise: roofline
 #
-# Write `roofline(flops, bytes, seconds, peak_flops, peak_bandwidth)`: a dict with `achieved` (operations a second),
-# `intensity` (operations a byte), `bound` (`"compute"` from the ridge up, else `"memory"`) and `fraction`, the share
-# that `achieved` has of the attainable roof.
+# Write `roofline(flops, bytes, seconds, peak_flops, peak_bandwidth)`: a dict with `achieved` (operations per second),
+# `intensity` (operations per byte), `bound` (`"compute"` from the ridge up, else `"memory"`) and `fraction`,
+# `achieved` as a share of the attainable roof.
 #
 # ```
 # roofline(1e9, 1e9, 0.002, 1e13, 1e12)    # bound 'memory', fraction 0.5
@@ -1014,11 +1047,11 @@ check("roofline")
 # %% [markdown]
 # ## Other accelerators
 #
-# Apple's MPS is a device as any other, with differences that bite: it has no float64, so
+# Apple's MPS is a device like any other, with a few differences that matter: it has no float64, so
 # `torch.tensor(numpy_array).to("mps")` fails for NumPy's default floats; CPU and GPU share their memory, so copies
-# are cheap and pinning has no point; an operator that is missing raises, unless `PYTORCH_ENABLE_MPS_FALLBACK=1` sends
-# it to the CPU. Memory is asked for with `torch.mps.current_allocated_memory()`. Code that says float32 where it
-# makes tensors, and asks `torch.accelerator`, runs on both:
+# are cheap and pinning is pointless; a missing operator raises an error, unless `PYTORCH_ENABLE_MPS_FALLBACK=1` sends
+# it to the CPU. `torch.mps.current_allocated_memory()` tells you how much memory is in use. Code that says float32
+# where it makes tensors, and asks `torch.accelerator`, runs on both:
 
 # %%
 import numpy as np
@@ -1027,7 +1060,8 @@ table = np.linspace(0, 1, 4)
 print(torch.from_numpy(table).dtype, torch.from_numpy(table).to(torch.float32).dtype)
 
 # %% [markdown]
-# AMD's GPUs call themselves "cuda" in PyTorch. Intel's are "xpu". The functions of this lesson do not care.
+# AMD's GPUs are called "cuda" in PyTorch, Intel's "xpu". The functions of this lesson work with all of them.
 #
-# What you built: a way to choose a device, to bring things there and to find what did not come along; honest seconds
-# and honest bytes; the batch that fits, and two ways to judge what you got. Lesson 7 halves the bytes of a number.
+# What you have built: ways to choose a device, to move things there and to find what was left behind; honest
+# measurements of time and memory; a search for the batch that fits; checkpointing, and a way to judge the speed you
+# get. Lesson 7 halves the bytes of a number.

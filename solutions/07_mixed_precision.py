@@ -9,15 +9,15 @@
 # %% [markdown]
 # # 7 · Mixed precision
 #
-# A float32 number takes four bytes. In two bytes, twice as many fit into memory, twice as many come through the bus in a
-# second, and chips made for it multiply them several times faster. Two bytes also hold fewer numbers: some that a
-# training needs are not among them. Mixed precision is the craft of using 16 bits where they do no harm and 32 where they
-# are needed.
+# A float32 number takes four bytes. With two bytes, twice as many fit into memory, twice as many cross the bus per
+# second, and chips made for it multiply them several times faster. But two bytes can represent fewer numbers, and
+# some that training needs are not among them. Mixed precision is the craft of using 16 bits where they do no harm and
+# 32 where they are needed.
 #
-# What goes wrong here raises no error. A gradient becomes zero, an update changes nothing, a sum becomes `inf`, and the
-# loss curve goes flat or turns to `nan`. So we begin with the bits, see what they cannot hold, and build the remedies from
-# there: autocast, loss scaling, master weights. Everything in this lesson runs on the CPU, whose float16 and bfloat16
-# numbers are real. There are ten exercises; it takes about an hour.
+# What goes wrong here raises no error. A gradient becomes zero, an update changes nothing, a sum becomes `inf`, and
+# the loss curve goes flat or turns to `nan`. So we begin with the bits, see what they cannot hold, and build the
+# remedies from there: autocast, loss scaling, master weights. Everything in this lesson runs on the CPU, whose
+# float16 and bfloat16 numbers are real. There are ten exercises.
 
 # %% tags=["setup"]
 import math
@@ -33,9 +33,9 @@ from torchcourse import Unattempted, check, hint
 # %% [markdown]
 # ## The bits of a number
 #
-# A float is a power of two times a number between 1 and 2. Its bits are three fields: the **sign**, the **exponent** (which
-# power of two) and the **mantissa** (where between 1 and 2). What the formats divide differently is the 15 or 31 bits after
-# the sign:
+# A float is a power of two times a number between 1 and 2. Its bits are three fields: the **sign**, the **exponent**
+# (which power of two) and the **mantissa** (where between 1 and 2). The formats differ in how they divide the 15 or
+# 31 bits after the sign:
 #
 # | | sign | exponent | mantissa |
 # |---|---|---|---|
@@ -43,7 +43,8 @@ from torchcourse import Unattempted, check, hint
 # | `float16` | 1 | 5 | 10 |
 # | `bfloat16` | 1 | 8 | 7 |
 #
-# More exponent bits mean more **range**, more mantissa bits mean more **precision**. `torch.finfo` has the consequences:
+# More exponent bits mean more **range**, more mantissa bits mean more **precision**. `torch.finfo` shows the
+# consequences:
 
 # %%
 for dtype in (torch.float32, torch.float16, torch.bfloat16):
@@ -52,8 +53,8 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
           f"   step above 1 {info.eps:.3g}")
 
 # %% [markdown]
-# bfloat16 is float32 with the last 16 bits left out: the same range, and only two to three decimal digits. float16 has one
-# digit more, and ends at 65504 above and at about 6e-8 below.
+# bfloat16 is float32 with the last 16 bits left out: the same range, and only two to three decimal digits. float16
+# has about one digit more, and its range ends at 65504 at the top and at about 6e-8 at the bottom.
 
 # %%
 numbers = torch.tensor([0.1, 3.14159, 2049.0, 70000.0, 1e-8])
@@ -61,9 +62,9 @@ print("float16 ", numbers.to(torch.float16).tolist())
 print("bfloat16", numbers.to(torch.bfloat16).tolist())
 
 # %% [markdown]
-# `t.to(dtype)` converts a number to the nearest one that the new format has; where two are equally near, to the one whose last
-# bit is 0. `t.view(integer dtype)` converts nothing: it reads the same bits as an integer. So a conversion can be watched bit
-# by bit:
+# `t.to(dtype)` converts a number to the nearest one that the new format has; where two are equally near, to the one
+# whose last bit is 0. `t.view(integer dtype)` converts nothing: it reads the same bits as an integer. So you can
+# watch a conversion bit by bit:
 
 # %%
 integers = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32}
@@ -72,13 +73,13 @@ for dtype, whole in integers.items():
     print(f"{str(dtype):15} {bits:0{torch.finfo(dtype).bits}b}")
 
 # %% [markdown]
-# The exponent is stored with a *bias*, so that it is never negative: 15 is added in float16, 127 in the two others. `0.15625`
-# is `1.25 · 2**-3`; float16 stores 12 (`01100`), bfloat16 stores 124. The 1 before the point is not stored, for it is always
-# there. With two exceptions: a stored exponent of all zeros means that there is no leading 1 (zero, and the *subnormal*
-# numbers, which fill the gap above it), and one of all ones means `inf` or `nan`.
+# The exponent is stored with a *bias*, so that it is never negative: 15 is added in float16, 127 in the two others.
+# `0.15625` is `1.25 · 2**-3`; float16 stores 12 (`01100`), bfloat16 stores 124. The 1 before the point is not stored,
+# because it is always there, with two exceptions: a stored exponent of all zeros means that there is no leading 1
+# (zero, and the *subnormal* numbers, which fill the gap above it), and one of all ones means `inf` or `nan`.
 #
-# Integers have a sign too. A float whose sign bit is set is a negative `int16`, and shifting that to the right fills it up
-# with ones:
+# Integers have a sign too. A float whose sign bit is set is a negative `int16`, and shifting that to the right fills
+# it with ones:
 
 # %%
 bits = torch.tensor(-1.0, dtype=torch.float16).view(torch.int16).item()
@@ -93,8 +94,9 @@ bit_explorer.explore()
 # Type a number above and choose a format. Worth a look: `65504`, `65519` and `65520` in float16; `6e-8` and `2e-8`; `257` in
 # bfloat16; `-0.0`.
 #
-# **float8** goes on along the same road, with one byte: `e4m3` has 4 bits of exponent and 3 of mantissa and ends at 448, `e5m2`
-# has 5 and 2. With so few numbers every tensor needs a scale of its own, which the libraries that train in float8 keep.
+# **float8** goes further in the same direction, with one byte: `e4m3` has 4 bits of exponent and 3 of mantissa and
+# ends at 448, `e5m2` has 5 and 2. With so few numbers every tensor needs a scale of its own, which the libraries that
+# train in float8 keep track of.
 
 # %%
 for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
@@ -102,13 +104,13 @@ for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
     print(dtype, info.max, info.eps, torch.tensor([0.1, 3.14159, 17.0]).to(dtype).float().tolist())
 
 # %% [markdown]
-# Seen: float16 has the digits, bfloat16 has the range.
+# **In short:** float16 has the digits, bfloat16 has the range.
 
 # %% [markdown]
 # ### Exercise: float_fields
 #
-# Write `float_fields(x, dtype)`: round the Python float `x` to `dtype` (float16, bfloat16 or float32) and return its fields
-# `(sign, exponent, mantissa)` as integers, just as they are stored.
+# Write `float_fields(x, dtype)`: round the Python float `x` to `dtype` (float16, bfloat16 or float32) and return its
+# fields `(sign, exponent, mantissa)` as integers, exactly as they are stored.
 #
 # ```
 # float_fields(1.0, torch.float16)         # (0, 15, 0)
@@ -133,8 +135,8 @@ check("float_fields")
 # %% [markdown]
 # ## Updates that vanish
 #
-# Between 1 and 2 the bfloat16 numbers are 1/128 apart. Add less than half of that to a weight of 1, and the sum is rounded
-# back to 1. Nothing happens, however often you do it:
+# Between 1 and 2 the bfloat16 numbers are 1/128 apart. If you add less than half of that to a weight of 1, the sum is
+# rounded back to 1. Nothing changes, however often you do it:
 
 # %%
 for dtype in (torch.float32, torch.float16, torch.bfloat16):
@@ -144,8 +146,9 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     print(f"{str(dtype):15} 1 + 1000 times 0.001 = {w.item():.4f}")
 
 # %% [markdown]
-# float16 has lost a few percent to rounding; bfloat16 has not moved at all. A learning rate of 1e-3 does such updates in every
-# step. The step between neighbours grows with the weight: it doubles with each power of two.
+# float16 has lost a few percent to rounding; bfloat16 has not moved at all. A learning rate of 1e-3 makes such
+# updates in every step. The gap between neighbouring numbers grows with the weight: it doubles with each power of
+# two.
 
 # %%
 for value in (0.25, 1.0, 4.0, 100.0):
@@ -155,17 +158,17 @@ for value in (0.25, 1.0, 4.0, 100.0):
     print(f"{value:6g}: next is {above.item():g}, so updates up to {half:g} are lost")
 
 # %% [markdown]
-# (Adding 1 to the bits gives the next number: that is how the fields are arranged.)
+# (Adding 1 to the bits gives the next number, because of how the fields are arranged.)
 #
-# There is a second way to lose an update: it is so small that it becomes zero when it is cast, before anybody adds it. Then
-# even a weight of zero does not take it:
+# There is a second way to lose an update: it may be so small that it becomes zero in the cast, before it is added.
+# Then it is lost even on a weight of zero:
 
 # %%
 w, update = torch.tensor(0.0, dtype=torch.float16), torch.tensor(1e-8)
 print(update != 0, update.to(torch.float16) != 0, w + update.to(torch.float16))
 
 # %% [markdown]
-# Seen: an update has to be compared with the weight it is added to; what is less than half a step is gone.
+# **In short:** compare an update with the weight that it is added to; what is less than half a gap is lost.
 
 # %% [markdown]
 # ### Exercise: lost_updates
@@ -191,9 +194,9 @@ check("lost_updates")
 # %% [markdown]
 # ## Gradients that vanish
 #
-# float16 ends at the small side too. Below 6e-5 come the subnormal numbers, with fewer and fewer digits, and below about 3e-8
-# everything is rounded to zero. That is called *underflow*. Gradients are small: the loss is a mean over a batch, and each
-# layer multiplies by numbers below one.
+# float16 also has a lower end. Below 6e-5 come the subnormal numbers, with fewer and fewer digits, and below about
+# 3e-8 everything is rounded to zero. That is called *underflow*. Gradients are small: the loss is a mean over a
+# batch, and each layer multiplies by numbers below one.
 
 # %%
 small = torch.tensor([1e-3, 1e-5, 1e-7, 4e-8, 2e-8])
@@ -201,7 +204,7 @@ print(small.to(torch.float16).tolist())
 print(small.to(torch.bfloat16).tolist())
 
 # %% [markdown]
-# Look at it happen in a backward. The function is the same in both lines, and so is its derivative:
+# Watch it happen in a backward pass. The function is the same in both lines, and so is its derivative:
 
 # %%
 for dtype in (torch.float32, torch.float16):
@@ -210,7 +213,7 @@ for dtype in (torch.float32, torch.float16):
     print(dtype, x.grad)
 
 # %% [markdown]
-# A gradient of zero is no error. The optimizer sees a parameter that need not change.
+# A gradient of zero is not an error. To the optimizer it means that the parameter need not change.
 #
 # The picture shows the gradients of a network of eight layers, sorted by size, and what float16 can hold of them. Move the
 # slider: it multiplies the loss, and so every gradient, by a power of two. Keep that in mind; we come back to it.
@@ -223,13 +226,14 @@ ranges.explore()
 # %% [markdown]
 # bfloat16 has no such trouble. Its smallest normal number is that of float32, about 1e-38.
 #
-# Seen: what vanishes is what the *cast* makes zero. The smallest normal number is no such border, for subnormal ones follow.
+# **In short:** what vanishes is what the *cast* turns into zero. The smallest normal number is not that limit,
+# because subnormal ones follow.
 
 # %% [markdown]
 # ### Exercise: underflow_fraction
 #
-# Write `underflow_fraction(grads, dtype)`: of all gradients that are not zero, the share that becomes zero in `dtype`, as a Python
-# float. `grads` is a tensor or a list of tensors. If all are zero, the share is 0.0.
+# Write `underflow_fraction(grads, dtype)`: of all gradients that are not zero, the share that becomes zero in
+# `dtype`, as a Python float. `grads` is a tensor or a list of tensors. If all gradients are zero, the share is 0.0.
 #
 # ```
 # underflow_fraction(torch.tensor([1e-9, 1e-3, 0.0]), torch.float16)   # 0.5
@@ -251,8 +255,8 @@ check("underflow_fraction")
 # %% [markdown]
 # ## Sums that do not fit
 #
-# A float16 sum overflows soon: two hundred numbers around 400 are too much. And where nothing overflows, digits are lost: in
-# bfloat16, 256 + 1 is 256.
+# A float16 sum overflows quickly: two hundred numbers around 400 are too much. And where nothing overflows, digits
+# are lost: in bfloat16, 256 + 1 is 256.
 
 # %%
 x = torch.full((200,), 400.0, dtype=torch.float16)
@@ -260,23 +264,25 @@ print(x.sum(), x.sum() / len(x), x.float().sum() / len(x))
 print(torch.tensor(256.0, dtype=torch.bfloat16) + 1)
 
 # %% [markdown]
-# Good kernels do the work in float32 and round once at the end. The result of `sum` has to be a float16 again, though, and for
-# that it is too large. `mean` never hands the sum out, so it is safe where the kernel divides before it rounds, as torch's do:
+# Good kernels do the work in float32 and round once at the end. The result of `sum` has to be a float16 again,
+# though, and for that it is too large. `mean` never returns the sum, so it is safe where the kernel divides before it
+# rounds, as torch's does:
 
 # %%
 print(x.mean(), x.sum(dtype=torch.float32))
 
 # %% [markdown]
-# You meet the problem again wherever you write a reduction yourself: a norm (squares overflow at 256 already), a variance, a
-# softmax, a loss over many elements. The remedy has three words: *reduce in float32*. Most reductions take a `dtype` for it.
-# Dividing before adding is no remedy, for it drives small numbers into the subnormal ones:
+# You will meet the problem again wherever you write a reduction yourself: a norm (the square of 256 already
+# overflows), a variance, a softmax, a loss over many elements. The remedy is three words long: *reduce in float32*.
+# Most reductions take a `dtype` for it. Dividing before adding is not a remedy, because it pushes small numbers into
+# the subnormal range:
 
 # %%
 tiny = torch.full((4096,), 1e-4, dtype=torch.float16)
 print((tiny / len(tiny)).sum(), tiny.mean())
 
 # %% [markdown]
-# Seen: inputs and result may be in 16 bits; what is gathered on the way may not.
+# **In short:** inputs and result may have 16 bits; what is accumulated on the way may not.
 
 # %% [markdown]
 # ### Exercise: safe_mean
@@ -288,7 +294,7 @@ print((tiny / len(tiny)).sum(), tiny.mean())
 def safe_mean(x: Tensor) -> Tensor:
     """The mean of a half-precision tensor, in its dtype."""
     ### BEGIN SOLUTION
-    return x.double().mean().to(x.dtype)
+    return x.mean(dtype=torch.float32).to(x.dtype)
     ### END SOLUTION
 
 # %% check="safe_mean"
@@ -297,8 +303,8 @@ check("safe_mean")
 # %% [markdown]
 # ## What autocast casts, and what it keeps
 #
-# One could cast the whole model: `model.half()`. Then every weight, every sum and every update has the troubles above, and the
-# inputs have to follow:
+# One could cast the whole model: `model.half()`. Then every weight, every sum and every update has the problems
+# above, and the inputs have to be converted too:
 
 # %%
 try:
@@ -307,9 +313,10 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `torch.autocast` goes another way. Inside of its block each *operation* decides: matrix products and convolutions cast their
-# inputs down, since there the time is spent and the kernels add up in float32; some others cast theirs up, since they need
-# range or digits; all the rest take what they get. The weights stay float32. What is cast is a copy.
+# `torch.autocast` takes another approach. Inside its block each *operation* decides: matrix products and convolutions
+# cast their inputs down, since that is where the time is spent and their kernels accumulate in float32; some others
+# cast theirs up, because they need range or digits; all the rest take what they get. The weights stay float32. What
+# is cast is a copy.
 
 # %%
 layer, x = nn.Linear(4, 2), torch.randn(3, 4)
@@ -325,9 +332,10 @@ print("weight", layer.weight.dtype, "  gradient", layer.weight.grad.dtype)
 #
 # - Forward and loss go inside. `backward` goes outside: it runs each operation in the dtype that its forward had.
 # - Do not call `.half()` or `.bfloat16()` on a model under autocast; it would only take away the float32 weights.
-# - What leaves the block may be in 16 bits. Say `.float()` before you hand it to NumPy or do statistics with it.
+# - What leaves the block may be in 16 bits. Call `.float()` before you pass it to NumPy or compute statistics with
+#   it.
 #
-# Integers and float64 are never touched. A part that needs full precision switches autocast off, and casts its input:
+# Integers and float64 are never touched. A part that needs full precision switches autocast off and casts its inputs:
 
 # %%
 with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -345,17 +353,18 @@ from torchcourse.demos import casts
 print(casts.table())
 
 # %% [markdown]
-# A softmax or layer norm in the middle of a network is float32 on one device and float16 on another. Whether that matters for
-# your model you can see with hooks (lesson 3), which is the next exercise.
+# A softmax or layer norm in the middle of a network is float32 on one device and float16 on another. You can see what
+# happens in your model with hooks (lesson 3), which is the next exercise.
 #
-# Seen: autocast is a decision per operation and device. The weights are never cast for good.
+# **In short:** autocast decides for each operation, depending on the device. The weights themselves are never
+# changed.
 
 # %% [markdown]
 # ### Exercise: autocast_report
 #
-# Write `autocast_report(model, x, dtype)`: run `model(x)` once under autocast with `dtype`, on x's device, and return a dict from
-# the dotted name of each leaf module (one without submodules, named as in `named_modules()`) to the dtype of its output. No
-# hook of yours may be left afterwards, whatever happens, and those of others stay.
+# Write `autocast_report(model, x, dtype)`: run `model(x)` once under autocast with `dtype`, on x's device, and return
+# a dict from the dotted name of each leaf module (one without submodules, named as in `named_modules()`) to the dtype
+# of its output. None of your hooks may be left afterwards, whatever happens, and other hooks stay.
 #
 # ```
 # autocast_report(nn.Sequential(nn.Linear(4, 2), nn.ReLU()), torch.randn(3, 4), torch.bfloat16)
@@ -369,7 +378,7 @@ def autocast_report(model: nn.Module, x: Tensor, dtype: torch.dtype) -> dict[str
     report, handles = {}, []
     try:
         for name, module in model.named_modules():
-            if not any(module.children()):
+            if next(module.children(), None) is None:
                 note = lambda module, inputs, output, name=name: report.update({name: output.dtype})
                 handles.append(module.register_forward_hook(note))
         with torch.no_grad(), torch.autocast(x.device.type, dtype=dtype):
@@ -386,18 +395,19 @@ check("autocast_report")
 # %% [markdown]
 # ## Which dtype on which device
 #
-# Why is half precision faster at all? Half the bytes have to be moved, which is all that counts for additions and activations.
-# And for matrix products GPUs have units of their own, *tensor cores*, that multiply small blocks of 16-bit numbers and add
-# them up in float32. They work at full speed where the sizes are multiples of 8 (for 16-bit formats); a vocabulary of
-# 50257 is often padded for that reason:
+# Why is half precision faster at all? Only half the bytes have to be moved, which is all that counts for additions
+# and activations. And for matrix products GPUs have special units, *tensor cores*, that multiply small blocks of
+# 16-bit numbers and accumulate in float32. They work at full speed where the sizes are multiples of 8 (for 16-bit
+# formats); a vocabulary of 50257 is often padded for that reason:
 
 # %%
 print(math.ceil(50257 / 8) * 8, math.ceil(50257 / 64) * 64)
 
 # %% [markdown]
-# float32 products can use tensor cores too, in a format called **TF32**: the range of float32, with the 10 mantissa bits of
-# float16. It is a setting, `torch.set_float32_matmul_precision("high")`, and no dtype: tensors stay float32, and only the
-# products round their inputs. What that costs in digits can be imitated by rounding the bits away:
+# float32 products can use tensor cores too, in a format called **TF32**: the range of float32, with the 10 mantissa
+# bits of float16. It is a setting, `torch.set_float32_matmul_precision("high")`, and not a dtype: tensors stay
+# float32, and only the products round their inputs. What that costs in precision can be imitated by rounding the bits
+# away:
 
 # %%
 print("this machine's setting:", torch.get_float32_matmul_precision())
@@ -409,11 +419,11 @@ for name, b in {"TF32": rounded, "bfloat16": a.bfloat16().float(), "float16": a.
 # %% [markdown]
 # Which 16-bit format, then?
 #
-# - NVIDIA GPUs compute in bfloat16 themselves from compute capability 8.0 on (Ampere, 2020). Older ones with tensor cores have
-#   float16 only. They can *emulate* bfloat16: it runs, without the tensor cores. `torch.cuda.is_bf16_supported()` says True
-#   there as well; `is_bf16_supported(including_emulation=False)` tells the truth, for the *current* device. For a certain device ask
-#   `torch.cuda.get_device_capability(device)`.
-# - On the CPU use bfloat16. Newer chips have instructions for it. float16 is legal, and on most chips very slow.
+# - NVIDIA GPUs support bfloat16 in hardware from compute capability 8.0 on (Ampere, 2020). Older ones with tensor
+#   cores have float16 only. They can *emulate* bfloat16: it runs, without the tensor cores.
+#   `torch.cuda.is_bf16_supported()` says True there as well; `is_bf16_supported(including_emulation=False)` tells the
+#   truth, for the *current* device. For a particular device ask `torch.cuda.get_device_capability(device)`.
+# - On the CPU use bfloat16. Newer chips have instructions for it. float16 is allowed, and very slow on most chips.
 
 # %% tags=["demo"]
 def milliseconds(call, repeats=3):
@@ -431,20 +441,21 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     print(f"{str(dtype):15} a product of 256 by 256: {milliseconds(lambda: a @ a):7.2f} ms here")
 
 # %% [markdown]
-# Autocast has a default for each device, and for CUDA it is float16 whatever the chip. So one says the dtype:
+# Autocast has a default for each device, and for CUDA it is float16 whatever the chip. So always pass the dtype:
 
 # %%
 print(torch.get_autocast_dtype("cpu"), torch.get_autocast_dtype("cuda"))
 
 # %% [markdown]
-# Seen: bfloat16 where the hardware has it, float16 on older GPUs, and never trust a question that counts emulation.
+# **In short:** bfloat16 where the hardware has it, float16 on older GPUs, and never trust an answer that counts
+# emulation.
 
 # %% [markdown]
 # ### Exercise: autocast_dtype
 #
-# Write `autocast_dtype(device)`: the dtype to use under autocast on a `torch.device`. On the CPU it is bfloat16; on a CUDA device
-# bfloat16 where that very chip computes in it natively, else float16. What you return for other devices is up to you. (There
-# need be no GPU here: the check puts some in place.)
+# Write `autocast_dtype(device)`: the dtype to use under autocast on a `torch.device`. On the CPU it is bfloat16; on a
+# CUDA device it is bfloat16 where that particular chip supports it natively, else float16. What you return for other
+# devices is up to you. (You need no GPU for this: the check pretends that there are some.)
 
 # %% exercise="autocast_dtype" points=1
 def autocast_dtype(device: torch.device) -> torch.dtype:
@@ -462,9 +473,9 @@ check("autocast_dtype")
 # %% [markdown]
 # ## Loss scaling from first principles
 #
-# float16 cannot hold a gradient of 1e-8. It can hold one of 1e-5. Derivatives are linear: if the loss is multiplied by 1024, so
-# is every gradient behind it, and the small ones come into the range. Afterwards they are divided by 1024 in float32, where
-# there is room for them.
+# float16 cannot hold a gradient of 1e-8. It can hold one of 1e-5. Differentiation is linear: if the loss is
+# multiplied by 1024, so is every gradient behind it, and the small ones move into the range. Afterwards they are
+# divided by 1024 in float32, where there is room for them.
 
 # %%
 def gradient(scale):
@@ -478,16 +489,16 @@ print(gradient(1.0))
 print(gradient(1024.0))
 
 # %% [markdown]
-# The second line is the derivative, 1e-8, but for rounding. Why 1024 and not 1000? A power of two changes the exponent and
-# leaves the mantissa alone, so multiplying and dividing again loses nothing:
+# The second line is the derivative, 1e-8, up to rounding. Why 1024 and not 1000? A power of two changes the exponent
+# and leaves the mantissa alone, so multiplying and dividing again loses nothing:
 
 # %%
 x = torch.rand(10_000, generator=torch.Generator().manual_seed(0)).half()
 print([(x * scale / scale == x).float().mean().item() for scale in (1000, 1024)])
 
 # %% [markdown]
-# How large may the scale be? As large as the largest gradient lets it. One more doubling and that gradient is `inf`; dividing
-# does not bring it back:
+# How large may the scale be? As large as the largest gradient allows. One more doubling, and that gradient is `inf`;
+# dividing does not bring it back:
 
 # %%
 largest = torch.tensor(40.0)
@@ -495,13 +506,13 @@ for scale in (2.0**10, 2.0**11):
     print(scale, (largest * scale).half(), (largest * scale).half().float() / scale)
 
 # %% [markdown]
-# (To be exact, float16 rounds what is below 65520 down to 65504. From there on it is `inf`.)
+# (To be exact, float16 rounds what is between 65504 and 65520 down to 65504. From 65520 on it is `inf`.)
 #
 # And bfloat16? Its range is that of float32. Only what is below 5e-41 becomes zero there, and no gradient that matters is so
 # small: it needs **no scaler**. A step with a disabled scaler, `GradScaler(enabled=False)`, lets one loop serve both.
 #
-# Seen: scaling shifts all gradients along the axis of powers of two. It helps where they are too small together; it cannot make
-# the range wider.
+# **In short:** scaling shifts all gradients along the axis of powers of two. It helps where they are all too small;
+# it cannot make the range wider.
 
 # %% [markdown]
 # ### Exercise: best_loss_scale
@@ -539,12 +550,12 @@ check("best_loss_scale")
 # %% [markdown]
 # ## A scale that finds itself
 #
-# The best scale changes while the model learns, and nobody wants to look for it in every step. `torch.amp.GradScaler` does it
-# by trial. It starts high. When a gradient is inf or NaN, it leaves the optimizer step out and lowers the scale. After a number
-# of steps in a row without such an overflow it raises the scale again, until it is too high once more. That happens every few
-# thousand steps, and costs one step each time.
+# The best scale changes while the model learns, and nobody wants to search for it in every step.
+# `torch.amp.GradScaler` finds it by trial and error. It starts high. When a gradient is inf or NaN, it skips the
+# optimizer step and lowers the scale. After a number of steps in a row without such an overflow it raises the scale
+# again, until it is too high once more. That happens every few thousand steps, and costs one step each time.
 #
-# Watch it with an interval of two instead of 2000. We play the overflow ourselves:
+# Watch it with an interval of two instead of 2000. We simulate the overflow ourselves:
 
 # %%
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
@@ -562,23 +573,24 @@ for overflow in (False, False, False, True, False, False):
     print(words, f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}")
 
 # %% [markdown]
-# Three methods share the work. `scale(loss)` multiplies. `step(optimizer)` divides the gradients by the scale, looks whether they
-# are all finite, and steps only then: a skipped step is no step at all, not one with zeros, which would still move weights that
-# have momentum or weight decay. `update()` changes the scale, once for all optimizers that stepped in this round. If any of them
-# met an overflow, the scale goes down.
+# Three methods share the work. `scale(loss)` multiplies. `step(optimizer)` divides the gradients by the scale, checks
+# whether they are all finite, and steps only if they are: a skipped step is no step at all, as opposed to a step with
+# zeros, which would still move weights that have momentum or weight decay. `update()` changes the scale, once for all
+# optimizers that stepped in this round. If any of them met an overflow, the scale goes down.
 #
-# Note in the list above that the overflow in the fourth round also began the count anew.
+# Note in the list above that the overflow in the fourth round also restarted the count.
 #
-# Seen: the scale is found by overflowing now and then. A few skipped steps at the start of a training are normal.
+# **In short:** the scale is found by overflowing now and then. A few skipped steps at the start of a training are
+# normal.
 
 # %% [markdown]
 # ### Exercise: LossScaler
 #
-# Write `class LossScaler` with `__init__(self, scale=2.0**16, growth=2.0, backoff=0.5, interval=2000)` and three methods:
-# `scale(loss)` returns the loss times the scale; `step(optimizer)` unscales the gradients, steps unless one of them is inf or
-# NaN, and returns True if it stepped; `update()` multiplies the scale by `backoff` after an overflow, and by `growth` after
-# `interval` updates in a row without one. It gives the same sequence of scales and skips as `torch.amp.GradScaler`, also with
-# several optimizers before one update. Rule: no GradScaler.
+# Write `class LossScaler` with `__init__(self, scale=2.0**16, growth=2.0, backoff=0.5, interval=2000)` and three
+# methods: `scale(loss)` returns the loss times the scale; `step(optimizer)` unscales the gradients, steps unless one
+# of them is inf or NaN, and returns True if it stepped; `update()` multiplies the scale by `backoff` after an
+# overflow, and by `growth` after `interval` updates in a row without one. It gives the same sequence of scales and
+# skips as `torch.amp.GradScaler`, even with several optimizers before one update. Rule: no GradScaler.
 
 # %% exercise="LossScaler" points=3
 class LossScaler:
@@ -622,8 +634,8 @@ check("LossScaler")
 # %% [markdown]
 # ## The protocol, in order
 #
-# A training step in mixed precision is the step of lesson 5 with autocast around its forward, and with four calls of the scaler.
-# The order matters at each place:
+# A training step in mixed precision is the step of lesson 5 with autocast around its forward pass, and with four
+# calls to the scaler. The order matters everywhere:
 
 # %%
 torch.manual_seed(0)
@@ -646,13 +658,14 @@ print(loss.item(), norm.item())
 # 1. Clear the old gradients, as always.
 # 2. Forward and loss under autocast.
 # 3. `backward` on the *scaled* loss, outside of autocast. Log the loss itself.
-# 4. Only if you look at gradients before the step, to clip or to log them: `unscale_` first. It may be called once a step for
-#    each optimizer.
+# 4. Only if you look at gradients before the step, to clip or to log them: `unscale_` first. It may be called once
+#    per step for each optimizer.
 # 5. `scaler.step` instead of `optimizer.step`. It unscales if you did not, and skips the step on overflow.
 # 6. `update` once, at the end.
 #
-# `torch.amp.GradScaler()` without a device means CUDA; say the device. What happens without number 4? The gradients still carry
-# the scale. Nearly all of them are longer than the limit, they are all cut down to it, and then the scale divides them once more:
+# `torch.amp.GradScaler()` without a device means CUDA; say the device. What happens without number 4? The gradients
+# still carry the scale. Their norm is nearly always above the limit, so they are scaled down to it, and then divided
+# by the scale on top of that:
 
 # %%
 def length_after_clipping(unscale_first):
@@ -670,7 +683,7 @@ def length_after_clipping(unscale_first):
 print(length_after_clipping(True), length_after_clipping(False))
 
 # %% [markdown]
-# The second training hardly moves, and nothing says so.
+# The second training would hardly move, and nothing would say so.
 #
 # And an overflow? With a scale that is far too high the gradients are inf. The weights stay as they were, the scale goes down:
 
@@ -687,13 +700,15 @@ for _ in range(2):
 print(torch.equal(before, model[0].weight), math.log2(scaler.get_scale()))
 
 # %% [markdown]
-# Two steps were skipped. If that never ends, the loss itself is inf or NaN, and no scale will help: look there. A scheduler that
-# counts steps should count those that were made; a scale that went down during `update` tells of a skip.
+# Two steps were skipped. If that never ends, the loss itself is inf or NaN, and no scale will help: look there. A
+# scheduler that counts steps should count only those that were made; a scale that went down during `update` means
+# that the step was skipped.
 #
 # With accumulation (lesson 5), each micro-batch's loss is scaled; `unscale_`, `step` and `update` come once, at the end, so that all
 # of them carry the same scale.
 #
-# Seen: scale, backward, unscale, clip, step, update. Nothing that reads a gradient stands before the unscaling.
+# **In short:** scale, backward, unscale, clip, step, update. Nothing that reads a gradient comes before the
+# unscaling.
 
 # %% [markdown]
 # ### Exercise: amp_step
@@ -749,11 +764,12 @@ for warning in caught:
 # %% [markdown]
 # ## Master weights
 #
-# Under autocast the parameters are float32, and the 16-bit weights are copies that are made anew in each step. So the optimizer adds
-# small updates to float32 numbers. That is the whole secret of a **master copy**: with autocast, the parameters *are* it.
+# Under autocast the parameters are float32, and the 16-bit weights are copies that are made anew in each step. So the
+# optimizer adds small updates to float32 numbers. That is the whole secret of a **master copy**: with autocast, the
+# parameters *are* the master copy.
 #
-# It is another matter when the parameters themselves are bfloat16, to save memory or because a checkpoint came so. Then plain SGD
-# meets the updates that vanish:
+# It is another matter when the parameters themselves are bfloat16, to save memory or because the checkpoint was
+# stored that way. Then plain SGD runs into the vanishing updates:
 
 # %%
 start = torch.linspace(0.5, 2.0, 4)
@@ -766,9 +782,9 @@ for dtype in (torch.float32, torch.bfloat16):
     print(f"{str(dtype):15}", w.detach().float().tolist())
 
 # %% [markdown]
-# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, for most of its steps were rounded up.
-# The remedy: the optimizer keeps each weight in float32 too, adds the updates there, and copies the rounded result into the
-# parameter. Then small updates gather until they are worth a step.
+# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, because most of its
+# steps were rounded up. The remedy: the optimizer keeps each weight in float32 too, adds the updates there, and
+# copies the rounded result into the parameter. Then small updates accumulate until they amount to a step.
 #
 # Where does an optimizer keep such things? In `self.state[p]`, a dict for each parameter; `state_dict()` saves what is in there,
 # and only that. A small optimizer that remembers each parameter's largest gradient shows the parts:
@@ -794,8 +810,8 @@ optimizer.step()
 print(optimizer.state_dict())
 
 # %% [markdown]
-# One trap lies in resuming. `load_state_dict` of the base class casts floating-point states to the dtype of their parameter. A
-# float32 state of a bfloat16 parameter comes back rounded:
+# There is a trap in resuming. `load_state_dict` of the base class casts floating-point states to the dtype of their
+# parameter. A float32 state of a bfloat16 parameter comes back rounded:
 
 # %%
 optimizer.state[w]["largest"] += 0.0001
@@ -804,8 +820,8 @@ other.load_state_dict(optimizer.state_dict())
 print(optimizer.state[w]["largest"], other.state[w]["largest"].dtype)
 
 # %% [markdown]
-# An optimizer with master weights therefore puts them back itself: it overrides `load_state_dict`, calls the base class, and then
-# takes its float32 tensors from the dict that was loaded.
+# An optimizer with master weights therefore has to restore them itself: it overrides `load_state_dict`, calls the
+# base class, and then takes its float32 tensors from the dict that was passed in.
 #
 # And the memory? Count the bytes for each parameter with Adam, whose two averages are float32 in either recipe:
 
@@ -820,18 +836,19 @@ for name, parts in recipes.items():
     print(f"{sum(parts.values()):3} bytes   {name}: {parts}")
 
 # %% [markdown]
-# The first three are equal. Mixed precision saves nothing on the parameters' side; what it halves are the *activations* that wait
-# for the backward. The last recipe saves, and loses the small updates.
+# The first three are equal. Mixed precision saves nothing on the side of the parameters; what it halves is the
+# *activations* that wait for the backward pass. The last recipe saves, and loses the small updates.
 #
-# Seen: somewhere there has to be a float32 copy of what small updates are added to. Under autocast it is there already.
+# **In short:** somewhere there has to be a float32 copy that small updates are added to. Under autocast there already
+# is one.
 
 # %% [markdown]
 # ### Exercise: MasterSGD
 #
-# Write `class MasterSGD(torch.optim.Optimizer)` with `__init__(self, params, lr)` and `step()`: SGD for low-precision parameters.
-# For each parameter `self.state[p]` holds a float32 copy. A step subtracts lr times the gradient from the copy, and writes the
-# copy, rounded, into the parameter, which keeps its dtype. Parameter groups and changes of `group["lr"]` count; a parameter without
-# gradient is left alone.
+# Write `class MasterSGD(torch.optim.Optimizer)` with `__init__(self, params, lr)` and `step()`: SGD for low-precision
+# parameters. For each parameter `self.state[p]` holds a float32 copy. A step subtracts lr times the gradient from the
+# copy, and writes the copy, rounded, into the parameter, which keeps its dtype. It respects parameter groups and
+# changes to `group["lr"]`; a parameter without a gradient is left alone.
 
 # %% exercise="MasterSGD" points=3
 class MasterSGD(torch.optim.Optimizer):
@@ -874,8 +891,8 @@ check("MasterSGD")
 # %% [markdown]
 # ## When it pays, and when it does not
 #
-# What is saved in memory can be counted: the tensors that wait for the backward. Here for a network of four wide layers, its
-# parameters left out:
+# The memory that is saved can be counted: it is the tensors that wait for the backward pass. Here is a network of
+# four wide layers, without its parameters:
 
 # %%
 def wide(width):
@@ -888,10 +905,10 @@ for rows in (32, 4096):
     print(f"batch of {rows}: {full} bytes in float32, {half} under autocast, {half / full:.2f} of it")
 
 # %% [markdown]
-# With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are kept for the backward as
-# well, eat it up.
+# With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are also kept for
+# the backward pass, eat up the savings.
 #
-# Speed is to be measured, never assumed. Each cast is an operation of its own, and a small model consists of little else:
+# Measure speed, never assume it. Each cast is an operation of its own, and a small model consists of little else:
 
 # %% tags=["demo"]
 for width, rows in ((16, 16), (512, 256)):
@@ -905,13 +922,14 @@ for width, rows in ((16, 16), (512, 256)):
     print(f"width {width}: float32 {times[0]:.2f} ms, autocast {times[1]:.2f} ms here")
 
 # %% [markdown]
-# So small a network usually loses by it (if your machine is busy with other things, run the cell again). Whether the large one gains
-# depends on your CPU: with instructions for bfloat16 it does, without them it may well lose. On GPUs it is the same story: large
-# products on tensor cores gain, while small layers, and models that wait for their data (lesson 4), do not. So:
+# Such a small network usually gets slower (if your machine is busy with other things, run the cell again). Whether
+# the large one gets faster depends on your CPU: with instructions for bfloat16 it does, without them it may well get
+# slower. It is the same story on GPUs: large products on tensor cores gain, while small layers, and models that wait
+# for their data (lesson 4), do not. So:
 #
 # - Measure a whole training step, on the machine that will do it, after a warm-up (lesson 6).
-# - Compare the loss curves of both for some hundred steps before the long run.
-# - Where the loss goes to NaN only in float16, look for a sum, an exponential or a norm that left the range.
+# - Compare the loss curves of both for a few hundred steps before the long run.
+# - Where the loss becomes NaN only in float16, look for a sum, an exponential or a norm that left the range.
 
 # %% [markdown]
 # ## What you have seen
@@ -919,7 +937,7 @@ for width, rows in ((16, 16), (512, 256)):
 # | idea | remember |
 # |---|---|
 # | float16, bfloat16 | digits against range: 10 and 5 bits, 7 and 8 bits |
-# | updates | less than half a step beside the weight is lost |
+# | updates | less than half the gap to the weight's neighbour is lost |
 # | gradients | below 3e-8 they are zero in float16; bfloat16 has float32's range |
 # | reductions | in float32, the result in 16 bits |
 # | autocast | per operation and device; weights stay float32; backward outside |

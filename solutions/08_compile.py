@@ -9,13 +9,13 @@
 # %% [markdown]
 # # 8 · Compile
 #
-# Python runs a model one operation at a time: look up the function, check its arguments, start a kernel, wait for nothing,
-# go on. For large matrices that is cheap. For a chain of small operations it is most of the time, and each of them reads
-# its input from memory and writes its result back, although the next one needs it at once.
+# Python runs a model one operation at a time: look up the function, check its arguments, start a kernel, go on to the
+# next line. For large matrices that overhead is small. For a chain of small operations it is most of the time, and
+# each of them reads its input from memory and writes its result back, although the next one needs it right away.
 #
-# `torch.compile` takes a function, records what it does with tensors, and replaces it by code that does the same in fewer
-# and larger steps. It is one line. What takes an hour to learn is what it can see and what it cannot, when it starts all
-# over again, and whether it was worth it. There are ten exercises.
+# `torch.compile` takes a function, records what it does with tensors, and replaces it with code that does the same in
+# fewer, larger steps. It is one line. What takes longer to learn is what it can see and what it cannot, when it
+# starts all over again, and whether it is worth it. There are ten exercises.
 
 # %% tags=["setup"]
 import statistics
@@ -31,9 +31,10 @@ from torch.nn import functional as F
 from torchcourse import Unattempted, check, hint
 
 # %% [markdown]
-# A first look. `chain` is a row of operations on every element; compiled, it becomes one loop over the elements. That
-# needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds graphs:
-# everything but the speed can be seen with it. The second cell below tries which it is; the first compilation of all takes some seconds.
+# A first look. `chain` is a series of operations on every element; compiled, it becomes one loop over the elements.
+# That needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds
+# graphs: everything but the speed can be seen with it. The second cell below finds out which it is; the very first
+# compilation takes some seconds.
 
 # %% tags=["demo"]
 from torchcourse.demos import calls
@@ -54,9 +55,9 @@ compiled_chain = torch.compile(chain, backend=BACKEND)
 print(torch.allclose(compiled_chain(x), chain(x), atol=1e-6))
 
 # %% [markdown]
-# The older ways to a graph were `torch.jit.trace` and `torch.jit.script`. The one followed an example and missed the
-# branches that it did not take, the other understood a part of Python only. Both still run, with a warning that they go;
-# `torch.compile` is what replaced them for speed, and `torch.export` (lesson 9) for leaving Python.
+# The older ways to a graph were `torch.jit.trace` and `torch.jit.script`. The former followed an example and missed
+# the branches that it did not take; the latter understood only part of Python. Both still run, with a warning that
+# they are deprecated; `torch.compile` has replaced them for speed, and `torch.export` (lesson 9) for leaving Python.
 
 # %% [markdown]
 # ## From Python to a graph
@@ -69,8 +70,8 @@ print(torch.allclose(compiled_chain(x), chain(x), atol=1e-6))
 # | **AOTAutograd** | that graph | the graph of ATen operators, and the backward graph |
 # | **Inductor** | these graphs | C++ for the CPU, Triton for a GPU |
 #
-# The last of them is a *backend*, and you can write one: a function that is given the graph and example inputs, and that
-# returns something to call in place of the code. So here is one that prints what it gets and runs the graph as it is:
+# The last of them is a *backend*, and you can write one: a function that is given the graph and example inputs and
+# returns something to call in place of the code. Here is one that prints what it gets and runs the graph as it is:
 
 # %%
 def printing(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
@@ -88,11 +89,11 @@ def scaled(x: Tensor, times: int) -> Tensor:
 print(torch.compile(scaled, backend=printing)(torch.tensor([-1.0, 2.0]), 2))
 
 # %% [markdown]
-# The loop is gone: Dynamo runs the Python, and only what is done to tensors stays. `times` was a plain number, so it became
-# part of the shape of the graph. A `placeholder` is an input, `output` is the result, and the others compute:
+# The loop is gone: Dynamo runs the Python, and only what is done to tensors remains. `times` was a plain number, so
+# it determined the shape of the graph. A `placeholder` is an input, `output` is the result, and the others compute:
 # `call_function` for functions and operators such as `+`, `call_method` for methods.
 #
-# Nothing is compiled before the first call, and the second call finds the work done:
+# Nothing is compiled before the first call, and the second call finds the work already done:
 
 # %%
 def step(x: Tensor) -> Tensor:
@@ -105,8 +106,8 @@ quiet(torch.tensor([-1.0, 2.0]))
 print("again:", quiet(torch.tensor([3.0, 4.0])))
 
 # %% [markdown]
-# The parameters of a model are inputs as well. `torch.compile(model)` returns a model around the model, and its
-# `state_dict` has the prefix `_orig_mod.`; `model.compile()` compiles in place, and leaves the names alone.
+# The parameters of a model are inputs as well. `torch.compile(model)` returns a wrapper around the model, whose
+# `state_dict` has the prefix `_orig_mod.`; `model.compile()` compiles in place and leaves the names alone.
 
 # %% tags=["demo"]
 linear = nn.Linear(2, 1)
@@ -115,14 +116,15 @@ linear.compile(backend="eager")
 print(list(linear.state_dict()))
 
 # %% [markdown]
-# Seen: a backend is called once for each graph, at the first call, with a list of nodes that are easy to read.
+# **In short:** a backend is called once for each graph, at the first call, with a list of nodes that are easy to
+# read.
 
 # %% [markdown]
 # ### Exercise: CountingBackend
 #
-# Write `CountingBackend()`: an object that serves as `backend` of `torch.compile`. It runs graphs as they are. Its attribute
-# `graphs` counts the graphs that it was given so far, and `ops` the nodes that compute, in all of them together. Both are ints and
-# begin with 0. You write the method that makes it callable too.
+# Write `CountingBackend()`: an object that serves as `backend` of `torch.compile`. It runs graphs as they are. Its
+# attribute `graphs` counts the graphs that it has been given so far, and `ops` counts the nodes that compute, in all
+# of them together. Both are ints and start at 0. You also write the method that makes the object callable.
 #
 # ```
 # backend = CountingBackend()
@@ -151,8 +153,9 @@ check("CountingBackend")
 # %% [markdown]
 # ## Operators under the hood
 #
-# Dynamo's graph still speaks Python: `x.abs()`, `torch.nn.functional.linear`. What runs underneath are the operators of ATen, and
-# that is the level of AOTAutograd and of everything after it. `make_fx` runs a function and writes these operators down:
+# Dynamo's graph still speaks Python: `x.abs()`, `torch.nn.functional.linear`. What runs underneath are the operators
+# of ATen, and that is the level of AOTAutograd and everything after it. `make_fx` runs a function and records these
+# operators:
 
 # %% tags=["demo"]
 def centred(x: Tensor) -> Tensor:
@@ -164,9 +167,9 @@ for node in graph.nodes:
     print(f"{node.op:14} {node.name:8} {node.target}")
 
 # %% [markdown]
-# `aten.mul.Tensor` reads: namespace, operator, overload. There is `aten.sum.default` and `aten.sum.dim_IntList`; which of them ran is
-# part of the name. An operator with two results is followed by nodes that take one of them; their target is Python's `getitem`,
-# and no operator:
+# `aten.mul.Tensor` reads: namespace, operator, overload. There is `aten.sum.default` and `aten.sum.dim_IntList`;
+# which of them ran is part of the name. An operator with two results is followed by nodes that pick one of them;
+# their target is Python's `getitem`, which is not an operator:
 
 # %%
 graph = make_fx(lambda x: torch.max(x, 1)[0] + 1)(torch.ones(2, 3)).graph
@@ -174,8 +177,8 @@ for node in graph.nodes:
     print(f"{node.op:14} {node.target}")
 
 # %% [markdown]
-# How can a compiler know what comes out of an operator without running it? With *fake tensors*: they have shape, dtype and
-# device, and no numbers. Every operator has a version for them.
+# How can a compiler know what comes out of an operator without running it? With *fake tensors*: they have a shape,
+# dtype and device, but no numbers. Every operator has a version for them.
 
 # %%
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -186,8 +189,8 @@ with FakeTensorMode():
     print(huge.shape, (huge @ huge).mean(0).shape, (huge > 0).dtype)
 
 # %% [markdown]
-# That would be four terabytes each. AOTAutograd traces with such tensors, and it traces the backward pass ahead of time, hence its
-# name. A backend can have both graphs:
+# That would be four terabytes each. AOTAutograd traces with such tensors, and it traces the backward pass ahead of
+# time, hence the name. A backend can see both graphs:
 
 # %%
 from functorch.compile import make_boxed_func
@@ -208,13 +211,13 @@ x = torch.ones(2, requires_grad=True)
 torch.compile(lambda x: (x.sin() * 2).sum(), backend=both)(x).backward()
 
 # %% [markdown]
-# Seen: below Python there is a list of operators, and the compiler works on them without any numbers.
+# **In short:** below Python there is a list of operators, and the compiler works on it without any numbers.
 
 # %% [markdown]
 # ### Exercise: graph_ops
 #
-# Write `graph_ops(fn, *args)`: the list of ATen operators that `fn(*args)` runs, in order, as strings such as `"aten.mul.Tensor"`.
-# The function is pure, takes tensors without gradients, and is not to be changed. Only operators are listed.
+# Write `graph_ops(fn, *args)`: the list of ATen operators that `fn(*args)` runs, in order, as strings such as
+# `"aten.mul.Tensor"`. The function is pure and takes tensors that require no gradients. List only operators.
 #
 # ```
 # graph_ops(lambda x: (x * 2).relu(), torch.ones(3))
@@ -235,8 +238,9 @@ check("graph_ops")
 # %% [markdown]
 # ## Graph breaks
 #
-# Sometimes Dynamo meets something that no graph can hold: a `print`, a file, a branch on the value of a tensor. Then it
-# ends the graph there, lets Python do this one thing, and begins another graph behind it. The result is right, only slower.
+# Sometimes Dynamo meets something that no graph can hold: a `print`, a file, a branch on the value of a tensor. Then
+# it ends the graph there, lets Python do this one thing, and begins another graph after it. The result is right, only
+# slower.
 
 # %%
 def talkative(x: Tensor) -> Tensor:
@@ -248,8 +252,8 @@ def talkative(x: Tensor) -> Tensor:
 print(torch.compile(talkative, backend=printing)(torch.ones(2)))
 
 # %% [markdown]
-# Two graphs: one up to the print, one after it. Between them the tensors go through Python, and nothing can be merged across. So
-# one break more is one graph more, except where there is nothing to compute on one side of it.
+# Two graphs: one up to the print, one after it. Between them the tensors go through Python, and nothing can be merged
+# across. So one more break means one more graph, except where there is nothing to compute on one side of it.
 #
 # `torch._dynamo.explain` finds breaks and says where they are:
 
@@ -266,11 +270,12 @@ print(found.graph_count, "graphs,", found.graph_break_count, "break")
 print("the graph ends at:", found.break_reasons[0].user_stack[0].line)
 
 # %% [markdown]
-# The `if` asks whether a number is positive, while the graph is being recorded with fake tensors that have no numbers. That is
-# the most common reason. In a long run, the environment variable `TORCH_LOGS="graph_breaks"` prints the same for every break.
+# The `if` asks whether a number is positive, while the graph is being recorded with fake tensors that have no
+# numbers. That is the most common reason. In a long run, setting the environment variable `TORCH_LOGS="graph_breaks"`
+# prints the same for every break.
 #
-# And one thing about experiments: Dynamo remembers what it compiled for each piece of code, in the whole process. A
-# measurement or a count that should start afresh says `torch.compiler.reset()` first.
+# And one thing about experiments: Dynamo remembers what it has compiled for each piece of code, throughout the
+# process. Before a measurement or a count that should start from scratch, call `torch.compiler.reset()`.
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -281,14 +286,16 @@ for line in ("once", "once more", "after a reset"):
     torch.compile(step, backend=printing)(torch.ones(2))
 
 # %% [markdown]
-# "Once more" printed nothing below it, though `torch.compile` was called anew: this backend had compiled this code already. Seen: a break
-# costs speed and never the result; what was compiled stays, until it is reset.
+# Nothing was printed after "once more", although `torch.compile` was called again: this backend had already compiled
+# this code.
+#
+# **In short:** a break costs speed, but never changes the result; what was compiled stays until it is reset.
 
 # %% [markdown]
 # ### Exercise: count_graphs
 #
-# Write `count_graphs(fn, *args)`: the number of graphs that Dynamo makes of one call `fn(*args)`, as an int. Whoever asks
-# again gets the same answer, the tenth time too.
+# Write `count_graphs(fn, *args)`: the number of graphs that Dynamo makes of one call `fn(*args)`, as an int. Asking
+# again gives the same answer, even the tenth time.
 #
 # ```
 # count_graphs(centred, torch.ones(2))    # 1
@@ -316,7 +323,7 @@ check("count_graphs")
 # %% [markdown]
 # ## Mending a break
 #
-# First make it an error, so that no break comes back unseen: `fullgraph=True`.
+# First make breaks an error, so that none comes back unnoticed: `fullgraph=True`.
 
 # %% tags=["demo"]
 try:
@@ -329,7 +336,7 @@ except torch._dynamo.exc.Unsupported as error:
 # |---|---|
 # | `if` on a tensor's value | `torch.where` over both results, or `torch.cond` with two functions |
 # | `print`, logging | leave it out, or `if not torch.compiler.is_compiling():` around it |
-# | `.item()`, `float(t)` | keep the tensor, also where it holds one number |
+# | `.item()`, `float(t)`, without `fullgraph=True` | keep the tensor, also where it holds one number |
 # | NumPy or SciPy inside | the same in torch; else an operator of your own (below) |
 # | code that never fits | `@torch.compiler.disable` on that function, and a break there on purpose |
 #
@@ -340,14 +347,14 @@ x = torch.tensor([1.0, -3.0])
 print(torch.where(x > 0, 10.0, 20.0), torch.where(x.sum() > 0, 10.0, 20.0))
 
 # %% [markdown]
-# For sides that are expensive there is `torch.cond(predicate, f, g, (x,))`, which runs only one of two functions; both are part of
-# the graph, and both have to return the same shapes.
+# Where the two sides are expensive there is `torch.cond(predicate, f, g, (x,))`, which runs only one of two
+# functions; both are part of the graph, and both have to return the same shapes.
 
 # %% [markdown]
 # ### Exercise: signed_scale
 #
-# Write `signed_scale(x)`: `x * 2` if the sum over all of x is positive, else `x - 1`, for any shape. It has to be captured in
-# one graph, `fullgraph=True`.
+# Write `signed_scale(x)`: `x * 2` if the sum over all of x is positive, else `x - 1`, for any shape. It must be
+# captured in one graph, with `fullgraph=True`.
 #
 # ```
 # signed_scale(torch.tensor([3.0, -1.0]))     # [6., -2.]
@@ -365,8 +372,8 @@ def signed_scale(x: Tensor) -> Tensor:
 check("signed_scale")
 
 # %% [markdown]
-# There is a worse thing than a break: one that you do not see. `.item()` used to break the graph. By now Dynamo captures it, and
-# `fullgraph=True` is content:
+# Worse than a break is one that you do not see. By default `.item()` breaks the graph. But with `fullgraph=True`
+# Dynamo captures it, and so the very switch that should report breaks is content:
 
 # %%
 def by_item(x: Tensor) -> Tensor:
@@ -377,15 +384,31 @@ def by_tensor(x: Tensor) -> Tensor:
     return x / torch.linalg.vector_norm(x)
 
 # %% tags=["demo"]
+import logging
+
+logging.disable(logging.WARNING)  # torch would log the break, too
+for fullgraph in (False, True):
+    torch.compiler.reset()
+    graphs: list[Any] = []
+    backend = lambda graph, inputs: graphs.append(graph) or graph.forward
+    torch.compile(by_item, backend=backend, fullgraph=fullgraph)(torch.ones(2))
+    print(f"fullgraph={fullgraph}: graphs {len(graphs)}")
+logging.disable(logging.NOTSET)
+
+# %% [markdown]
+# What is in the one graph? Here are the operators of both functions, captured in full:
+
+# %% tags=["demo"]
 for f in (by_item, by_tensor):
     torch.compiler.reset()
     backend = aot_autograd(fw_compiler=telling(f.__name__))
     torch.compile(f, backend=backend, fullgraph=True)(torch.tensor([3.0, 4.0]))
 
 # %% [markdown]
-# One graph each, and no complaint; the first only converts a number on its way. But run eagerly, `.item()` is the operator
-# `aten._local_scalar_dense`, which hands the number to Python: on a GPU the host waits there until the queue is empty. And there is a
-# second price. A Python number has no history, so the gradient takes the norm for a constant:
+# There was no complaint; the first merely converts a number on the way. But when run eagerly, `.item()` is the
+# operator `aten._local_scalar_dense`, which hands the number to Python: on a GPU the host waits there until the queue
+# is empty. And there is a second price. A Python number has no history, so the gradient treats the norm as a
+# constant:
 
 # %%
 for f in (by_item, by_tensor):
@@ -399,9 +422,9 @@ for f in (by_item, by_tensor):
 # %% [markdown]
 # ### Exercise: clip_by_norm
 #
-# Write `clip_by_norm(x, max_norm)`: x times one factor, so that its norm over all elements is `max_norm` where it was larger, and x
-# as it is where it was not. Zeros stay zeros. One graph, no wait for the device, and the gradient knows that the factor
-# depends on x.
+# Write `clip_by_norm(x, max_norm)`: x scaled down so that its norm over all elements is `max_norm` if it was larger,
+# and x unchanged if it was not. Zeros stay zeros. It must be one graph, must not wait for the device, and the
+# gradient must take into account that the factor depends on x.
 #
 # ```
 # clip_by_norm(torch.tensor([3.0, 4.0]), 1.0)     # [0.6, 0.8]
@@ -410,10 +433,11 @@ for f in (by_item, by_tensor):
 
 # %% exercise="clip_by_norm" points=2
 def clip_by_norm(x: Tensor, max_norm: float) -> Tensor:
-    """x, scaled down to the norm max_norm where it is longer; in one graph, and nobody waits."""
+    """Return x, scaled down to the norm max_norm if it is longer; in one graph, without waiting."""
     ### BEGIN SOLUTION
     norm = torch.linalg.vector_norm(x)
-    return x * (max_norm / norm.clamp(min=max(max_norm, 1e-12)))
+    factor = max_norm / norm.clamp(min=max(max_norm, 1e-12))
+    return torch.where(norm > max_norm, x * factor, x)
     ### END SOLUTION
 
 # %% check="clip_by_norm"
@@ -422,9 +446,10 @@ check("clip_by_norm")
 # %% [markdown]
 # ## Guards, recompiles and dynamic shapes
 #
-# A graph is right only as long as what Dynamo took for granted holds: shapes, dtypes, devices, the values of plain numbers,
-# whether gradients are on, which functions the names stand for. It writes all that down as *guards*, and checks them at every call.
-# Where one fails, it compiles again. Here that is made an error, so that we can read which:
+# A graph is right only as long as what Dynamo assumed still holds: shapes, dtypes, devices, the values of plain
+# numbers, whether gradients are on, which functions the names refer to. It records all of that as *guards*, and
+# checks them at every call. If one fails, it compiles again. Here a failure is turned into an error, so that we can
+# read which guard it was:
 
 # %%
 def power(x: Tensor, n: int) -> Tensor:
@@ -442,12 +467,36 @@ for args in ((torch.ones(4), 2), (torch.ones(3, dtype=torch.float64), 2), (torch
         print([line.split("#")[0].strip() for line in str(error).splitlines() if "/0:" in line][0])
 
 # %% [markdown]
-# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives up and runs
-# it as plain Python from then on, with a warning that is easily overlooked. The usual cause is a number that changes with every step,
-# a learning rate or a counter, as an attribute or argument. As a tensor it costs no guard on its value.
-#
-# Shapes change most of all: the last batch is smaller, sequences differ. So Dynamo does not insist. It builds the first shape in;
-# if another one comes, it compiles once more, with a symbol in place of the size that changed. Here is when the backend is called:
+# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives
+# up and runs it as plain Python from then on, with a warning that is easy to overlook. The usual cause is a value
+# that changes with every step. Not every number does this: unless you say `dynamic=False`, as above, an int or float
+# argument becomes a symbol when a second value comes, and so does a float attribute of a module. But an *int*
+# attribute of a module, such as a step counter, is taken for a constant, and each new value compiles again; so does
+# each new string, bool or dtype. As a tensor, a number costs no guard on its value at all:
+
+# %%
+class Times(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.factor
+
+
+def compiled_versions(kind: Callable[[int], Any]) -> int:
+    graphs: list[Any] = []
+    times = Times()
+    torch.compiler.reset()
+    compiled = torch.compile(times, backend=lambda graph, inputs: graphs.append(graph) or graph.forward)
+    for number in range(2, 8):
+        times.factor = kind(number)
+        compiled(torch.ones(3))
+    return len(graphs)
+
+# %% tags=["demo"]
+print({kind.__name__: compiled_versions(kind) for kind in (int, float, torch.tensor)})
+
+# %% [markdown]
+# Shapes change most of all: the last batch is smaller, sequences differ. So Dynamo adapts. It treats the first shape
+# as a constant; if another one comes, it compiles once more, with a symbol in place of the size that changed. Here is
+# when the backend is called:
 
 # %%
 def sizes_seen(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -465,13 +514,14 @@ for dynamic in (None, False, True):
 # %% [markdown]
 # | `dynamic` | what it does | when |
 # |---|---|---|
-# | None, the default | the first shape as it is, then symbols for what changed | mostly |
+# | None, the default | the first shape as it is, then symbols for what changed | usually |
 # | True | symbols from the start | you know that sizes change, and the second compilation hurts |
 # | False | every shape as it is | a few fixed shapes, and all the speed there is |
 #
-# Sizes 0 and 1 are always built in: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the batch, or a branch
-# on a size, makes that size a constant again. `torch._dynamo.mark_dynamic(x, 0)` asks for one symbol, and complains where code does
-# not allow it.
+# Sizes 0 and 1 are always constants: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the
+# rows of x is unrolled, which makes their number a constant again. A branch on a size does not: it only adds a guard,
+# one graph for the sizes on each side of it. `torch._dynamo.mark_dynamic(x, 0)` asks for a symbol, and raises an
+# error where the code makes that size a constant.
 
 # %%
 def halves(x: Tensor) -> Tensor:
@@ -484,18 +534,19 @@ for size in (3, 2, 4, 5, 7, 1):
     compiled(torch.ones(size))
 
 # %% [markdown]
-# One graph for up to four rows, one for more, one for a single row. Seen: a guard that fails costs a compilation; a symbol in
-# place of a size saves it.
+# There is one graph for two to four rows, one for more, and one for a single row.
+#
+# **In short:** a guard that fails costs a compilation; a symbol in place of a size saves it.
 
 # %% [markdown]
 # ### Exercise: compile_dynamic
 #
-# Write `compile_dynamic(fn, backend)`: a compiled `fn`, for this backend, that compiles at most twice, however many batch
-# sizes of 2 or more come. Every call runs what the backend made.
+# Write `compile_dynamic(fn, backend)`: a version of `fn` compiled with this backend that compiles at most twice,
+# however many batch sizes of 2 or more come. Every call runs what the backend made.
 
 # %% exercise="compile_dynamic" points=1
 def compile_dynamic(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
-    """A compiled fn that compiles at most twice, however many batch sizes come."""
+    """Return a compiled fn that compiles at most twice, however many batch sizes come."""
     ### BEGIN SOLUTION
     return torch.compile(fn, backend=backend, dynamic=True)
     ### END SOLUTION
@@ -506,8 +557,9 @@ check("compile_dynamic")
 # %% [markdown]
 # ## What it costs, and measuring it
 #
-# A compilation takes as long as thousands of calls. Below are the times of forty calls, one after the other, in multiples of
-# one eager call. The size changes once, after twenty calls. Where the backend only builds graphs, the peaks are the same, and behind them nothing is won.
+# A compilation takes as long as thousands of calls. Below are the times of forty calls, one after the other, in
+# multiples of one eager call. The size changes once, after twenty calls. Where the backend only builds graphs, the
+# peaks are the same, but nothing is gained after them.
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -519,32 +571,50 @@ measured = {
 calls.draw(calls.relative(measured))
 
 # %% [markdown]
-# Two peaks of the compiled function: its first call, and its first call with another size. The third size would cost nothing. (A
-# lower peak elsewhere, of either of them, is something else that ran on the machine just then.) Whether the sum of it pays is
-# arithmetic: what a compilation costs, divided by what a call saves. Play with it: when do you get nothing back?
+# Two peaks of the compiled function: its first call, and its first call with another size. The third size would cost
+# nothing. (A lower peak elsewhere, in either curve, is something else that ran on the machine just then.) Whether it
+# pays off overall is arithmetic: what a compilation costs, divided by what a call saves. Play with it: when do you
+# get nothing back?
 
 # %% tags=["demo"]
 calls.explore()
 
 # %% [markdown]
-# Where the gain comes from tells when there is one:
+# Where the gain comes from tells you when there is one:
 #
 # - many small operations on the same elements: merged into one loop, they read and write memory once. Norms, activations, optimizers;
-# - large matrix products: they are fast kernels already, and little is won beside them;
-# - a model that is dominated by Python between tiny kernels, on a GPU: `mode="reduce-overhead"` records the launches too;
-# - a script that runs for a minute: nothing. Compiling takes that minute.
+# - large matrix products: their kernels are fast already, and little is gained except that neighbouring operations
+#   are merged into them;
+# - a model that is dominated by Python between tiny kernels, on a GPU: `mode="reduce-overhead"` also records the
+#   launches as a CUDA graph and replays them, at the price of memory that stays reserved;
+# - a script that runs for a minute: usually nothing. Compiling a model takes seconds to minutes, and the script ends
+#   before they are earned back.
 #
-# Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: its code is compiled once
-# for all of them. The modes are bundles of options. With "max-autotune" the compiler tries several kernels for each matrix product
-# and keeps the fastest, which takes a while; "cudagraphs" is the recording of launches.
+# Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: the code that
+# was made for one of them fits the others, as long as its guards hold. (Twelve blocks need two graphs here, for only
+# the first one's input requires no gradient.)
+
+# %% tags=["demo"]
+torch.compiler.reset()
+graphs = []
+backend = lambda graph, inputs: graphs.append(graph) or graph.forward
+tower = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(12)])
+for block in tower:
+    block.compile(backend=backend)
+tower(torch.ones(2, 4))
+print(len(graphs), "graphs for twelve blocks")
+
+# %% [markdown]
+# The modes are bundles of options. With "max-autotune" the compiler tries several kernels for each matrix product and
+# keeps the fastest, which takes a while; "cudagraphs" refers to the recording of launches.
 
 # %% tags=["demo"]
 for mode in ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"):
     print(f"{mode:27}", torch._inductor.list_mode_options()[mode])
 
 # %% [markdown]
-# To *measure* such a thing takes some care. Look at these numbers of ten runs, in milliseconds, of which one was disturbed and one is the
-# compilation:
+# To *measure* such a thing takes some care. Look at these times of ten runs, in milliseconds, one of which was
+# disturbed, and one of which includes the compilation:
 
 # %%
 runs = torch.tensor([3000.0, 1.1, 1.0, 1.2, 1.1, 9.0, 1.0, 1.1, 1.2, 1.1])
@@ -555,13 +625,14 @@ print(f"half of them lie between {low:.1f} and {high:.1f}: interquartile range {
 # %% [markdown]
 # A fair comparison:
 #
-# - calls each variant before the first stopwatch starts, so that compilation and warm-up are over;
-# - takes *turns*: one run of each, then again. A machine that becomes warm, or busy, then becomes so for all of them;
-# - waits for the device before a start and before a stop. A GPU takes work into a queue and returns at once (lesson 6); on the CPU
-#   there is nothing to wait for. `torch.get_device_module(device).synchronize()` is there for every device, the CPU as well;
-# - reports a median, and a spread beside it that outliers do not move.
+# - calls each variant before the first stopwatch starts, so that compilation and warm-up are done;
+# - takes *turns*: one run of each, then again. If the machine becomes hot or busy, that affects all of them;
+# - waits for the device before each start and each stop. A GPU takes work into a queue and returns at once (lesson
+#   6); on the CPU there is nothing to wait for. `torch.get_device_module(device).synchronize()` exists for every
+#   device, including the CPU;
+# - reports a median, along with a measure of spread that outliers do not move.
 #
-# Here are two variants of the same thing, with a stopwatch by hand, and turns:
+# Here are two variants of the same thing, timed by hand and in turns:
 
 # %% tags=["demo"]
 variants = {"eager": chain, "compiled": torch.compile(chain, backend=BACKEND)}
@@ -578,11 +649,12 @@ print(f"{BACKEND}: a call is {ratio:.1f} times as fast as eager")
 # %% [markdown]
 # ### Exercise: benchmark
 #
-# Write `benchmark(fns, *args, device, repeats=30)`. `fns` maps names to functions, some of them compiled, that are called as
-# `fn(*args)`. Return a dict from each name to `{"median": ..., "iqr": ...}`, in seconds, over `repeats` timed runs: interquartile
-# range is the distance between the quartiles. Compilation and warm-up stay outside of the timing, the variants take turns, and the device has
-# nothing left to do when a stopwatch starts and when it stops. Use `time.perf_counter`, or another clock of `time` that goes
-# on while the program waits, and never backwards.
+# Write `benchmark(fns, *args, device, repeats=30)`. `fns` maps names to functions, some of them compiled, that are
+# called as `fn(*args)`. Return a dict from each name to `{"median": ..., "iqr": ...}`, in seconds, over `repeats`
+# timed runs: interquartile range is the distance between the quartiles. Compilation and warm-up are not timed, the
+# variants take turns, and the device has nothing left to do when the clock is started and when it is stopped. Use
+# `time.perf_counter`, or another clock from `time` that keeps running while the program waits and never goes
+# backwards.
 
 # %% exercise="benchmark" points=3
 def benchmark(
@@ -615,8 +687,8 @@ check("benchmark")
 # %% [markdown]
 # ## When the compiler fails
 #
-# A compiler is a large program, and needs other programs. It can fail where your model is fine: no C++ compiler on the machine, an
-# operator that it does not know, an error of its own.
+# A compiler is a large program, and depends on other programs. It can fail although your model is fine: there is no
+# C++ compiler on the machine, an operator that it does not know, a bug in the compiler.
 
 # %%
 def broken(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
@@ -632,12 +704,12 @@ except torch._dynamo.exc.BackendCompilerFailed as error:
     print(type(error).__name__, "|", str(error).splitlines()[1])
 
 # %% [markdown]
-# Then a program may go on with the eager model, if it says so. It should not go on if the model itself is at fault: a wrong
-# shape is wrong in every mode. `torch._dynamo.config.suppress_errors = True` runs eagerly whatever it was that failed, and leaves
-# a warning in the log: the program never learns that it is slow, or why.
+# Then a program may go on with the eager model, as long as it says so. It should not go on if the model itself is at
+# fault: a wrong shape is wrong in every mode. `torch._dynamo.config.suppress_errors = True` falls back to eager mode
+# whatever it was that failed, and leaves a warning in the log: the program never learns that it is slow, or why.
 #
-# If compiled code misbehaves, **run it eagerly first**: most errors are there too, with a better message. Then switch on one part
-# after the other, and see with which one it begins:
+# If compiled code misbehaves, **run it eagerly first**: most errors are there too, with a better message. Then switch
+# on one part after another, and see with which one the trouble begins:
 #
 # | run with | what takes part |
 # |---|---|
@@ -654,8 +726,9 @@ for backend in ("eager", "aot_eager", BACKEND):
     print(f"{backend:10} differs by {difference.abs().max().item():.0e}")
 
 # %% [markdown]
-# `TORCH_LOGS="output_code"` prints the code that inductor writes; `TORCH_LOGS="help"` lists what else there is to print. And
-# `torch.compiler.set_stance("force_eager")` turns all compiled functions off for a while, without touching the code:
+# `TORCH_LOGS="output_code"` prints the code that Inductor writes; `TORCH_LOGS="help"` lists what else can be printed.
+# And `torch.compiler.set_stance("force_eager")` turns all compiled functions off for a while, without touching the
+# code:
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -666,14 +739,14 @@ with torch.compiler.set_stance("force_eager"):
 # %% [markdown]
 # ### Exercise: compile_or_eager
 #
-# Write `compile_or_eager(model, example)`: a pair of something to call in place of `model`, and a reason. Compile with the default
-# backend and see whether it works with `example`. If it does, the pair is the compiled model and None. If the compiler fails, it is the
-# model as it runs eagerly, and a string that says what went wrong. If the model itself raises an error with this example, that
-# error comes through.
+# Write `compile_or_eager(model, example)`: a pair of something to call in place of `model`, and a reason. Compile
+# with the default backend and see whether that works with `example`. If it does, return the compiled model and None.
+# If the compiler fails, return the eager model and a string that says what went wrong. If the model itself raises an
+# error with this example, let that error through.
 
 # %% exercise="compile_or_eager" points=2
 def compile_or_eager(model: nn.Module, example: Tensor) -> tuple[Callable[..., Any], str | None]:
-    """The compiled model and None; where the compiler fails, the model as it is and why."""
+    """Return the compiled model and None; where the compiler fails, the model as it is and why."""
     ### BEGIN SOLUTION
     model(example)
     compiled = torch.compile(model)
@@ -690,8 +763,8 @@ check("compile_or_eager")
 # %% [markdown]
 # ## Operators of your own
 #
-# Some functions Dynamo should not look into: a kernel written by hand, a call into another library. As a *custom operator*,
-# such a function becomes one node of the graph. Here is one that goes through NumPy:
+# There are functions that Dynamo should not look into: a kernel written by hand, a call into another library. As a
+# *custom operator*, such a function becomes one node of the graph. Here is one that goes through NumPy:
 
 # %%
 @torch.library.custom_op("lesson8::cumulated", mutates_args=())
@@ -703,8 +776,9 @@ print(cumulated(torch.ones(3)))
 print([str(n.target) for n in make_fx(lambda x: cumulated(x) * 2)(torch.ones(3)).graph.nodes][1:-1])
 
 # %% [markdown]
-# The name is `namespace::name`; the schema comes from the annotations; `mutates_args=()` promises that no input is written to, and the result
-# must not share memory with one. With real numbers that is enough. The compiler has fake ones:
+# The name is `namespace::name`; the schema comes from the annotations; `mutates_args=()` promises that no input is
+# written to, and the result must not share memory with an input. For real tensors that is enough. The compiler uses
+# fake ones:
 
 # %%
 def uses_it(x: Tensor) -> Tensor:
@@ -718,7 +792,7 @@ except Exception as error:
     print(said[said.find("There was no fake"):].splitlines()[0])
 
 # %% [markdown]
-# So it needs a second function that makes the result's shape and dtype, without looking at any number:
+# So it needs a second function that produces a result of the right shape and dtype, without looking at any number:
 
 # %%
 @cumulated.register_fake
@@ -730,8 +804,9 @@ torch.compiler.reset()
 print(torch.compile(uses_it, backend="eager", fullgraph=True)(torch.ones(3)))
 
 # %% [markdown]
-# And a third for gradients, as autograd cannot look inside either. It comes in two parts, as in the `Function` of lesson 2: one
-# keeps what backward needs, the other computes. The operators called in backward are recorded like all others.
+# And it needs a third one for gradients, because autograd cannot look inside either. It comes in two parts, as in the
+# `Function` of lesson 2: one saves what the backward needs, the other computes. The operators called in the backward
+# are recorded like all others.
 
 # %%
 def keep_nothing(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
@@ -748,8 +823,9 @@ cumulated(x).sum().backward()
 print(x.grad)
 
 # %% [markdown]
-# `torch.library.opcheck` tries all this: that the schema tells the truth, that the fake result looks like the real one, that gradients
-# agree with and without AOTAutograd. It does not check whether the gradient is *right*; that is what `gradcheck` is for.
+# `torch.library.opcheck` tests all of this: that the schema tells the truth, that the fake result looks like the real
+# one, that gradients agree with and without AOTAutograd. It does not check whether the gradient is *right*; that is
+# what `gradcheck` is for.
 
 # %% tags=["demo"]
 print(torch.library.opcheck(cumulated, (torch.ones(3, requires_grad=True),)))
@@ -757,9 +833,10 @@ print(torch.library.opcheck(cumulated, (torch.ones(3, requires_grad=True),)))
 # %% [markdown]
 # ### Exercise: swiglu
 #
-# Many language models multiply one half of a layer by a gate: `x * silu(gate)`, with `silu(g) = g * sigmoid(g)`. Write it as the
-# operator `torchcourse::swiglu`, for two floating-point tensors of one shape, with a fake and with gradients for both. It passes
-# `torch.library.opcheck`. The decorator is given; below the function, add what has to be registered.
+# Many language models multiply one half of a layer's output by a gate: `x * silu(gate)`, with `silu(g) = g *
+# sigmoid(g)`. Write it as the operator `torchcourse::swiglu`, for two floating-point tensors of the same shape, with
+# a fake version and with gradients for both. It passes `torch.library.opcheck`. The decorator is given; below the
+# function, register what is needed.
 #
 # ```
 # swiglu(torch.tensor([2.0]), torch.tensor([0.0]))     # [0.]
@@ -798,8 +875,8 @@ check("swiglu")
 # %% [markdown]
 # ## The same numbers
 #
-# A compiler may reorder a sum, keep a value in a register with more digits, or merge a multiplication with an addition. So results agree up to
-# rounding, and seldom to the last bit:
+# A compiler may reorder a sum, keep a value in a register with more digits, or merge a multiplication with an
+# addition. So results agree up to rounding, but seldom to the last bit:
 
 # %%
 x = torch.randn(10_000, generator=torch.Generator().manual_seed(1))
@@ -807,11 +884,12 @@ forward, backward = x.sum(), x.flip(0).sum()
 print((forward - backward).abs().item(), x.double().sum().item() - forward.item())
 
 # %% [markdown]
-# Neither of these is wrong. To judge, compare with float64, or set a tolerance that fits the dtype: about 1e-5 of the scale for
-# float32, 1e-2 for bfloat16. Random numbers are another matter: compiled dropout may draw others than eager dropout, so compare in eval mode.
+# Neither of these is wrong. To judge, compare with float64, or set a tolerance that fits the dtype: about 1e-5 of the
+# scale for float32, 1e-2 for bfloat16. Random numbers are another matter: compiled dropout may draw different ones
+# from eager dropout, so compare in eval mode.
 #
-# Outputs are half of it. Training follows gradients, and these come from another graph with mistakes of its own. Look at a function whose
-# forward pass is right:
+# Outputs are only half of it. Training follows gradients, and these come from another graph, which may have errors of
+# its own. Look at a function whose forward pass is right:
 
 # %%
 class Wrong(torch.autograd.Function):
@@ -829,10 +907,11 @@ print(torch.equal(Wrong.apply(x), x * 2))
 print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).sum(), x))
 
 # %% [markdown]
-# `torch.autograd.grad` returns gradients and leaves `.grad` alone, which matters in the middle of a training. A parameter that takes no part
-# in the output is an error there, unless you say `allow_unused=True`; then its gradient is None.
+# `torch.autograd.grad` returns gradients and leaves `.grad` alone, which matters in the middle of a training. A
+# parameter that the output does not depend on is an error there, unless you say `allow_unused=True`; then its
+# gradient is None. With `materialize_grads=True` it is a tensor of zeros.
 #
-# And take the *largest* difference. A mean over a million elements hides the one that is broken.
+# And take the *largest* difference. A mean over a million elements hides a single broken one.
 
 # %% [markdown]
 # ### Exercise: same_numerics
@@ -840,7 +919,7 @@ print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).
 # Write `same_numerics(model, compiled, x, atol)`: run both on the same float input and compare. `output` is the largest absolute difference of their
 # outputs, `grad` that of the gradients of the output's sum, over x and all trainable parameters of `model` (which `compiled` shares),
 # and `ok` says whether both are at most `atol`. Whatever is in a `.grad` is left as it was, and so is x with its `requires_grad`.
-# What is not a number is not ok.
+# What is not a number is not ok, and a gradient that is missing counts as zero.
 #
 # ```
 # same_numerics(model, torch.compile(model), x, 1e-5)
@@ -855,15 +934,16 @@ def same_numerics(
     ### BEGIN SOLUTION
     parameters = [p for p in model.parameters() if p.requires_grad]
 
-    def run(f: Callable[[Tensor], Tensor]) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    def run(f: Callable[[Tensor], Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
         leaf = x.detach().clone().requires_grad_()
         y = f(leaf)
-        return y.detach(), torch.autograd.grad(y.sum(), [leaf, *parameters], allow_unused=True)
+        if not y.requires_grad:  # cut off from everything, so all its gradients are zero
+            return y, tuple(torch.zeros_like(t) for t in [leaf, *parameters])
+        return y.detach(), torch.autograd.grad(y.sum(), [leaf, *parameters], materialize_grads=True)
 
     (y, grads), (z, others) = run(model), run(compiled)
-    pairs = [(g, o) for g, o in zip(grads, others, strict=True) if g is not None and o is not None]
     output = (y - z).abs().max().item()
-    grad = torch.stack([(g - o).abs().max() for g, o in pairs]).max().item()
+    grad = torch.stack([(g - o).abs().max() for g, o in zip(grads, others, strict=True)]).max().item()
     return {"output": output, "grad": grad, "ok": output <= atol and grad <= atol}
     ### END SOLUTION
 
@@ -876,11 +956,11 @@ check("same_numerics")
 # | idea | remember |
 # |---|---|
 # | Dynamo, AOTAutograd, Inductor | Python to a graph, a graph to operators and backward, operators to code |
-# | a backend | a function of graph and inputs; write one to look |
+# | a backend | a function of graph and inputs; write one to look inside |
 # | graph break | right but slower; `explain`, `fullgraph=True` |
 # | branch on a value | `torch.where`, `torch.cond` |
-# | `.item()` | captured, and still a wait and a lost gradient |
-# | guards | what was taken for granted; a failed one compiles again, eight times at most |
+# | `.item()` | a break; with `fullgraph=True` captured, and still a wait and a lost gradient |
+# | guards | what was assumed; a failed one compiles again, eight times at most |
 # | `dynamic` | None learns from the second shape, True begins with symbols; 0 and 1 are special |
 # | the price | seconds at the first call; divide by what a call saves |
 # | measuring | warm up, take turns, wait for the device, median and spread |

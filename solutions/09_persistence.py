@@ -9,13 +9,14 @@
 # %% [markdown]
 # # 9 · Persistence
 #
-# A training takes hours, and its outcome is a set of numbers in memory. Sooner or later they have to leave it: for a
-# file, because machines crash; for a colleague, who has another machine; for a server, a phone or a browser, where
+# Training takes hours, and its outcome is a set of numbers in memory. Sooner or later they have to go elsewhere: to a
+# file, because machines crash; to a colleague, who has another machine; to a server, a phone or a browser, where
 # there may be no Python.
 #
-# Each of these ways out has its own format and its own traps. Files that nobody can open a year later. Files that run
-# somebody else's code. A training that goes on after a crash and is quietly another one. An exported model that gives
-# other answers than the model. We meet them in this order. There are thirteen exercises; it takes about 75 minutes.
+# Each of these destinations has its own formats and its own traps. There are files that nobody can open a year later.
+# There are files that run somebody else's code. A training run may continue after a crash and quietly be a different
+# one. An exported model may give different answers from the original. We meet them in this order. There are thirteen
+# exercises.
 
 # %% tags=["setup"]
 import math
@@ -34,8 +35,8 @@ from torchcourse import Unattempted, check, hint
 # %% [markdown]
 # ## A file of numbers
 #
-# A model is code and numbers. The code is in your repository; the numbers are what training has made. `state_dict()`
-# gives them by name, parameters and buffers alike:
+# A model is code and numbers. The code is in your repository; the numbers are what training has produced.
+# `state_dict()` gives them by name, parameters and buffers alike:
 
 # %%
 class Net(nn.Module):
@@ -55,8 +56,8 @@ net = Net()
 print({name: tuple(tensor.shape) for name, tensor in net.state_dict().items()})
 
 # %% [markdown]
-# `torch.save` writes such a dict, and `torch.load` reads it back. The tensors are those of the model itself, not
-# copies; what is in the file is a copy.
+# `torch.save` writes such a dict, and `torch.load` reads it back. The tensors in the dict are those of the model
+# itself, not copies; what is in the file is a copy.
 
 # %%
 torch.save(net.state_dict(), folder / "weights.pt")
@@ -65,8 +66,8 @@ print(torch.load(folder / "weights.pt", weights_only=True)["head.bias"])
 
 # %% [markdown]
 # You may meet files that hold the model as a whole: `torch.save(model, path)`. It looks shorter, and it stores no
-# code either: only the *name* of the class. So the file opens where a class of this name can be found, in this
-# module, and nowhere else. Here somebody renames the class a month later:
+# code either: only the *name* of the class. So the file opens only where a class of that name can be found in that
+# module. Here somebody renames the class a month later:
 
 # %%
 torch.save(net, folder / "whole.pt")
@@ -79,16 +80,16 @@ except AttributeError as error:
 Net = Classifier
 
 # %% [markdown]
-# Until PyTorch 2.5 `torch.load` opened such files without asking; it is the full-model pickle of many older
+# Until PyTorch 2.5 `torch.load` opened such files without asking; it is the whole-model pickle of many older
 # tutorials. What replaced it is the `state_dict`, with the class in your code.
 #
 # What a `state_dict` does **not** carry: the mode (`train` or `eval`), the sizes that `Net` was made with, the
 # vocabulary or the class names, the normalisation of the inputs. Put those into a file beside it, JSON for instance,
-# and load both together.
+# and load the two together.
 #
-# Two more things about writing. A GPU tensor in a file remembers its GPU, so bring everything to the CPU first. And a
-# process can be killed while it writes. `torch.save(..., path)` first empties the file of this name. From then on the
-# old weights are gone, and the new ones are not there yet:
+# There are two more things to know about writing. A GPU tensor in a file remembers its GPU, so move everything to the
+# CPU first. And a process can be killed while it writes. `torch.save(..., path)` first empties the file of this name.
+# From then on the old weights are gone, and the new ones are not there yet:
 
 # %%
 path = folder / "weights.pt"
@@ -100,13 +101,14 @@ except Exception as error:
     print(type(error).__name__)
 
 # %% [markdown]
-# The remedy is old. Write under another name, in the same folder, and then rename: `os.replace` puts one file in the
-# place of another in a single step. Whoever looks sees the old file or the new one, both whole.
+# The remedy is an old one. Write under another name, in the same folder, and then rename: `os.replace` puts one file
+# in the place of another in a single step. At any moment, readers see either the old file or the new one, both
+# complete.
 #
-# (Renaming protects from the death of the process. If the whole machine may lose power, flush and `os.fsync` the new
-# file before you rename it.)
+# (Renaming protects against the death of the process. If the whole machine may lose power, flush and `os.fsync` the
+# new file before you rename it.)
 #
-# Seen: save the numbers, by name, on the CPU; write beside, then replace.
+# **In short:** save the numbers, by name, on the CPU; write to another file, then replace.
 
 # %% [markdown]
 # ### Exercise: save_weights
@@ -145,7 +147,7 @@ torch.save({"weight": torch.ones(2), "note": Harmless()}, folder / "gift.pt")
 held = torch.load(folder / "gift.pt", weights_only=False)
 
 # %% [markdown]
-# Here it was `print`. It could have been `os.system`. Nothing of the file has to be *used* for that: opening is
+# Here it was `print`. It could have been `os.system`. Nothing in the file has to be *used* for that: opening it is
 # enough, and so a model from the internet can do whatever you can do. Weights-only loading, the default since 2.6,
 # knows a short list of safe things and refuses the rest:
 
@@ -156,11 +158,13 @@ except Exception as error:
     print(type(error).__name__, "Unsupported global" in str(error))
 
 # %% [markdown]
-# (The message goes on to tell how to switch the protection off. Do so only for files that you have written.)
+# (The message goes on to say how to switch the protection off. Do so only for files that you wrote yourself.)
 #
 # A pickle can be *read* without being executed: `pickletools` lists its instructions. The ones called GLOBAL name
-# what it wants. Some of it is fine, and stands on the list of weights-only loading; `torch.serialization` knows the
-# difference.
+# what the file needs. Some of it is fine, and is on the list of weights-only loading; `torch.serialization` knows the
+# difference. Mind the names: the format is old, and uses Python 2's. What is printed below as `__builtin__ print` is
+# `builtins.print`, and `range` would appear as `__builtin__ xrange`; translate such names before you compare them
+# with a list.
 
 # %%
 import pickletools
@@ -172,15 +176,16 @@ print([argument for code, argument, place in pickletools.genops(program) if code
 
 # %% [markdown]
 # Older checkpoints often hold harmless objects that are not on the list, such as an `argparse.Namespace` with the
-# settings. Then `torch.serialization.safe_globals([argparse.Namespace])` as a context admits just this one.
+# settings. Then `torch.serialization.safe_globals([argparse.Namespace])` as a context manager allows just that one.
 #
-# Seen: opening a pickle runs it; weights-only loading reads tensors and refuses code.
+# **In short:** opening a pickle runs it; weights-only loading reads tensors and refuses code.
 
 # %% [markdown]
 # ### Exercise: unsafe_globals
 #
 # Write `unsafe_globals(path)`: the names, sorted, as `"module.name"`, that the checkpoint at `path` would need beyond
-# what weights-only loading accepts. Nothing in the file is executed. The files are as `torch.save` writes them.
+# what weights-only loading accepts. Nothing in the file is executed. The files are in the format that `torch.save`
+# writes.
 #
 # ```
 # torch.save({"lr": fractions.Fraction(1, 3)}, path)
@@ -189,7 +194,7 @@ print([argument for code, argument, place in pickletools.genops(program) if code
 
 # %% exercise="unsafe_globals" points=1
 def unsafe_globals(path: Path) -> list[str]:
-    """What a checkpoint needs beyond weights-only loading, sorted; nothing in it is executed."""
+    """Return what a checkpoint needs beyond weights-only loading, sorted; execute nothing in it."""
     ### BEGIN SOLUTION
     return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     ### END SOLUTION
@@ -200,9 +205,9 @@ check("unsafe_globals")
 # %% [markdown]
 # ## Loading: what, where, and in which mode
 #
-# **Where.** A tensor in a file remembers the device it was on, and wants to go back there. On a machine without that
-# device, loading fails. `map_location` says where to instead. The device `"meta"` has no numbers, so we can see it
-# work anywhere:
+# **Where.** A tensor in a file remembers the device it was on, and is loaded back to it. On a machine without that
+# device, loading fails. `map_location` names another place. The device `"meta"` exists everywhere, so we can see this
+# work on any machine:
 
 # %%
 torch.save(net.state_dict(), path)
@@ -210,9 +215,9 @@ print(torch.load(path, weights_only=True)["head.bias"].device)
 print(torch.load(path, map_location="meta", weights_only=True)["head.bias"].device)
 
 # %% [markdown]
-# **What.** `load_state_dict` copies into the tensors that the model has, where they are. With `strict=True`, its
-# default, every name has to fit, and the exception lists those that do not. `strict=False` returns the list instead.
-# If nobody looks at it, the model keeps random numbers, and no line of the program says so:
+# **What.** `load_state_dict` copies into the tensors that the model has, where they are. With `strict=True`, the
+# default, every name has to match, and the exception lists those that do not. `strict=False` returns the list
+# instead. If nobody looks at it, part of the model keeps its random numbers, and nothing in the program says so:
 
 # %%
 state = torch.load(path, weights_only=True)
@@ -224,8 +229,8 @@ except RuntimeError as error:
 print(Net().load_state_dict(state, strict=False))
 
 # %% [markdown]
-# **In which mode.** A new model is in training mode, and loading does not change that. So after loading somebody has
-# to say `model.eval()`, or dropout and batch norm do what they do in training. See what a forgotten `eval()` costs:
+# **In which mode.** A new model is in training mode, and loading does not change that. So after loading you have to
+# call `model.eval()`, or dropout and batch norm do what they do in training. See what a forgotten `eval()` costs:
 
 # %%
 loaded = Net()
@@ -236,21 +241,21 @@ print("eval mode:", torch.allclose(loaded.eval()(x), wanted))
 print("training mode:", torch.allclose(loaded.train()(x), wanted))
 
 # %% [markdown]
-# A function that loads should still leave the mode alone: who wants to train on needs the other one, and only the
-# caller knows.
+# A function that loads should still leave the mode alone: to continue training you need the other mode, and only the
+# caller knows which one is wanted.
 #
-# Seen: say where to, keep it strict, and set the mode yourself.
+# **In short:** say where the tensors should go, keep loading strict, and set the mode yourself.
 
 # %% [markdown]
 # ### Exercise: load_weights
 #
 # Write `load_weights(model, path, device="cpu")`: read the file of weights at `path`, weights-only, whatever device
-# it was saved on; fill the model; bring it to `device`; return it. If an entry is missing or there is one too many,
-# an exception names it. The model's mode stays.
+# it was saved on; load them into the model; move it to `device`; return it. If an entry is missing or there is one
+# too many, an exception names it. The model's mode does not change.
 
 # %% exercise="load_weights" points=2
 def load_weights(model: nn.Module, path: Path, device: str = "cpu") -> nn.Module:
-    """Fill the model from a file of weights and bring it to the device."""
+    """Fill the model from a file of weights and move it to the device."""
     ### BEGIN SOLUTION
     weights = torch.load(path, map_location=device, weights_only=True)
     model.load_state_dict(weights)
@@ -263,9 +268,9 @@ check("load_weights")
 # %% [markdown]
 # ## Names that do not fit
 #
-# The same weights can come under other names. Two wrappers put a word in front: `DistributedDataParallel` holds your
-# model as `module`, and `torch.compile` as `_orig_mod`. Their state has these names, and whoever saves the wrapper
-# saves them:
+# The same weights can come under different names. Two wrappers put a word in front: `DistributedDataParallel` holds
+# your model as `module`, and `torch.compile` as `_orig_mod`. Their state has these names, and if you save the
+# wrapper, you save them too:
 
 # %%
 class Wrapper(nn.Module):
@@ -280,13 +285,13 @@ print(list(Wrapper(Wrapper(nn.Linear(2, 2))).state_dict()))
 # %% [markdown]
 # (`model.compile()` compiles in place and adds nothing; so does saving `wrapper.module.state_dict()`.) The wrappers
 # may be nested in any order. And a model may well have a submodule of its own that is called `module`, or one called
-# `modules`: only what stands in front, up to its dot, is the wrapper's.
+# `modules`: only a prefix at the very beginning, including its dot, belongs to a wrapper.
 
 # %% [markdown]
 # ### Exercise: strip_prefixes
 #
-# Write `strip_prefixes(state)`: a new dict with the same tensors, in whose names every leading `module.` and
-# `_orig_mod.` is gone, however they are nested.
+# Write `strip_prefixes(state)`: a new dict with the same tensors, under names without any leading `module.` and
+# `_orig_mod.`, however they are nested.
 #
 # ```
 # strip_prefixes({"module._orig_mod.fc.weight": w, "encoder.module.bias": b})
@@ -295,7 +300,7 @@ print(list(Wrapper(Wrapper(nn.Linear(2, 2))).state_dict()))
 
 # %% exercise="strip_prefixes" points=1
 def strip_prefixes(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A new state without what wrappers put before the names."""
+    """Return a new state without the prefixes that wrappers put before the names."""
     ### BEGIN SOLUTION
     def bare(name: str) -> str:
         while name.startswith(("module.", "_orig_mod.")):
@@ -309,8 +314,8 @@ def strip_prefixes(state: dict[str, Tensor]) -> dict[str, Tensor]:
 check("strip_prefixes")
 
 # %% [markdown]
-# **Another head.** Take a model trained for 1000 classes and adapt it to your 5: all layers fit but the last.
-# `strict=False` forgives names, and still raises on a shape:
+# **Another head.** Take a model trained for 1000 classes and adapt it to your 5: all layers fit except the last.
+# `strict=False` tolerates names, but still raises an error about a shape:
 
 # %%
 other = Net()
@@ -321,7 +326,7 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# So we pick the entries ourselves. Compare shapes, do not just try: `copy_` broadcasts, and would fill a table with
+# So we pick the entries ourselves. Compare shapes; do not just try: `copy_` broadcasts, and would fill a table with
 # copies of one row.
 
 # %%
@@ -333,11 +338,11 @@ table.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
 #
 # Write `load_matching(model, state)`: copy the entries of `state` whose name and shape agree with the model's into
 # it, buffers too. Return two sorted lists of names: the entries of `state` that were loaded, and those that were not.
-# The parameters stay the same objects where they are.
+# The parameters stay the same objects on the same device.
 
 # %% exercise="load_matching" points=2
 def load_matching(model: nn.Module, state: dict[str, Tensor]) -> tuple[list[str], list[str]]:
-    """Copy the entries whose name and shape agree; the names of those that did, and of the others."""
+    """Copy the entries whose name and shape agree; return the names of those, and of the others."""
     ### BEGIN SOLUTION
     own = model.state_dict()
     loaded = sorted(name for name, tensor in state.items() if name in own and own[name].shape == tensor.shape)
@@ -353,9 +358,9 @@ check("load_matching")
 # %% [markdown]
 # ## A checkpoint that resumes
 #
-# A training is more than its weights. AdamW has two averages for each of them. A schedule has a position, a gradient
-# scaler its scale. Batches are drawn and dropout is drawn, so the states of three random generators decide what comes
-# next. Leave one of them out, and the training goes on: as another one.
+# There is more to a training run than its weights. AdamW has two averages for each of them. A schedule has a
+# position, and a gradient scaler has its scale. Batches and dropout masks are drawn at random, so the states of three
+# random generators decide what comes next. Leave one of these out, and training continues, but as a different run.
 
 # %%
 model = nn.Linear(2, 1)
@@ -365,9 +370,9 @@ optimizer.step()
 print(list(optimizer.state_dict()["state"][0]), optimizer.state_dict()["param_groups"][0]["lr"])
 
 # %% [markdown]
-# Below, a training in a process of its own saves every 30 steps. In the middle of step 104 it is killed, with the
-# signal that no program can catch. Then a new run goes on from step 90. With everything brought back, its curve is
-# the first one's, to the last bit:
+# Below, a training run in a process of its own saves every 30 steps. In the middle of step 104 it is killed, with the
+# signal that no program can catch. Then a new run continues from step 90. With everything restored, its curve matches
+# the first one to the last bit:
 
 # %% tags=["demo"]
 from torchcourse.demos import resuming
@@ -375,15 +380,15 @@ from torchcourse.demos import resuming
 resuming.draw("everything")
 
 # %% [markdown]
-# Now bring back less. Without the optimizer's averages the first steps are too large: a peak. Without the scheduler
-# the rate is that of the beginning again. Without the random state the curve looks fine, and is another one: a result
-# that nobody can reproduce.
+# Now restore less. Without the optimizer's averages the first steps are too large: a peak. Without the scheduler the
+# learning rate starts from the beginning again. Without the random state the curve looks fine, but it is a different
+# one: a result that nobody can reproduce.
 
 # %% tags=["demo"]
 resuming.explore()
 
 # %% [markdown]
-# The three generators, and how each is asked for its state and given it back:
+# Here are the three generators, and how to save and restore the state of each:
 
 # %%
 states = random.getstate(), np.random.get_state(), torch.get_rng_state()
@@ -394,28 +399,36 @@ torch.set_rng_state(states[2])
 print(drawn == (random.random(), np.random.rand(), torch.rand(1).item()))
 
 # %% [markdown]
-# With a GPU there is a fourth, `torch.cuda.get_rng_state_all()`. In a checkpoint, one detail: NumPy's state holds an
-# array, which weights-only loading does not accept. Store it as a tensor:
+# With a GPU there is a fourth, `torch.cuda.get_rng_state_all()`. There is one detail for checkpoints: NumPy's state
+# contains an array, which weights-only loading does not accept. Store it as a tensor:
 
 # %%
 name, numbers, *rest = np.random.get_state()
 print(name, numbers.dtype, numbers.shape, rest, torch.from_numpy(numbers.copy()).dtype)
 
 # %% [markdown]
-# **Rotation.** Checkpoints are large, so one keeps the newest few. And the best, always: it may be an old one, and it
-# is what the training was for. The order matters: first the new file is there, whole, under its name; only then
-# something old goes.
+# **Rotation.** Checkpoints are large, so you keep only the newest few. And always the best: it may be an old one, and
+# it is what you trained for. The order matters: first the new file must exist, complete, under its final name; only
+# then may an old one be deleted.
 #
 # After a crash all objects are gone and only the folder is left. So `latest()` and `best()` of a *new* object have to
-# find the answer in the folder. A file name can carry the step and the metric. Mind how numbers sort as text:
+# find the answer in the folder. A file name can carry the step and the metric. Mind the way numbers sort as text:
 
 # %%
 print(sorted(["step-9.pt", "step-10.pt"]), sorted(["step-000009.pt", "step-000010.pt"]))
 
 # %% [markdown]
-# A name like `.draft` for the unfinished file has to be one that these searches do not find.
-#
-# Seen: everything that decides the next step belongs into the file; the folder, not the object, is the memory.
+# The unfinished file needs a name that these searches do not find, such as `step-000010.draft`. (Not just `.draft`:
+# `torch.save` wants something before the last dot.)
+
+# %%
+try:
+    torch.save({}, folder / ".draft")
+except RuntimeError as error:
+    print("invalid file name" in str(error))
+
+# %% [markdown]
+# **In short:** everything that decides the next step belongs in the file; the folder, not the object, is the memory.
 
 # %% [markdown]
 # ### Exercise: Checkpointer
@@ -424,15 +437,15 @@ print(sorted(["step-9.pt", "step-10.pt"]), sorted(["step-000009.pt", "step-00001
 #
 # - `save(step, metric, **parts)` writes a checkpoint and returns its path. The parts (model, optimizer, scheduler,
 #   scaler, under any name) have `state_dict()` and `load_state_dict()`. The states of `random`, NumPy and torch are
-#   saved too. Afterwards the newest `keep` checkpoints are there, and the best (lower metric is better); older ones
+#   saved too. Afterwards the newest `keep` checkpoints exist, and the best one (a lower metric is better); older ones
 #   are gone.
-# - `load(path, **parts)` brings the parts and the random states back, so that training goes on to the last bit as if
-#   nothing had happened. It returns a dict with what else you have saved, such as the step.
-# - `latest()` and `best()` return a path, or None where there is none; also for a new `Checkpointer` over an old
-#   folder.
+# - `load(path, **parts)` restores the parts and the random states, so that training continues, to the last bit, as if
+#   nothing had happened. It returns a dict with whatever else you saved, such as the step.
+# - `latest()` and `best()` return a path, or None if there is no checkpoint; this also works for a new `Checkpointer`
+#   on an old folder.
 #
-# The process may be killed at any moment. What was whole before stays loadable, and a new object goes on from the
-# last or the one before.
+# The process may be killed at any moment. Checkpoints that were complete stay loadable, and a new object continues
+# from the last one or the one before.
 
 # %% exercise="Checkpointer" points=4
 class Checkpointer:
@@ -492,8 +505,8 @@ check("Checkpointer")
 # %% [markdown]
 # ## Safetensors
 #
-# Where files go from hand to hand, a format that *cannot* hold code is better than a loader that refuses it.
-# Safetensors is one: a header in JSON that says name, dtype, shape and place of each tensor, then the raw numbers.
+# Where files are passed around, a format that *cannot* hold code is better than a loader that refuses it. Safetensors
+# is one: a header in JSON with the name, dtype, shape and position of each tensor, followed by the raw numbers.
 # Nothing is executed, other languages can read it, and a single tensor can be read without the rest.
 
 # %%
@@ -509,8 +522,9 @@ with safe_open(folder / "small.safetensors", framework="pt") as opened:
     print(list(opened.keys()), opened.get_tensor("bias"))
 
 # %% [markdown]
-# So simple a format has two things it does not know. A tensor in it owns its numbers: two names for one tensor, as
-# with tied weights, are refused. And its numbers lie in the order of its elements; a transposed view is refused too.
+# There are two things that such a simple format does not support. Each tensor owns its numbers: two names for one
+# tensor, as with tied weights, are refused. And the numbers are stored in the order of the elements: a transposed
+# view is refused too.
 
 # %%
 shared = torch.zeros(3, 2)
@@ -521,17 +535,17 @@ for state in ({"a": shared, "b": shared}, {"turned": shared.T}):
         print(type(error).__name__, "|", str(error).strip()[:100])
 
 # %% [markdown]
-# For whole models the library has a pair of functions that deal with both, `save_model` and `load_model`. The second
-# knows which tensors of the model are tied, and expects each of them once. (A tensor that is tied to a *transposed*
-# view of another is beyond them.)
+# For whole models the library has a pair of functions that handle both cases, `save_model` and `load_model`. The
+# latter knows which of the model's tensors are tied, and expects each of them once. (A tensor that is tied to a
+# *transposed* view of another is beyond them.)
 #
-# Seen: a file without code, where each tensor is stored once and in order.
+# **In short:** a file without code, in which each tensor is stored once and in order.
 
 # %% [markdown]
 # ### Exercise: to_safetensors
 #
 # Write `to_safetensors(model, path)`: a file that `safetensors.torch.load_model` loads into a model of the same kind,
-# strictly; also when the model has tied tensors, or some that are not contiguous. The model stays as it is.
+# strictly, even when the model has tied tensors, or some that are not contiguous. The model stays as it is.
 
 # %% exercise="to_safetensors" points=1
 def to_safetensors(model: nn.Module, path: Path) -> None:
@@ -548,8 +562,8 @@ check("to_safetensors")
 # %% [markdown]
 # ## Averages of weights
 #
-# The last step of a training is as noisy as any other. An average over many steps is often the better model, and
-# costs nothing when it is used. The common one is the *exponential moving average*: after each step, `average = decay
+# The last step of training is as noisy as any other. An average over many steps is often the better model, and costs
+# nothing extra when it is used. The common one is the *exponential moving average*: after each step, `average = decay
 # * average + (1 - decay) * weight`. With a decay of 0.999 it looks back on about a thousand steps.
 
 # %%
@@ -561,9 +575,9 @@ for step in range(400):
 print(f"the last weight {weight:.3f}, the average {average:.3f}, what it wanders around: 1")
 
 # %% [markdown]
-# Three traps. `state_dict()` hands out the model's own tensors: keep them without a copy, and your average moves
-# along with the model. An update outside of `no_grad`, on parameters, records a graph that grows with each step. And
-# integer buffers have no average:
+# There are three traps. `state_dict()` returns the model's own tensors: if you keep them without copying, your
+# average moves along with the model. An update outside `no_grad`, on parameters, records a graph that grows with each
+# step. And integer buffers have no average:
 
 # %%
 norm = nn.BatchNorm1d(2)
@@ -573,15 +587,16 @@ norm(torch.randn(4, 2))
 print("kept:", kept, " copied:", copied, " half of it:", 0.5 * norm.num_batches_tracked)
 
 # %% [markdown]
-# `torch.optim.swa_utils.AveragedModel` does this in torch. We write it to know what is in it.
+# In torch, `torch.optim.swa_utils.AveragedModel` does this. We write our own to know what is in it. Small steps in
+# half precision would be rounded away, as in lesson 7, so a half-precision average is kept in float32.
 
 # %% [markdown]
 # ### Exercise: EMA
 #
 # Write `EMA(model, decay)`, with `update(model)`, called after each step, and `copy_to(model)`. The average starts at
-# the model's values. Every entry of the `state_dict` belongs to it: floats, buffers too, are averaged; others are
-# copied as they are. No graph is kept, and no memory shared with any model. `copy_to` writes into the tensors that
-# the model has.
+# the model's values. Every entry of the `state_dict` is part of it: floats, including buffers, are averaged; others
+# are copied as they are. No graph is kept, and no memory is shared with any model. `copy_to` writes into the model's
+# existing tensors.
 
 # %% exercise="EMA" points=2
 class EMA:
@@ -590,13 +605,18 @@ class EMA:
     def __init__(self, model: nn.Module, decay: float) -> None:
         ### BEGIN SOLUTION
         self.decay = decay
-        self.average = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        self.average = {}
+        for name, tensor in model.state_dict().items():
+            half = tensor.is_floating_point() and tensor.itemsize < 4  # small steps would be rounded away
+            dtype = torch.float32 if half else tensor.dtype
+            self.average[name] = tensor.detach().to(dtype, copy=True)
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         for name, tensor in model.state_dict().items():
             if tensor.is_floating_point():
-                self.average[name].lerp_(tensor, 1 - self.decay)
+                average = self.average[name]
+                average.lerp_(tensor.to(average.dtype), 1 - self.decay)
             else:
                 self.average[name].copy_(tensor)
 
@@ -608,8 +628,9 @@ class EMA:
 check("EMA")
 
 # %% [markdown]
-# The same after the fact: average the last few checkpoints of a training. Files are often in half precision, and a
-# sum in half precision runs out of room (float16 ends at 65504) or of digits (bfloat16 has eight bits for them):
+# The same can be done after the fact: average the last few checkpoints of a training run. Files are often in half
+# precision, and a sum in half precision runs out of room (float16 ends at 65504) or of digits (bfloat16 has eight
+# bits for them):
 
 # %%
 print(sum(torch.full((1,), 30000.0, dtype=torch.float16) for _ in range(3)))
@@ -619,11 +640,11 @@ print(sum(torch.full((1,), 1.0, dtype=torch.bfloat16) for _ in range(300)))
 # ### Exercise: average_checkpoints
 #
 # Write `average_checkpoints(paths)`: a dict with the names of the files of weights at `paths`. A float entry is the
-# mean over all files, formed in float32 and cast back to its dtype. Every other entry is that of the last file.
+# mean over all files, computed in float32 and cast back to its dtype. Every other entry is taken from the last file.
 
 # %% exercise="average_checkpoints" points=2
 def average_checkpoints(paths: list[Path]) -> dict[str, Tensor]:
-    """The mean of several files of weights; what has no mean comes from the last."""
+    """Return the mean of several files of weights; what has no mean comes from the last."""
     ### BEGIN SOLUTION
     states = [torch.load(path, map_location="cpu", weights_only=True) for path in paths]
     average = dict(states[-1])
@@ -640,11 +661,11 @@ check("average_checkpoints")
 # %% [markdown]
 # ## Parity before export
 #
-# So far the numbers left, and Python stayed. What follows takes the computation along, into a form that runs without
-# your class. Such a translation can go wrong without a word. So before anything is deployed, the two are run side by
-# side on real inputs: *parity*. It comes before speed, and before the export is used for anything.
+# So far only the numbers went elsewhere. What follows takes the computation along as well, in a form that runs
+# without your class. Such a translation can go wrong silently. So before anything is deployed, run the two side by
+# side on real inputs: that is *parity*. It comes before speed, and before the export is used for anything.
 #
-# How far apart are they, at worst? A mean says little: one entry of a thousand is wrong here by 5.
+# How far apart are they, at worst? A mean says little: here one entry out of a thousand is wrong by 5.
 
 # %%
 right = torch.zeros(1000)
@@ -653,8 +674,8 @@ wrong[7] = 5.0
 print("mean:", (right - wrong).abs().mean().item(), " largest:", (right - wrong).abs().max().item())
 
 # %% [markdown]
-# Two more ways to be deceived. Every comparison with NaN is false, so Python's `max` keeps whichever comes first. And
-# shapes that do not fit may broadcast: a column minus a row is a table.
+# There are two more ways to be misled. `<` and `>` are False for NaN, so Python's `max` keeps whichever comes first.
+# And shapes that do not match may broadcast: a column minus a row is a table.
 
 # %%
 print(max(0.0, float("nan")), max(float("nan"), 0.0))
@@ -664,12 +685,12 @@ print((torch.zeros(3, 1) - torch.zeros(3)).shape)
 # ### Exercise: max_difference
 #
 # Write `max_difference(reference, candidate, inputs)`: call both functions with each of the `inputs`; they return
-# tensors. The result is the largest absolute difference between any two entries, over all inputs, as a float. NaN
-# against a number counts as inf, NaN against NaN as 0. Outputs of different shapes raise.
+# tensors. The result is the largest absolute difference between corresponding entries, over all inputs, as a float.
+# NaN against a number counts as inf, NaN against NaN as 0. Outputs of different shapes raise an error.
 
 # %% exercise="max_difference" points=2
 def max_difference(reference, candidate, inputs: list[Tensor]) -> float:
-    """How far two functions are apart, at worst, over all inputs."""
+    """Return how far apart two functions are, at worst, over all inputs."""
     ### BEGIN SOLUTION
     largest = 0.0
     for x in inputs:
@@ -689,9 +710,9 @@ check("max_difference")
 # %% [markdown]
 # ## torch.export: a program without Python
 #
-# `torch.export.export` runs your model with stand-ins for tensors and writes down what it does: one graph of ATen
-# operators, with the weights beside it. The result is an `ExportedProgram`. It knows neither your class nor Python's
-# `if`.
+# `torch.export.export` runs your model with stand-ins for tensors and records what it does: one graph of ATen
+# operators, with the weights beside it. The result is an `ExportedProgram`. It contains neither your class nor
+# Python's `if`.
 
 # %% tags=["demo"]
 net.eval()
@@ -699,8 +720,8 @@ program = torch.export.export(net, (torch.randn(2, 3),))
 print([str(node.target) for node in program.graph.nodes if node.op == "call_function"])
 
 # %% [markdown]
-# A stand-in has a shape. Unless you say otherwise, the example's shape becomes part of the program, and another batch
-# is refused:
+# A stand-in has a shape. Unless you say otherwise, the example's shape becomes part of the program, and a batch of
+# another size is refused:
 
 # %% tags=["demo"]
 try:
@@ -712,7 +733,7 @@ except Exception as error:
 # `dynamic_shapes` says which dimensions may vary: for each input a dict from the dimension to
 # `torch.export.Dim.DYNAMIC`, or to a name, `torch.export.Dim("batch")`. Then use an example with a batch of two or
 # more. Sizes 0 and 1 are special to the compiler, since they broadcast, and a batch of 1 would be taken for a
-# constant. With `DYNAMIC` you are told. (`Dim.AUTO` would say nothing, and fail later.)
+# constant. With `DYNAMIC` you get an error. (`Dim.AUTO` would say nothing, and fail later.)
 
 # %%
 dynamic = ({0: torch.export.Dim.DYNAMIC},)
@@ -726,8 +747,8 @@ except Exception as error:
     print(type(error).__name__)
 
 # %% [markdown]
-# What cannot be written down is said at once. A branch on the *values* of a tensor has no place in one graph;
-# TorchScript, which we meet below, passed over it in silence:
+# What cannot be recorded is reported at once. A branch on the *values* of a tensor has no place in a single graph;
+# TorchScript, which we will meet below, silently ignored it:
 
 # %% tags=["demo"]
 import contextlib
@@ -748,18 +769,18 @@ except Exception as error:
 logging.disable(logging.NOTSET)
 
 # %% [markdown]
-# (`torch.cond` writes both branches into the graph; so does `torch.where`, where both may be computed.)
+# (`torch.cond` puts both branches into the graph; so does `torch.where`, which computes both.)
 #
-# `torch.export.save` writes a program, by custom to a `.pt2` file, and `torch.export.load` reads it; `.module()`
-# makes of it a module that can be called. The mode is part of what was written down: export in eval mode.
+# `torch.export.save` writes a program, by convention to a `.pt2` file, and `torch.export.load` reads it; `.module()`
+# turns it into a module that can be called. The mode is part of what was recorded: export in eval mode.
 #
-# Seen: one graph, shapes as you allow them, refusal instead of silence.
+# **In short:** one graph, the shapes that you allow, and an error instead of silence.
 
 # %% [markdown]
 # ### Exercise: export_program
 #
 # Write `export_program(model, example, path)`: export the model, whose only input is like `example` (with a batch of
-# two or more), so that the batch may have any size; save the program at `path`; return the module that is loaded back
+# two or more), so that the batch may have any size; save the program at `path`; and return the module loaded back
 # from there, which shares nothing with the model.
 
 # %% exercise="export_program" points=2
@@ -779,8 +800,8 @@ check("export_program")
 # ## ONNX: a program for other runtimes
 #
 # ONNX is a graph format that many runtimes read, on servers, phones and in browsers. `torch.onnx.export` goes through
-# `torch.export` and translates each operator. (`dynamo=False` still selects the older exporter, which went through
-# TorchScript; its `dynamic_axes` is now `dynamic_shapes`.)
+# `torch.export` and translates each operator. (`dynamo=False` still selects the older exporter, which goes through
+# TorchScript; its `dynamic_axes` are now `dynamic_shapes`.)
 
 # %%
 batch = torch.export.Dim("batch")
@@ -788,10 +809,11 @@ batch = torch.export.Dim("batch")
 # %% tags=["demo"]
 example = (torch.randn(2, 3),)
 torch.onnx.export(net, example, folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False)
-print(sorted(file.name for file in folder.glob("net.onnx*")))
+print({file.name: file.stat().st_size for file in sorted(folder.glob("net.onnx*"))})
 
 # %% [markdown]
-# The weights went into a second file, which has to travel with the first; `external_data=False` puts both in one, up
+# There are two files. Large weights go into the second one, which then has to travel with the first; ours are so
+# small that they stayed in the first, and the second holds nothing. `external_data=False` puts everything in one, up
 # to 2 GB. Now run it in ONNX Runtime, where there is no torch, and compare. A session takes NumPy arrays by the name
 # of the input:
 
@@ -813,8 +835,8 @@ for n in (1, 2, 7):
     print(n, "rows, largest difference", float(np.abs(found - net(x).detach().numpy()).max()))
 
 # %% [markdown]
-# Equal, but for rounding. Only now is it worth asking how fast it is. We take both in turn, so that a busy machine
-# hurts both, and look at medians:
+# They are equal up to rounding. Only now is it worth asking how fast it is. We run them in turns, so that a busy
+# machine affects both, and look at medians:
 
 # %% tags=["demo"]
 from time import perf_counter
@@ -834,8 +856,11 @@ print({name: f"{1e6 * np.median(values):.0f} microseconds" for name, values in t
 # For a net this small nearly all of it is overhead, and a runtime without Python has less. For large layers both end
 # in the same matrix products, and the difference shrinks. Measure *your* model.
 #
-# **The mode, again.** The export writes down what the model does in the mode it is in. A model that branches on
-# `self.training`, or that ends in a dropout, is another function in training:
+# **The mode, again.** An export writes down what the model does in the mode it is in, and the two exporters differ in
+# how much of that remains. `torch.export` keeps all of it: a branch on `self.training`, every dropout, batch norm
+# with the statistics of the batch. `torch.onnx.export` writes batch norm in its eval form, and ONNX Runtime leaves
+# out a dropout in the middle of a graph, so a forgotten `eval()` often goes unnoticed, until a model branches on
+# `self.training` or *ends* in a dropout:
 
 # %% tags=["demo"]
 class Halving(nn.Module):
@@ -847,21 +872,28 @@ for training in (True, False):
     written = torch.export.export(Halving().train(training), (torch.ones(2),)).module()
     print("exported in", "training:" if training else "eval:    ", written(torch.ones(2)))
 
+# %% tags=["demo"]
+ends_in_dropout = nn.Sequential(nn.Linear(3, 100), nn.Dropout(0.5)).train()
+torch.onnx.export(ends_in_dropout, example, folder / "dropout.onnx", verbose=False)
+session_of_training = onnxruntime.InferenceSession(folder / "dropout.onnx", options, providers=providers)
+(found,) = session_of_training.run(None, {session_of_training.get_inputs()[0].name: example[0].numpy()})
+print("share of zeros in ONNX Runtime:", (found == 0).mean())
+
 # %% [markdown]
-# So switch to eval, export, and switch back: somebody may be in the middle of a training.
+# So switch to eval, export, and switch back: you may be exporting in the middle of training.
 #
-# Seen: eval mode, a dynamic batch, parity; then speed.
+# **In short:** eval mode, a dynamic batch, parity; then speed.
 
 # %% [markdown]
 # ### Exercise: export_onnx
 #
 # Write `export_onnx(model, example, path)`: an ONNX file at `path` that does what the model does in eval mode, for a
 # batch of any size, with the same numbers in ONNX Runtime. `example` is a batch of two or more for the model's only
-# input. Afterwards the model is in the mode that it was in before.
+# input. Afterwards the model is back in its old mode.
 
 # %% exercise="export_onnx" points=2
 def export_onnx(model: nn.Module, example: Tensor, path: Path) -> None:
-    """Export to ONNX in eval mode, for a batch of any size; the model is then in its old mode."""
+    """Export to ONNX in eval mode, for a batch of any size, and restore the model's mode."""
     ### BEGIN SOLUTION
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -879,9 +911,9 @@ check("export_onnx")
 # %% [markdown]
 # ## TorchScript, as history
 #
-# Before `torch.export` there was TorchScript, and you will meet its files and its calls. `torch.jit.script` compiled
-# a part of Python from its source; `torch.jit.trace` ran a function once on an example and recorded the operators.
-# Both still work, and say that their time is over:
+# Before `torch.export` there was TorchScript, and you will still come across its files and functions.
+# `torch.jit.script` compiled a part of Python from its source; `torch.jit.trace` ran a function once on an example
+# and recorded the operators. Both still work, with a warning that they are deprecated:
 
 # %% tags=["demo"]
 def branching(x: Tensor) -> Tensor:
@@ -897,7 +929,7 @@ said = [f"{w.category.__name__} | {str(w.message).split('. ')[0]}." for w in cau
 print(*dict.fromkeys(said), sep="\n")
 
 # %% [markdown]
-# Read the second kind of warning again. The trace has seen one way through the function. On the example it is right,
+# Read the second kind of warning again. The trace has seen one path through the function. On the example it is right,
 # and on the other side of the branch it is silently wrong:
 
 # %% tags=["demo"]
@@ -905,18 +937,18 @@ for x in (torch.ones(2), -torch.ones(2)):
     print("function:", branching(x).tolist(), " trace:", traced(x).tolist())
 
 # %% [markdown]
-# Loops over a tensor's rows are the same: the trace has as many rounds as the example had rows. A warning was all one
-# got, and in a large model there were dozens. `torch.export` refuses instead, as you have seen.
+# Loops over a tensor's rows are the same: the trace has as many iterations as the example had rows. A warning was all
+# you got, and in a large model there were dozens. `torch.export` refuses instead, as you have seen.
 
 # %% [markdown]
 # ### Exercise: trace_differs
 #
-# Write `trace_differs(fn, example, other)`: trace `fn` on `example` with `torch.jit.trace`, and say whether the trace
-# gives something else on `other` than `fn` does. Rounding is no difference. The result is True or False.
+# Write `trace_differs(fn, example, other)`: trace `fn` on `example` with `torch.jit.trace`, and return whether the
+# trace gives a different result from `fn` on `other`: True or False. Rounding errors do not count as a difference.
 
 # %% exercise="trace_differs" points=1
 def trace_differs(fn, example: Tensor, other: Tensor) -> bool:
-    """Whether a trace made on example does something else than fn on other."""
+    """Return whether a trace made on example differs from fn on other."""
     ### BEGIN SOLUTION
     traced = torch.jit.trace(fn, example)
     wanted = fn(other)
@@ -950,13 +982,13 @@ check("trace_differs")
 # | idea | remember |
 # |---|---|
 # | `state_dict` | numbers by name; not the mode, not the settings |
-# | writing | beside, then `os.replace` |
+# | writing | to another file, then `os.replace` |
 # | pickle | opening runs it; `weights_only=True` |
 # | `map_location` | where the tensors go, whatever the file says |
 # | strict | a name that does not fit is an error; `strict=False` still raises on shapes |
 # | checkpoint | model, optimizer, scheduler, scaler, three generators; the folder is the memory |
 # | safetensors | no code; each tensor once, in order |
 # | averages | copies, no graph, in float32; counters are copied |
-# | parity | the largest difference; mind NaN and shapes |
+# | parity | the largest difference; watch out for NaN and shapes |
 # | export | eval mode, dynamic batch, an example of two or more |
-# | trace | one way through; use `torch.export` |
+# | trace | one path; use `torch.export` |

@@ -85,12 +85,15 @@ def test_both_ways_of_recording_see_the_same_events(device: torch.device) -> Non
     assert one[0] == "copy_to_device"
 
 
-def test_what_was_recorded_says_where_it_comes_from(tmp_path: Path) -> None:
-    assert "No GPU figures" in devices.recorded("matmul", tmp_path / "none.json")
+def test_what_was_recorded_says_where_it_comes_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    devices.print_recorded("matmul", tmp_path / "none.json")
+    assert capsys.readouterr().out == ""  # learners read nothing about figures that do not exist
     path = tmp_path / "figures.json"
     kept = {"machine": "a machine", "date": "a day", "command": "a command", "figures": {"matmul": {"size 8": "fast"}}}
     path.write_text(json.dumps(kept))
     assert devices.recorded("matmul", path) == "recorded on a machine, a day, by: a command\n  size 8: fast"
+    devices.print_recorded("matmul", path)
+    assert "size 8: fast" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", bits.FORMATS)

@@ -14,9 +14,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The true slope of a step is 0 nearly everywhere, so backward makes one up: the gradient as it comes where "
-    "`x` is near the step, none where it is far away. A comparison gives a mask of zeros and ones to multiply "
-    "by; clamping the gradient would be something else."
+    "The true slope of a step is 0 nearly everywhere, so backward makes one up: the gradient as it comes "
+    "where `x` is near the step, none where it is far away. `where` chooses; multiplying by a mask would turn "
+    "an infinite gradient into NaN. Clamping the gradient would be something else."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("gradient-is-zero", "clamps-gradient-not-input", "no-clip")

@@ -13,8 +13,8 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The mean of the squares has the slope 2 (difference) / count by each entry of the difference, and the "
-    "count is of all entries, not of rows. From there the chain rule is a product with `x`, and for the bias, "
+    "The mean of the squares has the slope 2 (difference) / count with respect to each entry of the difference, and "
+    "the count is of all entries, not of rows. From there the chain rule is a product with `x`, and for the bias, "
     "which every row shares, a sum."
 )
 """Why the reference is written as it is."""
@@ -82,9 +82,9 @@ MISTAKES = [
             "{want} is wanted: the prediction was made without b.", HAND),
     Mistake("wrong-order", lambda x, w, b, y: linear(x, w, b, y)[::-1], "The first of the two has shape {dw_shape}, "
             "and w has {w_shape}: dw comes first, db second.", HAND),
-    Mistake("made-on-cpu", with_db(lambda slope: torch.ones(len(slope), dtype=slope.dtype) @ slope), "On the CPU all "
-            "is right, on the second device the call raised {error}: a tensor was made without saying where, and so it "
-            "was made on the CPU.", ERRORS),
+    Mistake("made-on-cpu", with_db(lambda slope: torch.ones(len(slope), dtype=slope.dtype) @ slope), "Everything "
+            "works on the CPU; on the second device the call raised {error}: a tensor was made without saying where, "
+            "and so it was made on the CPU.", ERRORS),
     Mistake("made-on-cpu", on_the_cpu(linear), "On the second device `{what}` is on the {got} where {want} is wanted: "
             "what is brought to the CPU stays there unless it is moved back.", ERRORS),
 ]  # fmt: skip

@@ -16,8 +16,9 @@ from torchcourse.model.exercise import Case, Draw, case
 from torchcourse.probes.functions import FUNCTIONS, coefficients
 
 WHY = (
-    "The error of a central difference shrinks with eps squared, that of a one-sided one with eps. In float64, "
-    "rounding then leaves some nine digits; in float32 a step of 1e-6 drowns in it."
+    "The error of a central difference shrinks with eps squared, that of a one-sided one with eps. In "
+    "float64, rounding then leaves some nine digits; in float32 a step of 1e-6 drowns in it. `zeros_like` "
+    "puts each step where `x` is."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("forward-difference", "modifies-input", "float32-precision")

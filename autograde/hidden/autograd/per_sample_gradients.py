@@ -14,8 +14,8 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "`grad` makes of the loss the function that gives its gradient by `w`; `vmap` runs that over samples at "
-    "once, with the same `w` for all. A loop over samples gives the same numbers with n passes."
+    "`grad` turns the loss into the function that gives its gradient with respect to `w`; `vmap` runs that over "
+    "samples at once, with the same `w` for all. A loop over samples gives the same numbers with n passes."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("mean-gradient", "python-loop")
@@ -90,7 +90,8 @@ MISTAKES = [
     Mistake("returns-losses", losses, MEAN + "these are the losses, not their gradients.", FUNC),
     Mistake("samples-come-last", lambda f, w, xs, ys: samples(f, w, xs, ys).movedim(0, -1), "In the case \"{case}\" "
             "the result has shape {got_shape} where {want_shape} is wanted: the samples come first, as in xs.", FUNC),
-    Mistake("gradient-by-x", by_x, ROWS + "this is the gradient by x, the second argument of the loss.", FUNC),
+    Mistake("gradient-by-x", by_x, ROWS + "this is the gradient with respect to "
+            "x, the second argument of the loss.", FUNC),
     Mistake("made-on-cpu", with_a_cpu_tensor(samples), MIXED, ERRORS),
     Mistake("made-on-cpu", lambda f, w, xs, ys: samples(f, w.cpu(), xs.cpu(), ys.cpu()), LEFT, ERRORS),
     Mistake("dtype-not-kept", lambda f, w, xs, ys: samples(f, w.float(), xs.float(), ys.float()), DTYPE, FUNC),

@@ -102,7 +102,7 @@ REBINDS = (
 )
 MISTAKES = [
     Mistake("no-no-grad", not_switched_off, "The call raised {error}: outside `torch.no_grad()` autograd wants to "
-            "record the step, and a leaf that is overwritten has lost the value that was to be differentiated by.",
+            "record the step, and a leaf that is overwritten has lost the value at which the gradient is wanted.",
             OFF),
     Mistake("rebinds-parameter", rebinds_parameter, REBINDS, OFF),
     Mistake("rebinds-parameter", rebinds_in_the_list, REBINDS, OFF),

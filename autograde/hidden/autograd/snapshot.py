@@ -45,8 +45,8 @@ MISTAKES = [
             "it has a history: {history}. `clone()` is recorded like any other operation; detach as well.", CUT),
     Mistake("still-requires-grad", lambda t: t.detach().clone().requires_grad_(t.requires_grad), REQUIRES, CUT),
     Mistake("still-requires-grad", copy.deepcopy, REQUIRES, CUT),
-    Mistake("flag-on-a-non-leaf", lambda t: t.clone().requires_grad_(False), "In the case \"{case}\" {what} raised "
-            "{got}: `clone()` of a followed tensor has a history, and a flag does not take that away; `detach()` does.",
+    Mistake("flag-on-a-non-leaf", lambda t: t.clone().requires_grad_(False), 'In the case "{case}" {what} raised '
+            '{got}: `clone()` of a tracked tensor has a history, and a flag does not take that away; `detach()` does.',
             CUT),
     Mistake("returns-t-itself", lambda t: t, "In the case \"{case}\" an entry of the copy was {at_first} and became "
             "{later} when t was written to, and its history came along: this is t under another name.", CUT),

@@ -13,9 +13,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The branch is replaced by a clamp: where the norm is smaller than the limit, the factor comes out as 1. "
-    "Nothing reads a value back to Python, so the device never waits and gradients flow through the norm. The "
-    "tiny lower bound keeps a limit of 0 from dividing by 0."
+    "`torch.where` takes the place of the branch: short vectors come back untouched, to the last bit. Nothing "
+    "reads a value back to Python, so the device never waits and gradients flow through the norm. The clamp "
+    "keeps the side that is not taken finite, or its gradient would be NaN."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("item-call", "scales-up", "nan-on-zero")

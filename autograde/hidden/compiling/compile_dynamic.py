@@ -12,9 +12,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "With `dynamic=True` sizes become symbols from the start, and one graph serves them. A batch of 1 and one "
-    "of 0 are special, because they broadcast differently, hence the second compilation. With `dynamic=False` "
-    "every new size compiles, up to a limit."
+    "With `dynamic=True` sizes become symbols from the start, so one graph serves all batch sizes of 2 or "
+    "more. Sizes 0 and 1 are special, because they broadcast or are empty; each would cost a compilation of "
+    "its own. With `dynamic=False` every new size compiles, up to a limit."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("recompiles-per-shape", "falls-back-to-eager")

@@ -13,9 +13,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "Outputs alone are not enough: a compiled backward is a program of its own. Gradients are taken by "
-    "`torch.autograd.grad`, so nothing is left in `.grad`. `allow_unused`, because a model may have parameters "
-    "that this input does not touch."
+    "Outputs alone are not enough: a compiled backward is a program of its own. `torch.autograd.grad` leaves "
+    "nothing in `.grad`. With `materialize_grads` a missing gradient counts as zero, so a compiled function "
+    "that cuts the graph shows as a difference; skipping None would let it pass."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("forgets-gradients", "pollutes-grad")
@@ -27,9 +27,12 @@ class Comparison:
 
     def __call__(self, model: Any, compiled: Any, x: Tensor, atol: float) -> Any:
         (y, some), (z, others) = self.run(model, model, x), self.run(compiled, model, x)
-        pairs = [(g, o) for g, o in zip(some, others, strict=True) if g is not None and o is not None]
-        output, grad = self.output_gap(y, z), max((self.gap(g, o) for g, o in pairs), default=0.0)
+        output, grad = self.output_gap(y, z), max(self.gaps(some, others), default=0.0)
         return {"output": output, "grad": grad, "ok": self.ok(output, grad, atol)}
+
+    def gaps(self, some: Any, others: Any) -> list[float]:
+        pairs = [(g, o) for g, o in zip(some, others, strict=True) if g is not None or o is not None]
+        return [self.gap(*(torch.zeros(()) if t is None else t.cpu() for t in pair)) for pair in pairs]
 
     def run(self, f: Any, model: Any, x: Tensor) -> Any:
         leaf = self.leaf(x)
@@ -70,6 +73,11 @@ class ForgetsX(Comparison):
     def gradients(self, y: Tensor, leaf: Tensor, model: Any) -> Any:
         parameters = trained(model)
         return torch.autograd.grad(y.sum(), parameters, allow_unused=True) if parameters else []
+
+
+class SkipsMissingGradients(Comparison):
+    def gaps(self, some: Any, others: Any) -> list[float]:
+        return [self.gap(g, o) for g, o in zip(some, others, strict=True) if g is not None and o is not None]
 
 
 class FailsOnUnused(Comparison):
@@ -144,8 +152,10 @@ MISTAKES = [
             "where {want} is wanted: `requires_grad_()` marks the caller's own tensor. Take gradients for a detached "
             "copy.", NUMBERS),
     Mistake("ok-ignores-gradients", JudgesTheOutputOnly(), BOTH + "`ok` has to look at both differences.", NUMBERS),
-    Mistake("nan-counts-as-equal", AsksWhetherAbove(), BOTH + "every comparison with NaN is false, so ask whether the "
-            "difference is within atol, not whether it is above.", NUMBERS),
+    Mistake("nan-counts-as-equal", AsksWhetherAbove(), BOTH + "`>` is False for NaN, so ask whether the difference is "
+            "within atol, not whether it is above.", NUMBERS),
+    Mistake("missing-gradient-skipped", SkipsMissingGradients(), BOTH + "a parameter has a gradient on one side and "
+            "None on the other, and was skipped; training would go another way.", NUMBERS),
     Mistake("fails-on-unused", FailsOnUnused(), "In the case \"{case}\" the call raised {error}: `autograd.grad` has "
             "to be told that a parameter may take no part.", NUMBERS),
 ]  # fmt: skip

@@ -13,8 +13,8 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "A Python `if` on a tensor needs its value, so Dynamo has to break the graph there, and on a GPU everybody "
-    "waits. `where` computes both sides and chooses on the device. The price is the other side's work."
+    "A Python `if` on a tensor needs its value, so Dynamo has to break the graph there, and on a GPU the host waits. "
+    "`where` computes both sides and chooses on the device. The price is the other side's work."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("python-branch", "elementwise-sign")

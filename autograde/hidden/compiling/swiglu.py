@@ -13,9 +13,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The fake version says shape and dtype without computing, which is what the compiler asks. Autograd cannot "
-    "look into an operator of one's own, so the backward is registered too. The slope of silu is s (1 + x (1 - "
-    "s)), with s the sigmoid."
+    "The fake version says shape and dtype without computing, which is what the compiler asks. Autograd cannot look "
+    "into an operator of your own, so the backward is registered too. The slope of silu at the gate g is s (1 + g (1 "
+    "- s)), with s = sigmoid(g); with respect to x it is silu(g) itself."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("missing-fake", "missing-autograd")
@@ -116,8 +116,8 @@ MISTAKES = [
     Mistake("gate-is-x", as_operator(10, gates_x), VALUE + "the gate goes through silu, and x does not.", OWN),
     Mistake("sigmoid-not-silu", as_operator(11, sigmoid_gated), VALUE + "silu(g) is g·sigmoid(g), and the factor g is "
             "missing.", OWN),
-    Mistake("made-on-cpu", with_leak, "On the CPU all is right, on the second device the call raised {error}: a tensor "
-            "was made without saying where.", OWN),
+    Mistake("made-on-cpu", with_leak, "Everything works on the CPU; on the second device the call raised {error}: a "
+            "tensor was made without saying where.", OWN),
 ]  # fmt: skip
 
 

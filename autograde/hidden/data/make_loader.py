@@ -99,8 +99,8 @@ MISTAKES = [
         WORKERS, shuffle=False),
     one("keeps-the-last-training-batch", load, SIZES + "in training the small last batch is dropped.", WORKERS,
         drop_last=False),
-    one("never-pins", load, "In the case \"{case}\" `pin_memory` is {pins}: for a CUDA device batches are pinned. A "
-        "`torch.device` equals no string, so compare its `type`.", WORKERS, pin_memory=False),
+    one("never-pins", load, 'In the case "{case}" `pin_memory` is {pins}: for a CUDA device batches are pinned. A '
+        '`torch.device` never equals a string, so compare its `type`.', WORKERS, pin_memory=False),
     one("order-not-seeded", load, "In the case \"{case}\" a second run with the same seed has {rerun} order: it was "
         "drawn from the global generator, so pass one made from `seed`.", WORKERS, generator=None),
     one("seed-ignored", always_seed_0, "In the case \"{case}\" another seed gave {reseeded} order.", WORKERS),

@@ -82,7 +82,8 @@ MISTAKES = [
     Mistake("diagonal-masked", masks_the_diagonal, 'In the case "{case}" the diagonal is {diagonal}: a position may '
             "look at itself, so only what lies above the diagonal is forbidden.", MAKING),
     Mistake("mask-inverted", inverted, NEIGHBOURS + "here True means forbidden, and the future is.", MAKING),
-    Mistake("forbids-the-past", forbids_the_past, NEIGHBOURS + "row i is who looks, column j what is looked at.",
+    Mistake("forbids-the-past", forbids_the_past, NEIGHBOURS + "row i is the position that attends, column j the one "
+            "attended to.",
             MAKING),
     Mistake("size-from-another-dimension", size_of_the_features, SIZE, MAKING),
     Mistake("size-from-another-dimension", size_of_the_batch, SIZE, MAKING),

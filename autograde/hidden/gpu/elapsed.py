@@ -137,11 +137,11 @@ MISTAKES = [
     Mistake("no-warmup", NoWarmup().elapsed, 'In the case "{case}" the function ran {runs} times, and the first time '
             "is {first} seconds where {wanted_first} is right: the first runs of all are slow, and should not count.",
             TIMING),
-    Mistake("returns-the-mean", ReturnsTheMean().elapsed, 'In the case "{case}" the answer returned {got}: a list with '
-            "a number for each run is wanted, for a mean hides the outliers.", TIMING),
+    Mistake("returns-the-mean", ReturnsTheMean().elapsed, 'In the case "{case}" the answer returned {got}: a list '
+            'with a number for each run is wanted, because a mean hides the outliers.', TIMING),
     Mistake("waits-without-accelerator", WaitsWithoutAsking().elapsed, "On a CPU alone the call raised {error}: there "
-            "is nothing to wait for, and so `torch.accelerator.synchronize()` refuses. Ask for the kind of device "
-            "first.", TIMING),
+            "is nothing to wait for, and so `torch.accelerator.synchronize()` refuses. Ask for the kind of device first.",
+            TIMING),
     Mistake("divides-the-total", DividesTheTotal().elapsed, RUN + "all have the same time, their mean.", TIMING),
 ]  # fmt: skip
 

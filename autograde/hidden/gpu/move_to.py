@@ -14,8 +14,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "Each container is made anew of its moved parts, and keeps its kind; a namedtuple takes its fields one by "
-    "one. `non_blocking` lets copies from pinned memory overlap with work, and changes nothing otherwise."
+    "Each container is rebuilt from its moved parts and keeps its type; a namedtuple takes its fields one by "
+    "one. Towards a device, `non_blocking` lets a copy from pinned memory run beside other work. Towards the "
+    "CPU it would hand out numbers that have not arrived yet, so there it is off."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("namedtuple-lost", "mutates-input", "only-top-level")

@@ -127,8 +127,8 @@ MISTAKES = [
             "{outcome}: `torch.device` refuses a name it does not know with a RuntimeError of its own, and a "
             "ValueError is wanted.", CHOOSING),
     Mistake("hardcoded-cuda", FirstGpu(), CUDA_ONLY, CHOOSING),
-    Mistake("falls-back-silently", FallsBack(), 'In the case "{case}" the outcome was {got}: who asks for a device by '
-            "name wants that one, or an error, and not another device without a word.", CHOOSING),
+    Mistake("falls-back-silently", FallsBack(), 'In the case "{case}" the outcome was {got}: somebody who asks for a '
+            'device by name wants that one or an error, not another device without a word.', CHOOSING),
     Mistake("trusts-preference", TrustsPreference(), 'In the case "{case}" the outcome was {outcome}: `torch.device` '
             "makes a name for a device, whether this machine has one or not.", CHOOSING),
     Mistake("trusts-the-build", TrustsTheBuild(), 'In the case "{case}" the device is {chosen}: without '

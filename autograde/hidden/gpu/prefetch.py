@@ -14,8 +14,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The next batch's copy is started before the present one is handed out, so it runs while the caller "
-    "computes. One batch ahead is enough to hide it, and more would only take memory."
+    "On CUDA the copies have a stream of their own: only there can the next copy run while the caller "
+    "computes, provided that the batches are pinned. Each stream waits where it needs the other. Elsewhere "
+    "the copy is merely ordered early. A sentinel marks the end, so None may be a batch."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("drops-last-batch", "not-ahead", "loads-everything")
@@ -110,8 +111,8 @@ MISTAKES = [
     Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),
     Mistake("skips-first-batch", skips_the_first_batch, COUNT + "the first one was taken and never handed out.",
             AHEAD),
-    Mistake("leaves-batches-on-cpu", never_moves, "The batches that came out are on {places}: nobody moved them to the "
-            "device.", AHEAD),
+    Mistake("leaves-batches-on-cpu", never_moves, "The batches that came out are on {places}: they were not moved to "
+            "the device.", AHEAD),
     Mistake("not-ahead", not_ahead, "Batches taken: {taken_ahead}. The next one has to be on its way by then.", AHEAD),
     Mistake("loads-everything", all_at_once, "Batches taken: {taken_ahead}. The whole data set is on the device before "
             "the first step.", AHEAD),

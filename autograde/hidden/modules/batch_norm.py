@@ -186,7 +186,8 @@ MISTAKES = [
     Mistake("plain-attribute", override(BatchNorm, hold=lambda *named: setattr(*named)), NO_BUFFERS, NORM),
     Mistake("buffer-as-parameter", HeldAsParameter, NO_BUFFERS, NORM),
     Mistake("one-value-accepted", override(BatchNorm, check=lambda self, x: None), "With input of shape {shape} in "
-            "training there came {refused}: one value a channel has no variance, and a ValueError should say so.",
+            "training there came {refused}: a single value per channel has no variance, and a ValueError should say "
+            "so.",
             NORM),
     Mistake("eps-outside-root", override(BatchNorm, root=lambda self, var: var.sqrt() + self.eps), VALUE + "eps is "
             "added to the variance, under the root.", NORM),

@@ -126,8 +126,8 @@ MISTAKES = [
             MODES),
     Mistake("drops-whole-columns", override(Dropout, mask=lambda self, x: drawn((*x.shape[:-1], 1), x) >= self.p),
             COLUMNS, MODES),
-    Mistake("made-on-cpu", override(Dropout, mask=lambda self, x: torch.rand(x.shape) >= self.p), "On the CPU all is "
-            "right, on the second device the call raised {error}: the mask was made without saying where.", MODES),
+    Mistake("made-on-cpu", override(Dropout, mask=lambda self, x: torch.rand(x.shape) >= self.p), "Everything works "
+            "on the CPU; on the second device the call raised {error}: the mask was made without saying where.", MODES),
     Mistake("out-of-range-accepted", override(Dropout, check=lambda self, p: None), ACCEPTED, MODES),
     Mistake("out-of-range-accepted", override(Dropout, check=only_above), ACCEPTED, MODES),
     Mistake("message-says-little", override(Dropout, check=without_a_message), "For p = {p} there came {refused_with}: "

@@ -15,8 +15,8 @@ from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
     "Mean and spread are not trained but belong to the model: as buffers they move with `.to` and are saved. "
-    "Assigning to a registered buffer keeps it one. A constant column has no spread; dividing it by 1 leaves it"
-    " at 0 where 0 / 0 would be NaN."
+    "`copy_` under `no_grad` fills them in place, so they keep device and dtype and carry no graph. A "
+    "constant column has no spread; dividing it by 1 leaves it at 0 where 0 / 0 would be NaN."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("plain-attribute", "buffer-as-parameter")

@@ -14,9 +14,9 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The average is a copy, and is moved by `lerp_` in place: decay of the old, the rest of the new. Counters "
-    "are no floats and have no average, so they are taken over. It averages buffers too, because batch norm's "
-    "running numbers belong to the weights."
+    "The average is a copy, and is moved by `lerp_` in place: decay of the old, the rest of the new. It is "
+    "float32 at least, because in half precision the small steps round to nothing. Counters are no floats and "
+    "are taken over. Buffers are averaged too: batch norm's running numbers belong to the weights."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("tracks-by-reference", "averages-integer-buffers", "keeps-graph")

@@ -73,7 +73,7 @@ MISTAKES = [
     Mistake("fixed-batch", fixed_batch, FIXED, ONNX),
     Mistake("train-mode-export", exports_in_train_mode, "The exported program is off by up to {gap}: the model was "
             "exported in training mode, and does there something else than when it is used.", ONNX),
-    Mistake("leaves-eval-mode", leaves_eval_mode, MODE + "who goes on training it would never notice.", ONNX),
+    Mistake("leaves-eval-mode", leaves_eval_mode, MODE + "whoever goes on training it would never notice.", ONNX),
     Mistake("leaves-training-mode", leaves_training_mode, MODE + "`train()` is not the same as the old mode.", ONNX),
     Mistake("never-saves", never_saves, "In the case \"{case}\" the file at `path` is what is examined, and it {file}.",
             ONNX),

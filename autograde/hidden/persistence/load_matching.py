@@ -12,9 +12,9 @@ from autograde.hidden.common import one
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "Names and shapes have to agree; `strict=False` forgives a missing name but not a shape. Copying into the "
-    "model's own tensors keeps device, dtype and what an optimizer refers to. The rest is told, so that nobody "
-    "believes more was loaded than was."
+    "Names and shapes have to agree; `strict=False` forgives a missing name but not a shape. Copying into the model's "
+    "own tensors keeps device, dtype and what an optimizer refers to. The rest is reported, so that nobody believes "
+    "that more was loaded than was."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("crashes-on-shape", "rebinds-parameter")
@@ -137,8 +137,8 @@ SHARED = (
 )
 LISTS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
-    one("crashes-on-shape", crashes_on_shape, "In the case \"{case}\" the call raised {error}: strict=False forgives "
-        "names that do not fit, and never a shape.", NAMES),
+    one("crashes-on-shape", crashes_on_shape, 'In the case "{case}" the call raised {error}: strict=False forgives '
+        'names that do not fit, but never a shape.', NAMES),
     one("rebinds-parameter", Rebinds(), REBOUND, NAMES),
     one("skips-the-buffers", SkipsBuffers(), LISTS + "buffers are entries as parameters are.", NAMES),
     one("lists-what-the-model-lacks", ListsWhatTheModelHas(), "Among the skipped is {extra}, which the state does not "

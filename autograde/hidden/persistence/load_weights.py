@@ -107,7 +107,7 @@ MISTAKES = [
             "as the statistics of a batch norm, are no parameters; `load_state_dict` fills both, and complains for "
             "both.", LOADING),
     Mistake("hides-the-names", hides_the_names, "The exception said {message}, and not which entry: {entry} is what "
-            "one has to know to mend it.", LOADING),
+            "you need to know to mend it.", LOADING),
 ]  # fmt: skip
 
 

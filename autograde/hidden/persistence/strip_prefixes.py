@@ -126,8 +126,8 @@ MISTAKES = [
             "off any of the given letters, not the word they make.", NAMES),
     Mistake("forgets-the-dot", strip_without_dots, "The result has the name {name} where {meant} is wanted: a name "
             "that only begins with the same letters lost them.", NAMES),
-    Mistake("changes-its-input", strip_in_place, "The state that was handed in is {afterwards} afterwards, for the "
-            "names were taken out of it; a new dict is wanted.", NAMES),
+    Mistake("changes-its-input", strip_in_place, "The state that was handed in is {afterwards} afterwards, because "
+            "the names were taken out of it; a new dict is wanted.", NAMES),
     Mistake("goes-by-the-first-name", strip_by_the_first, "The result has the name {name} where {meant} is wanted: "
             "as much was cut from every name as the first one needed.", NAMES),
     one("knows-one-prefix", strip_only, ONE_PREFIX, NAMES),

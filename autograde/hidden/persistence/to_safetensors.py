@@ -76,8 +76,8 @@ MISTAKES = [
             "file holds elements in their order, so they have to be put in order first.", SAFE),
     one("stores-tied-twice", safely_by_file, "In the case \"{case}\" load_model said: {loading}. A tied tensor "
               "was stored under each of its names, as if there were two.", SAFE, cloned=True),
-    Mistake("forgets-buffers", safely_the_parameters, "In the case \"{case}\" load_model said: {loading}. Buffers "
-            "belong into the file as parameters do.", SAFE),
+    Mistake("forgets-buffers", safely_the_parameters, 'In the case "{case}" load_model said: {loading}. Buffers '
+            'belong in the file just as parameters do.', SAFE),
     Mistake("pickles-instead", safely_pickled, "In the case \"{case}\" load_model said: {loading}. What torch.save "
             "writes is a pickle in a zip, whatever the file is called.", SAFE),
     Mistake("changes-the-model", safely_after_replacing, "The model that was only to be saved has changed: "

@@ -117,7 +117,7 @@ RECORDED = WRONG + "two recordings may have other operations, and the same resul
 MISTAKES = [
     Mistake("compares-on-example", differs_on_example, WRONG + "on the example itself a trace is right.", SCRIPT),
     Mistake("scripts-not-traces", differs_by_script, WRONG + "a script is compiled from the source and keeps its "
-            "branches; a trace has one way through.", SCRIPT),
+            "branches; a trace has one path.", SCRIPT),
     Mistake("compares-two-inputs", differs_between_inputs, WRONG + "results for one input were compared with results "
             "for another, and they may well differ.", SCRIPT),
     Mistake("compares-two-inputs", differs_between_traced_inputs, WRONG + "`fn` was run on {ran_on} alone, so what the "

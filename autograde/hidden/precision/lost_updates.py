@@ -79,8 +79,8 @@ def adds_in_place(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
 UPDATES = "Updates that vanish"
 PLACE = 'In the case "{case}", a weight of {weight} gets an update of {step}, and the result says {got} where {want} '
 MIXED = (
-    "On the CPU all is right, on the second device the call raised {error}: something was made, or left, on the CPU "
-    "while the rest lives elsewhere."
+    "Everything works on the CPU; on the second device the call raised {error}: something was made, or left, on the "
+    "CPU while the rest lives elsewhere."
 )
 MISTAKES = [
     Mistake("compares-in-float32", compares_in_float32, PLACE + "is right: the sum was made in float32, where nearly "

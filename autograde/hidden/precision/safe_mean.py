@@ -14,8 +14,9 @@ from torchcourse.model.exercise import Case, Draw, case
 from torchcourse.probes.mixed_precision import BRAIN, HALF
 
 WHY = (
-    "The sum is what overflows in float16, at 65504, and what stops growing in bfloat16: so it is made in a "
-    "wider dtype, and only the mean, which fits again, is brought back."
+    "The sum is what overflows in float16, at 65504, and what stops growing in bfloat16. With "
+    "`dtype=torch.float32` it is gathered in a wider dtype, and only the mean, which fits again, is brought "
+    "back."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("accumulates-in-half", "returns-float32")

@@ -15,7 +15,8 @@ from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
     "One norm over all gradients and one factor for all: the direction of the step stays. Clipping each by "
-    "itself would turn it. A norm below the limit changes nothing, so small gradients are not scaled up."
+    "itself would turn it. The norm of the norms is the norm of everything, and only that one number is read "
+    "back, so a GPU is waited for once."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("per-tensor-clipping", "returns-clipped-norm", "scales-up-small-gradients")

@@ -16,9 +16,8 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "An improvement is counted from the best so far, not from the epoch before. The weights are copied: "
-    "`state_dict` hands out the tensors that the next step writes into. NaN is no improvement, because every "
-    "comparison with it is false."
+    "An improvement is counted from the best so far, not from the epoch before. The weights are copied: `state_dict` "
+    "hands out the tensors that the next step writes into. NaN is no improvement, because `<` is False for it."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-reference", "off-by-one-patience", "nan-counts-as-best")

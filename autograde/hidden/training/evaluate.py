@@ -20,9 +20,9 @@ from torchcourse.model.exercise import Case, Draw, case
 from torchcourse.probes.trainable_models import drawn_weights
 
 WHY = (
-    "`eval` switches dropout and batch norm, `no_grad` saves the memory of the graph: two different things, and"
-    " both are needed. A batch counts by its length, because the last one may be shorter. The mode is put back "
-    "as it was found."
+    "`eval` switches dropout and batch norm, `no_grad` saves the memory of the graph: two different things, "
+    "and both are needed. A batch counts by its length, because the last one may be shorter. Each module gets "
+    "its own mode back: `train()` on the whole model would wake a frozen batch norm."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("train-mode", "builds-graph", "averages-batches", "leaves-eval-mode")

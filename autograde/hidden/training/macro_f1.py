@@ -104,7 +104,7 @@ MISTAKES = [
             "hardly matters in it. Macro gives each class one F1 and averages those.", METRICS),
     Mistake("nan-on-absent-class", unguarded, NAN, METRICS),
     Mistake("nan-on-absent-class", from_ratios, NAN, METRICS),
-    Mistake("skips-absent-classes", of_classes_that_occur, VALUE + "a class that nobody has and nobody predicts was "
+    Mistake("skips-absent-classes", of_classes_that_occur, VALUE + "a class that is neither present nor predicted was "
             "left out of the mean; here it counts as 0, and the mean goes over all {num_classes} classes.", METRICS),
     Mistake("skips-absent-classes", of_classes_in_the_labels, VALUE + "the mean went only over classes that the labels "
             "have; it goes over all {num_classes}.", METRICS),

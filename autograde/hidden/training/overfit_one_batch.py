@@ -14,9 +14,9 @@ from torchcourse.model.exercise import Case, Draw, case
 from torchcourse.probes.trainable_models import learning as _learning
 
 WHY = (
-    "The batch is the same each time, so a sound model and loss must get to nearly 0; whatever keeps it up is a"
-    " bug, found in seconds. The loss noted is the one before the step, so the first number is that of the "
-    "untrained model."
+    "The batch is the same each time, so a sound model and loss must get to nearly 0; whatever keeps it up is "
+    "a bug, found in seconds. Training mode is set, because that is what is tested. The loss noted is the one "
+    "before the step, so the first number is that of the untrained model."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("stores-graph", "missing-zero-grad")

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 MIXED = (
-    "On the CPU all is right, on the second device the call raised {error}: something was made, or left, on the CPU "
-    "while the "
-    "rest lives elsewhere."
+    "Everything works on the CPU; on the second device the call raised {error}: something was made, or left, on the "
+    "CPU while the rest lives elsewhere."
 )
 VALUE = 'In the case "{case}", `{what}` came out as {got} where {want} is wanted: '
 

@@ -14,7 +14,7 @@ import torch
 from torchcourse import simulated
 from torchcourse.checking.call_watch import OperatorMode
 
-__all__ = ["allocated", "events", "name", "recorded", "second"]
+__all__ = ["allocated", "events", "name", "print_recorded", "recorded", "second"]
 
 FIGURES = Path(__file__).parents[1] / "data" / "gpu_figures.json"
 """The output of `benchmarks/gpu_figures.py` on a machine with a GPU; missing until somebody runs that."""
@@ -83,10 +83,16 @@ class _Operators(OperatorMode):
 
 
 def recorded(topic: str, path: Path = FIGURES) -> str:
-    """Return the figures recorded on a GPU under `topic` with machine, date and command, if there are any."""
+    """Return the figures recorded on a GPU under `topic` with machine, date and command; "" if there are none."""
     if not path.exists():
-        return "No GPU figures have been recorded for this course yet. benchmarks/gpu_figures.py records them."
+        return ""
     kept = json.loads(path.read_text(encoding="utf-8"))
     figures = kept["figures"].get(topic, {})
     lines = [f"recorded on {kept['machine']}, {kept['date']}, by: {kept['command']}"]
     return "\n".join(lines + [f"  {what}: {figure}" for what, figure in figures.items()])
+
+
+def print_recorded(topic: str, path: Path = FIGURES) -> None:
+    """Print the figures recorded on a GPU under `topic`, and nothing if there are none."""
+    if lines := recorded(topic, path):
+        print(lines)

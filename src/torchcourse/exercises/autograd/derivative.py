@@ -53,11 +53,11 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "f wants a tensor, and autograd only follows tensors that were told to be followed. How do you make a float64 "
-        "tensor of a Python float that is?",
-        "After `backward()` on the value, where does the derivative lie? Which tensor has it: the value or the input?",
-        "A 0-dimensional tensor is no Python float yet, and a float32 one has lost digits before f even ran. Which "
-        "method hands over the number?",
+        "f wants a tensor, and autograd only tracks tensors that require grad. How do you make such a tensor, in "
+        "float64, from a Python float?",
+        "After `backward()` on the value, where is the derivative? Which tensor has it: the value or the input?",
+        "A 0-dimensional tensor is not a Python float yet, and a float32 one has lost digits before f even ran. Which "
+        "method returns the number?",
     ),
     any_device=False,
     derive=derive,

@@ -61,8 +61,8 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "Start from the outside: the mean of n·o squares. What is the derivative of that mean by one entry of the "
-        "difference? It has shape (n, o).",
+        "Start from the outside: the mean of n·o squares. What is the derivative of that mean with respect to one "
+        "entry of the difference? It has shape (n, o).",
         "Each entry of w meets one input and one output of every example. Which matrix product of the (n, o) gradient "
         "with x sums over the n examples and leaves the shape of w?",
         "b is added to every example by broadcasting. What undoes a broadcast on the way back: over which dimension "

@@ -59,8 +59,8 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "`torch.func.grad(loss_fn)` is a function of (w, x, y) that returns the gradient by its first argument. For "
-        "one sample you would be done.",
+        "`torch.func.grad(loss_fn)` is a function of (w, x, y) that returns the gradient with respect to its first "
+        "argument. For one sample you would be done.",
         "`torch.func.vmap` runs a function for all entries along a dimension at once. Which arguments have such a "
         "dimension here, and which is the same for every sample?",
         "`in_dims` has an entry for each argument: 0 for one that is mapped over its first dimension, None for one "

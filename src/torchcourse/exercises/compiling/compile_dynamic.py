@@ -78,8 +78,8 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "Dynamo writes down what it took for granted. If a size is among it, the next size does not fit. Which "
-        "argument of `torch.compile` says that sizes change?",
+        "Dynamo records what it assumed. If a size is part of that, the next size does not fit. Which argument of "
+        "`torch.compile` says that sizes change?",
         "After eight versions of one function Dynamo gives up and runs plain Python. Did your function still reach the "
         "backend at the twelfth size?",
         "What does `dynamic` mean if it is None, True and False? Two of the three keep within two compilations.",

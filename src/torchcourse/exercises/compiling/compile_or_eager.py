@@ -118,8 +118,7 @@ EXERCISE = Exercise(
         "example for?",
         "Two things can go wrong in one call: the model and the compiler. Which call can you make first so that only "
         "the compiler is left to fail?",
-        "What you catch has a type and a message. Which of it would help somebody who reads the reason in a log a week "
-        "later?",
+        "What you catch has a type and a message. What would help somebody who reads the reason in a log a week later?",
     ),
     any_device=False,
     quotes=quotes,

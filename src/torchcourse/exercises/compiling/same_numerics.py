@@ -47,7 +47,7 @@ class _Skewed(torch.autograd.Function):
 
 class Miscompiled(nn.Module):
     """A stand-in for the compiled model, which shares its parameters: it is off by `shift` at one place of its output,
-    and by a factor in the gradient of what `off` names."""
+    and by a factor in the gradient of what `off` names; "cut w1" stands for no gradient of w1 at all."""
 
     def __init__(self, model: Small, shift: float, off: str) -> None:
         super().__init__()
@@ -55,10 +55,11 @@ class Miscompiled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         model = self._orig_mod
-        parts = {"x": x, "w1": model.w1, "b1": model.b1, "w2": model.w2}
-        if self.off:
-            parts[self.off] = _Skewed.apply(parts[self.off])
-        out = model.compute(*parts.values())  # type: ignore[arg-type]
+        parts: dict[str, Any] = {"x": x, "w1": model.w1, "b1": model.b1, "w2": model.w2}
+        name = self.off.removeprefix("cut ")
+        if name:
+            parts[name] = _Skewed.apply(parts[name]) if name == self.off else parts[name].detach()
+        out = model.compute(*parts.values())
         if not self.shift:
             return out
         change = torch.zeros_like(out)
@@ -127,6 +128,7 @@ def cases(draw: Draw) -> list[Case]:
         one("a difference below atol", shift=0.01, margin=0.1),
         one("the gradient of x is off", off="x"),
         one("the gradient of a weight is off", off="w2"),
+        one("a weight gets no gradient", off="cut w1"),
         one("with gradients from before", grads={"w1": 5.0, "x": -2.0}),
         one("a frozen bias, and a parameter that takes no part", frozen=["b1"], spare=True, grads={"w2": 1.0}),
         one("one output is not a number", shift=math.nan),
@@ -147,8 +149,8 @@ EXERCISE = Exercise(
         "and gradients?",
         "`backward()` leaves its results in `.grad`, on top of what is there. Which function of `torch.autograd` "
         "returns them instead, and what does it need to be told about parameters that take no part?",
-        "The largest absolute difference over several tensors: what do you do about one that is None, and what does a "
-        "comparison with NaN say?",
+        "The largest absolute difference over several tensors: what does a gradient count that is None on one side "
+        "only, and what does a comparison with NaN say?",
     ),
     derive=derive,
     quotes=quotes,

@@ -71,10 +71,10 @@ EXERCISE = Exercise(
     hints=(
         "The mean of all pixels is the sum of all pixels divided by their number. What do you have to add up from "
         "batch to batch, so that a small last batch counts for less?",
-        "The standard deviation of everything is no average of the batches' standard deviations: batches may differ in "
+        "The overall standard deviation is not the average of the batches' standard deviations: batches may differ in "
         "mean. Which sums give the variance?",
-        "E[x²] - E[x]² subtracts two nearly equal numbers when the mean is large. How many digits has float32 to "
-        "spare for that, how many has float64? Going through the loader a second time is allowed as well.",
+        "E[x²] - E[x]² subtracts two nearly equal numbers when the mean is large. How many digits can float32 spare "
+        "for that, and how many can float64? Going through the loader a second time is allowed as well.",
     ),
     any_device=False,
     quotes=quotes,

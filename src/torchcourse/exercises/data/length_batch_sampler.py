@@ -99,8 +99,8 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "If you sort all indices by length and cut the list into batches, like stands beside like. What must you then "
-        "shuffle, so that training does not go from short to long: indices or batches?",
+        "If you sort all indices by length and cut the list into batches, similar lengths end up together. What must "
+        "you then shuffle, so that training does not go from short to long: indices or batches?",
         "The order has to depend on seed and epoch and on nothing else. When would you make the generator, once in "
         "`__init__` or anew in `__iter__`?",
         "Sorting is stable: if you shuffle the indices before you sort, equal lengths come in a new order each epoch. "

@@ -77,8 +77,8 @@ EXERCISE = Exercise(
     hints=(
         "Every worker gets a copy of the whole dataset and runs your `__iter__`. Which function of `torch.utils.data` "
         "tells the code in `__iter__` which worker it is, and what does it return where there are no workers?",
-        "With r ranks of w workers each there are r * w readers in all. Give each of them a number from 0 on, no two "
-        "the same.",
+        "With r ranks of w workers each there are r * w readers in all. Number them from 0, each with a number of its "
+        "own.",
         "Reader k of m takes items k, k + m, k + 2m and so on: `itertools.islice` does that. Which of rank and "
         "worker number has to be multiplied, and by what?",
     ),

@@ -138,10 +138,10 @@ EXERCISE = Exercise(
     hints=(
         "A container is moved by moving what is in it. Which function moves what is in it, whatever that is? And what "
         "comes back for something that is neither a tensor nor a container?",
-        "`isinstance(obj, tuple)` is also True for a namedtuple. Which attribute has a namedtuple that a plain tuple "
-        "has not?",
-        "`Batch(x, mask)` takes its fields one by one, `tuple(...)` takes one iterable. How do you call `type(obj)` so "
-        "that either gets what it wants? Build new containers; the caller still needs his own.",
+        "`isinstance(obj, tuple)` is also True for a namedtuple. Which attribute does a namedtuple have that a plain "
+        "tuple does not?",
+        "`Batch(x, mask)` takes its fields one by one, `tuple(...)` takes one iterable. How do you call `type(obj)` "
+        "so that either gets what it wants? Build new containers; callers still need theirs.",
     ),
     quotes=quotes,
 )

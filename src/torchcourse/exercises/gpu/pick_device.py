@@ -71,8 +71,8 @@ EXERCISE = Exercise(
     hints=(
         "`torch.accelerator.current_accelerator()` names the kind of accelerator that torch was built for. What does "
         "its argument `check_available` add, and what comes back where there is none?",
-        "A preference may be a name that torch does not know, a kind that this machine has not got, or an index that "
-        "is too large. Which of the three does `torch.device(prefer)` find out by itself?",
+        "A preference may be a name that torch does not know, a kind that this machine does not have, or an index "
+        "that is too large. Which of the three does `torch.device(prefer)` find out by itself?",
         "`torch.get_device_module('cuda')` gives the module of a kind of device. What do its `is_available()` and "
         "`device_count()` say, and how does the index of the preferred device compare?",
     ),

@@ -99,8 +99,8 @@ EXERCISE = Exercise(
         "show?",
         "Over which dimensions of (N, C) and of (N, C, H, W) is a channel's mean taken, and with which shape do the C "
         "numbers broadcast back?",
-        "The batch is divided by its population variance, the running variance takes up the sample variance. And the "
-        "running statistics are no business of autograd: what keeps them out of the graph?",
+        "The batch is divided by its population variance, the running variance uses the sample variance. And autograd "
+        "should not see the running statistics: what keeps them out of the graph?",
     ),
     forbids=("batch_norm", "native_batch_norm", "native_batch_norm_legit", "batch_norm_stats", "instance_norm"),
     quotes=quoting(quotes_batchnorm),

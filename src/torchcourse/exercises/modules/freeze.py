@@ -59,8 +59,7 @@ EXERCISE = Exercise(
         "`named_parameters()` gives dotted names. When does a name belong to the submodule `encoder`: if it begins "
         "with "
         "these letters, or with these letters and something more?",
-        "Which letter follows the prefix in a name inside of the submodule? And a parameter's own name is a prefix "
-        "too.",
+        "Which letter follows the prefix in a name inside the submodule? And a parameter's own name is a prefix too.",
         "Collect the names first. What is left to do if there are none, and what if the prefix is empty? Freezing is "
         "then one attribute of each parameter.",
     ),

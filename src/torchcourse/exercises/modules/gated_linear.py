@@ -53,8 +53,8 @@ EXERCISE = Exercise(
     hints=(
         "There are three parameters, registered on the module itself under the three names that the exercise gives. "
         "Which shape has each?",
-        "The gate is a number between 0 and 1 for each output. Which function maps any number there, and does the bias "
-        "belong inside or outside of the gate?",
+        "The gate is a number between 0 and 1 for each output. Which function maps any number there, and does the "
+        "bias belong inside or outside the gate?",
         "`F.linear(x, weight, bias)` is allowed here. Which of its arguments can be left out?",
     ),
     quotes=quoting(quotes_registered),

@@ -81,8 +81,8 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "`load_state_dict(strict=False)` forgives names, but never shapes. Which two questions have you to ask about "
-        "each entry yourself?",
+        "`load_state_dict(strict=False)` forgives names, but never shapes. Which two questions do you have to ask "
+        "about each entry yourself?",
         "The tensors in `model.state_dict()` share memory with it. Which in-place method writes into one of them "
         "from any device and dtype?",
         "`copy_` broadcasts: a row fits into a table. So compare shapes, not numbers of elements, and do not wait for "

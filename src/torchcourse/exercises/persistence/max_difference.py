@@ -75,8 +75,8 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "A mean over a million entries hides one that is far off. Which reduction does not, and over what else than "
-        "one output has it to go?",
+        "A mean over a million entries hides one that is far off. Which reduction does not, and over what besides one "
+        "output does it have to go?",
         "`a - b` broadcasts without a word: a column and a row make a table. What do you compare before you subtract?",
         "NaN is equal to nothing, not even to itself, and `max` of Python and of torch treat it in two ways. `isnan` "
         "of both sides gives two masks: when do they agree, and what if not?",

@@ -36,8 +36,8 @@ EXERCISE = Exercise(
     cases,
     hints=(
         "The mean always fits: it lies between the smallest and the largest number. What on the way does not fit?",
-        "In which dtype can the sum of a million float16 numbers be held? Most reductions of torch take a `dtype` in "
-        "which they shall work.",
+        "In which dtype can the sum of a million float16 numbers be held? Most reductions of torch take a `dtype` to "
+        "compute in.",
         "Dividing before adding avoids the large sum. What becomes of a number like 1e-4 when it is divided by some "
         "thousands in float16?",
     ),

@@ -65,7 +65,7 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "A mean is a sum over a count. Which steps go into the sum, and how many are they in each row?",
+        "A mean is a sum over a count. Which steps go into the sum, and how many of them are there in each row?",
         "What is `float('nan') * 0`? Multiplying by the mask does not take a NaN away; which operation writes over it?",
         "A row without a real step has the sum 0 and the count 0. Which smallest change to the count makes 0 / count a "
         "0?",

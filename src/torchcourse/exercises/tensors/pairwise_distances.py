@@ -50,8 +50,8 @@ EXERCISE = Exercise(
     cases,
     hints=(
         "Which shapes must a and b have so that broadcasting pairs every row of a with every row of b?",
-        "Put a dimension of size one into each: (n, 1, d) and (1, m, d). What shape has their difference, and over "
-        "which of its dimensions is a distance taken?",
+        "Put a dimension of size one into each: (n, 1, d) and (1, m, d). What shape does their difference have, and "
+        "over which of its dimensions is a distance taken?",
         "If you expand the square instead (a·a + b·b - 2 a·b), what can rounding do to the sum for two equal points, "
         "and what does a root make of it?",
     ),

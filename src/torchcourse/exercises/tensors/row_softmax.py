@@ -44,7 +44,7 @@ EXERCISE = Exercise(
     of_one_tensor,
     cases,
     hints=(
-        "For a tensor of any rank, how is the last dimension called, and what must stay so that the division "
+        "For a tensor of any rank, what is the last dimension called, and what must stay so that the division "
         "broadcasts?",
         "What is `torch.tensor(100.).exp()` in float32, and what is inf / inf?",
         "Softmax does not change when the same number is taken from a whole row. Which number makes the largest "

@@ -62,7 +62,7 @@ EXERCISE = Exercise(
         "`backward` adds to `.grad`. How many times do you call it, how many times `step`, and when are the old "
         "gradients forgotten?",
         "The mean over all examples is a weighted mean of the micro-batches' means. Which weight does one of 2 "
-        "examples get beside one of 6?",
+        "examples get, compared with one of 6?",
         "You need the number of examples of all micro-batches before the first backward. What do you return, so that "
         "it is the loss of the whole batch?",
     ),

@@ -91,7 +91,7 @@ EXERCISE = Exercise(
         "The base class has two dicts: `self.param_groups` says what to update and how fast, `self.state[p]` is where "
         "a parameter's own history belongs. Which three things make up that history?",
         "Both averages start at zero, so after t steps they are too small by 1 - beta**t. Where do you divide by it, "
-        "and where does eps stand: under the root or beside it?",
+        "and where does eps go: inside the root or outside it?",
         "What makes it AdamW is that the weight decay shrinks the parameter itself, by lr times weight_decay, before "
         "the step, and never enters the gradient.",
     ),

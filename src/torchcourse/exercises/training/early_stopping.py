@@ -87,12 +87,12 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "Two things have to be remembered from one update to the next beside the weights. Which, and when is each of "
-        "them set back?",
+        "Besides the weights, two things have to be remembered from one update to the next. Which, and when is each "
+        "of them reset?",
         "`model.state_dict()` holds the very tensors that the next optimizer step changes. What do you have to do so "
         "that the best weights stay what they were?",
-        "Every comparison with NaN is False. Write the question so that False means no improvement, also when NaN is "
-        "the first value ever seen.",
+        "`<` and `>` are False for NaN. Ask the question so that False means no improvement, even when NaN is the "
+        "first value ever seen.",
     ),
     any_device=False,
     quotes=quotes,

@@ -138,6 +138,11 @@ class RetainRepairs(Follow):
         super().backward(retain)
 
 
+class RetainFrees(Follow):
+    def backward(self, retain: bool) -> None:
+        super().backward(retain=False)
+
+
 class DetachRaises(Follow):
     def detach(self) -> None:
         raise RuntimeError("detached")
@@ -183,6 +188,8 @@ MISTAKES = [
             "saved.", SECTION),
     Mistake("retain-repairs", RetainRepairs(), RUN + "`retain_graph` keeps what is still there; it brings nothing "
             "back.", SECTION),
+    Mistake("retain-frees", RetainFrees(), RUN + "`retain_graph=True` keeps what the nodes saved, for another "
+            "backward.", SECTION),
     Mistake("detach-raises", DetachRaises(), RUN + "detaching is allowed anywhere; only a backward that starts from "
             "it has nowhere to go.", SECTION),
     Mistake("detached-backward-is-none", DetachedBackwardIsNone(), RUN + "backward from a tensor that does not "

@@ -104,6 +104,12 @@ class InplaceOnLeafIsFine(Follow):
         super().write("no_grad_add_" if self.leaf else step)
 
 
+class LeafIsLikeAnyOther(Follow):
+    def write(self, step: str) -> None:
+        self.leaf = False
+        super().write(step)
+
+
 class NoGradProtects(Follow):
     def write(self, step: str) -> None:
         if step != "no_grad_add_":
@@ -175,6 +181,8 @@ MISTAKES = [
     Mistake("inplace-never-raises", InplaceNeverRaises(), RUN + "`exp` and `relu_` save their result for backward, "
             "and it was changed.", SECTION),
     Mistake("leaf-may-be-changed", InplaceOnLeafIsFine(), RUN + "a leaf that requires grad refuses writes that are "
+            "recorded.", SECTION),
+    Mistake("leaf-may-be-changed", LeafIsLikeAnyOther(), RUN + "a leaf that requires grad refuses writes that are "
             "recorded.", SECTION),
     Mistake("no-grad-protects", NoGradProtects(), RUN + "a write under `no_grad` changes the saved tensor like any "
             "other.", SECTION),

@@ -45,6 +45,10 @@ def drops_the_front(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(merged(column) for column in columns(tuple(shape[len(shape) - common :] for shape in shapes)))
 
 
+def drops_the_front_and_takes_maximum(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(max(column) for column in zip(*(shape[::-1] for shape in shapes), strict=False))[::-1]
+
+
 def takes_maximum(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(max(column) for column in columns(shapes))
 
@@ -107,6 +111,8 @@ MISTAKES = [
             SECTION),
     Mistake("drops-the-front", drops_the_front, RUN + "the dimensions that the shorter shape lacks stay; `zip` "
             "stops at the end of the shortest.", SECTION),
+    Mistake("drops-the-front", drops_the_front_and_takes_maximum, RUN + "the dimensions that the shorter shape lacks "
+            "stay; `zip` stops at the end of the shortest. And `max` hides sizes that do not fit.", SECTION),
     Mistake("takes-maximum", takes_maximum, RUN + "the larger size wins only over a 1; two other sizes have to be "
             "equal.", SECTION),
     Mistake("zero-treated-as-one", zero_treated_as_one, RUN + "only a 1 is stretched, and a 0 is a size like any "

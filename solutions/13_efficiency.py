@@ -567,9 +567,9 @@ efficiency.quantization_error(uneven)
 # %% [markdown]
 # ### Exercise: quantize_int8
 #
-# Write `quantize_int8(w)` for a matrix: `(q, scale)`, with q int8 in ±127 and scale (rows, 1) in the dtype of w. The
-# largest absolute value of a row becomes ±127, and `q * scale` is nowhere more than half a scale off. A row of zeros
-# gets scale 1.
+# Write `quantize_int8(w)` for a matrix: `(q, scale)`, with q int8 in ±127 and scale (rows, 1) in the dtype of w, both
+# on its device. The largest absolute value of a row becomes ±127, and `q * scale` is nowhere more than half a scale off.
+# A row of zeros gets scale 1.
 #
 # ```
 # quantize_int8(torch.tensor([[0.5, -1.0]]))    # (tensor([[64, -127]]), tensor([[0.0079]]))
@@ -638,8 +638,9 @@ check("int8_matmul")
 #
 # Write `Int8Linear`, made by `Int8Linear.from_linear(linear)`: int8 weight and one scale for each output as buffers,
 # the bias (if there is one) as a Parameter. It takes x with any leading dimensions, gives nearly what `linear` gives,
-# and a file of its `state_dict` takes about a quarter. `linear` itself stays as it is. Below the line that raises,
-# write `from_linear`, and then `__init__` and `forward`, with the arguments that you need.
+# and a file of its `state_dict` takes about a quarter. `linear` itself stays as it is, also when the new layer is trained
+# or moved: they share no memory. Below the line that raises, write `from_linear`, and then `__init__` and `forward`, with
+# the arguments that you need.
 #
 # ```
 # Int8Linear.from_linear(nn.Linear(512, 512))(torch.randn(2, 512)).shape    # (2, 512)

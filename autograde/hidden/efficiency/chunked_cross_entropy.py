@@ -54,6 +54,14 @@ def mean_of_means(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) ->
     return added(parts, len(parts))
 
 
+def number_of_chunks(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
+    return right(hidden, weight, labels, -(-len(labels) // chunk))
+
+
+def number_of_chunks_and_means(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
+    return mean_of_means(hidden, weight, labels, -(-len(labels) // chunk))
+
+
 def mean_of_means_keeping(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
     return torch.stack([F.cross_entropy(h @ weight.T, y) for h, y in chunks(hidden, labels, chunk)]).mean()
 
@@ -164,6 +172,10 @@ MISTAKES = [
             "chunk more weight than the others.", READ),
     Mistake("mean-of-chunk-means", mean_of_means_keeping, LOSS + "the mean of the chunks' means gives the rows of a "
             "small last chunk more weight than the others.", READ),
+    Mistake("number-of-chunks", number_of_chunks, PEAK + "`chunk` is how many rows a chunk has, not how many chunks "
+            "there are.", READ),
+    Mistake("number-of-chunks", number_of_chunks_and_means, PEAK + "`chunk` is how many rows a chunk has, not how many "
+            "chunks there are; and chunks of different sizes do not count alike.", READ),
     Mistake("keeps-all-logits", whole, PEAK + "the logits of all rows were made at once.", READ),
     Mistake("keeps-all-logits", loop_only, PEAK + "the loop made a chunk at a time, and autograd kept each of them for "
             "backward.", READ),

@@ -142,6 +142,22 @@ def gradient_clamped(x: Tensor, scale: float, zero_point: int, low: int, high: i
     return result
 
 
+def gradient_cut_to_levels(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
+    y = plain(x, scale, zero_point, low, high).detach()
+
+    class Cut(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return y.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad.clamp(low, high)
+
+    result: Tensor = Cut.apply(x)
+    return result
+
+
 def ignores_grad(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
     level = level_of(x, scale, zero_point).detach()
     y, passes = back(level, scale, zero_point, low, high), (level >= low) & (level <= high)
@@ -189,6 +205,8 @@ MISTAKES = [
             "gradient passes as it is.", READ),
     Mistake("clamps-the-gradient", gradient_clamped, NUMBER + "it is not the gradient that is cut; it passes or it "
             "does not.", READ),
+    Mistake("clamps-the-gradient", gradient_cut_to_levels, NUMBER + "it is not the gradient that is cut; it passes or "
+            "it does not.", READ),
     Mistake("ignores-grad-output", ignores_grad, NUMBER + "the gradient that arrives has to be passed on.", READ),
     *reading(READ, with_floats(right)),
 ]  # fmt: skip

@@ -87,6 +87,27 @@ class HostOnly(Profiled):
         return {"activities": [ProfilerActivity.CPU]}
 
 
+class TotalOnHost(HostOnly):
+    def time(self, entry: Any, on_device: bool) -> float:
+        return float(entry.device_time_total if on_device else entry.cpu_time_total)
+
+
+class NoWarmupOnHost(HostOnly):
+    def warm_up(self, fn: Callable[..., Any], *args: Any) -> None:
+        pass
+
+
+class WarmupInsideOnHost(NoWarmupOnHost):
+    def run(self, fn: Callable[..., Any], *args: Any) -> None:
+        fn(*args)
+        fn(*args)
+
+
+class WithRangesOnHost(HostOnly):
+    def is_listed(self, key: str) -> bool:
+        return True
+
+
 class HostTime(Profiled):
     def time(self, entry: Any, on_device: bool) -> float:
         return float(entry.self_cpu_time_total)
@@ -144,6 +165,7 @@ class EachEvent(Profiled):
 
 
 NAMED = 'For "{case}" the operators are {names} where {want_names} is wanted: '
+TOO = ". Also, only the CPU was profiled, so a device's time is missing."
 DEVICE = 'On the second device, for "{case}", the operators are {names} where {want_names} is wanted: '
 MISTAKES = [
     Mistake("total-not-self-time", Total(), NAMED + "these are times with everything inside, so an operator that only "
@@ -155,6 +177,14 @@ MISTAKES = [
             READ),
     Mistake("lists-ranges", InARange(), NAMED + "your own range around the call is among them; it is no operator.",
             READ),
+    Mistake("total-not-self-time", TotalOnHost(), NAMED + "these are times with everything inside, so an operator that "
+            "only calls others comes before those that do the work" + TOO, READ),
+    Mistake("counts-warmup", NoWarmupOnHost(), NAMED + "the first call of `fn` was profiled, with what only a first "
+            "call does" + TOO, READ),
+    Mistake("counts-warmup", WarmupInsideOnHost(), NAMED + "the warm-up call ran under the profiler as well" + TOO,
+            READ),
+    Mistake("lists-ranges", WithRangesOnHost(), NAMED + "a range that somebody named with `record_function` is no "
+            "operator" + TOO, READ),
     Mistake("host-time", HostOnly(), DEVICE + "only the CPU was profiled, so these are the times of launching.", READ),
     Mistake("host-time", HostTime(), DEVICE + "these are the host's times, which are those of launching; the device's "
             "own are wanted where there is one.", READ),
@@ -211,4 +241,18 @@ def by_autograd_profiler(fn: Callable[..., Any], *args: Any, top: int = 5) -> li
     return [key for _, _, key in rows[:top]]
 
 
-RIGHT_ANSWERS: list[Callable[..., Any]] = [with_schedule, by_autograd_profiler]
+def if_available(fn: Callable[..., Any], *args: Any, top: int = 5) -> list[str]:
+    """Profiles a GPU only where there is one, as PyTorch's own tutorials do."""
+    activities = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(ProfilerActivity.CUDA)
+    fn(*args)
+    with profile(activities=activities) as run:
+        fn(*args)
+    events = [event for event in run.key_averages() if event.key.startswith("aten::")]
+    device = any(event.self_device_time_total > 0 for event in events)
+    events.sort(key=lambda event: -(event.self_device_time_total if device else event.self_cpu_time_total))
+    return [event.key for event in events][:top]
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [with_schedule, by_autograd_profiler, if_available]

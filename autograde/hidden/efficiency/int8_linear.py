@@ -126,6 +126,11 @@ class ForgetsScale(Right):
         return F.linear(x, self.q.float(), self.bias)
 
 
+class SharesBias(Right):
+    def keep_bias(self, linear: nn.Linear) -> None:
+        self.bias = linear.bias
+
+
 class QuantizesBias(Right):
     def keep_bias(self, linear: nn.Linear) -> None:
         bias = linear.bias
@@ -191,6 +196,8 @@ MISTAKES = [
     Mistake("bias-scaled", BiasScaled, OFF + "the scales were applied to the bias as well; it is added last.", READ),
     Mistake("forgets-scale", ForgetsScale, OFF + "the product with the levels was never multiplied by the scales.",
             READ),
+    Mistake("shares-the-bias", SharesBias, 'In the case "{case}" the new layer uses the memory of {got} of the '
+            "original: training or moving the one changes the other; clone it.", READ),
     Mistake("bias-quantized", QuantizesBias, OFF + "the bias was rounded too; it stays as it is.", READ),
     Mistake("bias-as-buffer", BiasAsBuffer, "The parameters have the shapes {parameters}: the bias stays a Parameter.",
             READ),

@@ -49,6 +49,10 @@ def in_float32(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor
     return total * a_scale * b_scale.T
 
 
+def in_float32_at_once(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
+    return (a.float() @ b.float().T) * a_scale * b_scale.T
+
+
 def in_bfloat16(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
     return (a.bfloat16() @ b.bfloat16().T).float() * a_scale * b_scale.T
 
@@ -103,6 +107,8 @@ MISTAKES = [
             "127.", READ),
     Mistake("accumulates-in-float32", in_float32, AT + "with k = {k} the sums on the way exceed 2**24, from where on "
             "float32 no longer holds every integer.", READ),
+    Mistake("accumulates-in-float32", in_float32_at_once, AT + "with k = {k} the sums on the way exceed 2**24, from "
+            "where on float32 no longer holds every integer.", READ),
     Mistake("accumulates-in-bfloat16", in_bfloat16, AT + "bfloat16 has eight bits for the number: enough for an entry, "
             "not for a product or a sum.", READ),
     Mistake("adds-scales", adds_scales, AT + "the scales were added; each of the two is a factor.", READ),

@@ -104,6 +104,12 @@ class InplaceOnLeafIsFine(Follow):
         super().write("no_grad_add_" if self.leaf else step)
 
 
+class LeafIsLikeAnyOther(Follow):
+    def write(self, step: str) -> None:
+        self.leaf = False
+        super().write(step)
+
+
 class NoGradProtects(Follow):
     def write(self, step: str) -> None:
         if step != "no_grad_add_":
@@ -136,6 +142,11 @@ class RetainRepairs(Follow):
     def backward(self, retain: bool) -> None:
         self.freed &= not retain
         super().backward(retain)
+
+
+class RetainFrees(Follow):
+    def backward(self, retain: bool) -> None:
+        super().backward(retain=False)
 
 
 class DetachRaises(Follow):
@@ -171,6 +182,8 @@ MISTAKES = [
             "and it was changed.", SECTION),
     Mistake("leaf-may-be-changed", InplaceOnLeafIsFine(), RUN + "a leaf that requires grad refuses writes that are "
             "recorded.", SECTION),
+    Mistake("leaf-may-be-changed", LeafIsLikeAnyOther(), RUN + "a leaf that requires grad refuses writes that are "
+            "recorded.", SECTION),
     Mistake("no-grad-protects", NoGradProtects(), RUN + "a write under `no_grad` changes the saved tensor like any "
             "other.", SECTION),
     Mistake("no-grad-detaches", NoGradDetaches(), RUN + "under `no_grad` the write is not recorded, and y keeps its "
@@ -183,6 +196,8 @@ MISTAKES = [
             "saved.", SECTION),
     Mistake("retain-repairs", RetainRepairs(), RUN + "`retain_graph` keeps what is still there; it brings nothing "
             "back.", SECTION),
+    Mistake("retain-frees", RetainFrees(), RUN + "`retain_graph=True` keeps what the nodes saved, for another "
+            "backward.", SECTION),
     Mistake("detach-raises", DetachRaises(), RUN + "detaching is allowed anywhere; only a backward that starts from "
             "it has nowhere to go.", SECTION),
     Mistake("detached-backward-is-none", DetachedBackwardIsNone(), RUN + "backward from a tensor that does not "

@@ -40,6 +40,15 @@ def aligns_left(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(merged(column) for column in zip_longest(*shapes, fillvalue=1))
 
 
+def drops_the_front(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    common = min(len(shape) for shape in shapes)
+    return tuple(merged(column) for column in columns(tuple(shape[len(shape) - common :] for shape in shapes)))
+
+
+def drops_the_front_and_takes_maximum(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(max(column) for column in zip(*(shape[::-1] for shape in shapes), strict=False))[::-1]
+
+
 def takes_maximum(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(max(column) for column in columns(shapes))
 
@@ -100,6 +109,10 @@ RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
     Mistake("aligns-left", aligns_left, RUN + "shapes are aligned at their last dimension, not at their first.",
             SECTION),
+    Mistake("drops-the-front", drops_the_front, RUN + "the dimensions that the shorter shape lacks stay; `zip` "
+            "stops at the end of the shortest.", SECTION),
+    Mistake("drops-the-front", drops_the_front_and_takes_maximum, RUN + "the dimensions that the shorter shape lacks "
+            "stay; `zip` stops at the end of the shortest. And `max` hides sizes that do not fit.", SECTION),
     Mistake("takes-maximum", takes_maximum, RUN + "the larger size wins only over a 1; two other sizes have to be "
             "equal.", SECTION),
     Mistake("zero-treated-as-one", zero_treated_as_one, RUN + "only a 1 is stretched, and a 0 is a size like any "

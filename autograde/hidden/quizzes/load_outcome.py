@@ -65,6 +65,15 @@ def other_shape_is_missing(saved: Shapes, wanted: Shapes, strict: bool) -> Outco
     return {key: value + differing if key != "raises" else value for key, value in outcome.items()}
 
 
+def other_shape_is_only_missing(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
+    outcome = right(saved, wanted, strict)
+    return outcome | {"missing": outcome["missing"] + clash(saved, wanted)}
+
+
+def names_only_when_strict(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
+    return right(saved, wanted, strict) | ({} if strict else {"missing": [], "unexpected": []})
+
+
 def same_count_fits(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
     def counts(shapes: Shapes) -> Shapes:
         return {name: (math.prod(shape),) for name, shape in shapes.items()}
@@ -99,6 +108,10 @@ MISTAKES = [
     Mistake("shapes-never-matter", shapes_never_matter, IS + "one name with two shapes always raises.", SECTION),
     Mistake("other-shape-is-missing", other_shape_is_missing, IS + "a name that both sides have is neither missing "
             "nor unexpected.", SECTION),
+    Mistake("other-shape-is-missing", other_shape_is_only_missing, IS + "a name that both sides have is neither "
+            "missing nor unexpected.", SECTION),
+    Mistake("names-only-when-strict", names_only_when_strict, IS + "`strict=False` does not raise for names, and "
+            "reports them all the same.", SECTION),
     Mistake("same-count-fits", same_count_fits, IS + "shapes have to be equal; the same number of elements is not "
             "enough.", SECTION),
     Mistake("shapes-broadcast", broadcasts, IS + "loading copies into the same shape and broadcasts nothing.",

@@ -62,8 +62,16 @@ def wider_wins(a: Operand, b: Operand) -> torch.dtype:
     return max(a[1], b[1], key=lambda dtype: dtype.itemsize)
 
 
+def wider_wins_of_two_widths(a: Operand, b: Operand) -> torch.dtype:
+    return common(a[1], b[1]) if a[1].itemsize == b[1].itemsize else wider_wins(a, b)
+
+
 def wider_of_one_rank(a: torch.dtype, b: torch.dtype) -> torch.dtype:
     return max(a, b, key=lambda dtype: dtype.itemsize)
+
+
+def wider_of_one_category(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    return common(a, b) if category(a) != category(b) else wider_of_one_rank(a, b)
 
 
 def number_forces_default(a: Operand, b: Operand) -> torch.dtype:
@@ -95,6 +103,10 @@ MISTAKES = [
             "integer.", SECTION),
     Mistake("wider-wins", partial(result, meet=wider_of_one_rank), RUN + "category goes before width, so a narrow "
             "float wins over a wide integer.", SECTION),
+    Mistake("wider-wins", wider_wins_of_two_widths, RUN + "category goes before width, so a narrow float wins over a "
+            "wide integer.", SECTION),
+    Mistake("one-of-the-two", partial(result, meet=wider_of_one_category), RUN + "neither of the two holds all "
+            "numbers of the other, so the result is a third dtype.", SECTION),
     Mistake("zero-dim-as-tensor", partial(result, ranks={"tensor": 1, "scalar": 1, "number": 0}), RUN + "a 0-D tensor "
             "has a lower rank than one with dimensions and cannot widen it.", SECTION),
     Mistake("number-forces-default", number_forces_default, RUN + "a Python number does not widen a tensor of the "

@@ -61,6 +61,10 @@ def contiguous_only(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
     return math.prod(shape) == math.prod(new_shape) and is_contiguous(shape, stride)
 
 
+def own_shape_or_contiguous(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
+    return shape == new_shape or contiguous_only(shape, stride, new_shape)
+
+
 def same_count_suffices(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
     return math.prod(shape) == math.prod(new_shape)
 
@@ -102,6 +106,8 @@ def empty_like_any_other(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
     Mistake("contiguous-only", contiguous_only, RUN + "a view needs strides that can say the new shape, not "
+            "contiguous memory.", SECTION),
+    Mistake("contiguous-only", own_shape_or_contiguous, RUN + "a view needs strides that can say the new shape, not "
             "contiguous memory.", SECTION),
     Mistake("same-count-suffices", same_count_suffices, RUN + "the numbers have to lie in an order that strides can "
             "say.", SECTION),

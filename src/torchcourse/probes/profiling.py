@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -31,15 +32,22 @@ def known_times(host: Mapping[str, float], kernels: Mapping[str, float], device:
     Args:
         host: microseconds of the host in each operator itself, by name.
         kernels: microseconds of the device for each operator; reported if `device` is not the CPU, to a profiler that
-            was not told to watch the CPU only.
+            was not told to watch the CPU only, or was so because `torch.cuda.is_available` had been asked: for a
+            simulated accelerator it says no.
         device: where the profiled tensors are.
     """
     has_kernels = device.type != "cpu"
-    watches = {"device": False}
-    begin, parse = _KinetoProfile.__init__, autograd_profile._parse_kineto_results
+    watches = {"device": False, "asked": False}
+    begin, parse, available = _KinetoProfile.__init__, autograd_profile._parse_kineto_results, torch.cuda.is_available
+
+    def asked() -> bool:
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        watches["asked"] |= not str(caller).startswith("torch.")  # torch asks for itself
+        return available()
 
     def noted(self: Any, *, activities: Any = None, **options: Any) -> None:
-        watches["device"] = has_kernels and (activities is None or set(activities) != {ProfilerActivity.CPU})
+        host_only = activities is not None and set(activities) == {ProfilerActivity.CPU}
+        watches["device"] = has_kernels and (watches["asked"] or not host_only)
         begin(self, activities=activities, **options)
 
     def parsed(self: Any, *args: Any, **options: Any) -> Any:
@@ -50,6 +58,7 @@ def known_times(host: Mapping[str, float], kernels: Mapping[str, float], device:
         return events
 
     with (
+        mock.patch.object(torch.cuda, "is_available", asked),
         mock.patch.object(_KinetoProfile, "__init__", noted),
         mock.patch.object(autograd_profile, "_parse_kineto_results", parsed),
     ):

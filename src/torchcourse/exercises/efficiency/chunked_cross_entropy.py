@@ -16,7 +16,7 @@ from torchcourse.probes.trainable_models import remark
 ROWS, WORDS, WIDTH, CHUNK = 256, 256, 4, 4
 LOGITS = ROWS * WORDS * 4
 """The bytes of all logits of the large call whose memory is measured."""
-FEWER, AS_MANY = "a few rows at a time", "as much as many rows"
+FEWER, MANY, ALL = "a few rows at a time", "as much as many rows", "as much as all rows"
 SHARE = 4
 """All logits may not be held; a quarter of them leaves room for what each chunk needs besides its logits."""
 
@@ -43,11 +43,11 @@ def _peak(answer: Watched) -> int:
 
 
 def derive(_case: Case, seen: Observations) -> Observations:
-    """Reduce the bytes that lived at once to whether there was room for many rows of logits among them."""
+    """Reduce the bytes that lived at once to whether there was room for many rows of logits, or all, among them."""
     if not isinstance(seen.get("peak"), int):
         return seen
     peak = seen["peak"]
-    words = FEWER if peak < LOGITS // SHARE else AS_MANY
+    words = FEWER if peak < LOGITS // SHARE else MANY if peak < LOGITS else ALL
     return {**seen, "peak": remark(words, f"{peak:,} bytes at once, where the logits of all {ROWS} rows take "
                                    f"{LOGITS:,} and those of a chunk {LOGITS * CHUNK // ROWS:,}")}  # fmt: skip
 

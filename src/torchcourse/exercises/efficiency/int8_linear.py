@@ -53,7 +53,14 @@ def _held(module: nn.Module, linear: nn.Linear) -> Observations:
         "int8 buffers of the weight's size": len(levels),
         "scales among the buffers": remark(_of_size(scales, *linear.weight.shape), f"{scales} numbers"),
         "shapes of the parameters": parameters,
+        "shared with the original": _shared(module, linear),
     }
+
+
+def _shared(module: nn.Module, linear: nn.Linear) -> list[str]:
+    """Return the names of the original's parameters whose memory the module uses, so that training it changes them."""
+    own = {t.untyped_storage().data_ptr() for t in [*module.parameters(), *module.buffers()] if t.numel()}
+    return [name for name, p in linear.named_parameters() if p.untyped_storage().data_ptr() in own]
 
 
 def _of_size(count: int, rows: int, columns: int) -> str:

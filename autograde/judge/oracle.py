@@ -22,7 +22,7 @@ from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import CPU, CheckedDevice, find_accelerator
 from torchcourse.model.exercise import Case, Draw, Exercise
 from torchcourse.model.known_mistake import KnownMistake
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import FORBIDDEN, Observations
 
 __all__ = [
     "LONGEST_REMEMBERED",
@@ -98,8 +98,8 @@ class Oracle:
         exercise, case = self.exercise, self.cases[number]
         if exercise.oracle is None:
             return self._observed(self.reference, device, number)
-        seen = observe(replace(exercise, forbids=(), watched=False), exercise.oracle, case, self.device(device))
-        return {**seen, "forbidden calls": []} if exercise.forbids else seen
+        seen = observe(replace(exercise, forbids=(), measures=False), exercise.oracle, case, self.device(device))
+        return {**seen, FORBIDDEN: []} if exercise.forbids else seen
 
     def wanted(self, device: str, number: int) -> Observations:
         """Return the derived observations of the reference, or of the exercise's own oracle, in a case."""

@@ -112,13 +112,14 @@ def load() -> Any:
 
     import torchcourse
     from torchcourse import simulated
-    from torchcourse.checking import call_watch, check, probe  # noqa: F401
+    from torchcourse.checking import call_watch, check, operator_record, probe  # noqa: F401
     from torchcourse.demos import style  # noqa: F401
     from torchcourse.model import catalogue
 
     for lesson in catalogue.LESSONS:
         catalogue.exercises(lesson)
     call_watch.warm()
+    operator_record.keep_recording()
     simulated.prepare()
     config = Config()
     config.HistoryManager.enabled = False

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from types import FrameType
+from functools import cache, lru_cache
+from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -24,9 +26,17 @@ TRANSFERS = {
     "__complex__",
 }  # fmt: skip
 """Calls that hand elements to Python or NumPy. Elements are counted too: a loop over `x.tolist()` makes one call."""
+TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
+FROM_NUMPY = "from_numpy"
+ARRAY_READERS = {FROM_NUMPY, "frombuffer", "from_dlpack", "_from_dlpack"}
+SHOWING = {"resolve_conj", "__repr__", "__format__"}
+"""Calls that hand elements over in torch's own code, to show them."""
 
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
+
+SHORT = 100
+"""Bytes of code of which two functions may well have the same without knowing of each other."""
 
 TORCH = "torch"
 """The name in `forbids` that stands for any call of torch. A dtype and its attributes are values, not calls."""
@@ -52,6 +62,9 @@ class _Functions(TorchFunctionMode):
         self.watch.functions.append(name)
         if name in TRANSFERS and args and isinstance(args[0], Tensor):
             self.watch.handed_over += args[0].numel()
+            self.watch.arrays.update({name} if args[0].numel() > 1 else ())
+        if args and isinstance(args[0], np.ndarray) and args[0].size > 1:
+            self.watch.arrays.add(FROM_NUMPY)  # in torch.tensor(array); _record_call sees the others
         return func(*args, **(kwargs or {}))
 
 
@@ -113,6 +126,25 @@ def _engines() -> Iterator[tuple[Any, str]]:
 ENGINES = tuple((owner, name) for owner, name in _engines() if hasattr(owner, name))
 
 
+def fingerprint(code: CodeType) -> tuple[bytes, tuple[str, ...]]:
+    """Return what code has in common with the same source, compiled under another name."""
+    return code.co_code, code.co_names
+
+
+@cache
+def fingerprints(modules: frozenset[str]) -> dict[tuple[bytes, tuple[str, ...]], str]:
+    """Return the modules of all functions and methods that they define, but short ones, by their fingerprints."""
+    found = {}
+    for name in modules & sys.modules.keys():
+        own = [value for value in vars(sys.modules[name]).values() if getattr(value, "__module__", "") == name]
+        methods = [value for owner in own if isinstance(owner, type) for value in vars(owner).values()]
+        for function in (*own, *methods):
+            code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+            if code is not None and len(code.co_code) >= SHORT:
+                found[fingerprint(code)] = name
+    return found
+
+
 def _module_of(function: object) -> str:
     """Return the module of a built-in function, or of the class whose method it is."""
     module = getattr(function, "__module__", None)
@@ -149,6 +181,7 @@ class CallWatch:
         forbids: names that the exercise forbids. A name with a dot is a module of torch ("torch.optim.adamw"), whose
             functions are then recorded in `entered`; "autograd" makes each run of the engine count as a call, and
             "torch" forbids every call of torch.
+        operators: whether to record operators too.
 
     Attributes:
         functions: names of the calls at the Python level (`softmax`, `__getitem__`), in order.
@@ -156,11 +189,14 @@ class CallWatch:
         entered: public functions and classes of forbidden modules that ran, under whatever alias or subclass; if every
             call of torch is forbidden, private ones and built-in ones as well.
         handed_over: the number of elements handed to Python or NumPy.
+        arrays: names of the calls that handed over more than one element, and `FROM_NUMPY` if an array came back.
     """
 
-    def __init__(self, forbids: Iterable[str] = ()) -> None:
-        forbids = frozenset(forbids)
+    def __init__(self, forbids: Iterable[str] = (), *, operators: bool = True) -> None:
+        self._forbids = forbids = frozenset(forbids)
+        self._sees_operators = operators
         self._modules = frozenset(name for name in forbids if "." in name)
+        self._copied = fingerprints(self._modules)
         self._engines: list[tuple[Any, str, Any]] = []
         self._forbids_autograd = AUTOGRAD in forbids
         self._forbids_torch = TORCH in forbids
@@ -168,20 +204,21 @@ class CallWatch:
         self.operators: list[str] = []
         self.entered: list[str] = []
         self.handed_over = 0
+        self.arrays: set[str] = set()
         self._profile: Any = None
         self._collects = False
         self._modes: list[Any] = []
 
     def __enter__(self) -> CallWatch:
         _keep_from_compiling()
-        self._modes = [_Operators(self), _Functions(self)]
+        self._modes = [_Operators(self), _Functions(self)] if self._sees_operators else [_Functions(self)]
         for mode in self._modes:
             mode.__enter__()
         if self._forbids_autograd:
             self._engines = [(owner, name, getattr(owner, name)) for owner, name in ENGINES]
         for owner, name, real in self._engines:
             setattr(owner, name, _Engine(self, real))
-        if self._modules or self._forbids_torch:
+        if self._forbids:
             self._profile = sys.getprofile()
             self._collects = self._forbids_torch and gc.isenabled()
             if self._collects:  # a collection could run finalizers of torch that are not the answer's
@@ -190,7 +227,7 @@ class CallWatch:
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        if self._modules or self._forbids_torch:
+        if self._forbids:
             sys.setprofile(self._profile)
             if self._collects:
                 gc.enable()
@@ -199,13 +236,20 @@ class CallWatch:
         for mode in reversed(self._modes):
             mode.__exit__(*exc)
 
-    def _record_call(self, frame: FrameType, event: str, _argument: object) -> None:
-        """Record the start of a function of a forbidden module; a method counts as its class."""
-        if event != "call" or frame.f_globals.get("__name__") not in self._modules:
+    def _record_call(self, frame: FrameType, event: str, argument: object) -> None:
+        """Record the start of a function of a forbidden module; a method counts as its class. Also record whether an
+        array becomes a tensor.
+        """
+        if event == "c_call" and getattr(argument, "__name__", "") in ARRAY_READERS:
+            self.arrays.add(FROM_NUMPY)
+        if event != "call" or not self._modules:
             return
+        module = frame.f_globals.get("__name__")
+        if module not in self._modules:
+            module = self._copied.get(fingerprint(frame.f_code))
         name = frame.f_code.co_qualname.split(".")[0]
-        if not name.startswith("_"):  # a decorator, or the helper of a public function that is recorded itself
-            self.entered.append(f"{frame.f_globals['__name__']}.{name}")
+        if module and not name.startswith("_"):  # not a decorator, or the helper of a public function
+            self.entered.append(f"{module}.{name}")
 
     def _record_call_of_torch(self, frame: FrameType, event: str, argument: object) -> None:
         """Record any call into torch, in Python or built in; methods of a dtype are values like the dtype."""
@@ -217,6 +261,15 @@ class CallWatch:
             return
         if module == TORCH or module.startswith(f"{TORCH}."):
             self.entered.append(f"{module}.{name}")
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether calls were seen that hand elements to Python or NumPy."""
+        return not (TRANSFERS | SHOWING).isdisjoint(self.functions)
+
+    def through_numpy(self) -> bool:
+        """Return whether tensors became arrays, or lists while arrays became tensors."""
+        return not TO_NUMPY.isdisjoint(self.arrays) or self.arrays >= {"tolist", FROM_NUMPY}
 
     def forbidden(self, names: Sequence[str]) -> list[str]:
         """Return those of `names` that were called, under any alias: as seen by Python or, if by none, as operators.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torchcourse.model.exercise import Case, Exercise
 from torchcourse.model.known_mistake import KnownMistake
-from torchcourse.model.observations import Observations, Raised, Tolerance, Value, agree, differing
+from torchcourse.model.observations import FORBIDDEN, Observations, Raised, Tolerance, Value, agree, differing
 
 __all__ = [
     "Result", "brief", "compare", "compare_derived", "derive", "describe_difference", "difference", "explain",
@@ -60,13 +60,17 @@ def compare_derived(case: Case, number: int, device: str, seen: Observations, wa
 
 
 def derive(exercise: Exercise, case: Case, raw: Observations) -> Observations:
-    """Return the properties that are compared, from raw observations; malformed ones are returned unchanged."""
+    """Return the properties that are compared, from raw observations; malformed ones are returned unchanged.
+
+    Forbidden calls stay among them.
+    """
     if "raised" in raw:
         return raw
     try:
-        return exercise.derive(case, raw)
+        derived = exercise.derive(case, raw)
     except Exception:  # raw observations come from an untrusted process
         return raw
+    return {**derived, FORBIDDEN: raw[FORBIDDEN]} if raw.get(FORBIDDEN) else derived
 
 
 def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[KnownMistake]:

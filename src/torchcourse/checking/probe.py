@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from torchcourse.checking.call_watch import CallWatch
+from torchcourse.checking.rule_watch import RuleWatch
 from torchcourse.model import codec
 from torchcourse.model.devices import CPU, CheckedDevice, place
 from torchcourse.model.exercise import Case, Exercise, Unattempted
-from torchcourse.model.observations import Observations, kind, plain, raised
+from torchcourse.model.observations import FORBIDDEN, Observations, kind, plain, raised, refuse_foreign
 
 __all__ = ["Watched", "observe", "pristine"]
 
@@ -27,22 +27,19 @@ SEED = 20_260_920
 
 
 class Watched:
-    """An answer as probes get it, wrapped: it measures the cost of calls and records forbidden ones.
-
-    Calls are watched only on the CPU.
+    """An answer as probes get it, wrapped: where its exercise has rules, it counts calls and records forbidden ones.
 
     Attributes:
         answer: the learner's function or class itself.
         spent: the cost of the last call: the numbers of torch calls at the Python level, of operators, and of elements
-            handed to Python or NumPy.
+            handed to Python or NumPy; all 0 where nothing is counted.
         forbidden: the names called so far that the exercise forbids.
         returned: the kind of value that the last call returned, in words; "" before that.
     """
 
-    def __init__(self, answer: Callable[..., Any], forbids: tuple[str, ...], watching: bool) -> None:
+    def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool) -> None:
         self.answer = answer
-        self.forbids = forbids
-        self.watching = watching
+        self._rules = (exercise.forbids, on_cpu) if exercise.has_rules else None
         self.spent = (0, 0, 0)
         self.forbidden: list[str] = []
         self.returned = ""
@@ -51,22 +48,20 @@ class Watched:
         with self.watched():
             value = self.answer(*args, **kwargs)
         self.returned = kind(value)
+        refuse_foreign(value)
         return value
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Count the calls in this block as the answer's own: for the methods of an answer that is a class."""
-        watch = CallWatch(self.forbids) if self.watching else None
+        watch = RuleWatch(*self._rules) if self._rules else None
         try:
             with watch or contextlib.nullcontext():
                 yield
         finally:
             if watch:
-                self._note(watch)
-
-    def _note(self, watch: CallWatch) -> None:
-        self.spent = (len(watch.functions), len(watch.operators), watch.handed_over)
-        self.forbidden += [n for n in watch.forbidden(self.forbids) if n not in self.forbidden]
+                self.spent = watch.spent()
+                self.forbidden += [n for n in watch.forbidden() if n not in self.forbidden]
 
 
 def _cuda_is_used() -> bool:
@@ -189,7 +184,7 @@ def observe(
     Raises:
         Unattempted: if the answer is the exercise's own stub.
     """
-    watched = Watched(answer, exercise.forbids, watching=exercise.watched and device == CPU)
+    watched = Watched(answer, exercise, on_cpu=device == CPU)
     with pristine(generators=not alone), _eagerly(device):
         inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
         try:
@@ -200,6 +195,6 @@ def observe(
             seen = {"raised": raised(stub)}
         except (Exception, SystemExit) as error:
             seen = _stopped(watched, error) if _raised_by_a_probe(error) else {"raised": raised(error)}
-    if exercise.forbids:
-        seen["forbidden calls"] = watched.forbidden
+    if exercise.forbids or watched.forbidden:
+        seen[FORBIDDEN] = watched.forbidden
     return dict(seen)

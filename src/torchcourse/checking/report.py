@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torchcourse.checking.call_watch import TORCH, exists
 from torchcourse.checking.explain import Result, describe_difference, explain, fill_sentence, unexplained
+from torchcourse.checking.rule_watch import EVASIONS
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.known_mistake import KnownMistake
-from torchcourse.model.observations import Raised
+from torchcourse.model.observations import FORBIDDEN, Raised
 
 __all__ = ["Report", "forbidden_calls", "joined_names", "judge"]
 
@@ -45,12 +46,14 @@ def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[KnownMi
         places = " and ".join(dict.fromkeys(_device_words(r.device) for r in results))
         return Report(exercise.name, "passed", f"All {count} cases agree {places}.", results=results)
     calls = forbidden_calls(exercise, results)
-    if calls:
+    if calls and set(calls) <= set(EVASIONS):  # what else is wrong comes first
+        results = [replace(r, differs=tuple(name for name in r.differs if name != FORBIDDEN)) for r in results]
+    mistakes = explain(results, known) if set(calls) <= set(EVASIONS) else []
+    if calls and not mistakes:
         names = ", ".join(f"`{name}`" for name in calls)
         instead = "work it out from the inputs" if TORCH in exercise.forbids else "build it from other operations"
         message = f"The answer uses {names}, which this exercise does not allow: {instead}."
         return Report(exercise.name, "forbidden", message, results=results)
-    mistakes = explain(results, known)
     if not mistakes:
         error = next((r for r in failed if "raised" in r.seen), None)
         message = _describe(error or failed[0]) + _run_beside(exercise, error or failed[0])
@@ -68,7 +71,7 @@ def joined_names(mistakes: Sequence[KnownMistake]) -> str:
 
 def forbidden_calls(exercise: Exercise, results: Sequence[Result]) -> list[str]:
     """Return the forbidden calls observed; other names are dropped, since an untrusted process may report any."""
-    observed = (r.seen.get("forbidden calls") for r in results)
+    observed = (r.seen.get(FORBIDDEN) for r in results)
     named = ([n for n in calls if _forbids(exercise, n)] for calls in observed if isinstance(calls, list | tuple))
     return next(filter(None, named), [])
 
@@ -77,7 +80,7 @@ def _forbids(exercise: Exercise, name: object) -> bool:
     if not isinstance(name, str):
         return False
     module, _, function = name.rpartition(".")
-    if TORCH in exercise.forbids and exists(name):
+    if name in EVASIONS or (TORCH in exercise.forbids and exists(name)):
         return True
     return name in exercise.forbids or (module in exercise.forbids and hasattr(sys.modules.get(module), function))
 

@@ -117,8 +117,8 @@ class Exercise:
         derive: turns raw observations into the properties that are compared; runs outside the learner's process.
         quotes: further fields for the sentences that explain mistakes.
         seconds: the time limit of one check.
-        watched: whether to watch the calls that an answer makes. An exercise that neither forbids nor counts calls may
-            turn that off; training then runs twice as fast.
+        measures: whether the probe looks at what a call costs, in operators or in memory. In such an exercise, and in
+            one that forbids calls, an answer may start no threads, processes or profilers.
         oracle: what PyTorch itself does with the inputs of an answer. If given, an answer has to agree with it and not
             with the reference, which is then examined like any other answer.
         spoken: the question behind the exercise; cards show it with its answer after passing.
@@ -135,11 +135,12 @@ class Exercise:
     derive: Callable[[Case, Observations], Observations] = _as_seen
     quotes: Callable[[Observations, Observations, Observations], dict[str, object]] = _no_quotes
     seconds: float = 10.0
-    watched: bool = True
+    measures: bool = False
     oracle: Answer | None = None
     spoken: Spoken | None = None
     imports: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.forbids and not self.watched:
-            raise ValueError(f"{self.name} forbids calls, so they have to be watched.")
+    @property
+    def has_rules(self) -> bool:
+        """Whether the calls of answers are watched."""
+        return bool(self.forbids) or self.measures

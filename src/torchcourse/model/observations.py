@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,11 +12,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["EXACT", "Observations", "Raised", "Tolerance", "Value", "agree", "differing", "kind", "plain", "raised"]
+__all__ = [
+    "EXACT",
+    "Observations",
+    "Raised",
+    "Tolerance",
+    "Value",
+    "agree",
+    "differing",
+    "is_foreign",
+    "kind",
+    "plain",
+    "raised",
+    "refuse_foreign",
+]
 
 Value: TypeAlias = Any
 """None, bool, int, float, complex, str, torch.dtype, Tensor, `Raised`, or a list, tuple or str-keyed dict of them."""
 Observations: TypeAlias = dict[str, Value]
+
+FORBIDDEN = "forbidden calls"
+"""The name of an observation: which calls an answer made that its exercise does not allow."""
 
 MISMATCH = (
     "to be on the same device", "on the same device as the indexed tensor", "device type tensor to numpy",
@@ -53,6 +70,9 @@ class Tolerance:
 EXACT = Tolerance(0.0, 0.0)
 
 
+LIBRARIES = ("torch", "torchvision", "torchcourse")
+"""Packages whose subclasses of Tensor an answer may return."""
+
 OBJECT = re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>")
 """Python's default repr of an object, with its address, which differs from run to run."""
 
@@ -77,13 +97,34 @@ def kind(value: object) -> str:
     return f"a value of type {type(value).__name__}"
 
 
+def is_foreign(tensor: Tensor) -> bool:
+    """Return whether a tensor is of a class that neither torch nor the course defines.
+
+    Such a class may compute when it is looked at, and say of itself what it likes.
+    """
+    cls = type(tensor)
+    if cls in (Tensor, torch.nn.Parameter):
+        return False
+    defined = vars(sys.modules.get(cls.__module__, object)).get(cls.__qualname__)
+    return defined is not cls or cls.__module__.split(".")[0] not in LIBRARIES
+
+
+def refuse_foreign(value: object) -> None:
+    """Raise TypeError for a tensor of a foreign class, or a container of some."""
+    if isinstance(value, Tensor) and is_foreign(value):
+        raise TypeError(f"the result has to be a torch.Tensor, and {type(value).__name__} is a class of its own")
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for item in inside:
+        refuse_foreign(item)
+
+
 def plain(value: object) -> Value:
     """Return `value` as plain data that shares no memory with it; any other object becomes the name of its type.
 
     Tensors are detached, copied to the CPU and made contiguous. Subclasses of numbers and strings become the base
     type, so that nothing an answer returns can run code of its own later.
     """
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and not is_foreign(value):
         return _plain_tensor(value)
     if isinstance(value, np.ndarray):
         return _plain_array(value)

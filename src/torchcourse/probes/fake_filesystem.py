@@ -28,11 +28,10 @@ MOST_DEATHS = 40
 
 
 def in_a_folder(probe: Callable[..., Observations]) -> Callable[..., Observations]:
-    """Let a probe run in a new, empty folder, and do not watch its calls: exporting and tracing would not work."""
+    """Let a probe run in a new, empty folder."""
 
     @functools.wraps(probe)
     def placed(answer: Watched, *args: Any, **kwargs: Any) -> Observations:
-        answer.watching = False
         with scratch():
             return probe(answer, *args, **kwargs)
 

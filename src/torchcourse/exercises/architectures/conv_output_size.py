@@ -58,5 +58,4 @@ EXERCISE = Exercise(
     ),
     quotes=quotes,
     any_device=False,
-    watched=False,
 )

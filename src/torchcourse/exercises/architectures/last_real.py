@@ -64,5 +64,6 @@ EXERCISE = Exercise(
         "front of the sequence so that every length finds something right?",
         "Zero times NaN is NaN, so a mask that multiplies does not keep NaN out. What chooses instead of computing?",
     ),
+    measures=True,
     derive=growth,
 )

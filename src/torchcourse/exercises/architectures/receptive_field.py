@@ -49,5 +49,4 @@ EXERCISE = Exercise(
         "own stride make that step longer: before it adds, or after?",
     ),
     any_device=False,
-    watched=False,
 )

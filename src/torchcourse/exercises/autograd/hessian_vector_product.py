@@ -72,5 +72,6 @@ EXERCISE = Exercise(
         "The gradient of g·v, v held fixed, is Hv. `grad_outputs=v` in a second call says the same. In `torch.func`: "
         "what is the directional derivative of `grad(f)` at x along v?",
     ),
+    measures=True,
     derive=derive,
 )

@@ -66,6 +66,7 @@ EXERCISE = Exercise(
         "`in_dims` has an entry for each argument: 0 for one that is mapped over its first dimension, None for one "
         "that is handed on as it is.",
     ),
+    measures=True,
     derive=growth,
     quotes=quotes,
 )

@@ -121,5 +121,4 @@ EXERCISE = Exercise(
     ),
     quotes=quotes,
     seconds=30.0,
-    watched=False,
 )

@@ -126,5 +126,4 @@ EXERCISE = Exercise(
         "thumb about devices and dtypes will be wrong for some mask.",
     ),
     quotes=quotes,
-    watched=False,
 )

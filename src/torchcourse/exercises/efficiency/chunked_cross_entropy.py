@@ -90,6 +90,7 @@ EXERCISE = Exercise(
         "`checkpoint(function, *inputs, use_reentrant=False)` runs a function without keeping its insides. Which "
         "function of a chunk's rows and labels would you hand to it?",
     ),
+    measures=True,
     derive=derive,
     quotes=quotes,
 )

@@ -107,6 +107,5 @@ EXERCISE = Exercise(
     any_device=False,
     quotes=quotes,
     seconds=30.0,
-    watched=False,
     imports=INDUCTOR,
 )

@@ -115,5 +115,4 @@ EXERCISE = Exercise(
         "`aten.index.Tensor` has the second tag always, though an integer index gives a shape that is known. Its "
         "indices are `args[1]`, a list that may hold None: what is different about a mask?",
     ),
-    watched=False,
 )

@@ -123,5 +123,4 @@ EXERCISE = Exercise(
         "which of the two do you sort? And what do all operators' names begin with, unlike those of ranges?",
     ),
     quotes=quotes,
-    watched=False,
 )

@@ -129,5 +129,4 @@ EXERCISE = Exercise(
     derive=derive,
     quotes=quotes,
     seconds=60.0,
-    watched=False,
 )

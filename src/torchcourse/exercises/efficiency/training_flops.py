@@ -111,5 +111,4 @@ EXERCISE = Exercise(
         "Adding to a gradient in place would change the very tensor that you noted. What can you set `.grad` to before "
         "backward, so that backward makes a new one?",
     ),
-    watched=False,
 )

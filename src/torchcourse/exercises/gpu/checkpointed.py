@@ -125,6 +125,7 @@ EXERCISE = Exercise(
         "The second run of a dropout has to drop the same entries. Who takes care of the random state, unless it is "
         "told not to?",
     ),
+    measures=True,
     derive=derive,
     quotes=quotes,
 )

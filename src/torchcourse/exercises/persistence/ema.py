@@ -31,7 +31,6 @@ def held_tensors(value: object, depth: int = 5) -> Iterable[Tensor]:
 
 def probe(answer: Watched, which: str, width: int, decay: float, fills: list[float], x: Tensor) -> Observations:
     """Average a model through several updates, copy the average into another model, and see what the two share."""
-    answer.watching = False
     net = savable(which, width, fills[0], x.device)
     average = answer(net, decay)
     for fill in fills[1:]:

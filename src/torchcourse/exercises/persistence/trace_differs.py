@@ -95,7 +95,6 @@ def among(inputs: list[Any], named: dict[str, Tensor]) -> list[str]:
 
 def probe(answer: Watched, function: str, example: Tensor, other: Tensor) -> Observations:
     """Ask whether a trace differs, with a function that notes what it was run on."""
-    answer.watching = False
     before, inputs = {"example": example.clone(), "other": other.clone()}, list[Any]()
     found = answer(noting(FUNCTIONS[function], inputs), example, other)
     seen: Observations = {"other afterwards": "as before" if torch.equal(other, before["other"]) else "changed"}

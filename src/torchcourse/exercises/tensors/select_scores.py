@@ -51,5 +51,6 @@ EXERCISE = Exercise(
         "by an index tensor with as many dimensions as the source?",
         "Does the result still have a `grad_fn`? Anything that goes through Python numbers, `.data` or NumPy loses it.",
     ),
+    measures=True,
     derive=growth,
 )

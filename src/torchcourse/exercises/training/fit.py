@@ -211,6 +211,5 @@ EXERCISE = Exercise(
     ),
     derive=derive,
     seconds=20.0,
-    watched=False,
     imports=("sklearn.datasets", "sklearn.metrics"),
 )

@@ -1,0 +1,53 @@
+"""Notice threads, processes and profilers that are started in a block, by Python's audit events.
+
+An audit hook is called on every thread, and Python has no call that removes one.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+__all__ = ["PROCESSES", "PROFILERS", "THREADS", "Audit"]
+
+THREADS, PROCESSES, PROFILERS = "threads", "processes", "profilers"
+EVENTS = {
+    **dict.fromkeys(("_thread.start_new_thread", "_thread.start_joinable_thread"), THREADS),
+    **dict.fromkeys(
+        ("os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "os.system", "subprocess.Popen"), PROCESSES
+    ),
+    **dict.fromkeys(("sys.setprofile", "sys.settrace"), PROFILERS),
+}
+"""What an audit event shows to be used."""
+_running: list[Audit] = []
+
+
+class Audit:
+    """A context manager that notes what is started in its block.
+
+    Attributes:
+        used: `THREADS`, `PROCESSES` and `PROFILERS`, as far as they were.
+    """
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+
+    def __enter__(self) -> Audit:
+        _install()
+        _running.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _running[:] = [audit for audit in _running if audit is not self]
+
+
+def _note(event: str, _arguments: object) -> None:
+    if _running and event in EVENTS:
+        for audit in _running:
+            audit.used.add(EVENTS[event])
+
+
+@cache
+def _install() -> None:
+    """Install the hook, once in each process; it stays in its forks."""
+    sys.addaudithook(_note)

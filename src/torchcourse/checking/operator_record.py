@@ -1,0 +1,124 @@
+"""Record the operators of all threads from below Python, where switching modes off changes nothing.
+
+torch's profiler calls a function for each operator that its dispatcher runs, on whichever thread and for whichever
+caller: Python, TorchScript, or autograd's engine.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # it would write to standard error whenever it starts and stops
+
+import torch
+from torch._C._autograd import (
+    _disable_profiler,
+    _enable_profiler,
+    _prepare_profiler,
+    _record_function_with_args_enter,
+    _record_function_with_args_exit,
+)
+from torch._C._profiler import ProfilerActivity, ProfilerConfig, ProfilerState, RecordScope, _ExperimentalConfig
+
+__all__ = ["OperatorRecord", "keep_recording"]
+
+CPU_ACTIVITY = {ProfilerActivity.CPU}
+OPERATOR = "aten::"
+BACKWARD, FORWARD_MODE = "autograd::engine::", "make_dual"
+HANDED_TO_NUMPY = "aten::resolve_conj"
+"""An operator that `Tensor.numpy` and `Tensor.tolist` run, whatever they are called by."""
+
+
+def _config() -> ProfilerConfig:
+    everywhere = _ExperimentalConfig(profile_all_threads=True)
+    return ProfilerConfig(ProfilerState.KINETO, False, False, False, False, False, everywhere, "")
+
+
+class OperatorRecord:
+    """A context manager that records which operators ran in its block, on all threads.
+
+    Attributes:
+        operators: the names of all operators, those that others ran to do their work included.
+        calls: how many operators were called by anything but another operator.
+        hands_over: how many of these were part of handing a tensor to NumPy or Python.
+        ran_autograd: whether autograd's engine ran, or forward mode.
+        other_threads: whether operators ran on another thread than that of the block.
+        intact: whether the block was recorded from its start to its end.
+    """
+
+    def __init__(self) -> None:
+        self.operators: list[str] = []
+        self.calls = self.hands_over = 0
+        self.ran_autograd = self.other_threads = self.intact = False
+        self._mark = ""
+
+    def __enter__(self) -> OperatorRecord:
+        self._mark = secrets.token_hex(8)  # so that marks of a record that an answer made are told apart
+        _prepare_profiler(_config(), CPU_ACTIVITY)
+        _enable_profiler(_config(), CPU_ACTIVITY)
+        _leave(self._mark)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _leave(self._mark)
+        try:
+            roots = _disable_profiler().experimental_event_tree()
+        except RuntimeError:  # the block has ended it
+            return
+        marks = [event.start_tid for event in roots if event.name == self._mark]
+        self.intact = len(marks) == 2
+        self.other_threads = any(event.start_tid not in marks for event in roots)
+        self._read([event for event in roots if event.name != self._mark])
+
+    def _read(self, roots: Sequence[Any]) -> None:
+        called = list(_outermost(roots))
+        self.calls = len(called)
+        self.hands_over = sum(event.name == HANDED_TO_NUMPY for event in called if event.parent is None)
+        for event in _all(roots):
+            self.operators.append(event.name)
+            if event.name.startswith(BACKWARD) or FORWARD_MODE in event.name:
+                self.ran_autograd = True
+
+
+def _leave(mark: str) -> None:
+    _record_function_with_args_exit(_record_function_with_args_enter(mark))
+
+
+def _all(roots: Sequence[Any]) -> Iterator[Any]:
+    """Yield events with those inside them; not what code calls its own blocks and scripts."""
+    left = list(roots)
+    while left:
+        event = left.pop()
+        left += event.children
+        if event.typed[1].scope in (RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION):
+            yield event
+
+
+def _outermost(roots: Sequence[Any]) -> Iterator[Any]:
+    """Yield torch's own operators that no other of these ran."""
+    left = list(roots)
+    while left:
+        event = left.pop()
+        if event.name.startswith(OPERATOR) and event.typed[1].scope == RecordScope.FUNCTION:
+            yield event
+        else:
+            left += event.children
+
+
+def keep_recording() -> None:
+    """Remove the switch that hides operators from records; torch itself uses it in tests alone.
+
+    For processes that run code which nobody has read.
+    """
+    for owner in (torch.autograd, torch._C._autograd):
+        if hasattr(owner, "_enable_record_function"):
+            delattr(owner, "_enable_record_function")
+
+
+if not Path("/dev/nvidiactl").exists():  # it would count GPUs, after which no fork could use one
+    with OperatorRecord():  # the profiler prefers to begin in the thread that imported torch
+        pass

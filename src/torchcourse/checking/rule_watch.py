@@ -1,0 +1,81 @@
+"""Watch an answer in an exercise with rules: what it calls, on any thread, and that it does not leave the watch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from torchcourse.checking.audit import PROCESSES, PROFILERS, THREADS, Audit
+from torchcourse.checking.call_watch import AUTOGRAD, TORCH, CallWatch, bare
+from torchcourse.checking.operator_record import OperatorRecord
+
+__all__ = ["EVASIONS", "RuleWatch"]
+
+NUMPY = "NumPy"
+EVASIONS = (THREADS, PROCESSES, PROFILERS, NUMPY)
+"""What takes work out of the sight of a watch, so that no exercise with rules allows it."""
+
+
+class RuleWatch:
+    """A context manager that records the calls of an answer where rules restrict or count them.
+
+    Args:
+        forbids: names that the exercise forbids; see `CallWatch`.
+        on_cpu: whether the inputs are on the CPU. Elsewhere operators are not counted, and autograd has a thread of
+            its own.
+    """
+
+    def __init__(self, forbids: Iterable[str], on_cpu: bool) -> None:
+        self.forbids, self.on_cpu = tuple(forbids), on_cpu
+        self._record, self._audit = OperatorRecord(), Audit()
+        self._calls = CallWatch(self.forbids, operators=on_cpu)
+        self._returned = False
+
+    def __enter__(self) -> RuleWatch:
+        self._record.__enter__()
+        self._calls.__enter__()
+        self._audit.__enter__()  # last, so that it does not note what the others do
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._returned = exc[0] is None
+        self._audit.__exit__(*exc)
+        self._calls.__exit__(*exc)
+        self._record.__exit__(*exc)
+
+    def spent(self) -> tuple[int, int, int]:
+        """Return the numbers of torch calls at the Python level, of operators, and of elements handed to Python.
+
+        All are 0 where the inputs are not on the CPU.
+        """
+        if not self.on_cpu:
+            return 0, 0, 0
+        functions, operators = len(self._calls.functions), len(self._calls.operators)
+        unseen = max(0, self._record.calls - functions - operators)
+        return functions, operators + unseen, self._calls.handed_over
+
+    def forbidden(self) -> list[str]:
+        """Return the forbidden names that were called, under any alias, or what took work out of sight."""
+        return self._calls.forbidden(self.forbids) or list(self._seen_below())[:1] or sorted(self._evasions())
+
+    def _seen_below(self) -> Iterator[str]:
+        """Yield forbidden names that only the record below Python shows, in operators of any longer name too."""
+        ran = {bare(name) for name in self._record.operators}
+        if TORCH in self.forbids and ran:
+            yield TORCH
+        if AUTOGRAD in self.forbids and self._record.ran_autograd:
+            yield AUTOGRAD
+        for name in self.forbids:
+            whole = re.compile(rf"(^|_){re.escape(bare(name))}(_|$)")
+            if "." not in name and any(map(whole.search, ran)):
+                yield name
+
+    def _evasions(self) -> Iterator[str]:
+        yield from self._audit.used
+        if self.on_cpu and self._record.other_threads:
+            yield THREADS
+        if not self._record.intact:
+            yield PROFILERS
+        unnoticed = self.on_cpu and self._record.hands_over > 0 and not self._calls.hands_over
+        if self._returned and (unnoticed or (self.forbids and self._calls.through_numpy())):
+            yield NUMPY

@@ -1,0 +1,5 @@
+# 01_tensors row_softmax: forbidden
+import torch
+from scipy.special import softmax
+def row_softmax(x):
+    return torch.from_numpy(softmax(x.cpu().numpy(), axis=-1)).to(x.device)

@@ -1,0 +1,60 @@
+"""Each file of rules/ gets around what an exercise forbids or counts, or around what is observed of its result.
+
+Its first line has the lesson, the exercise, and the verdicts that it may get. None of them does any harm, so they run
+here, on the CPU; the sandbox changes nothing about what is observed.
+"""
+
+from __future__ import annotations
+
+import runpy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograde.judge.oracle import oracle
+from autograde.judge.run_submission import ExerciseRun, Reply
+from autograde.judge.submission import Submission
+from autograde.judge.verdict import Verdict, decide
+from autograde.source.release import load_release
+from torchcourse.checking.probe import observe
+from torchcourse.model import codec
+from torchcourse.model.devices import CPU
+
+HERE = Path(__file__).parent / "rules"
+ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
+LESSONS_WITH_RULES = [
+    ("01_tensors", "row_softmax"), ("01_tensors", "one_hot"), ("01_tensors", "pairwise_distances"),
+    ("01_tensors", "sliding_windows"), ("01_tensors", "select_scores"), ("02_autograd", "linear_mse_gradients"),
+    ("03_modules", "Affine"), ("05_training", "clip_gradients"), ("06_gpu", "checkpointed"),
+]  # fmt: skip
+
+judge_of = cache(oracle)
+
+
+def verdict(lesson: str, name: str, answer: Any) -> Verdict:
+    """Return the verdict on an answer, observed in the visible cases on the CPU."""
+    judge = judge_of(lesson, name)
+    seen = [observe(judge.exercise, answer, case) for case in judge.cases]
+    replies = [Reply(codec.unpack(codec.pack(each))) for each in seen]
+    runs = {CPU.name: ExerciseRun(replies)}
+    return decide(Submission("ann", load_release(lesson)), judge, len(judge.cases), runs)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.filterwarnings("ignore")
+def test_an_evasion_gets_its_verdict_and_no_points(name: str) -> None:
+    source = (HERE / f"{name}.py").read_text()
+    place, _, allowed = source.splitlines()[0].removeprefix("# ").partition(": ")
+    lesson, exercise = place.split()
+    names = runpy.run_path(str(HERE / f"{name}.py"))
+    given = verdict(lesson, exercise, names[exercise])
+    assert given.score == 0
+    assert given.status in allowed.split(","), given.message
+
+
+@pytest.mark.parametrize(("lesson", "name"), LESSONS_WITH_RULES)
+def test_the_reference_passes_under_the_same_watch(lesson: str, name: str) -> None:
+    given = verdict(lesson, name, judge_of(lesson, name).reference)
+    assert (given.status, given.score) == ("passed", given.max_score), given.message

@@ -9,7 +9,6 @@ DIR/submitted            submissions, as STUDENT/LESSON/LESSON.ipynb
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time
@@ -18,11 +17,12 @@ from pathlib import Path
 from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 
 from autograde.batch.journal import Journal
+from autograde.batch.preflight import check_gradebook
 from autograde.classroom.roster import Member, read_roster, write_roster
 from autograde.course.build import write_source
 from autograde.errors import RefusedError
 from autograde.files import write_atomically
-from autograde.results.gradebook import Writer
+from autograde.results.gradebook import Writer, sqlite_url
 from autograde.source import paths
 from torchcourse.model.catalogue import LESSONS
 
@@ -102,6 +102,7 @@ def make_class(
         RefusedError: when there is a file in its place, or a folder of something else.
     """
     _check_place(folder)
+    check_gradebook(sqlite_url(folder / "gradebook.db"))
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)  # it holds the answers
     with Journal(folder / "journal"), tempfile.TemporaryDirectory() as scratch:
@@ -142,8 +143,7 @@ def _renew(folder: Path, step: str, lesson: str, made: Path) -> None:
         replaced = folder / ".replaced" / step / lesson
         replaced.mkdir(parents=True, exist_ok=True)
         path.replace(replaced / f"{1 + sum(1 for _ in replaced.iterdir())}.ipynb")
-    path.parent.mkdir(exist_ok=True)
-    shutil.copyfile(made, path)
+    write_atomically(path, made.read_bytes())
 
 
 def _enroll(book: Gradebook, members: Sequence[Member]) -> None:

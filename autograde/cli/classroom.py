@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from autograde.cli.console import console, gradebook_errors, lesson_names, split_lessons, stop
+from autograde.cli.console import console, gradebook_errors, lesson_names, split_lessons, stop, write_errors
 
 __all__ = ["bundle", "class_commands", "collect", "sample"]
 
@@ -49,13 +49,14 @@ def init(
         if roster and not enrolled.members:
             stop(f"{roster} has no valid row.")
         members = enrolled.members or (roster_of(folder) if not new else None) or tuple(invented_members(sample))
-        with gradebook_errors(folder):
+        with gradebook_errors(folder), write_errors(folder):
             make_class(folder, names, due=when, members=members, name=name, late=late, exchange=exchange)
     except (BusyError, DueError, RefusedError, RosterError) as error:
         stop(str(error))
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
     if sample:
-        written = write_submissions(folder / "submitted", names, members[:sample], when)
+        with write_errors(folder / "submitted"):
+            written = write_submissions(folder / "submitted", names, members[:sample], when)
         console.print(f"{len(written)} notebooks were made up in {folder / 'submitted'}.", markup=False)
     if enrolled.faults:
         console.print(f"{len(enrolled.faults)} rows of {roster} were left out: correct them and run this again.",
@@ -70,8 +71,9 @@ def bundle(
     from autograde.course.bundle import BundleError, write_bundle
 
     try:
-        files = write_bundle(out, split_lessons(lessons))
-    except (BundleError, OSError) as error:
+        with write_errors(out):
+            files = write_bundle(out, split_lessons(lessons))
+    except BundleError as error:
         stop(str(error))
     console.print(f"{out} holds {len(files)} files, {out.stat().st_size / 1e6:.1f} MB.", markup=False)
 
@@ -96,7 +98,8 @@ def collect(
         stop(f"The class {folder} has no {name}: it has {', '.join(known)}. `torchcourse class init` adds lessons.")
     try:
         members = read_roster(roster or folder / "roster.csv").members
-        found = take_out(archive, name, into, members)
+        with write_errors(into):
+            found = take_out(archive, name, into, members)
     except (CollectError, RosterError) as error:
         stop(str(error))
     for sentence in (*found.notes, *(f"left out: {reason}" for reason in found.refused)):
@@ -116,5 +119,6 @@ def sample(
 
     if folder.exists() and not folder.is_dir():
         stop(f"{folder} is no folder.")
-    names = write_sample_class(folder)
+    with write_errors(folder):
+        names = write_sample_class(folder)
     console.print(f"{folder} holds the submissions of {', '.join(names)}.")

@@ -29,6 +29,7 @@ from autograde.errors import BusyError
 from autograde.judge.verdict import Verdict
 from autograde.results.grader_comments import GraderComment, grader_comments
 from autograde.source.release import load_release
+from torchcourse.model.files import replacing
 from torchcourse.model.notebook_file import exercise_of
 
 __all__ = ["Writer", "gradebook_url", "sqlite_url"]
@@ -88,12 +89,10 @@ class Writer:
 
     def _make(self, path: Path) -> None:
         """Make a new gradebook under another name and then rename it: nbgrader would never complete a half made one."""
-        part = path.with_name(f".{path.name}.part")
-        part.parent.mkdir(parents=True, exist_ok=True)
-        for left in part.parent.glob(f"{part.name}*"):
-            left.unlink()
-        generate(self.lessons, self.scratch, sqlite_url(part))
-        part.replace(path)
+        with replacing(path) as part:
+            for left in part.parent.glob(f"{part.name}*"):
+                left.unlink()
+            generate(self.lessons, self.scratch, sqlite_url(part))
 
     def _lock(self) -> None:
         """Lock a gradebook on a server while it is open: graders with other folders may use the same one.

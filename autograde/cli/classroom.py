@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from autograde.cli.console import console, gradebook_errors, lesson_names, split_lessons, stop, write_errors
+from autograde.cli.console import (
+    console,
+    gradebook_errors,
+    is_interactive,
+    lesson_names,
+    show_changes,
+    split_lessons,
+    stop,
+    write_errors,
+)
 
 __all__ = ["bundle", "class_commands", "collect", "sample"]
 
@@ -29,12 +38,17 @@ def init(
     name: Annotated[str, typer.Option(help="nbgrader's course_id")] = "torchcourse",
     late: Annotated[float, typer.Option(min=0, max=1, help="the share of a score lost for each day late")] = 0.0,
     exchange: Annotated[Path | None, typer.Option(help="nbgrader's exchange folder")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="show what changed lessons change, and ask before that")] = False,
 ) -> None:
-    """Make a class folder, for nbgrader and for `torchcourse grade`; or add lessons, due dates and students to one."""
+    """Make a class folder, for nbgrader and for `torchcourse grade`; or add lessons, due dates and students to one.
+
+    Lessons of the class whose points or exercises were changed are taken over.
+    """
     from autograde.classroom.class_folder import DueError, class_lessons, due_dates, is_class, make_class, roster_of
     from autograde.classroom.roster import Roster, RosterError, read_roster
     from autograde.classroom.synthetic_class import invented_members, write_submissions
     from autograde.errors import BusyError, RefusedError
+    from autograde.results.grades_table import BadTableError
 
     new = not is_class(folder)
     if not new and (late or exchange or name != "torchcourse"):
@@ -49,18 +63,39 @@ def init(
         if roster and not enrolled.members:
             stop(f"{roster} has no valid row.")
         members = enrolled.members or (roster_of(folder) if not new else None) or tuple(invented_members(sample))
+        changed = _changed(folder, names, diff)
         with gradebook_errors(folder), write_errors(folder):
             make_class(folder, names, due=when, members=members, name=name, late=late, exchange=exchange)
-    except (BusyError, DueError, RefusedError, RosterError) as error:
+    except (BadTableError, BusyError, DueError, RefusedError, RosterError) as error:
         stop(str(error))
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
     if sample:
         with write_errors(folder / "submitted"):
             written = write_submissions(folder / "submitted", names, members[:sample], when)
         console.print(f"{len(written)} notebooks were made up in {folder / 'submitted'}.", markup=False)
+    if changed:
+        console.print(f"Now grade {' '.join(changed)} again.", markup=False)
     if enrolled.faults:
         console.print(f"{len(enrolled.faults)} rows of {roster} were left out: correct them and run this again.",
                       markup=False)  # fmt: skip
+
+
+def _changed(folder: Path, lessons: list[str], ask: bool) -> list[str]:
+    """Return the lessons that were changed since they were released to a class, and show what that changes for whom.
+
+    If `ask`, the command stops unless somebody at a terminal agrees.
+    """
+    from autograde.classroom.changed_lesson import changed_lessons, consequences
+
+    found = changed_lessons(folder, lessons)
+    for lesson, difference in found.items():
+        console.print(f"{lesson} has changed since it was released: {difference}.", markup=False)
+    if found and (folder / "grades.csv").is_file():
+        show_changes(consequences(folder, list(found)))
+    if found and ask and not (is_interactive() and typer.confirm(f"Take this over to {folder}?", default=False)):
+        console.print(f"Nothing was written to {folder}: the same command without --diff does that.", markup=False)
+        raise typer.Exit(0)
+    return list(found)
 
 
 def bundle(

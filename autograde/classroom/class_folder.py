@@ -50,8 +50,8 @@ c.PerDay.share = {late!r}  # of the score, for each day begun; c.PerDay.most and
 """
 
 
-PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "journal", "source", "release", "submitted"}
-"""Entries of a class folder, or of one that `torchcourse grade` has written to."""
+PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "journal", "submitted"}
+"""Entries by which a class folder is recognised, or one that `torchcourse grade` has written to."""
 
 
 class DueError(ValueError):

@@ -35,8 +35,8 @@ def init(
     due: Annotated[list[str] | None, typer.Option(help="LESSON=2026-12-01T18:00, or a date for all lessons")] = None,
     roster: Annotated[Path | None, typer.Option(help="a CSV file: id,first_name,last_name,email")] = None,
     sample: Annotated[int, typer.Option(min=0, max=10_000, help="make up this many submissions of each lesson")] = 0,
-    name: Annotated[str, typer.Option(help="nbgrader's course_id")] = "torchcourse",
-    late: Annotated[float, typer.Option(min=0, max=1, help="the share of a score lost for each day late")] = 0.0,
+    name: Annotated[str | None, typer.Option(help="nbgrader's course_id; torchcourse, if not given")] = None,
+    late: Annotated[float | None, typer.Option(min=0, max=1, help="share of a score lost for each day late")] = None,
     exchange: Annotated[Path | None, typer.Option(help="nbgrader's exchange folder")] = None,
     diff: Annotated[bool, typer.Option("--diff", help="show what changed lessons change, and ask before that")] = False,
 ) -> None:
@@ -51,7 +51,7 @@ def init(
     from autograde.results.grades_table import BadTableError
 
     new = not is_class(folder)
-    if not new and (late or exchange or name != "torchcourse"):
+    if not new and (late, exchange, name) != (None, None, None):
         stop(f"{folder} is a class already: change --name, --late and --exchange in {folder / 'nbgrader_config.py'}.")
     try:
         with gradebook_errors(folder):
@@ -65,7 +65,8 @@ def init(
         members = enrolled.members or (roster_of(folder) if not new else None) or tuple(invented_members(sample))
         changed = _changed(folder, names, diff)
         with gradebook_errors(folder), write_errors(folder):
-            make_class(folder, names, due=when, members=members, name=name, late=late, exchange=exchange)
+            make_class(folder, names, due=when, members=members, name=name or "torchcourse", late=late or 0.0,
+                       exchange=exchange)  # fmt: skip
     except (BadTableError, BusyError, DueError, RefusedError, RosterError) as error:
         stop(str(error))
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autograde.files import replacing, write_atomically
+from autograde.files import write_atomically
+from torchcourse.model.files import replacing
 
 
 def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:

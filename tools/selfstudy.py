@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from autograde.course.bundle import build_wheel
+from autograde.files import write_atomically
 from torchcourse.checking.references import PACKED, pack
 from torchcourse.model.catalogue import LESSONS, exercises
 
@@ -28,8 +29,7 @@ def write_wheel(folder: Path) -> Path:
     references = pack({lesson: list(exercises(lesson)) for lesson in LESSONS})
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     name, wheel = build_wheel(list(LESSONS), readme, {PACKED.name: references})
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(wheel)
+    write_atomically(folder / name, wheel)
     return folder / name
 
 

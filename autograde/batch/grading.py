@@ -31,6 +31,7 @@ from autograde.sandbox.requirements import blocker, exposed, gpu_blocker, trust_
 from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.source import paths
+from autograde.source.release import load_release
 
 __all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "run", "withdrawn"]
 
@@ -114,8 +115,7 @@ def run(
         FileNotFoundError: when `submitted` is not a folder.
         OverlapError: when submissions would be among results, or results among submissions.
         RefusedError: when nobody has submitted, or results cannot be written to `out` or the gradebook.
-        ClusterError: when the scheduler's workers cannot grade, or stop doing so.
-        BusyError: when another grader writes to `out`.
+        ClusterError, BusyError: when the scheduler's workers cannot grade; when another grader writes to `out`.
     """
     if not scheduler:
         refuse(isolation)
@@ -130,7 +130,8 @@ def run(
         Writer(url, lessons, Path(scratch)) as writer,
     ):
         recorder = Recorder(out, journal, writer)
-        keyed = ((s, submission_key(s, seed, limits, isolation)) for s in _read_all(names, lessons, submitted, keep))
+        read = _read_all(names, lessons, submitted, keep, journal)
+        keyed = ((s, submission_key(s, seed, limits, isolation)) for s in read)
         with closing(_grade_all(keyed, pool, journal, regrade)) as results:
             for result in results:
                 progress(recorder.record(result))
@@ -228,12 +229,19 @@ def _worker_pool(
 
 
 def _read_all(
-    names: Mapping[str, str], lessons: list[str], submitted: Path, keep: Collection[tuple[str, str]]
+    names: Mapping[str, str], lessons: list[str], submitted: Path, keep: Collection[tuple[str, str]], journal: Journal
 ) -> Iterator[Submission]:
-    """Yield every submission that is not in `keep`; each is read only when it is asked for."""
+    """Yield every submission that is not in `keep`; each is read only when it is asked for.
+
+    The releases are stored, so that submissions made from them are recognised after a lesson has changed.
+    """
+    for lesson in lessons:
+        journal.keep_release(load_release(lesson))
+    earlier = {lesson: journal.earlier(lesson) for lesson in lessons}
     for folder, student in names.items():
-        for lesson in (name for name in lessons if (student, name) not in keep):
-            yield read_submission(submitted / folder / lesson / f"{lesson}.ipynb", student, lesson)
+        for lesson in (name for name in earlier if (student, name) not in keep):
+            path = submitted / folder / lesson / f"{lesson}.ipynb"
+            yield read_submission(path, student, lesson, earlier[lesson])
 
 
 def _grade_all(

@@ -9,6 +9,7 @@ Verdicts are also stored by key alone: the same cells, submitted by somebody els
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 from collections.abc import Iterable, Sequence
@@ -18,15 +19,16 @@ from types import TracebackType
 from typing import Any
 
 from autograde.errors import BusyError
-from autograde.files import write_atomically
+from autograde.files import digest, write_atomically
 from autograde.judge.submission import Submission
 from autograde.judge.verdict import Verdict
+from autograde.source.release import Release, load_release, release_of
 
 __all__ = ["Entry", "Journal", "from_rows", "is_recorded", "to_rows"]
 
 FIELDS = ("exercise", "score", "max_score", "status", "misconception", "message", "read")
-RESULTS = ".results"
-"""The folder of verdicts by key; no student's name begins with a dot."""
+RESULTS, RELEASES = ".results", ".releases"
+"""The folders of verdicts by key and of releases; no student's name begins with a dot."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,21 @@ class Journal:
     def write_result(self, key: str, found: Sequence[Verdict]) -> None:
         """Store the verdicts on submissions with this key."""
         write_atomically(self._result_path(key), json.dumps(to_rows(found)))
+
+    def keep_release(self, release: Release) -> None:
+        """Store a release, so that submissions that were made from it are recognised after the lesson has changed."""
+        text = json.dumps(release.notebook, ensure_ascii=False, sort_keys=True)
+        path = self.folder / RELEASES / release.lesson / f"{digest(text)}.ipynb"
+        if not path.exists():
+            write_atomically(path, text)
+
+    def earlier(self, lesson: str) -> list[Release]:
+        """Return the releases of a lesson that were stored, without the present one."""
+        found, present = [], load_release(lesson).notebook
+        for path in sorted((self.folder / RELEASES / lesson).glob("*.ipynb")):
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                found.append(release_of(lesson, json.loads(path.read_text(encoding="utf-8"))))
+        return [release for release in found if release.notebook != present]
 
     def _result_path(self, key: str) -> Path:
         return self.folder / RESULTS / key[:2] / f"{key}.json"

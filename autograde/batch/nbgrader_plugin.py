@@ -18,6 +18,7 @@ from nbconvert.filters.markdown import markdown2html
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from autograde.batch.journal import Journal
 from autograde.batch.worker_ids import allocate_id
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, read_submission
@@ -25,6 +26,7 @@ from autograde.results.autograded_notebook import restored, with_outputs
 from autograde.results.submission_time import read_time
 from autograde.sandbox.requirements import blocker
 from autograde.sandbox.sandbox import Sandbox, SandboxError
+from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS, imports
 
 __all__ = ["GradeSubmission", "TolerantExporter", "read_timestamps_tolerantly", "safe_markdown"]
@@ -46,7 +48,8 @@ class TolerantExporter(NotebookExporter):  # type: ignore[misc]
         if lesson not in LESSONS:
             plain: tuple[str, Any] = super().from_filename(filename, resources=resources, **kw)
             return plain
-        submission = read_submission(Path(filename), where["student"], lesson)
+        earlier = Journal(Path(self.parent.coursedir.root) / "journal").earlier(lesson)
+        submission = read_submission(Path(filename), where["student"], lesson, earlier)
         made: tuple[str, Any] = self.from_notebook_node(restored(submission), resources=resources, **kw)
         return made
 
@@ -58,13 +61,19 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
         where = resources["nbgrader"]
         if where["notebook"] not in LESSONS:
             raise ValueError(f"{where['notebook']} is not a lesson of this course")
+        released = released_to(Path(self.parent.parent.coursedir.root), where["notebook"])
+        if released and (difference := load_release(where["notebook"]).difference(released)):
+            raise ValueError(f"{where['notebook']} has changed since it was released to the class ({difference}): "
+                             "`torchcourse class init` takes that over")  # fmt: skip
         graded = lesson_grader(where["notebook"]).grade(sandbox(where["notebook"]), self._submission(where))
         return with_outputs(nb, graded.verdicts), resources
 
     def _submission(self, where: dict[str, str]) -> Submission:
         course = self.parent.parent.coursedir  # the exporter's parent is the converter
         folder = course.format_path(course.submitted_directory, where["student"], where["assignment"])
-        return read_submission(Path(folder) / f"{where['notebook']}.ipynb", where["student"], where["notebook"])
+        earlier = Journal(Path(course.root) / "journal").earlier(where["notebook"])
+        path = Path(folder) / f"{where['notebook']}.ipynb"
+        return read_submission(path, where["student"], where["notebook"], earlier)
 
 
 @cache

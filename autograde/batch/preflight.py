@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLA
 from autograde.course.build import table_version
 from autograde.errors import RefusedError
 from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.files import check_target
 
 __all__ = ["check_folder", "check_gradebook", "explain_write_errors"]
 
@@ -46,6 +47,10 @@ def check_folder(out: Path, submissions: int) -> None:
         if error.errno in FULL:
             raise RefusedError(_full(here)) from None
         raise RefusedError(f"{out} cannot be written to ({error.strerror}): choose another --out.") from None
+    try:
+        check_target(out / "grades.csv")
+    except FileExistsError as error:
+        raise RefusedError(f"{error.filename} cannot be written: {error.strerror}. Choose another --out.") from None
     free, needed = shutil.disk_usage(here).free, submissions * BYTES_EACH + BYTES_AT_LEAST
     if free < needed:
         raise RefusedError(f"What is to be written to {out} takes up to {_mb(needed)}, and {_mb(free)} are free: make "
@@ -84,7 +89,7 @@ def check_gradebook(url: str) -> None:
 
 @contextlib.contextmanager
 def explain_write_errors(out: Path) -> Iterator[None]:
-    """Replace errors in this block that mean a full disk or a gradebook that cannot be written.
+    """Replace errors in this block that mean a full disk, or a result or a gradebook that cannot be written.
 
     Raises:
         RefusedError: with the reason and the remedy in one line.
@@ -92,9 +97,12 @@ def explain_write_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno in FULL:
+            raise RefusedError(_full(out)) from error
+        if not error.filename or not Path(error.filename).absolute().is_relative_to(out.absolute()):
             raise
-        raise RefusedError(_full(out)) from error
+        raise RefusedError(f"{error.filename} cannot be written: {error.strerror}. What was graded is noted in {out}: "
+                           "once that is mended, the same command goes on.") from error  # fmt: skip
     except (SQLAlchemyError, InvalidEntry) as error:  # nbgrader turns some of the former into the latter
         if "disk is full" in str(error):
             raise RefusedError(_full(out)) from error

@@ -9,21 +9,23 @@ DIR/submitted            submissions, as STUDENT/LESSON/LESSON.ipynb
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, time
 from pathlib import Path
 
 from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 
 from autograde.batch.journal import Journal
+from autograde.batch.preflight import check_gradebook
 from autograde.classroom.roster import Member, read_roster, write_roster
 from autograde.course.build import write_source
 from autograde.errors import RefusedError
 from autograde.files import write_atomically
-from autograde.results.gradebook import Writer
+from autograde.results.gradebook import Writer, sqlite_url
 from autograde.source import paths
+from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS
 
 __all__ = ["DueError", "class_lessons", "due_dates", "is_class", "make_class", "roster_of"]
@@ -48,8 +50,8 @@ c.PerDay.share = {late!r}  # of the score, for each day begun; c.PerDay.most and
 """
 
 
-PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "journal", "source", "release", "submitted"}
-"""Entries of a class folder, or of one that `torchcourse grade` has written to."""
+PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "journal", "submitted"}
+"""Entries by which a class folder is recognised, or one that `torchcourse grade` has written to."""
 
 
 class DueError(ValueError):
@@ -90,6 +92,8 @@ def make_class(
 ) -> None:  # fmt: skip
     """Make a class folder, or add lessons, due dates and students to an existing one; nothing is removed.
 
+    Lessons that were changed since are taken over: source, release and gradebook follow, or none of them does.
+
     Args:
         due: due dates in UTC, by lesson.
         members: students to enrol.
@@ -102,24 +106,48 @@ def make_class(
         RefusedError: when there is a file in its place, or a folder of something else.
     """
     _check_place(folder)
+    check_gradebook(sqlite_url(folder / "gradebook.db"))
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)  # it holds the answers
-    with Journal(folder / "journal"), tempfile.TemporaryDirectory() as scratch:
+    with Journal(folder / "journal") as journal, tempfile.TemporaryDirectory() as scratch:
         if not is_class(folder):
             config = CONFIG.format(autograde=str(paths.AUTOGRADE), name=name)
             config += EXCHANGE.format(exchange=str(exchange.resolve())) if exchange else ""
             write_atomically(folder / "nbgrader_config.py", config + (LATE.format(late=late) if late else ""))
         for step in ("source", "release", "submitted"):
             (folder / step).mkdir(exist_ok=True)
+        made = dict[Path, Path]()
         for lesson in lessons:
-            _renew(folder, "source", lesson, write_source(lesson, Path(scratch)))
-            _renew(folder, "release", lesson, paths.NOTEBOOKS / f"{lesson}.ipynb")  # nbgrader made it from source
+            made[folder / "source" / lesson / f"{lesson}.ipynb"] = write_source(lesson, Path(scratch))
+            made[folder / "release" / lesson / f"{lesson}.ipynb"] = paths.NOTEBOOKS / f"{lesson}.ipynb"
         enrolled = {member.id: member for member in (*(roster_of(folder) or ()), *members)}
-        with Writer(folder / "gradebook.db", list(lessons), Path(scratch)) as writer:
-            for lesson, when in (due or {}).items():
-                writer.book.update_or_create_assignment(lesson, duedate=when)
-            _enroll(writer.book, list(enrolled.values()))
-        write_roster(folder / "roster.csv", enrolled.values())
+        with _undone_on_error([*made, folder / "roster.csv"]):
+            for release in filter(None, (released_to(folder, lesson) for lesson in lessons)):
+                journal.keep_release(release)
+            for path, notebook in made.items():
+                _renew(folder, path, notebook.read_bytes())
+            write_roster(folder / "roster.csv", enrolled.values())
+            with Writer(folder / "gradebook.db", list(lessons), Path(scratch)) as writer:
+                for lesson, when in (due or {}).items():
+                    writer.book.update_or_create_assignment(lesson, duedate=when)
+                _enroll(writer.book, list(enrolled.values()))
+        for lesson in lessons:
+            journal.keep_release(load_release(lesson))
+
+
+@contextmanager
+def _undone_on_error(files: Sequence[Path]) -> Iterator[None]:
+    """Give files their earlier content again, or remove them, if the block raises."""
+    before = {path: path.read_bytes() if path.is_file() else None for path in files}
+    try:
+        yield
+    except BaseException:
+        for path, content in before.items():
+            if content is not None:
+                write_atomically(path, content)
+            elif path.is_file():
+                path.unlink()
+        raise
 
 
 def _check_place(folder: Path) -> None:
@@ -135,15 +163,14 @@ def _check_place(folder: Path) -> None:
         raise RefusedError(f"{folder} holds {', '.join(sorted(here)[:3])} and is no class folder: name a new one.")
 
 
-def _renew(folder: Path, step: str, lesson: str, made: Path) -> None:
-    """Copy the notebook `made` to its place; an earlier one that differs is moved to `.replaced`."""
-    path = folder / step / lesson / f"{lesson}.ipynb"
-    if path.is_file() and path.read_bytes() != made.read_bytes():
-        replaced = folder / ".replaced" / step / lesson
-        replaced.mkdir(parents=True, exist_ok=True)
-        path.replace(replaced / f"{1 + sum(1 for _ in replaced.iterdir())}.ipynb")
-    path.parent.mkdir(exist_ok=True)
-    shutil.copyfile(made, path)
+def _renew(folder: Path, path: Path, content: bytes) -> None:
+    """Write a notebook to its place; an earlier one that differs is copied to `.replaced`."""
+    earlier = path.read_bytes() if path.is_file() else content
+    if earlier != content:
+        replaced = folder / ".replaced" / path.relative_to(folder).parent
+        count = sum(1 for _ in replaced.iterdir()) if replaced.is_dir() else 0
+        write_atomically(replaced / f"{1 + count}.ipynb", earlier)
+    write_atomically(path, content)
 
 
 def _enroll(book: Gradebook, members: Sequence[Member]) -> None:

@@ -82,6 +82,7 @@ def collect(archive: Path, lesson: str, into: Path, members: Sequence[Member]) -
 
     Raises:
         CollectError: when `archive` is not a readable zip file.
+        OSError: when a notebook cannot be written.
     """
     found = Collected()
     try:
@@ -94,7 +95,11 @@ def collect(archive: Path, lesson: str, into: Path, members: Sequence[Member]) -
                 by_student[entry.member.id].append(entry)
             for student, attempts in by_student.items():
                 _collect_student(opened, student, attempts, lesson, into, found)
-    except (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, UnicodeDecodeError) as error:
+    except OSError as error:
+        if error.filename and Path(error.filename) != archive:
+            raise  # a notebook could not be written
+        raise CollectError(f"{archive} cannot be read as a zip file: {error.strerror or error}.") from None
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, UnicodeDecodeError) as error:
         raise CollectError(f"{archive} cannot be read as a zip file: {error}.") from None
     present = {*found.new, *found.replaced, *found.same}
     found.absent = [member.id for member in members if member.id not in present]

@@ -20,6 +20,7 @@ from typing import Any
 
 from autograde.classroom.roster import Member
 from autograde.course.inline_source import bound_names, inline_source
+from autograde.files import write_atomically
 from autograde.source import paths
 from autograde.source.private_half import private_half, private_path
 from autograde.source.script import answers_as_text, read_script
@@ -130,7 +131,8 @@ def _write_time(path: Path, due: datetime, chance: random.Random) -> None:
     """Write a time of submission: up to 50 hours before the due date, or after it for one in eight."""
     late = chance.random() < 1 / 8
     hours = chance.uniform(0.1, 50)
-    path.write_text(f"{(due + timedelta(hours=hours if late else -hours)).replace(microsecond=0)} UTC\n")
+    time = (due + timedelta(hours=hours if late else -hours)).replace(microsecond=0)
+    write_atomically(path, f"{time} UTC\n")
 
 
 def _habit(place: int, size: int) -> str:
@@ -251,7 +253,7 @@ def write_notebook(folder: Path, student: str, lesson: str, data: bytes | dict[s
     path = folder / student / lesson / f"{lesson}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     if data is not None:
-        path.write_bytes(_as_bytes(data) if isinstance(data, dict) else data)
+        write_atomically(path, _as_bytes(data) if isinstance(data, dict) else data)
     return path
 
 

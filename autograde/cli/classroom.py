@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from autograde.cli.console import console, gradebook_errors, lesson_names, split_lessons, stop
+from autograde.cli.console import (
+    console,
+    gradebook_errors,
+    is_interactive,
+    lesson_names,
+    show_changes,
+    split_lessons,
+    stop,
+    write_errors,
+)
 
 __all__ = ["bundle", "class_commands", "collect", "sample"]
 
@@ -26,18 +35,23 @@ def init(
     due: Annotated[list[str] | None, typer.Option(help="LESSON=2026-12-01T18:00, or a date for all lessons")] = None,
     roster: Annotated[Path | None, typer.Option(help="a CSV file: id,first_name,last_name,email")] = None,
     sample: Annotated[int, typer.Option(min=0, max=10_000, help="make up this many submissions of each lesson")] = 0,
-    name: Annotated[str, typer.Option(help="nbgrader's course_id")] = "torchcourse",
-    late: Annotated[float, typer.Option(min=0, max=1, help="the share of a score lost for each day late")] = 0.0,
+    name: Annotated[str | None, typer.Option(help="nbgrader's course_id; torchcourse, if not given")] = None,
+    late: Annotated[float | None, typer.Option(min=0, max=1, help="share of a score lost for each day late")] = None,
     exchange: Annotated[Path | None, typer.Option(help="nbgrader's exchange folder")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="show what changed lessons change, and ask before that")] = False,
 ) -> None:
-    """Make a class folder, for nbgrader and for `torchcourse grade`; or add lessons, due dates and students to one."""
+    """Make a class folder, for nbgrader and for `torchcourse grade`; or add lessons, due dates and students to one.
+
+    Lessons of the class whose points or exercises were changed are taken over.
+    """
     from autograde.classroom.class_folder import DueError, class_lessons, due_dates, is_class, make_class, roster_of
     from autograde.classroom.roster import Roster, RosterError, read_roster
     from autograde.classroom.synthetic_class import invented_members, write_submissions
     from autograde.errors import BusyError, RefusedError
+    from autograde.results.grades_table import BadTableError
 
     new = not is_class(folder)
-    if not new and (late or exchange or name != "torchcourse"):
+    if not new and (late, exchange, name) != (None, None, None):
         stop(f"{folder} is a class already: change --name, --late and --exchange in {folder / 'nbgrader_config.py'}.")
     try:
         with gradebook_errors(folder):
@@ -49,17 +63,40 @@ def init(
         if roster and not enrolled.members:
             stop(f"{roster} has no valid row.")
         members = enrolled.members or (roster_of(folder) if not new else None) or tuple(invented_members(sample))
-        with gradebook_errors(folder):
-            make_class(folder, names, due=when, members=members, name=name, late=late, exchange=exchange)
-    except (BusyError, DueError, RefusedError, RosterError) as error:
+        changed = _changed(folder, names, diff)
+        with gradebook_errors(folder), write_errors(folder):
+            make_class(folder, names, due=when, members=members, name=name or "torchcourse", late=late or 0.0,
+                       exchange=exchange)  # fmt: skip
+    except (BadTableError, BusyError, DueError, RefusedError, RosterError) as error:
         stop(str(error))
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
     if sample:
-        written = write_submissions(folder / "submitted", names, members[:sample], when)
+        with write_errors(folder / "submitted"):
+            written = write_submissions(folder / "submitted", names, members[:sample], when)
         console.print(f"{len(written)} notebooks were made up in {folder / 'submitted'}.", markup=False)
+    if changed:
+        console.print(f"Now grade {' '.join(changed)} again.", markup=False)
     if enrolled.faults:
         console.print(f"{len(enrolled.faults)} rows of {roster} were left out: correct them and run this again.",
                       markup=False)  # fmt: skip
+
+
+def _changed(folder: Path, lessons: list[str], ask: bool) -> list[str]:
+    """Return the lessons that were changed since they were released to a class, and show what that changes for whom.
+
+    If `ask`, the command stops unless somebody at a terminal agrees.
+    """
+    from autograde.classroom.changed_lesson import changed_lessons, consequences
+
+    found = changed_lessons(folder, lessons)
+    for lesson, difference in found.items():
+        console.print(f"{lesson} has changed since it was released: {difference}.", markup=False)
+    if found and (folder / "grades.csv").is_file():
+        show_changes(consequences(folder, list(found)))
+    if found and ask and not (is_interactive() and typer.confirm(f"Take this over to {folder}?", default=False)):
+        console.print(f"Nothing was written to {folder}: the same command without --diff does that.", markup=False)
+        raise typer.Exit(0)
+    return list(found)
 
 
 def bundle(
@@ -70,8 +107,9 @@ def bundle(
     from autograde.course.bundle import BundleError, write_bundle
 
     try:
-        files = write_bundle(out, split_lessons(lessons))
-    except (BundleError, OSError) as error:
+        with write_errors(out):
+            files = write_bundle(out, split_lessons(lessons))
+    except BundleError as error:
         stop(str(error))
     console.print(f"{out} holds {len(files)} files, {out.stat().st_size / 1e6:.1f} MB.", markup=False)
 
@@ -96,7 +134,8 @@ def collect(
         stop(f"The class {folder} has no {name}: it has {', '.join(known)}. `torchcourse class init` adds lessons.")
     try:
         members = read_roster(roster or folder / "roster.csv").members
-        found = take_out(archive, name, into, members)
+        with write_errors(into):
+            found = take_out(archive, name, into, members)
     except (CollectError, RosterError) as error:
         stop(str(error))
     for sentence in (*found.notes, *(f"left out: {reason}" for reason in found.refused)):
@@ -116,5 +155,6 @@ def sample(
 
     if folder.exists() and not folder.is_dir():
         stop(f"{folder} is no folder.")
-    names = write_sample_class(folder)
+    with write_errors(folder):
+        names = write_sample_class(folder)
     console.print(f"{folder} holds the submissions of {', '.join(names)}.")

@@ -67,11 +67,11 @@ def gradebook_errors(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Stop with a message if `path` cannot be written."""
+    """Stop with a message if `path`, or something in it, cannot be written."""
     try:
         yield
     except OSError as error:
-        stop(f"{path} could not be written: {error.strerror}.")
+        stop(f"{error.filename or path} could not be written: {error.strerror or error}.")
 
 
 def is_interactive() -> bool:

@@ -164,6 +164,7 @@ def _bar() -> Progress:
 def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]:
     """Return the lessons to grade: in a class folder only its own. Print the lessons and students that it lacks."""
     from autograde.batch.student_names import student_names, students
+    from autograde.classroom.changed_lesson import changed_lessons
     from autograde.classroom.class_folder import class_lessons, is_class, roster_of
 
     if not is_class(out):
@@ -174,13 +175,17 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
         if name not in mine:
             console.print(f"{name} is not a lesson of the class in {out} and is left out; "
                           f"`torchcourse class init {out} --lessons {name}` adds it.", markup=False)  # fmt: skip
-    if not set(names) & set(mine):
+    names = [name for name in names if name in mine]
+    if not names:
         stop("No lesson is left to grade.")
+    for name, difference in changed_lessons(out, names).items():
+        stop(f"{name} has changed since it was released to the class ({difference}): `torchcourse class init {out} "
+             "--diff` shows what that changes for whom, and takes it over if you agree.")  # fmt: skip
     known = {member.id for member in roster_of(out) or ()}
     strangers = [student for student in student_names(students(submitted)).values() if student not in known]
     if known and strangers:
         console.print(f"Not on the roster, and graded all the same: {', '.join(sorted(strangers))}", markup=False)
-    return [name for name in names if name in mine]
+    return names
 
 
 def _kept(names: Sequence[str], submitted: Path, out: Path) -> Collection[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from nbgrader.preprocessors import ClearSolutions
 from traitlets.config import Config
 
 from autograde.course import store
+from autograde.files import write_atomically
 from autograde.source import paths
 from autograde.source.script import Cell, read_script, with_given_code
 from torchcourse.model.catalogue import LESSONS
@@ -145,11 +145,10 @@ def build(lessons: list[str] | None = None) -> list[Path]:
     changed = [paths.STORED / f"{lesson}.bin" for lesson in lessons if store.write(lesson)]
     paths.BUILD.mkdir(exist_ok=True)
     release = generate(lessons, paths.BUILD, f"sqlite:///{paths.BUILD / 'gradebook.db'}")
-    paths.NOTEBOOKS.mkdir(exist_ok=True)
     for lesson in lessons:
         made, target = release / lesson / f"{lesson}.ipynb", paths.NOTEBOOKS / f"{lesson}.ipynb"
         if not target.exists() or target.read_bytes() != made.read_bytes():
-            shutil.copyfile(made, target)
+            write_atomically(target, made.read_bytes())
             changed.append(target)
     return changed
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from autograde.files import write_atomically
 from autograde.source import paths
+from torchcourse.model.files import check_target
 
 __all__ = ["BundleError", "build_wheel", "write_bundle"]
 
@@ -70,7 +71,9 @@ def write_bundle(path: Path, lessons: Sequence[str]) -> list[str]:
 
     Raises:
         BundleError: when the wheel cannot be built, or a notebook has not been built.
+        OSError: when `path` cannot be written.
     """
+    check_target(path)  # before the wheel is built, which takes a while
     for lesson in lessons:
         if not (paths.NOTEBOOKS / f"{lesson}.ipynb").is_file():
             raise BundleError(f"notebooks/{lesson}.ipynb is missing: build it with `torchcourse build {lesson}`.")

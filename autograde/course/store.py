@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 
+from autograde.files import write_atomically
 from autograde.judge.oracle import Oracle, oracles
 from autograde.source import paths
 from torchcourse.model import stored_observations
@@ -114,8 +115,7 @@ def write(lesson: str) -> bool:
     made = make(lesson)
     if _fresh(lesson, made):
         return False
-    paths.STORED.mkdir(exist_ok=True)
-    (paths.STORED / f"{lesson}.bin").write_bytes(stored_observations.dump(made))
+    write_atomically(paths.STORED / f"{lesson}.bin", stored_observations.dump(made))
     return True
 
 

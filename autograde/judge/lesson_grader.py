@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from autograde.judge.oracle import Oracle, hidden, oracles, visible
 from autograde.judge.oracle_cache import OracleCache
-from autograde.judge.run_submission import ExerciseRun, run_submission
+from autograde.judge.run_submission import LACKS_TOOLS, ExerciseRun, run_submission
 from autograde.judge.submission import Submission
 from autograde.judge.trial import check_trial, trial_submission
-from autograde.judge.verdict import Verdict, decide, unjudged, verdict_without_running
+from autograde.judge.verdict import Verdict, clean, decide, unjudged, verdict_without_running
 from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import SEED
 from torchcourse.model.catalogue import exercises
@@ -25,6 +25,8 @@ from torchcourse.model.devices import checked_devices, find_accelerator
 __all__ = ["Graded", "LessonGrader", "lesson_grader"]
 
 Result = TypeVar("Result")
+MACHINE_DEPENDENT = {"crashed", "memory", "timeout", "error"}
+"""Statuses that a machine may cause on which something is missing or broken."""
 
 
 class _Thread:
@@ -70,7 +72,7 @@ class LessonGrader:
         self.cache = OracleCache(lesson, seed, accelerator.name)
         for oracle in [] if anew else self.oracles.values():
             self.cache.load(oracle)
-        self._tried, self._trying = False, threading.Lock()
+        self._tried, self._trying = set[str](), threading.Lock()
 
     def prepare(self, submission: Submission) -> Iterator[None]:
         """Observe, one case for each step, what a submission will be compared with: a use for idle time."""
@@ -91,30 +93,31 @@ class LessonGrader:
     def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
         """Grade one submission, once an answer that is known to be right has passed here.
 
+        What the machine may be to blame for is believed only once the reference of that exercise has passed too.
+
         Raises:
-            SandboxError: when that answer does not pass, before the first submission or after one that crashed
-                throughout.
+            SandboxError: when an answer that is known to be right does not pass.
         """
         early = {name: verdict_without_running(submission, name) for name in submission.release.exercises}
-        if any(verdict is None for verdict in early.values()):
-            with self._trying:  # whoever comes first tries, the others wait
-                if not self._tried:
-                    self._try(sandbox)
-                    self._tried = True
-        decided = self._run(sandbox, submission, [name for name, verdict in early.items() if verdict is None])
-        if {verdict.status for verdict in decided.values()} == {"crashed"}:
-            self._try(sandbox)
+        pending = [name for name, verdict in early.items() if verdict is None]
+        if pending:
+            self._try(sandbox, submission.release.exercises[:1])
+        decided = self._run(sandbox, submission, pending)
+        doubtful = [name for name, verdict in decided.items() if _is_doubtful(verdict)]
+        self._try(sandbox, doubtful, again=bool(pending) and len(doubtful) == len(pending))
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
 
-    def _try(self, sandbox: Sandbox) -> None:
-        """Grade a notebook with one right answer.
+    def _try(self, sandbox: Sandbox, names: list[str], again: bool = False) -> None:
+        """Grade a notebook with the references of those exercises that were not tried before; if `again`, of all.
 
         Raises:
-            SandboxError: when that answer does not pass.
+            SandboxError: when one of them does not pass.
         """
-        right = trial_submission(self.lesson)
-        name = right.release.exercises[0]
-        check_trial(self._run(sandbox, right, [name])[name])
+        with self._trying:  # whoever comes first tries, the others wait
+            if new := [name for name in names if again or name not in self._tried]:
+                for verdict in self._run(sandbox, trial_submission(self.lesson, new), new).values():
+                    check_trial(verdict)
+                self._tried.update(new)
 
     def _run(self, sandbox: Sandbox, submission: Submission, names: list[str]) -> dict[str, Verdict]:
         pending = [self.oracles[name] for name in names]
@@ -128,6 +131,11 @@ class LessonGrader:
             return ORACLES.run(partial(decide, submission, oracle, self.visible[name], own))
         except Exception as error:  # a learner may send any observations, which must not stop a batch
             return unjudged(submission, name, error)
+
+
+def _is_doubtful(verdict: Verdict) -> bool:
+    """Return whether the machine may be to blame for a verdict: an exception, or a tool that is missing there."""
+    return verdict.status in MACHINE_DEPENDENT or verdict.message == clean(LACKS_TOOLS)
 
 
 @cache

@@ -18,10 +18,10 @@ from pathlib import Path
 import platformdirs
 import torch
 
-from autograde.files import replacing
 from autograde.judge.fingerprint import fingerprint, private_hashes
 from autograde.judge.oracle import Oracle
 from torchcourse.model import codec
+from torchcourse.model.files import replacing
 
 __all__ = ["OracleCache", "cache_folder"]
 

@@ -18,7 +18,7 @@ from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.observations import Observations
 
-__all__ = ["ExerciseRun", "Reply", "run_submission"]
+__all__ = ["LACKS_TOOLS", "ExerciseRun", "Reply", "run_submission"]
 
 BATCH, BATCH_BYTES = 16, 1 << 15
 """The most cases, and bytes of them, that are sent at once: they fit into the buffer of a socket."""

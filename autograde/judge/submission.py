@@ -6,8 +6,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,12 @@ def _mentions(word: re.Pattern[str], source: str) -> bool:
     return any(word.search(line.split("#")[0]) for line in source.splitlines())
 
 
-def read_submission(path: Path, student: str, lesson: str) -> Submission:
-    """Read the submission at `path`; a file that is missing or no notebook is a `problem`, not an error."""
+def read_submission(path: Path, student: str, lesson: str, earlier: Sequence[Release] = ()) -> Submission:
+    """Read the submission at `path`; a file that is missing or no notebook is a `problem`, not an error.
+
+    Args:
+        earlier: releases of the lesson before the present one; the submission may have been made from one of them.
+    """
     release = load_release(lesson)
     try:
         data = _read(path)
@@ -97,7 +101,7 @@ def read_submission(path: Path, student: str, lesson: str) -> Submission:
         return Submission(student, release, problem="unreadable", reason=f"{path.name} is nested too deeply.")
     except ValueError as error:
         return Submission(student, release, problem="unreadable", reason=f"{path.name} is not a notebook: {error}.")
-    return _matched(student, release, raw)
+    return _matched(student, release, earlier, raw)
 
 
 def _read(path: Path) -> bytes:
@@ -160,8 +164,45 @@ def _cells(notebook: Any) -> Iterator[dict[str, Any]]:
     yield from (cell for cell in cells if isinstance(cell, dict))
 
 
-def _matched(student: str, release: Release, raw: list[dict[str, Any]]) -> Submission:
-    """Return the submission whose cells are matched with the released ones."""
+def _matched(student: str, release: Release, earlier: Sequence[Release], raw: list[dict[str, Any]]) -> Submission:
+    """Return the submission whose cells are matched with the released ones.
+
+    It is measured against the release that it was made from: the one that its points, cell types and grade_ids agree
+    with best, and of several the one that most of its cells are from. What the learner left alone then becomes what
+    the present release has there.
+    """
+    matched = [_matched_with(student, each, raw) for each in (release, *earlier)]
+    texts = {_normalized_text(cell) for cell in raw} if earlier else set()
+
+    def likeness(submission: Submission) -> tuple[int, int]:
+        common = sum(_normalized_text(cell) in texts for cell in submission.release.notebook["cells"])
+        return -len(submission.tampered), common
+
+    made = max(matched, key=likeness)  # the first of several, which is the present one
+    if made.release is release:
+        return made
+    tampered = {name: complaint for name, complaint in made.tampered.items() if name in release.exercises}
+    return Submission(student, release, tuple(_renewed(made, release)), tampered=tampered)
+
+
+def _normalized_text(cell: dict[str, Any]) -> str:
+    return normalized(cell_text(cell.get("source", cell.get("input", ""))))
+
+
+def _renewed(submission: Submission, release: Release) -> Iterator[SubmittedCell]:
+    """Yield the cells of a submission that was made from an earlier release, as if it had been made from `release`."""
+    before = submission.release
+    for cell in submission.cells:
+        then, now = before.cells.get(cell.grade_id), release.cells.get(cell.grade_id)
+        if then and now and normalized(cell.source) == normalized(then.source):
+            yield replace(cell, source=now.source)  # the stub stays a stub
+        elif then and not now:
+            yield from () if is_check(cell.grade_id) else (replace(cell, grade_id=""),)
+        elif then or not before.omits(cell.source, frozenset()) or release.omits(cell.source, frozenset()):
+            yield cell
+
+
+def _matched_with(student: str, release: Release, raw: list[dict[str, Any]]) -> Submission:
     cells: list[SubmittedCell] = []
     tampered: dict[str, str] = {}
     for cell in raw:

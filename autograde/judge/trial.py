@@ -1,10 +1,12 @@
-"""Try the grader with an answer that is known to be right: where that fails, the machine is at fault and no learner."""
+"""Try the grader with answers that are known to be right: where one fails, the machine is at fault and no learner."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.judge.verdict import Verdict
-from autograde.sandbox.sandbox import SandboxError
+from autograde.sandbox.sandbox import NO_VERDICT, SandboxError
 from autograde.source import paths
 from autograde.source.release import cell_text, load_release
 from autograde.source.script import answers_as_text
@@ -12,11 +14,11 @@ from autograde.source.script import answers_as_text
 __all__ = ["check_trial", "trial_submission"]
 
 
-def trial_submission(lesson: str) -> Submission:
-    """Return the released notebook with the reference of its first exercise; nothing else in it is answered."""
+def trial_submission(lesson: str, names: Collection[str] = ()) -> Submission:
+    """Return the released notebook with the references of these exercises, or of the first if none is named."""
     release = load_release(lesson)
-    first = release.exercises[0]
-    right = {first: answers_as_text(paths.SOLUTIONS / f"{lesson}.py")[first]}
+    references = answers_as_text(paths.SOLUTIONS / f"{lesson}.py")
+    right = {name: references[name] for name in names or release.exercises[:1]}
     cells = []
     for cell in release.notebook["cells"]:
         grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
@@ -25,7 +27,7 @@ def trial_submission(lesson: str) -> Submission:
 
 
 def check_trial(verdict: Verdict) -> None:
-    """Check the verdict on the answer in `trial_submission`.
+    """Check the verdict on an answer in `trial_submission`.
 
     Raises:
         SandboxError: when it is not `passed`.
@@ -33,6 +35,5 @@ def check_trial(verdict: Verdict) -> None:
     if verdict.status != "passed":
         raise SandboxError(
             f"The grader does not work on this machine: an answer to `{verdict.exercise}` that is known to be right is "
-            f"{verdict.status}. {verdict.message} Nobody gets a verdict for that; `torchcourse doctor` "
-            "examines the machine, and the same command goes on once it is mended."
+            f"{verdict.status}. {verdict.message} {NO_VERDICT}"
         )

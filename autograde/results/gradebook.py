@@ -27,8 +27,10 @@ from sqlalchemy.exc import DBAPIError, SAWarning
 from autograde.course.build import generate, table_version
 from autograde.errors import BusyError
 from autograde.judge.verdict import Verdict
+from autograde.results.changed_release import follow_release
 from autograde.results.grader_comments import GraderComment, grader_comments
 from autograde.source.release import load_release
+from torchcourse.model.files import replacing
 from torchcourse.model.notebook_file import exercise_of
 
 __all__ = ["Writer", "gradebook_url", "sqlite_url"]
@@ -72,9 +74,12 @@ class Writer:
             self._make(Path(place.database or ""))
         self.book = Gradebook(self.url)
         self._index()
-        stale = [lesson for lesson in self.lessons if not self._is_as_released(lesson)]
-        if stale:
-            generate(stale, self.scratch, self.url)
+        for lesson in [lesson for lesson in self.lessons if not self._is_as_released(lesson)]:
+            if self.book.db.query(SubmittedNotebook).join(Notebook).filter(Notebook.name == lesson).count():
+                with self._one_transaction() as book:
+                    follow_release(book, load_release(lesson))
+            else:
+                generate([lesson], self.scratch, self.url)
         self._scores = {lesson: self._recorded_scores(lesson) for lesson in self.lessons}
         self._comments = {lesson: grader_comments(self.book, lesson) for lesson in self.lessons}
 
@@ -88,12 +93,10 @@ class Writer:
 
     def _make(self, path: Path) -> None:
         """Make a new gradebook under another name and then rename it: nbgrader would never complete a half made one."""
-        part = path.with_name(f".{path.name}.part")
-        part.parent.mkdir(parents=True, exist_ok=True)
-        for left in part.parent.glob(f"{part.name}*"):
-            left.unlink()
-        generate(self.lessons, self.scratch, sqlite_url(part))
-        part.replace(path)
+        with replacing(path) as part:
+            for left in part.parent.glob(f"{part.name}*"):
+                left.unlink()
+            generate(self.lessons, self.scratch, sqlite_url(part))
 
     def _lock(self) -> None:
         """Lock a gradebook on a server while it is open: graders with other folders may use the same one.
@@ -140,10 +143,7 @@ class Writer:
                 self.book.db.rollback()
 
     def _is_as_released(self, lesson: str) -> bool:
-        """Return whether the gradebook has the cells of the lesson as they were released.
-
-        Otherwise nbgrader has to generate the assignment again, which removes all its cells and adds them.
-        """
+        """Return whether the gradebook has the cells of the lesson as they were released."""
         cells = load_release(lesson).cells
         points = {name: cell.points for name, cell in cells.items() if cell.points is not None}
         query = self.book.db.query

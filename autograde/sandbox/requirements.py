@@ -64,7 +64,8 @@ def blocker() -> str:
         reason = (str(error).strip().splitlines() or ["it gave no reason"])[-1]
         return f"bubblewrap cannot make a sandbox here ({reason}). {namespaces_remedy()}"
     if reason:
-        return f"Workers cannot enter a sandbox here ({reason}). Let this container use setns: see docs/isolation.md."
+        remedy = "Let this container use setns" if reason.startswith("setns") else "Mend what that names"
+        return f"Workers cannot enter a sandbox here ({reason}). {remedy}: see docs/isolation.md."
     return ""
 
 

@@ -28,7 +28,11 @@ from autograde.sandbox.requirements import blocker, trust_blocker
 from autograde.sandbox.template import Template, template
 from autograde.settings import LIMITS, Limits
 
-__all__ = ["Sandbox", "SandboxError"]
+__all__ = ["NO_VERDICT", "Sandbox", "SandboxError"]
+
+NO_VERDICT = ("Nobody gets a verdict for that; `torchcourse doctor` examines the machine, and the same command goes on "
+              "once it is mended.")  # fmt: skip
+"""What follows from a fault of the grader's own, and the remedy."""
 
 
 class SandboxError(RuntimeError):
@@ -153,12 +157,14 @@ class Sandbox:
         """Yield a job that runs `cells` on `device`, but those numbered in `skip`; all it started ends with the block.
 
         Raises:
-            LostError: when the worker is lost as the job begins.
-            SandboxError: when the worker is gone and cannot be started again.
+            LostError, SlowError: when the worker is lost or hangs as the job begins.
+            SandboxError: when the worker is gone and cannot be started again, or the job cannot be set up.
         """
         job = self._begin(device, skip)
         try:
             job.send({"cells": list(cells)})
+            if fault := job.receive(self.limits.start_seconds).get("fault"):  # no cell has run yet: this is the truth
+                raise SandboxError(f"The sandbox does not work on this machine ({fault}). {NO_VERDICT}")
             yield job
         finally:
             self._stop(job)

@@ -7,12 +7,13 @@ import symtable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from autograde.source import paths
 from torchcourse.model.notebook_file import exercise_of, is_check, normalized
 
-__all__ = ["Release", "ReleasedCell", "cell_text", "load_release"]
+__all__ = ["Release", "ReleasedCell", "cell_text", "load_release", "release_of", "released_to"]
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,24 @@ class Release:
         """The names of the questions that are answered in words and graded by hand."""
         return [grade_id for grade_id, cell in self.cells.items() if cell.kind == "markdown"]
 
+    @property
+    def all_points(self) -> dict[str, float]:
+        """The points of each exercise and question."""
+        return {name: self.points(name) for name in [*self.exercises, *self.questions]}
+
     def points(self, exercise: str) -> float:
         """Return the points of an exercise or a question."""
         cell = self.cells[exercise if exercise in self.questions else f"check_{exercise}"]
         return float(cell.points or 0)
+
+    def difference(self, earlier: Release) -> str:
+        """Say which exercises are new, gone, or worth other points than in an earlier release; "" where none is."""
+        mine, theirs = self.all_points, earlier.all_points
+        new, gone = [[name for name in one if name not in other] for one, other in ((mine, theirs), (theirs, mine))]
+        worth = [f"{name} {theirs[name]:g} -> {mine[name]:g} points" for name in mine if name in theirs
+                 and mine[name] != theirs[name]]  # fmt: skip
+        parts = (("new: ", new), ("gone: ", gone), ("", worth))
+        return "; ".join(f"{title}{', '.join(names)}" for title, names in parts if names)
 
     def omits(self, source: str, included: frozenset[str]) -> bool:
         """Return whether a cell is an unchanged example or demo that is not among those `included` in the run."""
@@ -88,7 +103,11 @@ def load_release(lesson: str) -> Release:
     Raises:
         FileNotFoundError: when it has not been built.
     """
-    notebook = json.loads((paths.NOTEBOOKS / f"{lesson}.ipynb").read_text(encoding="utf-8"))
+    return release_of(lesson, json.loads((paths.NOTEBOOKS / f"{lesson}.ipynb").read_text(encoding="utf-8")))
+
+
+def release_of(lesson: str, notebook: dict[str, Any]) -> Release:
+    """Return the release that a notebook is, which was made of a lesson at some time."""
     cells: dict[str, ReleasedCell] = {}
     examples, demos = dict[str, frozenset[str]](), dict[str, frozenset[str]]()
     for cell in notebook["cells"]:
@@ -100,6 +119,15 @@ def load_release(lesson: str) -> Release:
         elif cell["cell_type"] == "code" and "setup" not in tags:
             (demos if "demo" in tags else examples)[normalized(source)] = frozenset(_global_names(source))
     return Release(lesson, notebook, cells, examples, demos)
+
+
+def released_to(folder: Path, lesson: str) -> Release | None:
+    """Return the release of a lesson that a class folder holds, None if it holds none."""
+    try:
+        text = (folder / "release" / lesson / f"{lesson}.ipynb").read_text(encoding="utf-8")
+        return release_of(lesson, json.loads(text))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _global_names(source: str) -> Iterator[str]:

@@ -110,8 +110,9 @@ def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace) ->
     more = room.folder.parent / "more.csv"
     more.write_text("id,first_name\nada,Augusta\nzoe,Zoe\n")
     words = ["class", "init", room.folder, "--due", "2026-12-24", "--roster", more]
-    status, output = run_instructors(*words, "--late", 0.5)
-    assert (status, "is a class already: change" in output) == (2, True)
+    for option, value in (("--late", 0.5), ("--late", 0.0), ("--name", "torchcourse"), ("--exchange", "elsewhere")):
+        status, output = run_instructors(*words, option, value)
+        assert (status, "is a class already: change" in output) == (2, True)
     status, output = run_instructors(*words)
     assert status == 0
     assert class_lessons(room.folder) == [LESSON], "a roster alone adds no lessons"
@@ -129,13 +130,16 @@ def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace) ->
 
 def test_what_is_no_class_folder_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir(mode=0o755)
-    for name in ("photos/cat.jpg", "file"):
+    (tmp_path / "program" / "source").mkdir(parents=True)
+    for name in ("photos/cat.jpg", "file", "program/source/main.c"):
         (tmp_path / name).touch()
     for command, name, why in (("class init", "photos", "holds cat.jpg and is no class folder"),
+                               ("class init", "program", "holds source and is no class folder"),
                                ("class init", "file", "is no folder"), ("sample", "file", "is no folder")):  # fmt: skip
         status, output = run_instructors(*command.split(), tmp_path / name)
         assert (status, why in output.replace("\n", " ")) == (2, True), output
     assert (tmp_path / "photos").stat().st_mode & 0o777 == 0o755
+    assert [p.name for p in (tmp_path / "program").iterdir()] == ["source"]
 
 
 def test_due_dates_are_in_the_local_time_zone_unless_they_have_an_offset(monkeypatch: pytest.MonkeyPatch) -> None:

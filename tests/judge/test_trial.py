@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from autograde.judge.lesson_grader import LessonGrader
+from autograde.judge.run_submission import LACKS_TOOLS
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.judge.trial import trial_submission
+from autograde.judge.verdict import Verdict
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import LIMITS
+from autograde.source import paths
 
 LESSON = "01_tensors"
 pytestmark = pytest.mark.sandbox
@@ -19,8 +29,8 @@ pytestmark = pytest.mark.sandbox
 
 @pytest.fixture
 def broken() -> Iterator[Sandbox]:
-    """A sandbox in which no answer's process can be set up."""
-    made = Sandbox(dataclasses.replace(LIMITS, open_files=3), number=26)
+    """A sandbox in which no process that answers can be started."""
+    made = Sandbox(dataclasses.replace(LIMITS, processes=0), number=26)
     yield made
     made.close()
 
@@ -46,6 +56,49 @@ def test_a_machine_that_breaks_later_is_noticed_by_what_it_does_to_a_whole_submi
         grader.grade(broken, right)
 
 
+def test_where_no_job_can_be_set_up_the_cause_is_named(sandbox: Sandbox) -> None:
+    sandbox.limits = dataclasses.replace(LIMITS, open_files=3)
+    with pytest.raises(SandboxError, match=r"OSError: \[Errno 24\] Too many open files: '/dev/null'.*Nobody gets"):
+        LessonGrader(LESSON).grade(sandbox, trial_submission(LESSON))
+
+
+def test_a_machine_that_lacks_what_one_exercise_needs_gives_nobody_a_verdict_on_it(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grader, tried = LessonGrader(LESSON), list[list[str]]()
+    run = grader._run
+
+    def lacking(sandbox: Sandbox, submission: Submission, names: list[str]) -> dict[str, Verdict]:
+        tried.append(names)
+        verdicts = run(sandbox, submission, names)
+        hurt = dataclasses.replace(verdicts["one_hot"], score=0.0, status=status, message=message)
+        return {**verdicts, "one_hot": hurt}
+
+    right = trial_submission(LESSON, ["describe", "one_hot"])
+    grader.grade(sandbox, right)
+    monkeypatch.setattr(grader, "_run", lambda *of: lacking(*of) if "one_hot" in of[2] else run(*of))
+    for status, message in (("error", "no tool"), ("crashed", "it ended"), ("unattempted", LACKS_TOOLS)):
+        tried.clear()
+        says = f"`one_hot` that is known to be right is {status}. {re.escape(message)}"
+        with pytest.raises(SandboxError, match=says):
+            grader.grade(sandbox, right)
+        assert tried[1:] == [["one_hot"]]
+
+
+def test_an_exercise_is_tried_once_whoever_fails_it(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    grader = LessonGrader(LESSON)
+    right = trial_submission(LESSON)
+    raises = SubmittedCell("code", "def one_hot(*of):\n    raise RuntimeError", "one_hot")
+    wrong = dataclasses.replace(right, cells=tuple(raises if c.grade_id == "one_hot" else c for c in right.cells))
+    runs = mock.Mock(wraps=grader._run)
+    monkeypatch.setattr(grader, "_run", runs)
+    for _ in range(2):
+        assert {v.exercise: v.status for v in grader.grade(sandbox, wrong).verdicts}["one_hot"] == "error"
+    assert [call.args[2] for call in runs.call_args_list] == [
+        ["describe"], ["describe", "one_hot"], ["one_hot"], ["describe", "one_hot"],
+    ]  # fmt: skip
+
+
 def test_an_answer_that_ends_its_process_gets_its_verdict(sandbox: Sandbox) -> None:
     right = trial_submission(LESSON)
     ends = SubmittedCell("code", "import os\ndef describe(t):\n    os._exit(3)", "describe")
@@ -57,3 +110,20 @@ def test_an_answer_that_ends_its_process_gets_its_verdict(sandbox: Sandbox) -> N
 def test_who_handed_in_nothing_needs_no_sandbox(broken: Sandbox) -> None:
     missing = Submission("ada", trial_submission(LESSON).release, problem="missing", reason="it is missing")
     assert {v.status for v in LessonGrader(LESSON).grade(broken, missing).verdicts} == {"missing"}
+
+
+@pytest.mark.root
+def test_a_machine_whose_devices_are_broken_is_refused_and_the_doctor_names_the_cause(tmp_path: Path) -> None:
+    """Inside a namespace of mounts of its own, /dev/null is an ordinary file, which only root may write to."""
+    write_notebook(tmp_path / "class", "ada", LESSON, answered_notebook(LESSON, {}))
+    script = 'mount -t tmpfs tmpfs "$1" && : > "$1/null" && mount --bind "$1/null" /dev/null && shift && exec "$@"'
+    (tmp_path / "dev").mkdir()
+    apart = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path / "dev")]
+    main = "from torchcourse.cli import main; main()"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
+    for words, status in ((["grade", LESSON, "--submitted", "class", "--out", "out"], 2), (["doctor"], 1)):
+        command = [*apart, sys.executable, "-c", main, *words]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        assert "Permission denied: '/dev/null'" in done.stdout, done.stdout + done.stderr
+        assert done.returncode == status
+    assert not (tmp_path / "out").exists()

@@ -14,7 +14,7 @@ from typing import Any
 from . import landlock, seccomp
 from .memory import data_segment
 
-__all__ = ["confine", "restrict_files", "time_limit"]
+__all__ = ["begin_work", "confine", "restrict_files", "time_limit"]
 
 PR_SET_DUMPABLE = 4
 
@@ -32,6 +32,17 @@ def confine(limits: dict[str, int], configuration: dict[str, Any]) -> None:
     loaded = data_segment(os.getpid())  # this depends on the lessons being graded, and is not the answer's doing
     for name, value in {**limits, "DATA": loaded + limits["DATA"]}.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+    begin_work(configuration)
+    restrict_files(configuration)
+    seccomp.install_filter()
+
+
+def begin_work(configuration: dict[str, Any]) -> None:
+    """Connect the standard streams to /dev/null, and enter the folder that cells run in.
+
+    Raises:
+        OSError: when this process may not do so, because of what the machine's folders and devices are.
+    """
     null = os.open("/dev/null", os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)
@@ -39,8 +50,6 @@ def confine(limits: dict[str, int], configuration: dict[str, Any]) -> None:
     work.mkdir(exist_ok=True)
     os.chdir(work)
     os.environ["HOME"] = str(work)
-    restrict_files(configuration)
-    seccomp.install_filter()
 
 
 def restrict_files(configuration: dict[str, Any]) -> bool:

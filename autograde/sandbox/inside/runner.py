@@ -14,15 +14,18 @@ __all__ = ["run_submission"]
 
 
 def run_submission(job: socket.socket, shell: Any, message: dict[str, Any], configuration: dict[str, Any]) -> None:
-    """Run the cells that come on `job`, then probe exercises for as long as the grader asks for them."""
+    """Run the cells that come on `job`, then probe exercises for as long as the grader asks for them.
+
+    The first message that is sent, before any cell has run, holds why the set-up failed, or "".
+    """
     from torchcourse.model import codec
 
-    os.setsid()
-    confine(message["limits"], configuration)
-    replace_thread_pool()
-    device = _device(message["device"])
-    if device.name == "cpu":
-        _run_first_backward()
+    try:
+        device = _set_up(message, configuration)
+    except Exception as error:
+        send(job, codec.pack({"fault": f"{type(error).__name__}: {error}"[:300]}))
+        return
+    send(job, codec.pack({"fault": ""}))
     _run_cells(job, shell, message)
     probers: list[Prober] = []
     while True:
@@ -37,6 +40,17 @@ def run_submission(job: socket.socket, shell: Any, message: dict[str, Any], conf
         else:
             probe_exercise(job, shell, request, device)
             send(job, codec.pack({"ended": "done"}))
+
+
+def _set_up(message: dict[str, Any], configuration: dict[str, Any]) -> Any:
+    """Confine this process, prepare torch for the forks to come, and return the device to check on."""
+    os.setsid()
+    confine(message["limits"], configuration)
+    replace_thread_pool()
+    device = _device(message["device"])
+    if device.name == "cpu":
+        _run_first_backward()
+    return device
 
 
 def _run_cells(job: socket.socket, shell: Any, message: dict[str, Any]) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from torchcourse.model.files import replacing
 
 __all__ = [
     "Cell", "Notebook", "WorkspaceError", "cells", "did_you_mean", "exercise_of", "exercises_of", "find_cell",
@@ -178,19 +178,10 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         OSError: if that fails; the file is then unchanged.
     """
-    target = path.resolve()
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644
-    handle, part = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(part).chmod(mode)
-        Path(part).replace(target)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
+    with replacing(path, several_writers=True, durable=True) as part:
+        part.write_bytes(content)
+        part.chmod(mode)
 
 
 def set_aside(path: Path, name: str, content: str) -> Path:

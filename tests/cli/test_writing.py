@@ -1,0 +1,116 @@
+"""What commands write replaces files only: a device, a pipe, a socket or a folder in its place is named and stays."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autograde.batch import grading
+from autograde.classroom.synthetic_class import answered_notebook, write_notebook
+from tests.support.commands import run_instructors
+from tests.support.stand_ins import LESSON, SOLVED, submit, use_stand_in
+from torchcourse.model.notebook_file import WorkspaceError, replace_text
+
+NOTEBOOK = f"{LESSON}/{LESSON}.ipynb"
+COMMANDS = {
+    "export": ("scores.csv", "export --class graded --out scores.csv"),
+    "report": ("page.html", "report graded --html page.html"),
+    "bundle": ("learners.zip", "bundle learners.zip --lessons 01_tensors"),
+    "sample": (f"class/ada/{NOTEBOOK}", "sample class"),
+    "collect": (f"class/submitted/ada/{NOTEBOOK}", f"collect all.zip --lesson {LESSON} --into class/submitted"),
+    "roster": ("class/roster.csv", f"class init class --lessons {LESSON}"),
+    "source": (f"class/source/{NOTEBOOK}", f"class init class --lessons {LESSON}"),
+    "class's gradebook": ("class/gradebook.db", f"class init class --lessons {LESSON}"),
+    "table": ("out/grades.csv", f"grade {LESSON} --submitted submitted --out out"),
+    "gradebook": ("out/gradebook.db", f"grade {LESSON} --submitted submitted --out out"),
+    "page": (f"out/feedback/ada/{LESSON}.html", f"grade {LESSON} --submitted submitted --out out"),
+    "notebook": (f"out/autograded/ada/{NOTEBOOK}", f"grade {LESSON} --submitted submitted --out out"),
+}
+"""For each output of a command where it is, and the command."""
+
+
+@pytest.fixture
+def desk(tmp_path: Path, graded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the commands run, with what they read."""
+    monkeypatch.chdir(tmp_path)
+    use_stand_in(monkeypatch, tmp_path)
+    (tmp_path / "graded").symlink_to(graded)
+    submit(tmp_path / "submitted", "ada", SOLVED)
+    (tmp_path / "class" / "submitted").mkdir(parents=True)  # part of a class folder, which the commands go on with
+    (tmp_path / "people.csv").write_text("id,first_name,last_name\nada,Ada,Lovelace\n")
+    with zipfile.ZipFile("all.zip", "w") as archive:
+        archive.write(f"submitted/ada/{NOTEBOOK}", f"Ada Lovelace_7_assignsubmission_file/{LESSON}.ipynb")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small class, graded by a stand-in."""
+    folder = tmp_path_factory.mktemp("graded")
+    with pytest.MonkeyPatch.context() as patch:
+        use_stand_in(patch, folder)
+        write_notebook(folder / "class", "ada", LESSON, answered_notebook(LESSON, {}))
+        grading.run([LESSON], folder / "class", folder / "out")
+    return folder / "out"
+
+
+def occupy(path: Path, kind: str) -> None:
+    """Put something at `path` that is no file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            here = os.open(path.parent, os.O_RDONLY)  # the path itself may be too long for a socket
+            bound.bind(f"/proc/self/fd/{here}/{path.name}")
+            os.close(here)
+    else:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+
+
+@pytest.mark.parametrize("output", COMMANDS)
+def test_a_pipe_in_the_place_of_an_output_is_named_and_stays(desk: Path, output: str) -> None:
+    place, command = COMMANDS[output]
+    occupy(desk / place, "pipe")
+    words = command.split() + (["--roster", "people.csv"] if output == "collect" else [])
+    status, said = run_instructors(*words)
+    (line,) = (line for line in said.splitlines() if Path(place).name in line)
+    assert status == 2
+    assert place in line
+    assert "Traceback" not in said
+    assert (desk / place).is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_there"),
+    [
+        ("folder", stat.S_ISDIR),
+        ("socket", stat.S_ISSOCK),
+        pytest.param("device", stat.S_ISCHR, marks=pytest.mark.root),
+    ],
+)
+def test_each_kind_is_named(desk: Path, kind: str, is_there: Callable[[int], bool]) -> None:
+    occupy(desk / "scores.csv", kind)
+    (desk / "link.csv").symlink_to("scores.csv")
+    for name in ("scores.csv", "link.csv"):
+        status, said = run_instructors("export", "--class", "graded", "--out", name)
+        assert (status, said) == (2, f"{name} could not be written: it is a {kind}, not a file.\n")
+        assert is_there((desk / "scores.csv").stat().st_mode)
+    assert (desk / "link.csv").is_symlink()
+
+
+def test_a_learners_command_replaces_files_only(mine: Path) -> None:
+    occupy(mine.with_name("start.ipynb"), "pipe")
+    with pytest.raises(
+        WorkspaceError, match=r"start.ipynb cannot be written: it is a pipe, not a file. It is unchanged."
+    ):
+        replace_text(mine.with_name("start.ipynb"), "new")
+    assert mine.with_name("start.ipynb").is_fifo()

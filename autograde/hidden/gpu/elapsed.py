@@ -140,8 +140,8 @@ MISTAKES = [
     Mistake("returns-the-mean", ReturnsTheMean().elapsed, 'In the case "{case}" the answer returned {got}: a list '
             'with a number for each run is wanted, because a mean hides the outliers.', TIMING),
     Mistake("waits-without-accelerator", WaitsWithoutAsking().elapsed, "On a CPU alone the call raised {error}: there "
-            "is nothing to wait for, and so `torch.accelerator.synchronize()` refuses. Ask for the kind of device first.",
-            TIMING),
+            "is nothing to wait for, and so `torch.accelerator.synchronize()` refuses. Ask for the kind of device "
+            "first.", TIMING),
     Mistake("divides-the-total", DividesTheTotal().elapsed, RUN + "all have the same time, their mean.", TIMING),
 ]  # fmt: skip
 

@@ -1,0 +1,102 @@
+"""The cell that an answer came from, and the warning if it was edited but not run."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from torchcourse.checking import answer_cell
+from torchcourse.workspace import session
+
+
+def ran(cell: str, name: str = "/tmp/ipykernel_1/1.py") -> dict[str, Any]:
+    """What a cell with this text binds, its text kept where IPython keeps it."""
+    linecache.cache[name] = (len(cell), None, [line + "\n" for line in cell.splitlines()], name)
+    names: dict[str, Any] = {"__name__": "__main__", "torch": torch}
+    exec(compile(cell, name, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "from dataclasses import *\n\n@dataclass\nclass own:\n    size: int\n\n    def forward(self):\n        pass",
+        '@torch.library.custom_op("tests::own", mutates_args=())\ndef own(x: torch.Tensor) -> None:\n    return None',
+        "import functools\n\n@functools.cache\ndef own(x):\n    return x",
+        "def own(x):\n    pass",
+    ],
+)
+def test_the_cell_of_an_answer_is_found(cell: str) -> None:
+    assert answer_cell.cell_of(ran(cell)["own"]) == cell
+
+
+@pytest.mark.parametrize("answer", [None, 3, len, torch.softmax, torch.nn.Softmax(-1), eval("lambda x: x")])
+def test_of_what_has_no_cell_nothing_is_said_and_nothing_raised(answer: object) -> None:
+    assert "def own" not in answer_cell.cell_of(answer)
+    assert answer_cell.changed_since(answer) == ""
+
+
+OLD, NEW = "def own(x):\n    return x", "def own(x):\n    return x + 1"
+Run = Callable[[str], object]
+
+
+@pytest.fixture
+def run_cell(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a cell as IPython does, and return what it binds to `own`."""
+    told: list[Callable[[object], None]] = []
+    events = SimpleNamespace(callbacks={"pre_run_cell": told}, register=lambda _event, function: told.append(function))
+    monkeypatch.setattr(session, "shell", lambda: SimpleNamespace(user_ns={}, events=events))
+    answer_cell.watch()
+    answer_cell.watch()
+    (watching,) = told
+
+    def run(cell: str) -> object:
+        watching(SimpleNamespace(raw_cell=cell))
+        return ran(cell)["own"]
+
+    return run
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "01_tensors.ipynb"
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    monkeypatch.setattr(answer_cell, "_run_at", {})
+    return path
+
+
+def save(path: Path, content: bytes, later: float = 60) -> None:
+    """Save a file, so many seconds from now."""
+    path.write_bytes(content)
+    os.utime(path, (path.stat().st_mtime + later,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("ran_last", "saved", "later", "warns"),
+    [(OLD, NEW, 60, True), (NEW, NEW, 60, False), (NEW, OLD, -60, False)],
+    ids=["edited, saved and not run", "run and saved", "run and not saved yet"],
+)
+def test_a_cell_that_was_edited_and_saved_but_not_run_gets_a_warning(
+    notebook: Path, run_cell: Run, ran_last: str, saved: str, later: float, warns: bool
+) -> None:
+    answer = run_cell(ran_last)
+    cells = [{"cell_type": "code", "source": saved.splitlines(keepends=True)}]
+    save(notebook, json.dumps({"cells": cells}).encode(), later)
+    assert ("run the cell again" in answer_cell.changed_since(answer)) is warns
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"cells": 3}', b'{"cells": [{}]}', b"\xff"])
+def test_a_notebook_that_cannot_be_read_is_left_alone(notebook: Path, run_cell: Run, content: bytes) -> None:
+    answer = run_cell(OLD)
+    save(notebook, content)
+    assert answer_cell.changed_since(answer) == ""
+    notebook.unlink()
+    assert answer_cell.changed_since(answer) == ""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from torchcourse.model.observations import EXACT, Raised, Tolerance, agree, differing, plain, raised
+from torchcourse.model.observations import EXACT, Raised, Tolerance, agree, differing, plain, raised, refuse_foreign
 
 QUICK = settings(max_examples=100, deadline=None)
 
@@ -59,7 +59,6 @@ Point = collections.namedtuple("Point", ["x", "y"])
         (torch.Size([2, 3]), tuple),
         (collections.OrderedDict(a=1), dict),
         (Point(1, torch.ones(1)), tuple),
-        (torch.ones(2).as_subclass(Sub), Tensor),
         (torch.nn.Parameter(torch.ones(2)), Tensor),
         (np.int64(3), int),
         (np.bool_(True), bool),
@@ -70,6 +69,13 @@ Point = collections.namedtuple("Point", ["x", "y"])
 def test_a_subclass_becomes_what_it_is_a_subclass_of(value: Any, kind: type) -> None:
     assert type(plain(value)) is kind
     assert plain(Shouting("text")) == "text"
+
+
+def test_a_tensor_of_a_class_of_ones_own_is_not_read() -> None:
+    assert plain(torch.ones(2).as_subclass(Sub)) == "<Sub>"
+    with pytest.raises(TypeError, match="Sub is a class of its own"):
+        refuse_foreign({"a": [torch.ones(2).as_subclass(Sub)]})
+    refuse_foreign([torch.ones(2), torch.nn.Parameter(torch.ones(2))])
 
 
 def test_containers_and_values_of_numpy_are_plain_all_through() -> None:

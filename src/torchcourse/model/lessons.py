@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from torchcourse.model.notebook_file import cells, exercises_of, read, source_of
+from torchcourse.model.notebook_file import Notebook, cells, exercises_of, read, source_of
 
 __all__ = ["Lesson", "lessons", "released"]
 
-DURATION = re.compile(r"takes (?:about )?(an hour and a quarter|an hour|\d+ minutes)")
-IN_MINUTES = {"an hour": "60 minutes", "an hour and a quarter": "75 minutes"}
+WORDS_A_MINUTE, LINES_A_MINUTE, MINUTES_AN_EXERCISE = 180, 12, 9
+"""How fast people read text and code, and how long they need to write an answer; they took from two to four hours."""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson: its file name without the ending, title, duration ("60 minutes"), and exercises in order."""
+    """A lesson: its file name without the ending, title, duration ("2½ hours"), and exercises in order."""
 
     name: str
     title: str
@@ -52,6 +51,14 @@ def _lesson(path: Path) -> Lesson:
     notebook = read(path)
     sources = [source_of(cell) for cell in cells(notebook)]
     title = next((line.lstrip("# ") for source in sources for line in source.splitlines()[:1]), path.stem)
-    duration = DURATION.search(" ".join(" ".join(sources[:3]).split()))
-    words = duration.group(1) if duration else "an hour"
-    return Lesson(path.stem, title, IN_MINUTES.get(words, words), tuple(exercises_of(notebook)))
+    exercises = tuple(exercises_of(notebook))
+    return Lesson(path.stem, title, _duration(notebook, len(exercises)), exercises)
+
+
+def _duration(notebook: Notebook, exercises: int) -> str:
+    """Return how long a lesson takes about, from its words, lines of code and exercises, in half hours."""
+    text = sum(len(source_of(cell).split()) for cell in cells(notebook) if cell.get("cell_type") == "markdown")
+    code = sum(len(source_of(cell).splitlines()) for cell in cells(notebook) if cell.get("cell_type") == "code")
+    minutes = text / WORDS_A_MINUTE + code / LINES_A_MINUTE + MINUTES_AN_EXERCISE * exercises
+    hours, half = divmod(max(1, round(minutes / 30)), 2)
+    return f"{hours or ''}{'½' if half else ''} hour{'s' if hours + half > 1 else ''}"

@@ -79,6 +79,43 @@ ERRORS = {
     "table = nn.Embedding(5, 2)\nids = torch.tensor([5])\ntable(ids)": ("out-of-range", "`ids` has shape (1,), int64"),
     "logits = torch.zeros(2, 3)\nlabels = torch.tensor([0, 3])\nF.cross_entropy(logits, labels)":
         ("out-of-range", "`labels` has shape (2,)"),
+    "layer = nn.Linear(768, 10)\nimages = torch.zeros(2, 784)\nlayer(images)":
+        ("product", "`images`", "784 is not 768."),
+    "t = torch.zeros(3)\nt[5]": ("out-of-range", "`t` has shape (3,)", "indices 0 to 2, and 5 is none of them"),
+    "logits = torch.zeros(2, 3)\ny = torch.tensor([0, 7])\nF.cross_entropy(logits, y)":
+        ("out-of-range", "The largest target is 7, and 3 classes count from 0 to 2."),
+    "model = nn.Linear(3, 2)\nmodel.load_state_dict(nn.Linear(4, 2).state_dict())": ("state-dict", "other sizes"),
+    "raise RuntimeError('Found no NVIDIA driver on your system.')": ("no-cuda", "is_available()"),
+    "raise AssertionError('Torch not compiled with CUDA enabled') from None\n": ("no-cuda", "map_location"),
+    "x = torch.zeros(3)\nif x > 0: pass": ("truth-value", "`x` has shape (3,)", "`(x > 0).any()`"),
+    "x = torch.zeros(3)\nnn.ReLU(x)(x)": ("truth-value", "`nn.ReLU()(x)`"),
+    "w = torch.zeros(2, requires_grad=True)\nw.numpy()": ("numpy-of-a-graph", "`.detach().cpu().numpy()`"),
+    "x = torch.zeros(2, device=DEVICE)\nx.numpy()": ("device", "`.cpu()` first"),
+    "net = nn.LSTM(4, 5)\nx = torch.zeros(2, 3, 6)\nnet(x)": ("product", "`x` has shape (2, 3, 6)"),
+    "net = nn.LSTM(4, 5)\nx = torch.zeros(2, 3, 4)\nnet(x, (torch.zeros(1, 2, 5), torch.zeros(1, 3, 5)))":
+        ("batch", "`x` has shape (2, 3, 4)"),
+    "net = nn.LayerNorm(5)\nx = torch.zeros(2, 4)\nnet(x)": ("product", "`x` has shape (2, 4)"),
+    "losses = torch.zeros(3)\nlosses.item()": ("one-number", "`losses` has shape (3,)", "`.mean()`"),
+    "losses = torch.zeros(3)\nfloat(losses)": ("one-number", "`losses` has shape (3,)"),
+    "count = torch.tensor(3)\nlen(count)": ("no-dimensions", "`count` has shape ()"),
+    "mask = torch.tensor([1, 0])\ntorch.where(mask, torch.zeros(2), torch.ones(2))":
+        ("condition", "`mask` has shape (2,), int64", "`mask.bool()`"),
+    "p = torch.tensor([2.0])\nF.binary_cross_entropy(p, torch.ones(1))":
+        ("probability", "`p` has shape (1,)", "_with_logits"),
+    "out, y = torch.zeros(3, 1), torch.zeros(3)\nF.binary_cross_entropy_with_logits(out, y)":
+        ("batch", "`out` has shape (3, 1)", "labels of shape (n,)"),
+    "nn.Linear(3)": ("missing-argument", "`nn.Linear(3, 2)`"),
+    "nn.Linear(3, 2)()": ("missing-argument", "without a batch"),
+    "class Net(nn.Module):\n    def __init__(self):\n        self.a = nn.Linear(1, 1)\nNet()":
+        ("before-init", "super().__init__()"),
+    "norm = nn.BatchNorm1d(4)\nx = torch.zeros(1, 4)\nnorm(x)": ("one-value", "drop_last=True"),
+    "net = nn.Conv2d(1, 1, 5)\nx = torch.zeros(1, 1, 3, 3)\nnet(x)": ("too-small", "`x` has shape (1, 1, 3, 3)"),
+    "norm = nn.BatchNorm2d(4)\nx = torch.zeros(2, 4)\nnorm(x)": ("dimensions", "`x` has shape (2, 4)"),
+    "net = nn.Conv2d(1, 1, 3)\nx = torch.zeros(3, 3)\nnet(x)": ("dimensions", "`x.unsqueeze(1)`"),
+    "torch.optim.SGD([], lr=0.1)": ("no-parameters", "`nn.ModuleList`"),
+    "torch.tensor([[1, 2], [3]])": ("ragged", "pad_sequence"),
+    "w = torch.ones(1, requires_grad=True)\ntorch.autograd.grad(w * 2, torch.ones(1, requires_grad=True))":
+        ("unused", "allow_unused=True"),
 }  # fmt: skip
 
 

@@ -1,17 +1,21 @@
 """Explain an error of torch in a paragraph: the tensors it is about, and the usual causes.
 
-Errors of shape, device, dtype and in-place writing are recognised by their messages; others get no explanation.
+Typical errors are recognised by their messages; others get no explanation.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from types import TracebackType
 
+import torch
+from torch import Tensor
+
 from torchcourse.errors.traceback_tensors import NamedTensor, in_learners_code, in_library, written_in_place
 
-__all__ = ["KINDS", "ErrorKind", "explain_error", "kind_of"]
+__all__ = ["EXPLAINED", "KINDS", "ErrorKind", "explain_error", "kind_of"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class ErrorKind:
     causes: str
 
 
+EXPLAINED = (RuntimeError, IndexError, ValueError, TypeError, AttributeError, AssertionError)
+"""The exceptions of which some are explained."""
 KINDS = (
     ErrorKind(
         "in-place", (r"has been modified by an inplace operation",),
@@ -74,12 +80,26 @@ KINDS = (
         "integer dtype.",
     ),
     ErrorKind(
+        "state-dict", (r"Error\(s\) in loading state_dict",),
+        "The names or shapes in the file are not those of this model.",
+        "a model made with other sizes than the one that was saved; a prefix, `module.` from DataParallel or "
+        "`_orig_mod.` from torch.compile; a checkpoint that holds the weights under a key of their own.",
+    ),
+    ErrorKind(
+        "no-cuda", (r"Found no NVIDIA driver", r"not compiled with CUDA", r"No CUDA GPUs are available",
+                    r"deserialize object on a CUDA device"),
+        "There is no GPU here that CUDA could use.",
+        "\"cuda\" written down where the program should ask: `torch.accelerator.is_available()`; a file saved from a "
+        "GPU, which `torch.load(path, map_location=\"cpu\")` reads anywhere; a build of PyTorch for the CPU.",
+    ),
+    ErrorKind(
         "device", (r"to be on the same device", r"on the same device as the indexed tensor",
                    r"to have device \S+, but got", r"device type tensor to numpy",
                    r"Input type \(.*cuda.*\) and weight type"),
         "One operation works on one device.",
         "a batch, or labels, that were not moved with `.to(device)`; a tensor made inside a function without "
-        "`device=x.device`; a tensor that is a plain attribute of a module, and no buffer or parameter.",
+        "`device=x.device`; a tensor that is a plain attribute of a module, and no buffer or parameter; `.numpy()` on "
+        "a device, where NumPy cannot read: `.cpu()` first.",
     ),
     ErrorKind(
         "dtype", (r"expected scalar type \w+ but found", r"must have the same dtype", r"to have the same dtype",
@@ -96,7 +116,8 @@ KINDS = (
         "product", (r"shapes cannot be multiplied", r"mat1 dim 1 must match mat2 dim 0", r"self must be a matrix",
                     r"size mismatch, got", r"inconsistent tensor size",
                     r"Expected size for first two dimensions of batch2",
-                    r"expected input\[.*\] to have \d+ channels"),
+                    r"expected input\[.*\] to have \d+ channels", r"input\.size\(-1\) must be equal to input_size",
+                    r"Given normalized_shape=.*, expected input with shape"),
         "In a product the last size of the left operand equals the last but one of the right; a layer's inputs have "
         "the size of its `in_features` or channels.",
         "a layer made for another width; a missing `flatten` before the first `Linear`; a missing transpose; channels "
@@ -110,11 +131,13 @@ KINDS = (
         "a missing `unsqueeze` or `keepdim=True`; one `squeeze` too many; tensors whose axes are in different orders.",
     ),
     ErrorKind(
-        "batch", (r"Expected input batch_size \(\d+\) to match target batch_size", r"Using a target size .* different",
+        "batch", (r"Target size \(.*\) must be the same as input size", r"Expected hidden\[\d\] size",
+                  r"Expected input batch_size \(\d+\) to match target batch_size", r"Using a target size .* different",
                   r"size of mask|shape of the mask", r"Expected target size"),
         "Both have to count the same items.",
         "a `view` or `reshape` that moved entries into the batch axis; sequences whose time axis is still there "
-        "(flatten both, or put the classes second); inputs and labels from different batches.",
+        "(flatten both, or put the classes second); inputs and labels from different batches; outputs of shape (n, 1) "
+        "beside labels of shape (n,).",
     ),
     ErrorKind(
         "joining", (r"Sizes of tensors must match except in dimension", r"stack expects each tensor to be equal size",
@@ -137,27 +160,126 @@ KINDS = (
         "labels that begin at 1, or more classes than the last layer has outputs; a token beyond the embedding; an "
         "axis that a `squeeze` or an index has removed.",
     ),
+    ErrorKind(
+        "truth-value", (r"Boolean value of Tensor with",),
+        "`if`, `and`, `or` and `not` want one truth value, and a tensor has one for each entry.",
+        "`if x > 0` where `(x > 0).any()`, `.all()` or `torch.where` is meant; `and` between masks, for which there is "
+        "`&`, with parentheses around each; `0 < x < 1`; `nn.ReLU(x)`, which makes a layer, for `nn.ReLU()(x)`.",
+    ),
+    ErrorKind(
+        "numpy-of-a-graph", (r"Can't call numpy\(\) on Tensor that requires grad",),
+        "NumPy cannot record what it does, so a gradient would end there unseen.",
+        "plotting or printing what a model returned: `.detach().cpu().numpy()`; an evaluation outside of `no_grad`; "
+        "NumPy in the middle of a model, where torch has a function of the same name.",
+    ),
+    ErrorKind(
+        "one-number", (r"cannot be converted to Scalar", r"only one element tensors can be converted"),
+        "`item`, `float` and `int` take a tensor of one entry.",
+        "a loss with `reduction=\"none\"`, or a missing `.mean()`; a metric for each class; for all numbers as a list "
+        "there is `tolist`.",
+    ),
+    ErrorKind(
+        "no-dimensions", (r"of a 0-d tensor", r"over a 0-d tensor"),
+        "A tensor without dimensions is one number: it has no length, and there is nothing to go through.",
+        "a `sum`, `mean` or `squeeze` too many; an index that took the last dimension away; a label that was not put "
+        "into a batch.",
+    ),
+    ErrorKind(
+        "condition", (r"where expected condition to be a boolean tensor",),
+        "`torch.where` chooses by True and False.",
+        "a mask of zeros and ones: `mask.bool()`, or the comparison that it came from.",
+    ),
+    ErrorKind(
+        "probability", (r"all elements of (input|target) should be between 0 and 1",),
+        "`binary_cross_entropy` compares probabilities.",
+        "logits that have been through no sigmoid: `binary_cross_entropy_with_logits` takes them as they are, and is "
+        "more precise; labels other than 0 and 1; NaN from an earlier step.",
+    ),
+    ErrorKind(
+        "missing-argument", (r"(__init__|forward)\(\) missing \d+ required (positional|keyword-only) argument",),
+        "A layer learns its sizes when it is made, and gets its input when it is called.",
+        "`nn.Linear(3)` where `nn.Linear(3, 2)` is meant; a model called without a batch; a class of your own whose "
+        "`__init__` wants more than it was given.",
+    ),
+    ErrorKind(
+        "before-init", (r"cannot assign (module|parameters?|buffer) before Module\.__init__\(\) call",),
+        "A module can register nothing before `nn.Module` has set it up.",
+        "no `super().__init__()`, or one that is not the first line of `__init__`.",
+    ),
+    ErrorKind(
+        "one-value", (r"Expected more than 1 (value per channel|spatial element) when training",),
+        "In training mode a norm over the batch needs more than one value a channel: of one, the variance is 0.",
+        "a last batch of one item, which `drop_last=True` leaves out; a single image tried without `model.eval()`.",
+    ),
+    ErrorKind(
+        "too-small", (r"Kernel size can't be greater than actual input size", r"Output size is too small"),
+        "The window does not fit into what is left of the image.",
+        "images smaller than the model was made for; one pooling or stride too many; padding that was left out.",
+    ),
+    ErrorKind(
+        "dimensions", (r"expected \dD.* input \(got \dD input\)",
+                       r"Expected \dD \(unbatched\) or \dD \(batched\) input"),
+        "A layer knows by the number of dimensions which of them are batch, channels and positions.",
+        "a single image without a batch: `x.unsqueeze(0)`; grey images without a channel: `x.unsqueeze(1)`; a "
+        "`flatten` that came too early.",
+    ),
+    ErrorKind(
+        "no-parameters", (r"optimizer got an empty parameter list",
+                          r"params argument given to the optimizer should be"),
+        "An optimizer takes the parameters of a model, or groups of them.",
+        "layers in a plain list or dict, which a module does not see: `nn.ModuleList`, `nn.ModuleDict`; a generator of "
+        "parameters that was used up before; a tensor that is not in a list.",
+    ),
+    ErrorKind(
+        "ragged", (r"expected sequence of length \d+ at dim \d+",),
+        "A tensor is a block: all rows are equally long.",
+        "sequences of different lengths, which need padding: `nn.utils.rnn.pad_sequence`.",
+    ),
+    ErrorKind(
+        "unused", (r"appears to not have been used in the graph",),
+        "The result does not depend on this tensor, so there is no gradient to take.",
+        "a copy was used in its place, made by `detach`, `torch.tensor` or `.data`; a branch that the forward pass did "
+        "not take; for those, `allow_unused=True` gives None.",
+    ),
 )  # fmt: skip
 
 
 def kind_of(error: BaseException) -> ErrorKind | None:
     """Return the kind of an error, by its type and message; None if it is unknown."""
-    if not isinstance(error, RuntimeError | IndexError | ValueError | TypeError):
+    if not isinstance(error, EXPLAINED):
         return None
-    message = str(error)
+    try:
+        message = str(error)
+    except Exception:  # an exception class of the learner's own
+        return None
     return next((kind for kind in KINDS if any(re.search(m, message) for m in kind.messages)), None)
 
 
 def explain_error(error: BaseException, traceback: TracebackType | None) -> str:
     """Return a paragraph on the error, or "" if its kind is unknown. Never raises."""
-    try:
-        kind = kind_of(error)
-        if kind is None or traceback is None:
-            return ""
-        parts = [_tensors(kind, error, traceback), kind.meaning, f"Usual causes: {kind.causes}"]
-        return " ".join(filter(None, parts))
-    except Exception:  # frames can hold anything, and the error itself must still be shown
+    kind = kind_of(error)
+    if kind is None or traceback is None:
         return ""
+    parts = []
+    with contextlib.suppress(Exception):  # frames can hold anything, such as a module that is set up by half
+        parts.append(_tensors(kind, error, traceback))
+        parts.append(_numbers(str(error), [named.tensor for named in in_learners_code(traceback)]))
+    return " ".join(filter(None, [*parts, kind.meaning, f"Usual causes: {kind.causes}"]))
+
+
+def _numbers(message: str, tensors: list[Tensor]) -> str:
+    """Return which numbers do not fit, as a sentence; "" if the message does not tell."""
+    if sizes := re.search(r"\(\d+x(\d+) and (\d+)x\d+\)", message):
+        return f"{sizes[1]} is not {sizes[2]}."
+    if sizes := re.search(r"index (-?\d+) is out of bounds for dimension (\d+) with size ([1-9]\d*)", message):
+        return f"Dimension {sizes[2]} has the indices 0 to {int(sizes[3]) - 1}, and {sizes[1]} is none of them."
+    if re.search(r"Target -?\d+ is out of bounds", message):
+        targets = [t for t in tensors if t.dtype == torch.int64 and t.numel()]
+        logits = [t for t in tensors if t.is_floating_point() and t.dim() > 1]
+        if targets and logits:
+            count = logits[0].shape[1]
+            return f"The largest target is {int(targets[0].max())}, and {count} classes count from 0 to {count - 1}."
+    return ""
 
 
 def _tensors(kind: ErrorKind, error: BaseException, traceback: TracebackType) -> str:

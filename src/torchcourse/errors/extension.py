@@ -1,4 +1,4 @@
-"""`%load_ext torchcourse`: explain torch's errors of shape, device, dtype and in-place writing.
+"""`%load_ext torchcourse`: explain torch's typical errors.
 
 The traceback is unchanged; the explanation is a note on the exception, which IPython prints below the message.
 """
@@ -9,12 +9,10 @@ import textwrap
 from types import TracebackType
 from typing import Any
 
-from torchcourse.errors.explanations import explain_error
+from torchcourse.errors.explanations import EXPLAINED, explain_error
 
 __all__ = ["load", "unload"]
 
-KNOWN = (RuntimeError, IndexError, ValueError, TypeError)
-"""The exceptions that IPython passes to the extension, which explains only some of them."""
 WIDTH = 100
 _before: list[tuple[Any, Any]] = []
 """The shell's exception handler from before the extension was loaded."""
@@ -24,7 +22,7 @@ def load(shell: Any) -> None:
     """Start explaining errors in this shell; loading twice changes nothing."""
     if not _before:
         _before.append((shell.custom_exceptions, shell.CustomTB))
-        shell.set_custom_exc(KNOWN, _show)
+        shell.set_custom_exc(EXPLAINED, _show)
 
 
 def unload(shell: Any) -> None:

@@ -1,7 +1,7 @@
 """Learn PyTorch by building it: what the course's notebooks import.
 
 Without a GPU, exercises are also checked on a simulated device, which must be registered before the process runs its
-first backward. Importing `check`, `hint` or `Unattempted` registers it, but also imports torch, which takes seconds. So
+first backward. Importing one of `__all__` registers it, but also imports torch, which takes seconds. So
 those names are imported when they are first used, and commands such as `torchcourse lab` never do. In a kernel, and in
 a program that has imported torch already, a backward may come before that: there they are imported at once.
 """
@@ -14,10 +14,11 @@ from torchcourse.workspace import session
 
 if TYPE_CHECKING:
     from torchcourse.checking.check import check, hint
+    from torchcourse.checking.failed_case import case
     from torchcourse.data import digits  # noqa: F401 - lesson 05 imports it from here
     from torchcourse.model.exercise import Unattempted
 
-__all__ = ["Unattempted", "check", "hint"]
+__all__ = ["Unattempted", "case", "check", "hint"]
 LAZY = (*__all__, "digits")
 __version__ = "0.1.0"
 
@@ -33,10 +34,11 @@ if not TYPE_CHECKING:  # else a type checker would accept any name
 
 def _import_public_names() -> None:
     from torchcourse.checking.check import check, hint
+    from torchcourse.checking.failed_case import case
     from torchcourse.data import digits
     from torchcourse.model.exercise import Unattempted
 
-    globals().update(check=check, digits=digits, hint=hint, Unattempted=Unattempted)
+    globals().update(case=case, check=check, digits=digits, hint=hint, Unattempted=Unattempted)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -212,7 +212,7 @@ def test_importing_the_course_costs_little_over_torch() -> None:
 
 
 def test_public_names_are_few() -> None:
-    assert sorted(torchcourse.__all__) == ["Unattempted", "check", "hint"]
+    assert sorted(torchcourse.__all__) == ["Unattempted", "case", "check", "hint"]
 
 
 def test_an_index_out_of_range_keeps_an_answer_from_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,7 +217,9 @@ def _cases(report: Report) -> str:
     failed = next((r for r in report.results if not r.passed), None)
     if failed is None:
         return f"<details>{summary}{table}</details>"
-    return f"{_first_failure(failed)}<details>{summary}{table}{pictures(failed)}</details>"
+    name = html.escape(report.exercise)
+    inputs = f'<p class="tc-dim"><code>case("{name}")</code> returns the inputs of the first one that fails.</p>'
+    return f"{_first_failure(failed)}<details>{summary}{table}{pictures(failed)}{inputs}</details>"
 
 
 def _first_failure(failed: Result) -> str:

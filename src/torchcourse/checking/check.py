@@ -15,6 +15,7 @@ from typing import Any
 
 from torchcourse.checking import hints
 from torchcourse.checking.explain import Result, compare
+from torchcourse.checking.failed_case import remember
 from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report, judge
 from torchcourse.model import stored_observations
@@ -50,6 +51,7 @@ def check(answer: str | Callable[..., Any] | None = None) -> None:
         report = examine(answer, caller)
     except UnknownExerciseError as error:
         report = Report(str(answer), "unknown", str(error.args[0]))
+    remember(report)
     record_check(report.exercise, report.status)
     if "NBGRADER_EXECUTION" in os.environ:
         if not report.passed:

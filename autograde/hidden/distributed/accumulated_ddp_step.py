@@ -139,6 +139,30 @@ def rank_zero_only(_self: Accumulated, total: float) -> Any:
     return both.item() / (dist.get_world_size() if dist.get_rank() == 0 else 1)
 
 
+def exchanges_each_time_and_keeps_its_loss(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+    optimizer.zero_grad()
+    count, total = sum(len(y) for _, y in micro_batches), 0.0
+    for x, y in micro_batches:
+        loss = loss_fn(ddp(x), y) * (len(y) / count)
+        loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+def equal_weights(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+    """Divide by the number of micro-batches, in the gradients and in the loss."""
+    optimizer.zero_grad()
+    total = 0.0
+    for number, (x, y) in enumerate(micro_batches, 1):
+        with contextlib.nullcontext() if number == len(micro_batches) else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / len(micro_batches)
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return Accumulated().returned(total)
+
+
 EXCHANGED = 'In the case "{case}" the gradients were exchanged {exchanges} times, and once is enough: '
 APART = 'In the case "{case}" there were {exchanges} exchanges, and {what} is {got} where {want} is wanted: '
 VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
@@ -158,6 +182,9 @@ MISTAKES = [
             "and what the others add stays on its rank.", PIECES),
     Mistake("no-scaling", accumulated(share=lambda self, rows, count, pieces: 1), VALUE + "the losses went in "
             "unscaled, so the gradient is a sum over micro-batches.", PIECES),
+    Mistake("equal-weights", equal_weights, VALUE + "each micro-batch counted the same, whatever its size.", PIECES),
+    Mistake("syncs-every-micro-batch", exchanges_each_time_and_keeps_its_loss, EXCHANGED + "DDP exchanges after each "
+            "backward unless it is told not to. And each rank returned the loss of its own samples.", PIECES),
     Mistake("equal-weights", accumulated(share=lambda self, rows, count, pieces: 1 / pieces), VALUE + "each "
             "micro-batch counted the same, whatever its size.", PIECES),
     Mistake("divides-by-ranks-again", accumulated(share=lambda self, rows, count, pieces: rows / count / 2), VALUE +

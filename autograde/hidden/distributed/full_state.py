@@ -63,6 +63,11 @@ def everywhere(model: nn.Module) -> Any:
     return {name.removeprefix("module."): t for name, t in gathered(model).items()}
 
 
+def local_shards_everywhere(model: nn.Module) -> Any:
+    state = get_model_state_dict(model)
+    return {name: t.to_local() if isinstance(t, DTensor) else t for name, t in state.items()}
+
+
 def rank_zero_calls(model: nn.Module) -> Any:
     if dist.get_rank() != 0:
         return {}
@@ -104,6 +109,9 @@ MISTAKES = [
             "plain model has.", CHECKPOINTS),
     Mistake("local-shard-only", local_shards, 'In the case "{case}" {tensor} has shape {shape} where {right_shape} is '
             "wanted: that is rank 0's share, and the rest is on the other rank.", CHECKPOINTS),
+    Mistake("local-shard-only", local_shards_everywhere, 'In the case "{case}" {tensor} has shape {shape} where '
+            "{right_shape} is wanted: that is rank 0's share. Every rank returned its own, and only rank 0 needs the "
+            "whole.", CHECKPOINTS),
     Mistake("keeps-dtensors", sharded_tensors, 'In the case "{case}" the dict holds {kinds}: gather it, or the file '
             "can be read only by as many ranks.", CHECKPOINTS),
     Mistake("every-rank-returns-it", everywhere, 'In the case "{case}" rank 1 returned {count1} tensors as well: it '

@@ -86,6 +86,11 @@ def in_float32(total: float, count: int) -> float:
     return total / count if count else math.nan
 
 
+def divided_in_float32(total: float, count: int) -> float:
+    both = torch.tensor(summed(total, count, torch.float32), dtype=torch.float32)
+    return (both[0] / both[1]).item()
+
+
 def as_tensor(total: float, count: int) -> Any:
     total, count = summed(total, count)  # type: ignore[assignment]
     return torch.tensor(total / count if count else math.nan)
@@ -118,6 +123,8 @@ MISTAKES = [
             "none.", SHARDS),
     Mistake("adds-in-float32", in_float32, MEANS + "float32 has no 2**24 + 1, so counts and sums travel in float64.",
             SHARDS),
+    Mistake("adds-in-float32", divided_in_float32, MEANS + "float32 has no 2**24 + 1, so counts and sums travel in "
+            "float64.", SHARDS),
     Mistake("returns-tensor", as_tensor, 'In the case "{case}" {what} is {got}: a Python float is wanted.', SHARDS),
 ]  # fmt: skip
 

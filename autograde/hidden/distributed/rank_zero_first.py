@@ -129,6 +129,12 @@ def goes_on_after_an_error(fn: Fn) -> Any:
     return fn()
 
 
+def nothing_after_an_error(fn: Fn) -> Any:
+    if dist.get_rank() == 0:
+        return right(fn)
+    return None if tell(False) else fn()
+
+
 def swallows(fn: Fn) -> Any:
     try:
         return right(fn)
@@ -168,6 +174,8 @@ MISTAKES = [
             "the barrier.", FIRST),
     Mistake("others-go-on-after-an-error", goes_on_after_an_error, AFTER_ERROR + "rank 0 had failed, so it should "
             "raise without calling `fn`.", FIRST),
+    Mistake("nothing-after-an-error", nothing_after_an_error, AFTER_ERROR + "rank 0 had failed, so it should raise "
+            "too; it went on with nothing.", FIRST),
     Mistake("swallows-the-error", swallows, RESULTS + "rank 0's call raised, and nobody was told.", FIRST),
     Mistake("replaces-the-exception", another_exception, RESULTS + "rank 0 raises its own exception, and the caller "
             "may be looking for that.", FIRST),

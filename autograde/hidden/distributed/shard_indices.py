@@ -108,6 +108,10 @@ MISTAKES = [
     Mistake("order-differs-by-rank", sharing(seed_of=lambda self, seed, epoch, rank: 1000 * seed + epoch + 7919 * rank),
             'In the case "{case}" {missing} of {n} samples are in no share, and others in several: each rank drew an '
             "order of its own, so the seed must not depend on the rank.", SHARES),
+    Mistake("order-differs-by-rank", sharing(seed_of=lambda self, seed, epoch, rank: 1000 * seed + epoch + 7919 * rank,
+            fit=lambda self, order, length: order), 'In the case "{case}" {missing} of {n} samples are in no share, '
+            "and others in several: each rank drew an order of its own, so the seed must not depend on the rank. Where "
+            "the number does not divide, the shares are not equally long either.", SHARES),
     Mistake("same-share-for-all", sharing(deal=same_part_for_all), 'In the case "{case}" {missing} of {n} samples are '
             "in no share: all {ranks} ranks got the same part of the order.", SHARES),
     Mistake("same-order-every-epoch", sharing(seed_of=lambda self, seed, epoch, rank: seed), 'In the case "{case}" the '

@@ -91,6 +91,20 @@ def two_optimizers(model: Any, mesh: Any, make_optimizer: Any) -> Any:
     return make_optimizer(model.parameters())
 
 
+def blocks_only_and_too_late(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    optimizer = make_optimizer(model.parameters())
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    return optimizer
+
+
+def over_all_ranks(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for block in model.blocks:
+        fully_shard(block)
+    fully_shard(model)
+    return make_optimizer(model.parameters())
+
+
 def returns_the_model(model: Any, mesh: Any, make_optimizer: Any) -> Any:
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
@@ -111,6 +125,11 @@ MISTAKES = [
     Mistake("blocks-only", blocks_only, 'In the case "{case}" the model itself is {whole_model} and this rank holds '
             "{share} of the elements: the first and the last layer are whole on every rank, and nobody averages their "
             "gradients.", SHARDS),
+    Mistake("blocks-only", blocks_only_and_too_late, 'In the case "{case}" the model itself is {whole_model} and this '
+            "rank holds {share} of the elements: the first and the last layer are whole on every rank. The optimizer "
+            "was made before, and holds parameters that are no longer the model's.", SHARDS),
+    Mistake("ignores-the-mesh", over_all_ranks, 'In the case "{case}" the mesh of the shards is {got} where {want} is '
+            "wanted: without `mesh=`, `fully_shard` makes one of all ranks.", SHARDS),
     Mistake("not-sharded", nothing_sharded, BLOCKS + "The model itself is {whole_model}.", SHARDS),
     Mistake("optimizer-before-sharding", optimizer_first, 'In the case "{case}" {what} is {got} where {want} is '
             "wanted: the optimizer holds the parameters from before, which are no longer the model's, so its steps "

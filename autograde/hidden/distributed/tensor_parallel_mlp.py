@@ -43,6 +43,12 @@ class SumBackward(torch.autograd.Function):
         return summed(grads[0])
 
 
+class MeanBackward(SumBackward):
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return summed(grads[0]) / dist.get_world_size()
+
+
 class SumForward(torch.autograd.Function):
     """The sum over ranks, whose gradient goes through."""
 
@@ -83,6 +89,10 @@ def twice(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
 
 def twice_without_x(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return SumBoth.apply(F.gelu(x @ w1.T) @ w2.T)
+
+
+def averages_the_gradient(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.gelu(MeanBackward.apply(x) @ w1.T) @ w2.T)
 
 
 def no_forward_reduce(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
@@ -129,6 +139,8 @@ MISTAKES = [
     Mistake("reduces-gradient-twice", twice_without_x, VALUE + "the gradient of the output was added up over the "
             "ranks, where it is the same already, and that of x was not. That is what "
             "`torch.distributed.nn.functional.all_reduce` does.", SPLIT),
+    Mistake("averages-the-gradient", averages_the_gradient, GRADIENT + "each rank has a part of it, and parts are "
+            "added up; they were averaged.", SPLIT),
     Mistake("no-forward-reduce", no_forward_reduce, VALUE + "each rank returned its own part of the output.", SPLIT),
     Mistake("cuts-the-graph", in_place, 'In the case "{case}" the output has no graph: `all_reduce` alone is not '
             "differentiable. {what} is {got} where {want} is wanted.", SPLIT),

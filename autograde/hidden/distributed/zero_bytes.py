@@ -64,6 +64,25 @@ def splits_the_total(num_params: int, world_size: int, *, stage: int, param_dtyp
     return int(whole if stage == 0 else math.ceil(whole / world_size))
 
 
+def gradients_too_early(
+    num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16
+) -> int:
+    share = -(-num_params // world_size)
+    parameters = share if stage >= 3 else num_params
+    others = share if stage >= 1 else num_params
+    return parameters * param_dtype.itemsize + others * (12 + param_dtype.itemsize)
+
+
+def rounds_the_bytes(num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16) -> int:
+    size = param_dtype.itemsize
+    split = 12 * (stage >= 1) + size * (stage >= 2) + size * (stage >= 3)
+    return num_params * (12 + 2 * size - split) - (-num_params * split // world_size)
+
+
+def through_a_float(_self: Zero, n: int, w: int) -> int:
+    return math.ceil(n / w)
+
+
 COUNT = 'In the case "{case}" a rank holds {want_each} bytes for each parameter of the model, and {got_each} came out: '
 ORDER = "stage 1 splits states and master copy, stage 2 also the gradients, stage 3 also the parameters."
 MISTAKES = [
@@ -71,21 +90,28 @@ MISTAKES = [
             MEMORY),
     Mistake("splits-wrong-part", counting(first_stage={"parameters": 1, "gradients": 2, "states": 3}), COUNT + ORDER,
             MEMORY),
+    Mistake("splits-wrong-part", gradients_too_early, COUNT + ORDER, MEMORY),
     Mistake("splits-wrong-part", splits_the_total, COUNT + "everything was split, and " + ORDER, MEMORY),
     Mistake("counts-from-zero", counting(first_stage={"states": 0, "gradients": 1, "parameters": 2}), COUNT + "at "
             "stage 0 nothing is split; " + ORDER, MEMORY),
     Mistake("forgets-master-weights", counting(states=8), COUNT + "beside AdamW's two averages there is a float32 copy "
             "of the weights, 4 bytes more.", MEMORY),
+    Mistake("forgets-master-weights", counting(states=8, share=through_a_float), COUNT + "beside AdamW's two averages "
+            "there is a float32 copy of the weights, 4 bytes more.", MEMORY),
     Mistake("master-only-for-half-precision", counting(states_of=lambda self, dtype: 8 if dtype.itemsize == 4 else 12),
             COUNT + "the master copy counts here for any dtype of the parameters.", MEMORY),
     Mistake("states-in-param-dtype", counting(states_of=lambda self, dtype: 4 + 2 * dtype.itemsize), COUNT + "AdamW's "
             "averages are float32, whatever the parameters are.", MEMORY),
+    Mistake("states-in-param-dtype", counting(states_of=lambda self, dtype: 3 * dtype.itemsize), COUNT + "AdamW's "
+            "averages and the master copy are float32, whatever the parameters are.", MEMORY),
     Mistake("float32-gradients", counting(gradient_of=lambda self, dtype: 4), COUNT + "the gradients have the dtype of "
             "the parameters here.", MEMORY),
     Mistake("forgets-gradients", counting(gradient_of=lambda self, dtype: 0), COUNT + "a rank holds gradients, too.",
             MEMORY),
     Mistake("rounds-down", counting(share=lambda self, n, w: n // w), 'In the case "{case}" {returned} bytes came out '
             "where {exact} is wanted: a share rounds up, or some parameters would belong to no rank.", MEMORY),
+    Mistake("rounds-the-bytes", rounds_the_bytes, 'In the case "{case}" {returned} bytes came out where {exact} is '
+            "wanted: the share of a rank is a whole number of parameters, not of bytes.", MEMORY),
     Mistake("returns-float", counting(returned=float), 'In the case "{case}" the {what} came out as {got}: a number of '
             "bytes is an int.", MEMORY),
 ]  # fmt: skip

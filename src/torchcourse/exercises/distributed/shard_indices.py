@@ -7,9 +7,10 @@ from typing import Any
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.data_loading import disturb, touched
 from torchcourse.probes.observe import kind
+from torchcourse.probes.trainable_models import remark
 
 ENOUGH = 16
 """The number of samples from which on two drawn orders never agree by chance."""
@@ -39,22 +40,24 @@ def derive(case: Case, seen: Observations) -> Observations:
     n, epochs = case.inputs["n"], case.inputs["epochs"]
     first = seen[f"epoch {epochs[0]}"]
     held = Counter(i for share in first for i in share)
+    missing = sum(i not in held for i in range(n))
     found: Observations = {
         "lengths of the shares": [len(share) for share in first],
-        "samples that no rank has": sum(i not in held for i in range(n)),
-        "samples that more than one place has": sum(count > 1 for count in held.values()),
+        "samples that no rank has": remark("some", str(missing)) if missing else 0,
+        "samples that more than one place has": "some" if max(held.values(), default=0) > 1 else 0,
         "indices outside": sum(not 0 <= i < n for i in held),
         "the same call again": "the same share" if seen["again"] == first else "another share",
         "global generators changed": seen["global generators changed"],
     }
     if case.inputs["options"].get("drop_last", False):
         del found["samples that no rank has"]  # as many as the equal shares leave over
-    elif found["samples that more than one place has"]:
-        found["samples that more than one place has"] = "some"  # which ones, and how many, is free
     if n >= ENOUGH:
         others = [seen[f"epoch {epoch}"] for epoch in epochs[1:]]
         found["order in another epoch"] = "the same" if first in others else "another"
         found["order with another seed"] = "the same" if first == seen["another seed"] else "another"
+        found["shares of all ranks"] = (
+            "the same" if len(first) > 1 and first.count(first[0]) == len(first) else "different"
+        )
         found["shares in rising order"] = all(share == sorted(share) for share in first)
     return found
 
@@ -80,7 +83,8 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"lengths": seen.get("lengths of the shares"), "ranks": inputs["world_size"]}
-    fields |= {"missing": seen.get("samples that no rank has"), "n": inputs["n"]}
+    missing = seen.get("samples that no rank has")
+    fields |= {"missing": missing.message if isinstance(missing, Raised) else missing, "n": inputs["n"]}
     fields |= {"right": wanted.get("lengths of the shares")}
     return fields | {"generators": " and ".join(seen.get("global generators changed", []))}
 

@@ -25,7 +25,11 @@ OPTIMIZERS: dict[str, Any] = {
 }
 
 
-REASONS = {"value was None": "sharded in the wrong order", "do not implement forward": "no forward"}
+REASONS = {
+    "value was None": "sharded in the wrong order",
+    "overlapping meshes": "sharded in the wrong order",
+    "do not implement forward": "no forward",
+}
 """What torch's exceptions are about, by words of their messages."""
 
 
@@ -43,13 +47,16 @@ def program(
         made: torch.optim.Optimizer = OPTIMIZERS[optimizer](listed)
         return made
 
-    made = answer(model, init_device_mesh("cpu", (2,)), make_optimizer)
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("ranks",))
+    made = answer(model, mesh, make_optimizer)
+    shards = [p for p in model.parameters() if isinstance(p, DTensor)]
     seen: Observations = {
         "optimizers made": len(given),
         "elements that the optimizer was given": [n == count for n in given],
         "blocks sharded by themselves": [isinstance(block, FSDPModule) for block in model.blocks],
         "the model itself": "sharded" if isinstance(model, FSDPModule) else "not sharded",
-        "parameters that are shards": sum(isinstance(p, DTensor) for p in model.parameters()),
+        "parameters that are shards": len(shards),
+        "mesh of the shards": "the given one" if all(p.device_mesh == mesh for p in shards) else "another one",
         "share of this rank": local_elements(model) / count,
     }
     if not isinstance(made, torch.optim.Optimizer):

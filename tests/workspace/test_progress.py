@@ -54,7 +54,13 @@ def test_the_lessons_of_the_notebooks_are_those_of_the_package() -> None:
     assert [lesson.name for lesson in lessons()] == list(LESSONS)
     for lesson in lessons():
         assert sorted(lesson.exercises) == sorted(exercises(lesson.name))
-    assert [lesson.duration.split()[1] for lesson in lessons()] == ["minutes"] * len(LESSONS)
+
+
+def test_durations_are_estimated_from_words_and_points() -> None:
+    hours = {lesson.name: lesson.duration for lesson in lessons()}
+    assert hours["01_tensors"] == "2½ hours"
+    assert {duration.split()[1] for duration in hours.values()} == {"hours"}
+    assert {duration.split()[0] for duration in hours.values()} <= {"2", "2½", "3", "3½", "4"}
 
 
 def test_a_check_records_its_outcome_and_a_pass_stays(in_notebook: Path) -> None:
@@ -179,8 +185,8 @@ def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(folder:
     assert as_markdown(standings(folder)).endswith("Begin with [1 · Tensors](01_tensors.ipynb).")
     progress.record(folder, "describe", "failed")
     said = as_markdown(standings(folder))
-    assert "| [1 · Tensors](01_tensors.ipynb) |  | 60 minutes | 12 | 0 | 1 | 11 |" in said
-    assert "| [5 · Training](05_training.ipynb) | 3, 4 | 75 minutes |" in said
+    assert "| [1 · Tensors](01_tensors.ipynb) |  | 2½ hours | 12 | 0 | 1 | 11 |" in said
+    assert "| [5 · Training](05_training.ipynb) | 3, 4 | 2½ hours |" in said
     assert said.index("| **Foundations** |") < said.index("[1 · Tensors]") < said.index("| **Debugging** |")
     assert said.endswith("Continue with [1 · Tensors](01_tensors.ipynb).")
     for lesson in lessons():

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from torchcourse.model.notebook_file import cells, exercises_of, read, source_of
+from torchcourse.model.notebook_file import Notebook, cells, exercises_of, read, source_of
 
 __all__ = ["Lesson", "lessons", "released"]
 
-DURATION = re.compile(r"takes (?:about )?(an hour and a quarter|an hour|\d+ minutes)")
-IN_MINUTES = {"an hour": "60 minutes", "an hour and a quarter": "75 minutes"}
+WORDS_A_MINUTE, MINUTES_A_POINT = 150, 5
+"""How fast learners read prose between cells that they run, and how long they work on a point of an exercise."""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson: its file name without the ending, title, duration ("60 minutes"), and exercises in order."""
+    """A lesson: its file name without the ending, title, estimated duration ("2½ hours"), and exercises in order."""
 
     name: str
     title: str
@@ -50,8 +49,17 @@ def lessons() -> tuple[Lesson, ...]:
 
 def _lesson(path: Path) -> Lesson:
     notebook = read(path)
-    sources = [source_of(cell) for cell in cells(notebook)]
-    title = next((line.lstrip("# ") for source in sources for line in source.splitlines()[:1]), path.stem)
-    duration = DURATION.search(" ".join(" ".join(sources[:3]).split()))
-    words = duration.group(1) if duration else "an hour"
-    return Lesson(path.stem, title, IN_MINUTES.get(words, words), tuple(exercises_of(notebook)))
+    title = next(
+        (line.lstrip("# ") for cell in cells(notebook) for line in source_of(cell).splitlines()[:1]), path.stem
+    )
+    return Lesson(path.stem, title, _duration(notebook), tuple(exercises_of(notebook)))
+
+
+def _duration(notebook: Notebook) -> str:
+    """Estimate the time for a notebook from its words and the points of its exercises, to the half hour."""
+    words = sum(len(source_of(cell).split()) for cell in cells(notebook) if cell.get("cell_type") == "markdown")
+    points = sum(cell.get("metadata", {}).get("nbgrader", {}).get("points", 0) for cell in cells(notebook))
+    minutes = words / WORDS_A_MINUTE + MINUTES_A_POINT * points
+    hours, half = divmod(max(round(minutes / 30), 1), 2)
+    number = f"{hours or ''}{'½' if half else ''}"
+    return f"{number} hour{'s' if hours > 1 or (hours == 1 and half) else ''}"

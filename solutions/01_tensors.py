@@ -14,8 +14,9 @@
 # their dtype or their device. And many of the bugs that raise *no* error are about which numbers a tensor shares with
 # another one.
 #
-# So this lesson looks at tensors closely, and slowly. It takes about an hour, and there are twelve small functions
-# for you to write on the way.
+# So this lesson looks at tensors closely, and slowly. It begins with what you will do with them all day: images,
+# broadcasting, reductions, indexing. Then it looks underneath, at how they lie in memory. There are twelve small
+# functions for you to write on the way.
 
 # %% [markdown]
 # ## How this notebook works
@@ -92,6 +93,10 @@ slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().
 # %% [markdown]
 # So there are two honest answers to "how big is it?": the bytes that its entries take, and the bytes that its storage
 # takes. The exercise asks for the first one.
+#
+# A tensor that shares another one's storage is called a *view* of it, and a write to one shows in the other. We will
+# take views apart later in this lesson. Until then it is enough to know that a slice is a view, and that `clone()`
+# gives you a copy.
 
 # %% [markdown]
 # ### Exercise: describe
@@ -243,198 +248,6 @@ except RuntimeError as error:
 # are `float64` until you convert them.
 
 # %% [markdown]
-# ## Strides: one storage, many views
-#
-# Memory has one dimension. How does a row of twelve numbers become a table of three rows and four columns? By
-# arithmetic: to go one row down, skip four entries; to go one column right, skip one. These two numbers are the *stride*.
-
-# %%
-grid = torch.arange(12).view(3, 4)
-print(grid)
-print(grid.shape, grid.stride(), grid.storage_offset())
-
-# %% [markdown]
-# Entry `grid[i, j]` lies at place `offset + i * 4 + j * 1` of the storage. That is all there is to it, and a lot
-# follows from it. To transpose, PyTorch moves no numbers: it swaps the two strides.
-
-# %%
-turned = grid.t()
-print(turned.shape, turned.stride())
-print(turned.untyped_storage().data_ptr() == grid.untyped_storage().data_ptr())
-
-# %% [markdown]
-# In the picture, the boxes are the storage. Below them, each row of the view has a line of its own: its dots stand
-# under the cells that this row reads, and are numbered in the order of the view's entries.
-
-# %% tags=["demo"]
-from torchcourse.demos import strides
-
-strides.draw(turned, "grid.t()")
-
-# %% [markdown]
-# A tensor that shares another one's storage is a *view*. Views cost nothing, however large the tensor is. The price
-# is that they are not independent: a write to the view is a write to the base.
-
-# %%
-turned[0, 2] = -1
-print(grid)
-grid[2, 0] = 8  # and back again, through the other name
-
-# %% [markdown]
-# When you want an independent copy, call `clone()`.
-#
-# A slice is a view too. It starts later (the offset) or walks in larger steps (the stride):
-
-# %%
-corner = grid[1:, ::2]
-print(corner)
-print(corner.shape, corner.stride(), corner.storage_offset())
-
-# %% [markdown]
-# Play with it for a minute. Which choices change the offset? Which give a stride of 0? What makes `as_strided` refuse?
-
-# %% tags=["demo"]
-strides.explore()
-
-# %% [markdown]
-# **In short:** a tensor is a storage plus shape, stride and offset, and many tensors can share one storage.
-
-# %% [markdown]
-# ## What copies and what does not
-#
-# Here are some ways to get one tensor from another. For each: does the result still share the old storage?
-
-# %%
-turns = {
-    "view(4, 3)": grid.view(4, 3),
-    "permute(1, 0)": grid.permute(1, 0),
-    "reshape(2, 6)": grid.reshape(2, 6),
-    "t().reshape(12)": grid.t().reshape(12),
-    "t().contiguous()": grid.t().contiguous(),
-    "to(torch.int64)": grid.to(torch.int64),
-    "to(torch.float32)": grid.to(torch.float32),
-    "clone()": grid.clone(),
-}
-
-# %%
-place = grid.untyped_storage().data_ptr()
-for name, result in turns.items():
-    print(f"grid.{name:20}", "same memory" if result.untyped_storage().data_ptr() == place else "copy")
-
-# %% [markdown]
-# Two of these deserve a second look. `.to` copies only if there is something to convert. And `reshape` is a view
-# in one line and a copy in the next: it returns a view where the strides allow one, and copies where they do not.
-# `view` never copies; where it would have to, it raises.
-
-# %%
-try:
-    grid.t().view(12)
-except RuntimeError as error:
-    print(error)
-
-# %% [markdown]
-# Read the message: *size is not compatible with input tensor's size and stride*. You will often hear that `view`
-# needs contiguous memory, meaning entries that lie in the storage in reading order without gaps. That is not the
-# rule. It needs strides that can express the new shape. Here is every second number of each row: the entries have
-# gaps between them and are not contiguous, yet `view` works, because from one row to the next the gap is the same,
-# and a single stride of 2 walks through them all.
-
-# %%
-every_second = torch.arange(24).view(4, 6)[:, ::2]
-print(every_second.is_contiguous(), every_second.stride())
-print(every_second.view(12).stride())
-
-# %% [markdown]
-# `contiguous()` returns the tensor itself if it is contiguous, and otherwise a fresh copy in reading order.
-#
-# **In short:** `view` is free or raises, `reshape` is free or copies, and the strides decide which.
-
-# %% [markdown]
-# ### Exercise: flatten_reporting
-#
-# Write `flatten_reporting(t)`: all entries of `t` in one dimension, in reading order, and a bool that says whether
-# they had to be copied. Return a view wherever the layout allows one (it may do so although `t` is not contiguous),
-# and a copy only where it does not. `t` may have any number of axes, including none.
-#
-# ```
-# flatten_reporting(torch.zeros(2, 3))        # (tensor of 6 zeros, a view, False)
-# flatten_reporting(torch.zeros(2, 3).t())    # (tensor of 6 zeros, a copy, True)
-# ```
-
-# %% exercise="flatten_reporting" points=2
-def flatten_reporting(t: Tensor) -> tuple[Tensor, bool]:
-    """Return all entries of t in one dimension, and whether they had to be copied."""
-    ### BEGIN SOLUTION
-    try:
-        return t.view(-1), False
-    except RuntimeError:  # no single stride walks through these entries in order
-        return t.reshape(-1), True
-    ### END SOLUTION
-
-# %% check="flatten_reporting"
-check("flatten_reporting")
-
-# %% [markdown]
-# ## Building a view by hand
-#
-# Slices and transposes choose strides for you. `as_strided` lets you choose: you give it a shape, a stride for each
-# axis, and an offset. The diagonal of `grid`, for instance, is three entries, each five places after the one before:
-
-# %%
-grid.as_strided((3,), (5,), 0)
-
-# %% [markdown]
-# It is a sharp tool. It counts in places of the *storage*, not in entries of the tensor you call it on. It stops you
-# at the end of the storage, and nowhere before. Here somebody wants pairs of neighbouring even numbers, and gets odd
-# ones too:
-
-# %%
-evens = torch.arange(10)[::2]
-print(evens, evens.stride())
-print(evens.as_strided((4, 2), (1, 1), 0))
-
-# %% [markdown]
-# What makes it worth the trouble is that several entries of a view may share one place. Think of a moving average
-# over a signal of a million samples, with windows of a thousand. As copies, the windows take a thousand times the
-# memory of the signal; as a view they cost nothing. PyTorch has `unfold` for this. Here is what it makes of eight
-# numbers; look at how the lines overlap, and then at the stride.
-
-# %% tags=["demo"]
-strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
-
-# %% [markdown]
-# ### Exercise: sliding_windows
-#
-# Write `sliding_windows(x, size, step=1)`: from `x` of shape `(n,)`, the windows of `size` neighbouring entries, one
-# starting every `step` entries, as many as fit: shape `(num, size)`. The result shares `x`'s memory, even where `x`
-# itself is a slice such as `signal[3::2]`. Raise `ValueError` for `size < 1`, `size > n` and `step < 1`, with a
-# message that names the argument, what it got and what it wants. Rule: no `unfold`.
-#
-# ```
-# sliding_windows(torch.arange(5), 3)            # [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
-# sliding_windows(torch.arange(5), 2, step=3)    # [[0, 1], [3, 4]]
-# sliding_windows(torch.arange(5), 6)
-# ValueError: size is 6, but must be from 1 to len(x), which is 5
-# ```
-
-# %% exercise="sliding_windows" points=3
-def sliding_windows(x: Tensor, size: int, step: int = 1) -> Tensor:
-    """Windows of `size` neighbours, one every `step` entries: (n,) to (num, size), in x's own memory."""
-    ### BEGIN SOLUTION
-    n = len(x)
-    if not 1 <= size <= n:
-        raise ValueError(f"size is {size}, but must be from 1 to len(x), which is {n}")
-    if step < 1:
-        raise ValueError(f"step is {step}, but must be at least 1")
-    num = (n - size) // step + 1
-    stride = x.stride(0)
-    return x.as_strided((num, size), (step * stride, stride), x.storage_offset())
-    ### END SOLUTION
-
-# %% check="sliding_windows"
-check("sliding_windows")
-
-# %% [markdown]
 # ## Images: channels first
 #
 # Image files, cameras, NumPy and matplotlib keep an image as height, width, channels: `(H, W, C)`, one byte per colour.
@@ -460,8 +273,8 @@ images.draw({"photo": photo, "permute": permuted.permute(1, 2, 0), "reshape": re
 # just perform badly.
 #
 # `movedim(source, destination)` is `permute` when you want to move one axis and leave the rest in order; negative
-# numbers count from the end, so it does not matter whether there is a batch axis in front. Both return views, so call
-# `contiguous()` where the result should be contiguous.
+# numbers count from the end, so it does not matter whether there is a batch axis in front. Both return views, in
+# which the numbers stay where they were in memory; `contiguous()` makes a copy in which they lie in the new order.
 
 # %%
 stack = torch.zeros(5, 24, 36, 3)
@@ -512,13 +325,13 @@ print("bare:    ", batch_of_four.squeeze().shape, batch_of_one.squeeze().shape)
 print("with dim:", batch_of_four.squeeze(1).shape, batch_of_one.squeeze(1).shape)
 
 # %% [markdown]
-# `expand` repeats an axis of size one without copying: its stride becomes 0, so every step along it lands on the same
-# number. `repeat` copies.
+# `expand` repeats an axis of size one without copying: every step along it lands on the same number again. `repeat`
+# copies. Compare the bytes of their storages:
 
 # %%
 row = torch.tensor([[1, 2, 3]])
 tall = row.expand(4, 3)
-print(tall.stride(), tall.untyped_storage().nbytes(), row.repeat(4, 1).untyped_storage().nbytes())
+print(tall.untyped_storage().nbytes(), row.repeat(4, 1).untyped_storage().nbytes())
 
 # %% [markdown]
 # One number under four names is fine for reading. An in-place operation on all of them is refused:
@@ -538,7 +351,7 @@ tall[0, 0] = 9
 print(tall, row)
 
 # %% [markdown]
-# **In short:** name the axis when you squeeze; `expand` is a view with a stride of 0.
+# **In short:** name the axis when you squeeze; `expand` repeats without copying.
 
 # %% [markdown]
 # ## Broadcasting: shapes line up from the right
@@ -557,7 +370,7 @@ from torchcourse.demos import broadcasting, grids
 grids.add(tens, ones)
 
 # %% [markdown]
-# Nothing is actually repeated in memory; the dashed cells are a stride of 0 at work. Try shapes of your own below:
+# Nothing is actually repeated in memory; the dashed cells are the same numbers again. Try shapes of your own below:
 # `3, 4` with `3` (why does it fail?), `3, 4` with `3, 1`, `8, 1, 6, 1` with `7, 1, 5`, and `5` with `5, 1`.
 
 # %% tags=["demo"]
@@ -713,6 +526,8 @@ check("row_softmax")
 # it.
 
 # %%
+grid = torch.arange(12).reshape(3, 4)
+print(grid)
 print(grid[1].shape, grid[:, 1].shape, grid[:, 1:2].shape, grid[..., -1].shape)
 
 # %% [markdown]
@@ -934,6 +749,205 @@ def attention_scores(q: Tensor, k: Tensor) -> Tensor:
 
 # %% check="attention_scores"
 check("attention_scores")
+
+# %% [markdown]
+# ## Strides: one storage, many views
+#
+# Memory has one dimension. How does a row of twelve numbers become a table of three rows and four columns? By
+# arithmetic: to go one row down, skip four entries; to go one column right, skip one. These two numbers are the *stride*.
+
+# %%
+grid = torch.arange(12).view(3, 4)
+print(grid)
+print(grid.shape, grid.stride(), grid.storage_offset())
+
+# %% [markdown]
+# Entry `grid[i, j]` lies at place `offset + i * 4 + j * 1` of the storage. That is all there is to it, and a lot
+# follows from it. To transpose, PyTorch moves no numbers: it swaps the two strides.
+
+# %%
+turned = grid.t()
+print(turned.shape, turned.stride())
+print(turned.untyped_storage().data_ptr() == grid.untyped_storage().data_ptr())
+
+# %% [markdown]
+# In the picture, the boxes are the storage. Below them, each row of the view has a line of its own: its dots stand
+# under the cells that this row reads, and are numbered in the order of the view's entries.
+
+# %% tags=["demo"]
+from torchcourse.demos import strides
+
+strides.draw(turned, "grid.t()")
+
+# %% [markdown]
+# A tensor that shares another one's storage is a *view*. Views cost nothing, however large the tensor is. The price
+# is that they are not independent: a write to the view is a write to the base.
+
+# %%
+turned[0, 2] = -1
+print(grid)
+grid[2, 0] = 8  # and back again, through the other name
+
+# %% [markdown]
+# When you want an independent copy, call `clone()`.
+#
+# A slice is a view too. It starts later (the offset) or walks in larger steps (the stride):
+
+# %%
+corner = grid[1:, ::2]
+print(corner)
+print(corner.shape, corner.stride(), corner.storage_offset())
+
+# %% [markdown]
+# And `expand`? Every step along the repeated axis stays where it is, so its stride is 0. That is also how broadcasting
+# repeats without copying:
+
+# %%
+torch.tensor([[1, 2, 3]]).expand(4, 3).stride()
+
+# %% [markdown]
+# Play with it for a minute. Which choices change the offset? Which give a stride of 0? What makes `as_strided` refuse?
+
+# %% tags=["demo"]
+strides.explore()
+
+# %% [markdown]
+# **In short:** a tensor is a storage plus shape, stride and offset, and many tensors can share one storage.
+
+# %% [markdown]
+# ## What copies and what does not
+#
+# Here are some ways to get one tensor from another. For each: does the result still share the old storage?
+
+# %%
+turns = {
+    "view(4, 3)": grid.view(4, 3),
+    "permute(1, 0)": grid.permute(1, 0),
+    "reshape(2, 6)": grid.reshape(2, 6),
+    "t().reshape(12)": grid.t().reshape(12),
+    "t().contiguous()": grid.t().contiguous(),
+    "to(torch.int64)": grid.to(torch.int64),
+    "to(torch.float32)": grid.to(torch.float32),
+    "clone()": grid.clone(),
+}
+
+# %%
+place = grid.untyped_storage().data_ptr()
+for name, result in turns.items():
+    print(f"grid.{name:20}", "same memory" if result.untyped_storage().data_ptr() == place else "copy")
+
+# %% [markdown]
+# Two of these deserve a second look. `.to` copies only if there is something to convert. And `reshape` is a view
+# in one line and a copy in the next: it returns a view where the strides allow one, and copies where they do not.
+# `view` never copies; where it would have to, it raises.
+
+# %%
+try:
+    grid.t().view(12)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# Read the message: *size is not compatible with input tensor's size and stride*. You will often hear that `view`
+# needs contiguous memory, meaning entries that lie in the storage in reading order without gaps. That is not the
+# rule. It needs strides that can express the new shape. Here is every second number of each row: the entries have
+# gaps between them and are not contiguous, yet `view` works, because from one row to the next the gap is the same,
+# and a single stride of 2 walks through them all.
+
+# %%
+every_second = torch.arange(24).view(4, 6)[:, ::2]
+print(every_second.is_contiguous(), every_second.stride())
+print(every_second.view(12).stride())
+
+# %% [markdown]
+# `contiguous()` returns the tensor itself if it is contiguous, and otherwise a fresh copy in reading order.
+#
+# **In short:** `view` is free or raises, `reshape` is free or copies, and the strides decide which.
+
+# %% [markdown]
+# ### Exercise: flatten_reporting
+#
+# Write `flatten_reporting(t)`: all entries of `t` in one dimension, in reading order, and a bool that says whether
+# they had to be copied. Return a view wherever the layout allows one (it may do so although `t` is not contiguous),
+# and a copy only where it does not. `t` may have any number of axes, including none.
+#
+# ```
+# flatten_reporting(torch.zeros(2, 3))        # (tensor of 6 zeros, a view, False)
+# flatten_reporting(torch.zeros(2, 3).t())    # (tensor of 6 zeros, a copy, True)
+# ```
+
+# %% exercise="flatten_reporting" points=2
+def flatten_reporting(t: Tensor) -> tuple[Tensor, bool]:
+    """Return all entries of t in one dimension, and whether they had to be copied."""
+    ### BEGIN SOLUTION
+    try:
+        return t.view(-1), False
+    except RuntimeError:  # no single stride walks through these entries in order
+        return t.reshape(-1), True
+    ### END SOLUTION
+
+# %% check="flatten_reporting"
+check("flatten_reporting")
+
+# %% [markdown]
+# ## Building a view by hand
+#
+# Slices and transposes choose strides for you. `as_strided` lets you choose: you give it a shape, a stride for each
+# axis, and an offset. The diagonal of `grid`, for instance, is three entries, each five places after the one before:
+
+# %%
+grid.as_strided((3,), (5,), 0)
+
+# %% [markdown]
+# It is a sharp tool. It counts in places of the *storage*, not in entries of the tensor you call it on. It stops you
+# at the end of the storage, and nowhere before. Here somebody wants pairs of neighbouring even numbers, and gets odd
+# ones too:
+
+# %%
+evens = torch.arange(10)[::2]
+print(evens, evens.stride())
+print(evens.as_strided((4, 2), (1, 1), 0))
+
+# %% [markdown]
+# What makes it worth the trouble is that several entries of a view may share one place. Think of a moving average
+# over a signal of a million samples, with windows of a thousand. As copies, the windows take a thousand times the
+# memory of the signal; as a view they cost nothing. PyTorch has `unfold` for this. Here is what it makes of eight
+# numbers; look at how the lines overlap, and then at the stride.
+
+# %% tags=["demo"]
+strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
+
+# %% [markdown]
+# ### Exercise: sliding_windows
+#
+# Write `sliding_windows(x, size, step=1)`: from `x` of shape `(n,)`, the windows of `size` neighbouring entries, one
+# starting every `step` entries, as many as fit: shape `(num, size)`. The result shares `x`'s memory, even where `x`
+# itself is a slice such as `signal[3::2]`. Raise `ValueError` for `size < 1`, `size > n` and `step < 1`, with a
+# message that names the argument, what it got and what it wants. Rule: no `unfold`.
+#
+# ```
+# sliding_windows(torch.arange(5), 3)            # [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+# sliding_windows(torch.arange(5), 2, step=3)    # [[0, 1], [3, 4]]
+# sliding_windows(torch.arange(5), 6)
+# ValueError: size is 6, but must be from 1 to len(x), which is 5
+# ```
+
+# %% exercise="sliding_windows" points=3
+def sliding_windows(x: Tensor, size: int, step: int = 1) -> Tensor:
+    """Windows of `size` neighbours, one every `step` entries: (n,) to (num, size), in x's own memory."""
+    ### BEGIN SOLUTION
+    n = len(x)
+    if not 1 <= size <= n:
+        raise ValueError(f"size is {size}, but must be from 1 to len(x), which is {n}")
+    if step < 1:
+        raise ValueError(f"step is {step}, but must be at least 1")
+    num = (n - size) // step + 1
+    stride = x.stride(0)
+    return x.as_strided((num, size), (step * stride, stride), x.storage_offset())
+    ### END SOLUTION
+
+# %% check="sliding_windows"
+check("sliding_windows")
 
 # %% [markdown]
 # ## NumPy

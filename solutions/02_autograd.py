@@ -14,7 +14,7 @@
 # time of two or three forward passes, and it does so for ordinary Python code, loops and ifs included.
 #
 # This lesson takes the machine apart: what is recorded, what is kept in memory, what adds up, what breaks, and how to
-# add a piece of your own. It takes about an hour. There are twelve things to write, two of them classes.
+# add a piece of your own. There are twelve things to write, two of them classes.
 
 # %% tags=["setup"]
 import itertools

@@ -562,24 +562,21 @@ check("clip_gradients")
 #
 # SGD steps along the gradient. Momentum steps along a running sum of past gradients, which cancels zigzags across a
 # narrow valley and builds up speed along it. Adam also divides each entry by the running size of its gradient, so it
-# moves at a similar speed in steep and flat directions. All three in a long valley:
+# moves at a similar speed in steep and flat directions. Here are all three in the valley of lesson 2, with forty
+# steps each:
 
 # %% tags=["demo"]
-def valley(make, steps=60):
-    place = torch.tensor([-4.0, 1.5], requires_grad=True)
-    optimizer, heights = make([place]), []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        height = 0.05 * place[0] ** 2 + 2 * place[1] ** 2
-        height.backward()
-        optimizer.step()
-        heights.append(height.item())
-    return heights
+from torchcourse.demos import descent
 
-curves.draw({"SGD": valley(lambda p: torch.optim.SGD(p, 0.3)), "momentum": valley(lambda p: torch.optim.SGD(p, 0.3, momentum=0.8)),
-             "Adam": valley(lambda p: torch.optim.Adam(p, 0.3))}, "height on one surface", log=True)
+descent.race({"SGD": lambda p: torch.optim.SGD(p, 0.13),
+              "momentum": lambda p: torch.optim.SGD(p, 0.03, momentum=0.8),
+              "Adam": lambda p: torch.optim.Adam(p, 0.2)}, steps=40)
 
 # %% [markdown]
+# SGD takes the steep direction in a few zigzags and then crawls along the flat one. Momentum swings across the
+# valley, but gets along it faster. Adam sets off at the same speed in both directions, wherever the steep one points;
+# its averages make it overshoot and turn back.
+#
 # **Adam against AdamW.** Both take a `weight_decay`. Adam adds it to the gradient, so it is divided by the running
 # size of the gradient like everything else: a weight with large gradients hardly decays, one with small gradients
 # decays far too much. AdamW shrinks the parameter directly, by `1 - lr * weight_decay` at each step, whatever the

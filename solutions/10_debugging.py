@@ -12,9 +12,9 @@
 # A program that is wrong and raises an error is the lucky case. Most faults of a training raise nothing: the loss goes
 # down, only not far enough, or the result is worse than it could be, and hours pass before anybody notices.
 #
-# So this lesson is about looking. You write twelve small tools. Each answers one question, such as "which layer gets no
-# gradient?", and right after you have written it, it examines a model that is broken for real. At the end they stand
-# together in one function, `diagnose`, that you can take with you. It takes about an hour and a quarter.
+# So this lesson is about looking. You write twelve small tools. Each answers one question, such as "which layer gets
+# no gradient?", and right after you have written it, it examines a model that is broken for real. At the end they
+# stand together in one function, `diagnose`, that you can take with you.
 #
 # Nothing here needs the internet or a GPU.
 

@@ -14,9 +14,9 @@
 # look at every other and decide what matters. This lesson takes each of them apart, has you write the part in which
 # people slip, and compares it with torch's own module on the same weights.
 #
-# In the end we train a small network of each kind, from your own parts: two that read handwritten digits, and one that
-# writes sentences. Where a part is still missing, torch's own stands in, so every cell runs. There are twelve exercises; it
-# takes about an hour and a quarter. Nothing here needs a GPU or the internet.
+# In the end we train a small network of each kind, from your own parts: two that read handwritten digits, and one
+# that writes sentences. Where a part is still missing, torch's own stands in, so every cell runs. There are twelve
+# exercises. Nothing here needs a GPU or the internet.
 
 # %% tags=["setup"]
 import torch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -118,6 +120,25 @@ def test_no_two_boxes_of_a_graph_overlap() -> None:
     spots = list(graph.places(nodes).values())
     for i, (column, height) in enumerate(spots):
         assert all(other[0] != column or abs(other[1] - height) >= 1 for other in spots[:i])
+
+
+def test_the_paths_of_optimizers_are_theirs() -> None:
+    makers = {"slow": lambda p: torch.optim.SGD(p, 0.01), "fast": lambda p: torch.optim.SGD(p, 0.1)}
+    slow, fast = (descent.visited(make, 5) for make in makers.values())
+    assert torch.equal(slow[0], fast[0])
+    torch.testing.assert_close(fast[1], fast[0] * torch.tensor([0.9, 0.0]))  # the slope is (x, 10 y)
+    alt = descent.race(makers, 5).alt
+    assert "slow ends at height" in alt
+    assert "fast ends at height" in alt
+
+
+def test_a_line_of_a_graph_runs_behind_no_box() -> None:
+    boxes = [(1.5, 0.0), (1.5, 0.8), (3.0, 0.5)]
+    points = graph.route((0.0, 0.3), (4.5, 0.3), boxes)
+    for (x0, y0), (x1, y1) in pairwise(points):
+        for share in torch.linspace(0, 1, 50).tolist():
+            x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
+            assert not any(bx < x < bx + graph.BOX and by < y < by + graph.TALL for bx, by in boxes)
 
 
 REFUSED = ["x + 1", "a +", "__import__('os')", "a.grad", "", "a if b else c", "a + " * 40 + "a"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -96,6 +96,33 @@ def draw(name: str, rate: float) -> Picture:
     axes.set(xlim=SPAN[:2], ylim=SPAN[2:], xticks=(-2, 0, 2), yticks=(-1, 0, 1))  # each tick costs a few milliseconds
     style.dress(axes)
     return style.finish(figure, f"Gradient descent on {name}, {text}.")
+
+
+def visited(make: Callable[[list[Tensor]], torch.optim.Optimizer], steps: int = STEPS) -> Tensor:
+    """Return the points that an optimizer visits in the valley, with the start: shape (steps + 1, 2)."""
+    point = torch.tensor(START, requires_grad=True)
+    optimizer, points = make([point]), [point.detach().clone()]
+    for _ in range(steps):
+        optimizer.zero_grad()
+        valley(point).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        points.append(point.detach().clone())
+    return torch.stack(points)
+
+
+def race(makers: Mapping[str, Callable[[list[Tensor]], torch.optim.Optimizer]], steps: int = STEPS) -> Picture:
+    """Draw the paths of several optimizers through the valley, each made from a list with the point to move."""
+    name = next(name for name, surface in SURFACES.items() if surface is valley)
+    figure, axes = style.chart(6.6, 3.4, place=(0.07, 0.1, 0.66, 0.78), title=f"{steps} steps in {name}")
+    axes.add_collection(LineCollection(contours(name), colors=style.GREY, linewidths=0.6))
+    words = []
+    for (label, make), colour in zip(makers.items(), style.CYCLE, strict=False):
+        points = visited(make, steps)
+        axes.plot(points[:, 0].numpy(), points[:, 1].numpy(), color=colour, marker="o", markersize=2.5, label=label)
+        words.append(f"{label} ends at height {valley(points[-1]).item():.2g}")
+    axes.set(xlim=SPAN[:2], ylim=SPAN[2:], xticks=(-2, 0, 2), yticks=(-1, 0, 1))
+    style.key(axes)
+    return style.finish(figure, f"Paths of optimizers in {name}: {'; '.join(words)}.")
 
 
 def picture(surface: str, hundredths: int) -> Picture:

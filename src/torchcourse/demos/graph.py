@@ -25,6 +25,7 @@ SIGNS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 CALLS = {name: getattr(torch, name) for name in ("sin", "cos", "exp", "log", "tanh", "relu", "sqrt", "sigmoid", "abs")}
 WIDTH, BOX, TALL, MOST = 6.6, 0.86, 0.5, 24
+MARGIN = 0.07  # between a line and the boxes that it passes, in inches
 
 
 class UnreadableError(ValueError):
@@ -134,6 +135,26 @@ def places(nodes: list[Node]) -> dict[int, tuple[int, float]]:
     return found
 
 
+def route(
+    start: tuple[float, float], end: tuple[float, float], boxes: list[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Return the corners of a line from a box to one further right that passes the boxes between them above or below.
+
+    Boxes are given by their lower left corners. In each column the line takes the free height that is nearest
+    to a straight one.
+    """
+    (x0, y0), (x1, y1) = (start[0] + BOX, start[1] + TALL / 2), (end[0], end[1] + TALL / 2)
+    points = [(x0, y0)]
+    for column in sorted({x for x, _ in boxes}):
+        blocked = [(y - MARGIN, y + TALL + MARGIN) for x, y in boxes if x == column]
+        straight = y0 + (y1 - y0) * (column + BOX / 2 - x0) / (x1 - x0)
+        heights = [straight, *(edge for interval in blocked for edge in interval)]
+        free = [h for h in heights if not any(low < h < high for low, high in blocked)]
+        height = min(free, key=lambda h: abs(h - straight))
+        points += [(column - MARGIN, height), (column + BOX + MARGIN, height)]
+    return [*points, (x1, y1)]
+
+
 def draw(expression: str, values: dict[str, float] = VALUES) -> Picture:
     """Draw an expression: values in the upper line of each box, gradients in the lower one."""
     nodes = read(expression, values)
@@ -147,17 +168,18 @@ def draw(expression: str, values: dict[str, float] = VALUES) -> Picture:
     style.say(axes, 0.12, page - 0.2, expression, size=11, mono=True, bold=True)
     style.say(axes, 0.12, page - 0.42, f"{given}      above: value, below: gradient", size=8.5, colour=style.GREY)
 
-    def corner(node: Node) -> tuple[float, float]:
-        column, height = where[id(node)]
-        return column * gap + (gap - BOX) / 2, page - 0.62 - (height + 1) * (TALL + 0.22) + 0.15
-
+    corners = {
+        id(node): (column * gap + (gap - BOX) / 2, page - 0.62 - (height + 1) * (TALL + 0.22) + 0.15)
+        for node in nodes
+        for column, height in (where[id(node)],)
+    }
     for node in nodes:
-        x, y = corner(node)
         for parent in node.parents:
-            px, py = corner(parent)
-            axes.plot([px + BOX, x], [py + TALL / 2, y + TALL / 2], color=style.GREY, linewidth=1, zorder=0)
+            between = [corners[id(n)] for n in nodes if where[id(parent)][0] < where[id(n)][0] < where[id(node)][0]]
+            across, up = zip(*route(corners[id(parent)], corners[id(node)], between), strict=True)
+            axes.plot(across, up, color=style.GREY, linewidth=1, zorder=0)
     for node in nodes:
-        x, y = corner(node)
+        x, y = corners[id(node)]
         fill = style.SKY if node.label in values else style.PAPER
         style.cell(axes, x, y, BOX, TALL, fill=fill)
         style.say(axes, x + 0.06, y + TALL / 2, node.label, size=9, mono=True, bold=True)

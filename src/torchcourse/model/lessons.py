@@ -10,13 +10,13 @@ from torchcourse.model.notebook_file import Notebook, cells, exercises_of, read,
 
 __all__ = ["Lesson", "lessons", "released"]
 
-WORDS_A_MINUTE, LINES_A_MINUTE, MINUTES_AN_EXERCISE = 180, 12, 9
-"""How fast people read text and code, and how long they need to write an answer; they took from two to four hours."""
+WORDS_A_MINUTE, MINUTES_A_POINT = 150, 5
+"""How fast learners read prose between cells that they run, and how long they work on a point of an exercise."""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson: its file name without the ending, title, duration ("2½ hours"), and exercises in order."""
+    """A lesson: its file name without the ending, title, estimated duration ("2½ hours"), and exercises in order."""
 
     name: str
     title: str
@@ -49,16 +49,17 @@ def lessons() -> tuple[Lesson, ...]:
 
 def _lesson(path: Path) -> Lesson:
     notebook = read(path)
-    sources = [source_of(cell) for cell in cells(notebook)]
-    title = next((line.lstrip("# ") for source in sources for line in source.splitlines()[:1]), path.stem)
-    exercises = tuple(exercises_of(notebook))
-    return Lesson(path.stem, title, _duration(notebook, len(exercises)), exercises)
+    title = next(
+        (line.lstrip("# ") for cell in cells(notebook) for line in source_of(cell).splitlines()[:1]), path.stem
+    )
+    return Lesson(path.stem, title, _duration(notebook), tuple(exercises_of(notebook)))
 
 
-def _duration(notebook: Notebook, exercises: int) -> str:
-    """Return how long a lesson takes about, from its words, lines of code and exercises, in half hours."""
-    text = sum(len(source_of(cell).split()) for cell in cells(notebook) if cell.get("cell_type") == "markdown")
-    code = sum(len(source_of(cell).splitlines()) for cell in cells(notebook) if cell.get("cell_type") == "code")
-    minutes = text / WORDS_A_MINUTE + code / LINES_A_MINUTE + MINUTES_AN_EXERCISE * exercises
-    hours, half = divmod(max(1, round(minutes / 30)), 2)
-    return f"{hours or ''}{'½' if half else ''} hour{'s' if hours + half > 1 else ''}"
+def _duration(notebook: Notebook) -> str:
+    """Estimate the time for a notebook from its words and the points of its exercises, to the half hour."""
+    words = sum(len(source_of(cell).split()) for cell in cells(notebook) if cell.get("cell_type") == "markdown")
+    points = sum(cell.get("metadata", {}).get("nbgrader", {}).get("points", 0) for cell in cells(notebook))
+    minutes = words / WORDS_A_MINUTE + MINUTES_A_POINT * points
+    hours, half = divmod(max(round(minutes / 30), 1), 2)
+    number = f"{hours or ''}{'½' if half else ''}"
+    return f"{number} hour{'s' if hours > 1 or (hours == 1 and half) else ''}"

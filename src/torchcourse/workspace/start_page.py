@@ -25,7 +25,9 @@ Each lesson is a notebook. Open one by its name in the table, run its cells from
 the missing functions, and run the check below each of them. A check says at once what is right and what is not;
 `hint("…")` with the name of an exercise helps in three steps. Everything you write stays in this folder.
 
-The cell below shows your progress. Run it again to bring it up to date."""
+The cell below shows your progress. Run it again to bring it up to date. The times are estimates, made from the words
+of a lesson and the points of its exercises: readers took two to four
+hours for a lesson, in as many sittings as they liked."""
 SOURCE = "from torchcourse.workspace.start_page import progress_here\n\nprogress_here()"
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},

@@ -12,7 +12,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, time
+from datetime import datetime
 from pathlib import Path
 
 from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
@@ -28,7 +28,7 @@ from autograde.source import paths
 from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["DueError", "class_lessons", "due_dates", "is_class", "make_class", "roster_of"]
+__all__ = ["class_lessons", "is_class", "make_class", "roster_of"]
 
 CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
 
@@ -52,38 +52,6 @@ c.PerDay.share = {late!r}  # of the score, for each day begun; c.PerDay.most and
 
 PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "journal", "submitted"}
 """Entries by which a class folder is recognised, or one that `torchcourse grade` has written to."""
-
-
-class DueError(ValueError):
-    """A due date cannot be read; the message quotes it and says how to write one."""
-
-
-def due_dates(texts: Sequence[str], lessons: Sequence[str]) -> dict[str, datetime]:
-    """Return due dates, in UTC, from texts LESSON=DATE, or DATE for all lessons without one of their own.
-
-    A date without a time means its last second; one without an offset is in this machine's time zone.
-
-    Raises:
-        DueError: for a text that is not a date, or a lesson that is not in `lessons`.
-    """
-    found: dict[str, datetime] = {}
-    general: datetime | None = None
-    for text in texts:
-        lesson, _, date = text.rpartition("=")
-        if lesson and lesson not in lessons:
-            raise DueError(f"--due {text}: {lesson} is none of the class's lessons: {', '.join(lessons)}.")
-        try:
-            when = datetime.fromisoformat(date)
-        except ValueError:
-            raise DueError(f"--due {text}: {date} is no date; write 2026-12-01 or 2026-12-01T18:00.") from None
-        if when.time() == time() and len(date) <= len("2026-12-01"):
-            when = datetime.combine(when.date(), time(23, 59, 59))
-        when = when.astimezone(UTC).replace(tzinfo=None)
-        if lesson:
-            found[lesson] = when
-        else:
-            general = when
-    return {lesson: found.get(lesson, general) for lesson in lessons if lesson in found or general}  # type: ignore[misc]
 
 
 def make_class(

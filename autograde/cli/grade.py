@@ -206,21 +206,30 @@ def _kept(names: Sequence[str], submitted: Path, out: Path) -> Collection[tuple[
 
 
 def _record_times(graded: Sequence[tuple[str, str]], submitted: Path, out: Path, gradebook: str = "") -> None:
-    """Record in a class folder when submissions were made, and the penalties of late ones.
+    """Record in a class folder when submissions were made, and the penalties of late ones, also on their pages.
 
     Args:
         graded: student and lesson of each submission.
         gradebook: the URL of the gradebook; by default the one in the class folder.
     """
+    from autograde.batch.grading import renew_pages
     from autograde.classroom.class_folder import is_class
+    from autograde.classroom.due_dates import DueError
     from autograde.classroom.late import apply_lateness
+    from autograde.errors import BusyError, RefusedError
     from autograde.results.gradebook import gradebook_url
 
-    if is_class(out):
+    if not is_class(out):
+        return
+    try:
         with gradebook_errors(out):
-            complaints = apply_lateness(out, gradebook_url(out, gradebook), submitted, graded)
-        for complaint in complaints:
-            console.print(complaint, markup=False)
+            complaints, changed = apply_lateness(out, gradebook_url(out, gradebook), submitted, graded)
+            if changed:
+                renew_pages(submitted, out, changed, gradebook)
+    except (BusyError, DueError, RefusedError) as error:
+        stop(str(error))
+    for complaint in complaints:
+        console.print(complaint, markup=False)
 
 
 def _is_agreed(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) -> bool:

@@ -43,23 +43,27 @@ class Item:
 
 
 def feedback(
-    submission: Submission, verdicts: Sequence[Verdict], comments: Mapping[str, GraderComment] | None = None
-) -> str:
+    submission: Submission, verdicts: Sequence[Verdict], comments: Mapping[str, GraderComment] | None = None,
+    penalty: float = 0.0,
+) -> str:  # fmt: skip
     """Return the page: for each exercise score, verdict, message, section to reread, the learner's code and comments;
     then the questions that were answered in words, which the sum leaves out until they are graded.
 
     Args:
         comments: what the instructor added by hand, by exercise.
+        penalty: the points lost by lateness, which are taken off the sum as in exports.
     """
     items = [_item(submission, verdict, (comments or {}).get(verdict.exercise)) for verdict in verdicts]
     headings = dict.fromkeys(item.read for item in items if item.read)
     sections = {heading: section(submission.release, heading) for heading in headings}
     questions = _questions(submission, comments or {})
     counted: list[Item | Question] = [*items, *(question for question in questions if question.graded)]
+    raw = sum(c.score for c in counted)
     return page(
         "feedback.html", student=clean(submission.student), lesson=submission.lesson, title=title(submission.release),
-        reason=clean(submission.reason), items=items, questions=questions, score=sum(c.score for c in counted),
-        max_score=sum(c.max_score for c in counted), right=sum(i.status == "passed" for i in items),
+        reason=clean(submission.reason), items=items, questions=questions, raw=raw, penalty=penalty,
+        score=max(0.0, raw - penalty), max_score=sum(c.max_score for c in counted),
+        right=sum(i.status == "passed" for i in items),
         sections={heading: Markup(text) for heading, text in sections.items() if text}, coded=coded,
         printable=printable,
     )  # fmt: skip

@@ -19,6 +19,7 @@ from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 
 from autograde.batch.journal import Journal
 from autograde.batch.preflight import check_gradebook
+from autograde.classroom.due_dates import write_extensions
 from autograde.classroom.roster import Member, read_roster, write_roster
 from autograde.course.build import write_source
 from autograde.errors import RefusedError
@@ -57,6 +58,7 @@ PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "jour
 def make_class(
     folder: Path, lessons: Sequence[str], *, due: Mapping[str, datetime] | None = None, members: Sequence[Member] = (),
     name: str = "torchcourse", late: float = 0.0, exchange: Path | None = None,
+    extended: Mapping[tuple[str, str], datetime] | None = None,
 ) -> None:  # fmt: skip
     """Make a class folder, or add lessons, due dates and students to an existing one; nothing is removed.
 
@@ -68,6 +70,7 @@ def make_class(
         name: nbgrader's course_id, by which the exchange finds the course.
         late: the share of its score, from 0 to 1, that a submission loses for each day begun after its due date.
         exchange: nbgrader's exchange, a folder that instructor and learners share; its default if not given.
+        extended: due dates of single students, by student and lesson.
 
     Raises:
         BusyError: when a grader is writing to the folder.
@@ -95,6 +98,7 @@ def make_class(
             for path, notebook in made.items():
                 _renew(folder, path, notebook.read_bytes())
             write_roster(folder / "roster.csv", enrolled.values())
+            write_extensions(folder, extended or {})
             with Writer(folder / "gradebook.db", list(lessons), Path(scratch)) as writer:
                 for lesson, when in (due or {}).items():
                     writer.book.update_or_create_assignment(lesson, duedate=when)

@@ -76,7 +76,9 @@ def _time(text: str, lesson: str, date: str, lessons: Sequence[str]) -> datetime
 
 
 def write_extensions(folder: Path, given: Mapping[tuple[str, str], datetime]) -> None:
-    """Add due dates of single students to those of a class folder."""
+    """Add due dates of single students, if there are any, to those of a class folder."""
+    if not given:
+        return
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)

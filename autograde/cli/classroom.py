@@ -9,6 +9,7 @@ import typer
 
 from autograde.cli.console import (
     console,
+    counted,
     gradebook_errors,
     is_interactive,
     lesson_names,
@@ -50,7 +51,7 @@ def init(
     Lessons of the class whose points or exercises were changed are taken over.
     """
     from autograde.classroom.class_folder import class_lessons, is_class, make_class, roster_of
-    from autograde.classroom.due_dates import DueError, due_dates, extensions, write_extensions
+    from autograde.classroom.due_dates import DueError, due_dates, extensions
     from autograde.classroom.roster import RosterError
     from autograde.classroom.synthetic_class import invented_members, write_submissions
     from autograde.errors import BusyError, RefusedError
@@ -69,21 +70,18 @@ def init(
         changed = _changed(folder, names, diff)
         with gradebook_errors(folder), write_errors(folder):
             make_class(folder, names, due=when, members=members, name=name or "torchcourse", late=late or 0.0,
-                       exchange=exchange)  # fmt: skip
-            if extended:
-                write_extensions(folder, extended)
+                       exchange=exchange, extended=extended)  # fmt: skip
     except (BadTableError, BusyError, DueError, RefusedError, RosterError) as error:
         stop(str(error))
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
     if sample:
         with write_errors(folder / "submitted"):
             written = write_submissions(folder / "submitted", names, members[:sample], when)
-        console.print(f"{len(written)} notebooks were made up in {folder / 'submitted'}.", markup=False)
+        console.print(f"{counted(len(written), 'notebook')} made up in {folder / 'submitted'}.", markup=False)
     if changed:
         console.print(f"Now grade {' '.join(changed)} again.", markup=False)
     if enrolled.faults:
-        console.print(f"{len(enrolled.faults)} rows of {roster} were left out: correct them and run this again.",
-                      markup=False)  # fmt: skip
+        console.print(f"{counted(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
 
 
 def _roster(path: Path | None) -> Roster:

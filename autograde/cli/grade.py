@@ -24,7 +24,16 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from autograde.cli.console import console, gradebook_errors, is_interactive, lesson_names, show_changes, stderr, stop
+from autograde.cli.console import (
+    console,
+    counted,
+    gradebook_errors,
+    is_interactive,
+    lesson_names,
+    show_changes,
+    stderr,
+    stop,
+)
 from autograde.settings import SEED
 
 if TYPE_CHECKING:
@@ -79,8 +88,8 @@ def grade(
         return
     done = run(regrade and not diff, out, gradebook)
     _record_times(done.submissions, submitted, out, gradebook)
-    console.print(f"{len(done.submissions)} submissions graded, {done.right} of {done.count} exercises passed: "
-                  f"{out / 'grades.csv'}")  # fmt: skip
+    graded = counted(len(done.submissions), "submission")
+    console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
 
 
 @contextmanager
@@ -141,7 +150,7 @@ def _grade(
     except (BusyError, OverlapError, RefusedError, SandboxError) as error:
         stop(str(error))
     except KeyboardInterrupt:
-        console.print(f"Interrupted: {len(tally.submissions)} of {total} submissions are recorded in {out}. "
+        console.print(f"Interrupted: {len(tally.submissions)} of {counted(total, 'submission')} are recorded in {out}. "
                       "The same command goes on from there.", markup=False)  # fmt: skip
         raise typer.Exit(130) from None
     return tally

@@ -10,6 +10,7 @@ import typer
 
 from autograde.cli.console import (
     console,
+    counted,
     gradebook_errors,
     lesson_names,
     show_changes,
@@ -86,4 +87,5 @@ def export(
     with write_errors(out):
         write_atomically(out, text)
     ungraded = sum(score.raw is None for score in scores)
-    console.print(f"{len(scores) - ungraded} scores, {ungraded} empty cells: {out}", markup=False)
+    graded = counted(len(scores) - ungraded, "score")
+    console.print(f"{graded}, {counted(ungraded, 'empty cell')}: {out}", markup=False)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from autograde.judge.submission import Submission
@@ -18,6 +19,7 @@ from autograde.results.lesson_sections import section, title
 
 __all__ = ["WORDS", "feedback"]
 
+MARKDOWN = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").disable("image")
 WORDS = {
     "passed": "right", "failed": "not right yet", "error": "raised an exception", "timeout": "out of time",
     "memory": "out of memory", "crashed": "the process ended", "forbidden": "uses what the rules do not allow",
@@ -65,7 +67,7 @@ def feedback(
         score=max(0.0, raw - penalty), max_score=sum(c.max_score for c in counted),
         right=sum(i.status == "passed" for i in items),
         sections={heading: Markup(text) for heading, text in sections.items() if text}, coded=coded,
-        printable=printable,
+        prose=prose,
     )  # fmt: skip
 
 
@@ -113,6 +115,11 @@ def _item(submission: Submission, verdict: Verdict, comment: GraderComment | Non
 def _words(verdict: Verdict) -> str:
     half = verdict.status != "passed" and 0 < verdict.score < verdict.max_score
     return "right on the CPU alone" if half else WORDS[verdict.status]
+
+
+def prose(text: str) -> Markup:
+    """Return an instructor's Markdown as HTML; HTML in it is shown as text, and no picture is loaded."""
+    return Markup(MARKDOWN.render(printable(text)))
 
 
 def coded(text: str) -> Markup:

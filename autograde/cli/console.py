@@ -39,11 +39,11 @@ def stop(reason: str) -> NoReturn:
 
 def lesson_names(names: Sequence[str] | None) -> list[str]:
     """Return the named lessons, or all if none is named; stop if one does not exist."""
-    from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
+    from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, check_lesson
 
     for name in names or []:
         try:
-            exercises(name)
+            check_lesson(name)
         except UnknownExerciseError as error:
             stop(str(error.args[0]))
     return list(names or LESSONS)

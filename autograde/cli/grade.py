@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import (
@@ -34,6 +31,7 @@ from autograde.cli.console import (
     stderr,
     stop,
 )
+from autograde.cli.quick_imports import quick_imports
 from autograde.settings import SEED
 
 if TYPE_CHECKING:
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
     from autograde.sandbox.configuration import Isolation
 
 __all__ = ["grade"]
-
-GRAMMAR = "rfc3987_syntax"
-"""A module that jsonschema imports if it is installed, and that takes long to compile a grammar."""
 
 
 def grade(
@@ -73,7 +68,7 @@ def grade(
     isolation = Isolation(trusted=trust_submissions, gpu=gpu)
     if not scheduler:
         template.start_template(isolation)  # it loads while this process does
-    with _quick_imports():
+    with quick_imports():
         names = lesson_names(lessons)
         from torchcourse.model.catalogue import imports
 
@@ -90,21 +85,6 @@ def grade(
     _record_times(done.submissions, submitted, out, gradebook)
     graded = counted(len(done.submissions), "submission")
     console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
-
-
-@contextmanager
-def _quick_imports() -> Iterator[None]:
-    """Run a block of imports without garbage collection, which takes a third of their time, and hide `GRAMMAR`."""
-    modules: dict[str, Any] = sys.modules
-    gc.disable()
-    try:
-        modules.setdefault(GRAMMAR, None)  # None: its import fails
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-        if modules[GRAMMAR] is None:
-            del modules[GRAMMAR]
 
 
 @dataclass

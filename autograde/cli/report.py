@@ -18,6 +18,7 @@ from autograde.cli.console import (
     stop,
     write_errors,
 )
+from autograde.cli.quick_imports import quick_imports
 
 __all__ = ["diff", "export", "report"]
 
@@ -65,9 +66,11 @@ def export(
     ] = None,
 ) -> None:
     """Write scores for Canvas, Moodle, spreadsheets or programs, with manual points and late penalties."""
-    from autograde.classroom.export import FORMATS, scores_of
-    from autograde.classroom.export import export as as_text
     from autograde.files import write_atomically
+
+    with quick_imports():
+        from autograde.classroom.export import FORMATS, scores_of
+        from autograde.classroom.export import export as as_text
 
     if form not in FORMATS:
         stop(f"There is no format {form}: --format is one of {', '.join(FORMATS)}.")

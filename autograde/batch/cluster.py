@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import threading
 import time
 import uuid
@@ -31,6 +32,9 @@ __all__ = ["Cluster", "ClusterError"]
 CONNECT_SECONDS = 20.0
 ANSWER_SECONDS = 300.0
 """Wall time until every worker has answered whether it can grade, for which it imports torch."""
+AS_DOCUMENTED = "where PYTHONPATH names a checkout of the course (docs/cluster.md)"
+IMPORTING = re.compile(r"No module named '[\w.]+'|cannot import name '\w+'")
+LONGEST_REASON = 300
 TRIES = 4
 """How often a submission is handed out along with others before it is run alone."""
 
@@ -90,6 +94,7 @@ class Cluster:
         self.tasks: dict[int, _Task] = {}
         self.end_lock, self.suspect_lock = threading.Lock(), threading.Lock()
         try:
+            self._check_scheduler()
             self._check_workers()
             self._count_workers()
         except BaseException:
@@ -97,6 +102,18 @@ class Cluster:
             raise
         self.executor = self.client.get_executor(pure=False)
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def _check_scheduler(self) -> None:
+        """Check that the scheduler can unpack what it is to hand out.
+
+        Raises:
+            ClusterError: when it cannot.
+        """
+        try:
+            self.client.run_on_scheduler(cluster_worker.answer)
+        except Exception as error:
+            raise ClusterError(f"The scheduler at {self.address} cannot import the grader ({_reason(error)}): start it "
+                               f"{AS_DOCUMENTED}.") from None  # fmt: skip
 
     def _check_workers(self) -> None:
         """Ask every worker whether it can grade this batch as it would be graded here.
@@ -110,11 +127,11 @@ class Cluster:
             raise ClusterError(f"The scheduler at {self.address} has no workers: start some, "
                                f"`dask worker {self.address} --no-nanny --nthreads 1`.") from None  # fmt: skip
         for worker, answer in self._ask_workers().items():
-            if isinstance(answer, ImportError):
-                raise ClusterError(f"The worker {worker} cannot import the grader ({answer}): start it in a checkout "
-                                   "of the course, with PYTHONPATH=. before its command.")  # fmt: skip
+            if isinstance(answer, ImportError) or (isinstance(answer, Exception) and IMPORTING.search(str(answer))):
+                raise ClusterError(f"The worker {worker} cannot import the grader ({_reason(answer)}): start it "
+                                   f"{AS_DOCUMENTED}.")  # fmt: skip
             if isinstance(answer, Exception):
-                raise ClusterError(f"The worker {worker} says {answer}: see to it, or end it.")
+                raise ClusterError(f"The worker {worker} says {_reason(answer)}: see to it, or end it.")
             if answer:
                 raise ClusterError(f"The worker {worker} {answer}")
 
@@ -306,9 +323,17 @@ def _verdicts(submission: Submission, data: bytes) -> list[Verdict]:
 
 
 def _lost(how_often: str, error: Exception) -> ClusterError:
-    reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
-    return ClusterError(f"A submission was lost {how_often} ({reason}). What was graded is kept: the same command "
-                        "tries again.")  # fmt: skip
+    return ClusterError(f"A submission was lost {how_often} ({_reason(error)}). What was graded is kept: the same "
+                        "command tries again.")  # fmt: skip
+
+
+def _reason(error: Exception) -> str:
+    """Return the first sentence of an error, or what could not be imported."""
+    text = " ".join(str(error).split())
+    if found := IMPORTING.search(text):
+        return found[0]
+    sentence = re.split(r"(?<=[.!?:]) ", text, maxsplit=1)[0].rstrip(".:")
+    return (sentence if len(sentence) <= LONGEST_REASON else f"{sentence[:LONGEST_REASON]}…") or type(error).__name__
 
 
 def _connected(address: str) -> Any:
@@ -325,6 +350,5 @@ def _connected(address: str) -> Any:
     try:
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:150]
-        raise ClusterError(f"No scheduler answers at {address} ({reason}): is it running, is the port open, and does "
-                           "the address begin with tcp:// or tls://?") from None  # fmt: skip
+        raise ClusterError(f"No scheduler answers at {address} ({_reason(error)}): is it running, is the port open, "
+                           "and does the address begin with tcp:// or tls://?") from None  # fmt: skip

@@ -27,7 +27,7 @@ from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import Limits
 from autograde.source.release import load_release
 
-__all__ = ["BatchSettings", "IncompatibleError", "grade", "incompatibility", "pack", "versions"]
+__all__ = ["BatchSettings", "IncompatibleError", "answer", "grade", "incompatibility", "pack", "versions"]
 
 
 class IncompatibleError(RuntimeError):
@@ -65,6 +65,11 @@ def difference(wanted: dict[str, str]) -> str:
     other = {name: mine.get(name) for name in wanted if mine.get(name) != wanted[name]}
     libraries = [f"{name} {seen} in place of {wanted[name]}" for name, seen in other.items() if name[:7] != "lesson "]
     return ", ".join([*libraries, *(name for name in other if name[:7] == "lesson ")])
+
+
+def answer() -> bool:
+    """Return True: whoever can run this can import the grader."""
+    return True
 
 
 def incompatibility(batch: BatchSettings) -> str:

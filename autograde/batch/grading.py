@@ -33,7 +33,7 @@ from autograde.settings import LIMITS, SEED, Limits
 from autograde.source import paths
 from autograde.source.release import load_release
 
-__all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "run", "withdrawn"]
+__all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "renew_pages", "run", "withdrawn"]
 
 LOAD_DEPENDENT = {"crashed", "memory", "timeout"}
 """Statuses that a busy machine may have caused: such verdicts are not reused for equal submissions of others."""
@@ -136,6 +136,26 @@ def run(
             for result in results:
                 progress(recorder.record(result))
         recorder.write_csv()
+
+
+def renew_pages(submitted: Path, out: Path, which: Collection[tuple[str, str]], gradebook: str = "") -> None:
+    """Write the pages of graded submissions again, by student and lesson, with what the gradebook has on them now.
+
+    Raises:
+        RefusedError, BusyError: as `run` does.
+    """
+    lessons = sorted({lesson for _, lesson in which})
+    with (
+        explain_write_errors(out),
+        Journal(out / "journal") as journal,
+        tempfile.TemporaryDirectory() as scratch,
+        Writer(gradebook_url(out, gradebook), lessons, Path(scratch)) as writer,
+    ):
+        recorder, names = Recorder(out, journal, writer), student_names(students(submitted))
+        others = {(name, lesson) for name in names.values() for lesson in lessons}.difference(which)
+        for submission in _read_all(names, lessons, submitted, others, journal):
+            if entry := journal.read(submission.student, submission.lesson):
+                recorder.record(Result(Graded(submission, entry.verdicts), entry.key, entry))
 
 
 def _check_submitted(submitted: Path, lessons: Sequence[str]) -> None:

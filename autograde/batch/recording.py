@@ -53,10 +53,12 @@ class Recorder:
             "feedback": self.out / "feedback" / student / f"{lesson}.html",
         }
         comments = self.gradebook.comments(student, lesson)
-        added = {"remarks": digest(repr(comments))} if comments else {}  # a new comment renews the page
+        penalty = self.gradebook.penalty(student, lesson)
+        by_hand = [*([comments] if comments else ()), *([penalty] if penalty else ())]
+        added = {"remarks": digest(repr(by_hand))} if by_hand else {}  # a new comment or penalty renews the page
         is_current = entry.files and added.get("remarks") == entry.files.get("remarks")
         if not (is_current and all(holds(path, entry.files[name]) for name, path in places.items())):
-            page = feedback(submission, entry.verdicts, comments)
+            page = feedback(submission, entry.verdicts, comments, penalty)
             made = {"autograded": autograded(submission, entry.verdicts), "feedback": page}
             entry = replace(entry, files={name: digest(text) for name, text in made.items()} | added)
             if entry != result.earlier:

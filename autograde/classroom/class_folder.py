@@ -12,13 +12,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, time
+from datetime import datetime
 from pathlib import Path
 
 from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 
 from autograde.batch.journal import Journal
 from autograde.batch.preflight import check_gradebook
+from autograde.classroom.due_dates import write_extensions
 from autograde.classroom.roster import Member, read_roster, write_roster
 from autograde.course.build import write_source
 from autograde.errors import RefusedError
@@ -28,7 +29,7 @@ from autograde.source import paths
 from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["DueError", "class_lessons", "due_dates", "is_class", "make_class", "roster_of"]
+__all__ = ["class_lessons", "is_class", "make_class", "roster_of"]
 
 CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
 
@@ -54,41 +55,10 @@ PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "jour
 """Entries by which a class folder is recognised, or one that `torchcourse grade` has written to."""
 
 
-class DueError(ValueError):
-    """A due date cannot be read; the message quotes it and says how to write one."""
-
-
-def due_dates(texts: Sequence[str], lessons: Sequence[str]) -> dict[str, datetime]:
-    """Return due dates, in UTC, from texts LESSON=DATE, or DATE for all lessons without one of their own.
-
-    A date without a time means its last second; one without an offset is in this machine's time zone.
-
-    Raises:
-        DueError: for a text that is not a date, or a lesson that is not in `lessons`.
-    """
-    found: dict[str, datetime] = {}
-    general: datetime | None = None
-    for text in texts:
-        lesson, _, date = text.rpartition("=")
-        if lesson and lesson not in lessons:
-            raise DueError(f"--due {text}: {lesson} is none of the class's lessons: {', '.join(lessons)}.")
-        try:
-            when = datetime.fromisoformat(date)
-        except ValueError:
-            raise DueError(f"--due {text}: {date} is no date; write 2026-12-01 or 2026-12-01T18:00.") from None
-        if when.time() == time() and len(date) <= len("2026-12-01"):
-            when = datetime.combine(when.date(), time(23, 59, 59))
-        when = when.astimezone(UTC).replace(tzinfo=None)
-        if lesson:
-            found[lesson] = when
-        else:
-            general = when
-    return {lesson: found.get(lesson, general) for lesson in lessons if lesson in found or general}  # type: ignore[misc]
-
-
 def make_class(
     folder: Path, lessons: Sequence[str], *, due: Mapping[str, datetime] | None = None, members: Sequence[Member] = (),
     name: str = "torchcourse", late: float = 0.0, exchange: Path | None = None,
+    extended: Mapping[tuple[str, str], datetime] | None = None,
 ) -> None:  # fmt: skip
     """Make a class folder, or add lessons, due dates and students to an existing one; nothing is removed.
 
@@ -100,6 +70,7 @@ def make_class(
         name: nbgrader's course_id, by which the exchange finds the course.
         late: the share of its score, from 0 to 1, that a submission loses for each day begun after its due date.
         exchange: nbgrader's exchange, a folder that instructor and learners share; its default if not given.
+        extended: due dates of single students, by student and lesson.
 
     Raises:
         BusyError: when a grader is writing to the folder.
@@ -127,6 +98,7 @@ def make_class(
             for path, notebook in made.items():
                 _renew(folder, path, notebook.read_bytes())
             write_roster(folder / "roster.csv", enrolled.values())
+            write_extensions(folder, extended or {})
             with Writer(folder / "gradebook.db", list(lessons), Path(scratch)) as writer:
                 for lesson, when in (due or {}).items():
                     writer.book.update_or_create_assignment(lesson, duedate=when)

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograde.batch.journal import Journal
 from autograde.files import write_atomically
 from autograde.results.grades_table import BadTableError, Row, read_table
 
@@ -89,6 +88,8 @@ def apply(new: Path, out: Path) -> None:
     Raises:
         BusyError: when another grader writes to `out`.
     """
+    from autograde.batch.journal import Journal  # it imports torch, which `diff` can do without
+
     with Journal(out / "journal"):
         for source in sorted((new / "journal").rglob("*.json")):
             target = out / "journal" / source.relative_to(new / "journal")

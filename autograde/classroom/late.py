@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import nbformat
@@ -19,7 +19,9 @@ from sqlalchemy.exc import SAWarning
 from traitlets import Float
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograde.classroom.due_dates import read_extensions
 from autograde.files import write_atomically
+from autograde.results.gradebook import late_penalties
 from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time, read_short_text
 
 __all__ = ["PerDay", "apply_lateness", "class_config"]
@@ -45,7 +47,9 @@ def class_config(folder: Path) -> Config:
     return PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
 
 
-def apply_lateness(folder: Path, url: str, submitted: Path, graded: Iterable[tuple[str, str]]) -> list[str]:
+def apply_lateness(
+    folder: Path, url: str, submitted: Path, graded: Iterable[tuple[str, str]]
+) -> tuple[list[str], set[tuple[str, str]]]:
     """Record when submissions were made, and set the penalty of late ones, as `nbgrader autograde` does.
 
     Args:
@@ -56,13 +60,15 @@ def apply_lateness(folder: Path, url: str, submitted: Path, graded: Iterable[tup
         graded: student and lesson of each submission.
 
     Returns:
-        A sentence for each file that could not be read or holds no valid time.
+        A sentence for each file that could not be read or holds no valid time; student and lesson of each submission
+        whose penalty has changed.
     """
-    known = set(graded)
+    known, extended = set(graded), read_extensions(folder)
     complaints: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)
         with Gradebook(url) as book:
+            before = late_penalties(book)
             for submission, lesson in _submissions(book):
                 if (submission.student_id, lesson) not in known:
                     continue
@@ -71,6 +77,9 @@ def apply_lateness(folder: Path, url: str, submitted: Path, graded: Iterable[tup
                 complaints += [f"{submission.student_id}, {lesson}: {fault}" for fault in faults]
                 if time != submission.timestamp:
                     submission.timestamp = time
+                due, later = submission.assignment.duedate, extended.get((submission.student_id, lesson))
+                if due and later:
+                    submission.extension = max(later - due, timedelta())
             book.db.commit()
             late = [(s.student_id, lesson) for s, lesson in _submissions(book) if (s.student_id, lesson) in known
                     and (s.total_seconds_late > 0 or any(n.late_submission_penalty for n in s.notebooks))]  # fmt: skip
@@ -78,7 +87,9 @@ def apply_lateness(folder: Path, url: str, submitted: Path, graded: Iterable[tup
         for student, lesson in late:
             where = {"notebook": lesson, "assignment": lesson, "student": student, "db_url": url}
             step.preprocess(nbformat.v4.new_notebook(), {"nbgrader": where})
-    return complaints
+        with Gradebook(url) as book:
+            after = late_penalties(book)
+    return complaints, {key for key in known if before.get(key) != after.get(key)}
 
 
 def _submissions(book: Gradebook) -> Iterator[tuple[SubmittedAssignment, str]]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from autograde.cli.console import console, lesson_names, stop
+from autograde.cli.console import console, counted, lesson_names, stop
 
 __all__ = ["build", "new_commands", "verify"]
 
@@ -49,7 +49,7 @@ def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons,
         stop(str(error))
     for path in changed:
         console.print(f"written: {path}")
-    console.print("Everything is up to date." if not changed else f"{len(changed)} files written.")
+    console.print("Everything is up to date." if not changed else f"{counted(len(changed), 'file')} written.")
 
 
 def verify(
@@ -74,7 +74,8 @@ def verify(
             console.print(f"{'ok    ' if claim.holds else 'BROKEN'} {claim.about}: {claim.says}", markup=False)
     except UnknownExerciseError as error:
         stop(str(error.args[0]))
-    console.print(f"{broken} claims do not hold." if broken else "Every claim holds.")
+    do = "does" if broken == 1 else "do"
+    console.print(f"{counted(broken, 'claim')} {do} not hold." if broken else "Every claim holds.")
     raise typer.Exit(bool(broken))
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autograde.cli.console import (
     console,
+    counted,
     gradebook_errors,
     is_interactive,
     lesson_names,
@@ -17,6 +18,9 @@ from autograde.cli.console import (
     stop,
     write_errors,
 )
+
+if TYPE_CHECKING:
+    from autograde.classroom.roster import Roster
 
 __all__ = ["bundle", "class_commands", "collect", "sample"]
 
@@ -32,7 +36,9 @@ def about() -> None:
 def init(
     folder: Annotated[Path, typer.Argument(help="the class folder; what is in it already stays")],
     lessons: Annotated[str, typer.Option(help="such as 01_tensors,02_autograd; all, if none is named")] = "",
-    due: Annotated[list[str] | None, typer.Option(help="LESSON=2026-12-01T18:00, or a date for all lessons")] = None,
+    due: Annotated[
+        list[str] | None, typer.Option(help="LESSON=2026-12-01T18:00, STUDENT:LESSON=…, or a date for all")
+    ] = None,
     roster: Annotated[Path | None, typer.Option(help="a CSV file: id,first_name,last_name,email")] = None,
     sample: Annotated[int, typer.Option(min=0, max=10_000, help="make up this many submissions of each lesson")] = 0,
     name: Annotated[str | None, typer.Option(help="nbgrader's course_id; torchcourse, if not given")] = None,
@@ -44,8 +50,9 @@ def init(
 
     Lessons of the class whose points or exercises were changed are taken over.
     """
-    from autograde.classroom.class_folder import DueError, class_lessons, due_dates, is_class, make_class, roster_of
-    from autograde.classroom.roster import Roster, RosterError, read_roster
+    from autograde.classroom.class_folder import class_lessons, is_class, make_class, roster_of
+    from autograde.classroom.due_dates import DueError, due_dates, extensions
+    from autograde.classroom.roster import RosterError
     from autograde.classroom.synthetic_class import invented_members, write_submissions
     from autograde.errors import BusyError, RefusedError
     from autograde.results.grades_table import BadTableError
@@ -57,28 +64,40 @@ def init(
         with gradebook_errors(folder):
             names = split_lessons(lessons) if lessons or new else class_lessons(folder)
         when = due_dates(due or [], names)
-        enrolled = read_roster(roster) if roster else Roster()
-        for fault in enrolled.faults:
-            console.print(f"left out: {roster}, {fault}", markup=False)
-        if roster and not enrolled.members:
-            stop(f"{roster} has no valid row.")
-        members = enrolled.members or (roster_of(folder) if not new else None) or tuple(invented_members(sample))
+        enrolled, before = _roster(roster), (None if new else roster_of(folder)) or ()
+        members = enrolled.members or before or tuple(invented_members(sample))
+        extended = extensions(due or [], names, {member.id for member in (*members, *before)})
         changed = _changed(folder, names, diff)
         with gradebook_errors(folder), write_errors(folder):
             make_class(folder, names, due=when, members=members, name=name or "torchcourse", late=late or 0.0,
-                       exchange=exchange)  # fmt: skip
+                       exchange=exchange, extended=extended)  # fmt: skip
     except (BadTableError, BusyError, DueError, RefusedError, RosterError) as error:
         stop(str(error))
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
     if sample:
         with write_errors(folder / "submitted"):
             written = write_submissions(folder / "submitted", names, members[:sample], when)
-        console.print(f"{len(written)} notebooks were made up in {folder / 'submitted'}.", markup=False)
+        console.print(f"{counted(len(written), 'notebook')} made up in {folder / 'submitted'}.", markup=False)
     if changed:
         console.print(f"Now grade {' '.join(changed)} again.", markup=False)
     if enrolled.faults:
-        console.print(f"{len(enrolled.faults)} rows of {roster} were left out: correct them and run this again.",
-                      markup=False)  # fmt: skip
+        console.print(f"{counted(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
+
+
+def _roster(path: Path | None) -> Roster:
+    """Return the roster at `path` (an empty one if none is named), and print the rows that were left out.
+
+    Raises:
+        RosterError: when it cannot be read.
+    """
+    from autograde.classroom.roster import Roster, read_roster
+
+    enrolled = read_roster(path) if path else Roster()
+    for fault in enrolled.faults:
+        console.print(f"left out: {path}, {fault}", markup=False)
+    if path and not enrolled.members:
+        stop(f"{path} has no valid row.")
+    return enrolled
 
 
 def _changed(folder: Path, lessons: list[str], ask: bool) -> list[str]:
@@ -143,6 +162,10 @@ def collect(
     for words, students in (("late, says Canvas", found.late), ("nothing from", found.absent)):
         if students:
             console.print(f"{words}: {', '.join(students)}", markup=False)
+    if found.new or found.replaced:
+        console.print("The archive does not say when these were handed in, so none of them counts as late: for those "
+                      f"that do, write the time to {into}/STUDENT/{name}/timestamp.txt, as 2026-12-01 18:30:00 UTC.",
+                      markup=False)  # fmt: skip
     console.print(f"{len(found.new)} new, {len(found.replaced)} replaced, {len(found.same)} as before, "
                   f"{len(found.refused)} left out: {into}", markup=False)  # fmt: skip
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "console",
+    "counted",
     "gradebook_errors",
     "is_interactive",
     "lesson_names",
@@ -38,11 +39,11 @@ def stop(reason: str) -> NoReturn:
 
 def lesson_names(names: Sequence[str] | None) -> list[str]:
     """Return the named lessons, or all if none is named; stop if one does not exist."""
-    from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
+    from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, check_lesson
 
     for name in names or []:
         try:
-            exercises(name)
+            check_lesson(name)
         except UnknownExerciseError as error:
             stop(str(error.args[0]))
     return list(names or LESSONS)
@@ -74,6 +75,11 @@ def write_errors(path: Path) -> Iterator[None]:
         stop(f"{error.filename or path} could not be written: {error.strerror or error}.")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun, in the plural where it is not one: "1 row", "3 rows"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def is_interactive() -> bool:
     """Return whether somebody can answer questions at a terminal."""
     return sys.stdin.isatty()
@@ -84,9 +90,8 @@ def show_changes(changes: Sequence[Change]) -> None:
     for change in changes:
         console.print(str(change), markup=False)
     gained, lost = (sum(abs(c.points) for c in changes if sign * c.points > 0) for sign in (1, -1))
-    students = len({change.student for change in changes})
-    who = "one student" if students == 1 else f"{students} students"
-    verdicts = "1 verdict" if len(changes) == 1 else f"{len(changes)} verdicts"
-    differ = "differs" if len(changes) == 1 else "differ"
-    points = "point" if gained == 1 else "points"
-    console.print(f"{verdicts} of {who} {differ}: {gained:g} {points} gained, {lost:g} lost.")
+    verdicts = counted(len(changes), "verdict")
+    count = len({change.student for change in changes})
+    students = "one student" if count == 1 else f"{count} students"
+    differ, points = "differs" if len(changes) == 1 else "differ", "point" if gained == 1 else "points"
+    console.print(f"{verdicts} of {students} {differ}: {gained:g} {points} gained, {lost:g} lost.")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import (
@@ -24,7 +21,17 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from autograde.cli.console import console, gradebook_errors, is_interactive, lesson_names, show_changes, stderr, stop
+from autograde.cli.console import (
+    console,
+    counted,
+    gradebook_errors,
+    is_interactive,
+    lesson_names,
+    show_changes,
+    stderr,
+    stop,
+)
+from autograde.cli.quick_imports import quick_imports
 from autograde.settings import SEED
 
 if TYPE_CHECKING:
@@ -32,9 +39,6 @@ if TYPE_CHECKING:
     from autograde.sandbox.configuration import Isolation
 
 __all__ = ["grade"]
-
-GRAMMAR = "rfc3987_syntax"
-"""A module that jsonschema imports if it is installed, and that takes long to compile a grammar."""
 
 
 def grade(
@@ -64,7 +68,7 @@ def grade(
     isolation = Isolation(trusted=trust_submissions, gpu=gpu)
     if not scheduler:
         template.start_template(isolation)  # it loads while this process does
-    with _quick_imports():
+    with quick_imports():
         names = lesson_names(lessons)
         from torchcourse.model.catalogue import imports
 
@@ -79,23 +83,8 @@ def grade(
         return
     done = run(regrade and not diff, out, gradebook)
     _record_times(done.submissions, submitted, out, gradebook)
-    console.print(f"{len(done.submissions)} submissions graded, {done.right} of {done.count} exercises passed: "
-                  f"{out / 'grades.csv'}")  # fmt: skip
-
-
-@contextmanager
-def _quick_imports() -> Iterator[None]:
-    """Run a block of imports without garbage collection, which takes a third of their time, and hide `GRAMMAR`."""
-    modules: dict[str, Any] = sys.modules
-    gc.disable()
-    try:
-        modules.setdefault(GRAMMAR, None)  # None: its import fails
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-        if modules[GRAMMAR] is None:
-            del modules[GRAMMAR]
+    graded = counted(len(done.submissions), "submission")
+    console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
 
 
 @dataclass
@@ -141,7 +130,7 @@ def _grade(
     except (BusyError, OverlapError, RefusedError, SandboxError) as error:
         stop(str(error))
     except KeyboardInterrupt:
-        console.print(f"Interrupted: {len(tally.submissions)} of {total} submissions are recorded in {out}. "
+        console.print(f"Interrupted: {len(tally.submissions)} of {counted(total, 'submission')} are recorded in {out}. "
                       "The same command goes on from there.", markup=False)  # fmt: skip
         raise typer.Exit(130) from None
     return tally
@@ -206,21 +195,30 @@ def _kept(names: Sequence[str], submitted: Path, out: Path) -> Collection[tuple[
 
 
 def _record_times(graded: Sequence[tuple[str, str]], submitted: Path, out: Path, gradebook: str = "") -> None:
-    """Record in a class folder when submissions were made, and the penalties of late ones.
+    """Record in a class folder when submissions were made, and the penalties of late ones, also on their pages.
 
     Args:
         graded: student and lesson of each submission.
         gradebook: the URL of the gradebook; by default the one in the class folder.
     """
+    from autograde.batch.grading import renew_pages
     from autograde.classroom.class_folder import is_class
+    from autograde.classroom.due_dates import DueError
     from autograde.classroom.late import apply_lateness
+    from autograde.errors import BusyError, RefusedError
     from autograde.results.gradebook import gradebook_url
 
-    if is_class(out):
+    if not is_class(out):
+        return
+    try:
         with gradebook_errors(out):
-            complaints = apply_lateness(out, gradebook_url(out, gradebook), submitted, graded)
-        for complaint in complaints:
-            console.print(complaint, markup=False)
+            complaints, changed = apply_lateness(out, gradebook_url(out, gradebook), submitted, graded)
+            if changed:
+                renew_pages(submitted, out, changed, gradebook)
+    except (BusyError, DueError, RefusedError) as error:
+        stop(str(error))
+    for complaint in complaints:
+        console.print(complaint, markup=False)
 
 
 def _is_agreed(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) -> bool:

@@ -10,6 +10,7 @@ import typer
 
 from autograde.cli.console import (
     console,
+    counted,
     gradebook_errors,
     lesson_names,
     show_changes,
@@ -17,6 +18,7 @@ from autograde.cli.console import (
     stop,
     write_errors,
 )
+from autograde.cli.quick_imports import quick_imports
 
 __all__ = ["diff", "export", "report"]
 
@@ -64,9 +66,11 @@ def export(
     ] = None,
 ) -> None:
     """Write scores for Canvas, Moodle, spreadsheets or programs, with manual points and late penalties."""
-    from autograde.classroom.export import FORMATS, scores_of
-    from autograde.classroom.export import export as as_text
     from autograde.files import write_atomically
+
+    with quick_imports():
+        from autograde.classroom.export import FORMATS, scores_of
+        from autograde.classroom.export import export as as_text
 
     if form not in FORMATS:
         stop(f"There is no format {form}: --format is one of {', '.join(FORMATS)}.")
@@ -86,4 +90,5 @@ def export(
     with write_errors(out):
         write_atomically(out, text)
     ungraded = sum(score.raw is None for score in scores)
-    console.print(f"{len(scores) - ungraded} scores, {ungraded} empty cells: {out}", markup=False)
+    graded = counted(len(scores) - ungraded, "score")
+    console.print(f"{graded}, {counted(ungraded, 'empty cell')}: {out}", markup=False)

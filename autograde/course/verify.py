@@ -78,9 +78,11 @@ def _exercise_claims(lesson: str, name: str) -> Iterator[Claim]:
     yield Claim(about, *_knows_required(lesson, oracle))
     yield Claim(about, *stub)
     oracles = graded, *_oracles_of_other_seeds(lesson, name)
-    yield Claim(about, *_reference_runs(oracles))
+    runs = _reference_runs(oracles)
+    yield Claim(about, *runs)
     standards = [graded] if graded.exercise.oracle is None else oracles  # the reference itself, run a second time
-    yield Claim(about, *_accepted(standards, "the reference", graded.reference))
+    if runs[0]:  # what raises agrees with itself
+        yield Claim(about, *_accepted(standards, "the reference", graded.reference))
     others = private_half(lesson, name).right_answers
     enough = len(others) >= FEWEST_RIGHT
     yield Claim(about, enough, f"{len(others)} other right answers, of at least {FEWEST_RIGHT}")
@@ -125,7 +127,15 @@ def _stub(lesson: str, name: str) -> tuple[bool, str]:
     report = examine(name, namespace)
     for cached in (references, _grading_oracle, _oracles_of_other_seeds):
         cached.cache_clear()
-    return report.status == "unattempted", f"the stub is {report.status}"
+    built = report.status == "unattempted"
+    return built, f"the stub is {report.status}{'' if built else _remedy(lesson, name)}"
+
+
+def _remedy(lesson: str, name: str) -> str:
+    """Return what to do about a stub that is something else than not attempted."""
+    if "Unattempted(" in load_release(lesson).cells[name].source:
+        return ": what is given in it, or the setup cell, comes to that before the answer begins"
+    return f": the notebook was not built by this version, run torchcourse build {lesson}"
 
 
 def _reference_runs(oracles: Sequence[Oracle]) -> tuple[bool, str]:
@@ -206,7 +216,7 @@ def _named_in_notebook(oracle: Oracle, place: int, results: list[Result], sectio
     if report.misconception != known.name:
         return False, f"the mistake {known.name} is taken for {report.misconception or report.status}: {report.message}"
     fault = _message_fault(known, report, sections)
-    return not fault, f"the mistake {known.name} fails by name{fault and ', but ' + fault}"
+    return not fault, f"the mistake {known.name} fails by name{fault and ', but ' + fault}: {report.message}"
 
 
 def _message_fault(known: KnownMistake, report: Report, sections: list[str]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +28,7 @@ ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}|the runner is gone")
 LACKS_TOOLS = "g++ or ninja is missing on the grading machine, so C++ cannot be built: see `torchcourse doctor`."
 PYTHONS_ERRORS = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)
                            and issubclass(value, BaseException))  # fmt: skip
+SYNTAX_ERRORS, LONGEST_PARSED = {"SyntaxError", "IndentationError", "TabError"}, 20_000
 KINDS = ("int", "float", "bool", "str", "list", "tuple", "dict", "set", "Tensor", "ndarray", "module")
 """The only texts that are quoted of how a process ended, of a cell's exception and of an answer's type, as the process
 could send any text."""
@@ -356,7 +359,27 @@ class _DeviceRun:
             run.end("unattempted", f"`{name}` is not defined.")
         else:
             error = state if state in PYTHONS_ERRORS else "an exception"
+            if error in SYNTAX_ERRORS and (where := _syntax_error(self.cells[places[-1]].source)):
+                error = f"{error} {where}"
             run.end("error", f"The cell of `{name}` raised {error}, so `{name}` is not defined.")
+
+
+def _syntax_error(source: str) -> str:
+    """Return the line and the reason of the first syntax error of a cell; "" if there is none, or it is very long.
+
+    The cell is parsed here, because a process of the learner's could send any text.
+    """
+    if len(source) > LONGEST_PARSED:
+        return ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except SyntaxError as error:
+        return f"in line {error.lineno} ({error.msg})"
+    except (ValueError, MemoryError, RecursionError):
+        pass
+    return ""
 
 
 def _how_it_ended(name: str, ending: object) -> str:

@@ -22,6 +22,7 @@ STATUSES = (
 )  # fmt: skip
 """In order of precedence: the first that applies is an exercise's status."""
 
+LONGEST_MESSAGE = 600
 OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.IGNORECASE)
 
 CLAUSE_END = re.compile(r"(?<=[.:]) ")
@@ -166,6 +167,8 @@ def _unexplained(oracle: Oracle, results: list[Result], visible: int) -> Report:
 
 
 def clean(message: str) -> str:
-    """Return a message in one line of at most 600 characters, without control characters and memory addresses."""
+    """Return a message in one line of at most `LONGEST_MESSAGE` characters, without control characters and memory
+    addresses."""
     printable = "".join(c if c.isprintable() else " " for c in message)
-    return re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", " ".join(printable.split()))[:600]
+    text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", " ".join(printable.split()))
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"

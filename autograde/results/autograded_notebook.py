@@ -100,7 +100,7 @@ def _outputs(verdict: Verdict) -> list[Any]:
     if verdict.score == verdict.max_score:
         return [card]
     if verdict.score == 0:
-        return [card, _output("error", ename=verdict.status, evalue=verdict.message, traceback=[words])]
+        return [card, _output("error", ename=verdict.status, evalue="", traceback=[])]  # the card has said it
     data = {"text/plain": f"{verdict.score:g}"}
     return [card, _output("execute_result", data=data, metadata={}, execution_count=None)]
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from autograde.judge.submission import Submission
@@ -18,6 +19,7 @@ from autograde.results.lesson_sections import section, title
 
 __all__ = ["WORDS", "feedback"]
 
+MARKDOWN = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").disable("image")
 WORDS = {
     "passed": "right", "failed": "not right yet", "error": "raised an exception", "timeout": "out of time",
     "memory": "out of memory", "crashed": "the process ended", "forbidden": "uses what the rules do not allow",
@@ -43,25 +45,29 @@ class Item:
 
 
 def feedback(
-    submission: Submission, verdicts: Sequence[Verdict], comments: Mapping[str, GraderComment] | None = None
-) -> str:
+    submission: Submission, verdicts: Sequence[Verdict], comments: Mapping[str, GraderComment] | None = None,
+    penalty: float = 0.0,
+) -> str:  # fmt: skip
     """Return the page: for each exercise score, verdict, message, section to reread, the learner's code and comments;
     then the questions that were answered in words, which the sum leaves out until they are graded.
 
     Args:
         comments: what the instructor added by hand, by exercise.
+        penalty: the points lost by lateness, which are taken off the sum as in exports.
     """
     items = [_item(submission, verdict, (comments or {}).get(verdict.exercise)) for verdict in verdicts]
     headings = dict.fromkeys(item.read for item in items if item.read)
     sections = {heading: section(submission.release, heading) for heading in headings}
     questions = _questions(submission, comments or {})
     counted: list[Item | Question] = [*items, *(question for question in questions if question.graded)]
+    raw = sum(c.score for c in counted)
     return page(
         "feedback.html", student=clean(submission.student), lesson=submission.lesson, title=title(submission.release),
-        reason=clean(submission.reason), items=items, questions=questions, score=sum(c.score for c in counted),
-        max_score=sum(c.max_score for c in counted), right=sum(i.status == "passed" for i in items),
+        reason=clean(submission.reason), items=items, questions=questions, raw=raw, penalty=penalty,
+        score=max(0.0, raw - penalty), max_score=sum(c.max_score for c in counted),
+        right=sum(i.status == "passed" for i in items),
         sections={heading: Markup(text) for heading, text in sections.items() if text}, coded=coded,
-        printable=printable,
+        prose=prose,
     )  # fmt: skip
 
 
@@ -109,6 +115,11 @@ def _item(submission: Submission, verdict: Verdict, comment: GraderComment | Non
 def _words(verdict: Verdict) -> str:
     half = verdict.status != "passed" and 0 < verdict.score < verdict.max_score
     return "right on the CPU alone" if half else WORDS[verdict.status]
+
+
+def prose(text: str) -> Markup:
+    """Return an instructor's Markdown as HTML; HTML in it is shown as text, and no picture is loaded."""
+    return Markup(MARKDOWN.render(printable(text)))
 
 
 def coded(text: str) -> Markup:

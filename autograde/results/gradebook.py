@@ -33,7 +33,7 @@ from autograde.source.release import load_release
 from torchcourse.model.files import replacing
 from torchcourse.model.notebook_file import exercise_of
 
-__all__ = ["Writer", "gradebook_url", "sqlite_url"]
+__all__ = ["Writer", "gradebook_url", "late_penalties", "sqlite_url"]
 
 LOCK = 7_086_110_511
 """The number of the advisory lock on a gradebook on a server."""
@@ -82,6 +82,7 @@ class Writer:
                 generate([lesson], self.scratch, self.url)
         self._scores = {lesson: self._recorded_scores(lesson) for lesson in self.lessons}
         self._comments = {lesson: grader_comments(self.book, lesson) for lesson in self.lessons}
+        self._penalties = late_penalties(self.book)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -178,6 +179,10 @@ class Writer:
         """Return what instructors had added to a submission by hand before this run, by exercise."""
         return self._comments[lesson].get(student, {})
 
+    def penalty(self, student: str, lesson: str) -> float:
+        """Return the points that a submission had lost by lateness before this run."""
+        return self._penalties.get((student, lesson), 0.0)
+
     def write(self, student: str, lesson: str, verdicts: Sequence[Verdict], answered: Collection[str] = ()) -> None:
         """Record the verdicts on one submission in place of its earlier scores; manual scores stay.
 
@@ -232,6 +237,17 @@ class Writer:
             .filter(SubmittedNotebook.assignment_id == submitted.id, Notebook.name == lesson)
         )
         return dict(map(tuple, rows))
+
+
+def late_penalties(book: Gradebook) -> dict[tuple[str, str], float]:
+    """Return the points lost by lateness, by student and lesson, of the submissions that lost any."""
+    rows = (
+        book.db.query(SubmittedAssignment.student_id, Assignment.name, SubmittedNotebook.late_submission_penalty)
+        .join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
+        .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .filter(SubmittedNotebook.late_submission_penalty > 0)
+    )
+    return {(student, lesson): penalty for student, lesson, penalty in rows}
 
 
 def gradebook_url(out: Path, named: str = "") -> str:

@@ -8,9 +8,12 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autograde.files import writing_atomically
-from autograde.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from autograde.judge.verdict import Verdict
 
 __all__ = ["COLUMNS", "BadTableError", "Row", "Table", "as_text", "is_formula", "read_table", "write_table"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -263,3 +264,66 @@ def test_a_submission_crosses_as_bytes_without_its_name(tmp_path: Path) -> None:
     assert b"ada" not in data
     back = cluster_worker.unpack(data)
     assert (back.student, back.cells, back.cells_to_run()) == ("", submission.cells, submission.cells_to_run())
+
+
+def documented(address: str) -> dict[str, str]:
+    """The commands of the documentation, by their first two words, for a cluster at `address` and this checkout."""
+    page = (paths.ROOT / "docs" / "cluster.md").read_text()
+    commands = re.findall(r"^\$ (.*?) *(?:#.*)?$", page.partition("```console")[2].partition("```")[0], re.MULTILINE)
+    ours = os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])
+    port = address.rpartition(":")[2]
+    known = {"/path/to/torchcourse": ours, "tcp://HOST:8786": address, "--port 8786": f"--port {port}"}
+    for theirs, mine in known.items():
+        commands = [command.replace(theirs, mine) for command in commands]
+    return {" ".join(re.split(r"[ =]", command)[:2]): command for command in commands}
+
+
+@contextmanager
+def running(folder: Path, *commands: str) -> Iterator[None]:
+    """Run shell commands in a folder while the block runs; their output goes to a file there."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    with (folder / "said.txt").open("ab") as said:
+        started = [subprocess.Popen(f"exec {command}" if "&&" not in command else command.replace("&& ", "&& exec "),
+                                    shell=True, cwd=folder, env=env, stdout=said, stderr=said)
+                   for command in commands]  # fmt: skip
+    try:
+        yield
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(LONG)
+
+
+@pytest.mark.sandbox
+def test_the_documented_commands_grade_from_another_folder_and_without_the_path_the_cause_is_named(
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    commands = documented(address)
+    path, scheduler = commands["export PYTHONPATH"], commands["dask scheduler"] + " --host 127.0.0.1 --no-dashboard"
+    worker = commands["dask worker"] + " --no-dashboard"
+    submit(tmp_path / "class", "ada", SOLVED)
+
+    def graded() -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        command = f"{path} && {commands['torchcourse grade']}"
+        return subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    with running(tmp_path, scheduler):
+        done = graded()
+        assert done.returncode == 2, done.stdout
+        assert f"The scheduler at {address} cannot import the grader (No module named " in done.stdout
+        assert "docs/cluster.md" in done.stdout
+    with running(tmp_path, f"{path} && {scheduler}"):
+        with running(tmp_path, worker):
+            done = graded()
+        assert done.returncode == 2, done.stdout
+        assert re.search(r"The worker \S+ cannot import the grader \(No module named ", done.stdout), done.stdout
+        with running(tmp_path, f"{path} && {worker}"):
+            done = graded()
+        assert done.returncode == 0, done.stdout + (tmp_path / "said.txt").read_text()[-2000:]
+        assert "1 submission graded" in done.stdout

@@ -215,7 +215,7 @@ def test_a_comment_makes_that_page_anew_and_no_other(submitted: Path, out: Path)
         changed = {path for path in after if after[path] != before[path]}
         assert changed == {f"feedback/ben/{LESSON}.html", f"journal/ben/{LESSON}.json"}
         assert examined() == []
-    assert "Your instructor:</b> Nicely done.<" in (out / "feedback" / "ben" / f"{LESSON}.html").read_text()
+    assert "Your instructor:</b> <p>Nicely done.<" in (out / "feedback" / "ben" / f"{LESSON}.html").read_text()
 
 
 @pytest.mark.parametrize("torn", ["", "{", "[]", "null", '{"key": "x"}', '{"key": 1, "verdicts": 2, "good": 3}'])

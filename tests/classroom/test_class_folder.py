@@ -15,7 +15,8 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograde.batch.grading import LessonGrader
-from autograde.classroom.class_folder import DueError, class_lessons, due_dates, make_class
+from autograde.classroom.class_folder import class_lessons, make_class
+from autograde.classroom.due_dates import DueError, due_dates, extensions, read_extensions, write_extensions
 from autograde.classroom.export import scores_of
 from autograde.classroom.late import PerDay, apply_lateness
 from autograde.classroom.roster import read_roster
@@ -185,6 +186,41 @@ def test_grading_names_students_and_lessons_that_are_not_of_the_class(
     assert "\\x1b[2Jbob, zed" in capsys.readouterr().out
 
 
+def test_one_student_may_hand_in_later_than_the_others(
+    room: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = extensions(["ada:a=2026-12-05T18:00+00:00", "a=2026-12-01", "2026-12-02"], ["a", "b"], ["ada"])
+    assert given == {("ada", "a"): datetime(2026, 12, 5, 18)}
+    for text, why in (("bo:a=2026-12-05", "bo is not on the roster"), ("ada:c=2026-12-05", "none of the class's")):
+        with pytest.raises(DueError, match=why):
+            extensions([text], ["a", "b"], ["ada"])
+    write_extensions(tmp_path, given)
+    write_extensions(tmp_path, {("ada", "b"): datetime(2026, 12, 6)})
+    assert read_extensions(tmp_path) == {**given, ("ada", "b"): datetime(2026, 12, 6)}
+    assert run_instructors("class", "init", room.folder, "--due", f"eve:{LESSON}=2026-12-05")[0] == 2
+
+
+@pytest.mark.parametrize("later", [None, datetime(2026, 12, 2, 20), datetime(2026, 12, 4)])
+def test_an_extension_moves_the_time_from_which_days_cost(
+    room: SimpleNamespace, tmp_path: Path, later: datetime | None
+) -> None:
+    for name in ("gradebook.db", "nbgrader_config.py"):
+        shutil.copyfile(room.folder / name, tmp_path / name)
+    points = load_release(LESSON).points
+    with Writer(tmp_path / "gradebook.db", [LESSON], tmp_path) as writer:
+        writer.book.update_or_create_assignment(LESSON, duedate=DUE)
+        writer.write("bo", LESSON, [Verdict("bo", LESSON, e, points(e), points(e), "passed")
+                                    for e in load_release(LESSON).exercises])  # fmt: skip
+    here = tmp_path / "submitted" / "bo" / LESSON
+    here.mkdir(parents=True)
+    (here / "timestamp.txt").write_text("2026-12-02 19:00:00 UTC")
+    if later:
+        write_extensions(tmp_path, {("bo", LESSON): later})
+    apply_lateness(tmp_path, f"sqlite:///{tmp_path / 'gradebook.db'}", tmp_path / "submitted", [("bo", LESSON)])
+    (score,) = (s for s in scores_of(tmp_path / "gradebook.db") if s.student == "bo")
+    assert score.penalty == pytest.approx(0 if later else 0.5 * MOST)
+
+
 @pytest.mark.parametrize(
     ("beside", "says", "share"),
     [
@@ -209,8 +245,9 @@ def test_a_spoilt_file_beside_a_notebook_does_not_spoil_the_other(
     for name, text in beside.items():
         (here / name).write_text(text)
     url = f"sqlite:///{tmp_path / 'gradebook.db'}"
-    complaints = apply_lateness(tmp_path, url, tmp_path / "submitted", [("bo", LESSON)])
+    complaints, changed = apply_lateness(tmp_path, url, tmp_path / "submitted", [("bo", LESSON)])
     assert [says in complaint for complaint in complaints] == [True] * bool(says)
+    assert changed == ({("bo", LESSON)} if share else set())
     (score,) = (s for s in scores_of(tmp_path / "gradebook.db") if s.student == "bo")
     assert score.penalty == pytest.approx(share * MOST)
 
@@ -236,6 +273,10 @@ def test_late_submissions_lose_points_and_a_preview_writes_nothing_unless_agreed
     assert scores["bo"].raw
     assert (scores["ada"].penalty, scores["bo"].penalty) == (0, pytest.approx(0.5 * scores["bo"].raw))
     assert scores["ada"].submitted == datetime(2026, 12, 1, 17, 59)
+    pages = {student: (room.folder / "feedback" / student / f"{LESSON}.html").read_text() for student in ("ada", "bo")}
+    lost = f"Handed in late: {scores['bo'].penalty:g} of {scores['bo'].raw:g} points are lost."
+    assert (lost in pages["bo"], "Handed in late" in pages["ada"]) == (True, False)
+    assert f"<b>{scores['bo'].final:g}</b> of" in pages["bo"]
     assert (room.folder / "autograded" / "ada" / LESSON / "submission_secret.txt").read_text() == "secret of ada"
 
     (submitted / "bo" / LESSON / f"{LESSON}.ipynb").write_text("broken")

@@ -12,6 +12,7 @@ import pytest
 from autograde.classroom.collect import Collected, CollectError, collect
 from autograde.classroom.roster import Member
 from autograde.settings import LIMITS
+from tests.support.commands import run_instructors
 from torchcourse.model import lessons
 
 LESSON = "01_tensors"
@@ -212,3 +213,14 @@ def test_an_archive_that_was_cut_or_damaged_loses_only_what_is_damaged(tmp_path:
     made.write_bytes(made.read_bytes()[:-10])
     with pytest.raises(CollectError):
         collect(made, LESSON, tmp_path / "submitted", [ADA])
+
+
+def test_the_command_says_that_an_archive_has_no_times(tmp_path: Path) -> None:
+    path = archive(tmp_path, {f"Ada Lovelace_1_assignsubmission_file/{LESSON}.ipynb": b"of ada"})
+    (tmp_path / "roster.csv").write_text("id,first_name,last_name\nada,Ada,Lovelace\n")
+    words = "collect", path, "--lesson", LESSON, "--into", tmp_path / "submitted"
+    status, said = run_instructors(*words)
+    assert status == 0
+    assert "does not say when these were handed in, so none of them counts as late" in said
+    assert f"{LESSON}/timestamp.txt" in said
+    assert "handed in" not in run_instructors(*words)[1], "there is nothing new"

@@ -77,10 +77,10 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
 def test_what_is_loaded_is_not_searched_for_garbage_and_brings_no_grammar() -> None:
     program = """
 import gc, sys
-from autograde.cli.grade import GRAMMAR, _quick_imports
+from autograde.cli.quick_imports import GRAMMAR, quick_imports
 for wrong in (False, True):
     try:
-        with _quick_imports():
+        with quick_imports():
             assert not gc.isenabled()
             import jsonschema
             assert 1 / (not wrong)
@@ -90,7 +90,7 @@ for wrong in (False, True):
     assert GRAMMAR not in sys.modules
 import importlib
 sys.modules[GRAMMAR] = json = importlib.import_module("json")
-with _quick_imports():
+with quick_imports():
     pass
 assert sys.modules[GRAMMAR] is json
 """
@@ -110,6 +110,22 @@ def test_where_nobody_has_submitted_it_is_an_error_that_names_what_lies_elsewher
     assert f"has no STUDENT/LESSON/LESSON.ipynb for {LESSON}" in output
     assert (f"{place}/01_tensors.ipynb: choose the lesson, or the folder" in output) == bool(place)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("words", ["diff a b", "export --class nowhere"])
+def test_what_needs_no_torch_and_no_grammar_imports_neither(words: str) -> None:
+    program = f"""
+import sys
+sys.argv = {["torchcourse", *words.split()]!r}
+from torchcourse.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 2
+assert not {{"torch", "rfc3987_syntax"}}.intersection(sys.modules)
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
+    subprocess.run([sys.executable, "-c", program], check=True, env=env, timeout=120)
 
 
 def test_verify_proves_one_exercise(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -14,6 +16,7 @@ from autograde.course.verify import verify
 from autograde.judge.oracle import references
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
+from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
 
 EXERCISES = [f"{lesson}:{name}" for lesson in LESSONS for name in exercises(lesson)]
@@ -63,6 +66,29 @@ def test_what_does_not_hold_is_a_broken_claim(
 ) -> None:
     monkeypatch.setattr(private_half("01_tensors", "row_softmax"), field, value)
     assert any(says in claim.says for claim in verify(["01_tensors:row_softmax"]) if not claim.holds)
+
+
+def test_of_each_mistake_the_sentence_is_shown_that_a_learner_gets() -> None:
+    said = [claim.says for claim in verify(["01_tensors:select_scores"]) if "fails by name" in claim.says]
+    assert len(said) >= 3
+    assert all(re.search(r"fails by name: [A-Z`].{20,}\.$", text, re.DOTALL) for text in said), said
+
+
+def test_a_reference_that_raises_does_not_pass_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "_reference_runs", lambda oracles: (False, "the reference raises"))
+    said = [claim.says for claim in verify(["01_tensors:select_scores"])]
+    assert "the reference raises" in said
+    assert "the reference passes" not in said
+
+
+def test_a_stub_that_is_out_of_date_says_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = load_release("01_tensors")
+    stub = replace(release.cells["select_scores"], source="def select_scores(*of):\n    raise ValueError")
+    changed = replace(release, cells={**release.cells, "select_scores": stub})
+    monkeypatch.setattr(verifying, "load_release", lambda lesson: changed)
+    assert verifying._stub("01_tensors", "select_scores") == (
+        False, "the stub is error: the notebook was not built by this version, run torchcourse build 01_tensors",
+    )  # fmt: skip
 
 
 def test_a_stub_that_registers_the_references_operator_leaves_no_oracle_with_the_old_one() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import pytest
 
+from autograde.judge.run_submission import ExerciseRun, _DeviceRun
 from autograde.judge.submission import Submission, SubmittedCell
-from autograde.judge.verdict import Verdict, verdict_without_running
+from autograde.judge.verdict import Verdict, clean, verdict_without_running
 from autograde.results.answer_source import answer_source
 from autograde.results.autograded_notebook import autograded
 from autograde.results.feedback import coded, feedback
@@ -33,7 +37,7 @@ HOSTILE = [
     "\u202e\x1b[31m\x00",
 ]
 TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "b", "section", "span", "code",
-        "details", "summary", "pre", "table", "tr", "th", "td", "a", "meter"}  # fmt: skip
+        "details", "summary", "pre", "table", "tr", "th", "td", "a", "meter", "div"}  # fmt: skip
 PROSE = {"p", "code", "pre", "em", "strong", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "br",
          "hr", "blockquote"}  # fmt: skip
 ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "min", "max", "value",
@@ -163,3 +167,53 @@ def test_the_answer_shown_is_the_learners_own_wherever_it_stands() -> None:
     assert answer_source(submitted((bound, "")), "row_softmax") == bound
     assert answer_source(submitted(("row_softmax == 3", "")), "row_softmax") == ""
     assert answer_source(submitted((answer, "check_row_softmax")), "row_softmax") == ""
+
+
+def test_an_instructors_markdown_is_rendered_and_its_html_is_text() -> None:
+    comment = GraderComment("Nearly:\n\n- **look** at `dim`\n\n<script>alert(1)</script> ![x](http://e.org/x.png)")
+    page = feedback(submitted(), [verdict()], {"row_softmax": comment})
+    assert "<li><strong>look</strong> at <code>dim</code></li>" in page
+    assert "<script" not in page
+    assert "<img" not in page
+
+
+@pytest.mark.parametrize("score", [0.0, 1.0, 2.0])
+def test_an_autograded_notebook_has_each_verdict_once(score: float) -> None:
+    notebook = json.loads(autograded(submitted(), [verdict(score=score, message="Told once.")]))
+    cell = next(c for c in notebook["cells"] if c["id"] == "check-row_softmax")
+    shown = [text for output in cell["outputs"] for text in (
+        "".join(output.get("data", {}).get("text/plain", "")), output.get("evalue", ""), *output.get("traceback", ()),
+    )]  # fmt: skip
+    assert sum("Told once." in text for text in shown) == 1
+    assert nbgrader_score(cell) == score
+
+
+def nbgrader_score(cell: dict[str, Any]) -> float:
+    """The points that nbgrader takes from the outputs of a check cell."""
+    from nbgrader.utils import determine_grade
+
+    points, _ = determine_grade(nbformat.from_dict(cell), logging.getLogger())
+    return float(points)
+
+
+def test_a_message_that_is_cut_says_so() -> None:
+    assert clean("a" * 600) == "a" * 600
+    assert clean("b" * 601) == "b" * 599 + "…"
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("def one_hot(x)\n    return x", "raised SyntaxError in line 1 (expected ':'), so"),
+        ("def one_hot(x):\nreturn x", "raised SyntaxError in line 2 (expected an indented block after"),
+        ("%time\ndef one_hot(x", "raised SyntaxError in line"),
+        ("x = 1", "raised SyntaxError, so"),
+        ("(" * 30_000, "raised SyntaxError, so"),
+    ],
+)
+def test_a_syntax_error_has_its_line_and_its_reason(source: str, says: str) -> None:
+    run, there = ExerciseRun(), SimpleNamespace(cells=[SubmittedCell("code", source, "one_hot")], states={})
+    there.states[0] = "SyntaxError"
+    _DeviceRun._no_answer(there, "one_hot", "unbound", run)
+    assert run.incident == "error"
+    assert says in run.reason

@@ -1,4 +1,7 @@
-"""Find exercises by their place: `torchcourse/exercises/TOPIC/EXERCISE.py` holds one, in `EXERCISE`."""
+"""Find exercises by their place: `torchcourse/exercises/TOPIC/EXERCISE.py` holds one, in `EXERCISE`.
+
+Exercises import torch; the names of lessons are known without it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ import pkgutil
 import re
 from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
-from torchcourse.model.exercise import Exercise
 from torchcourse.model.notebook_file import did_you_mean
 
-__all__ = ["LESSONS", "UnknownExerciseError", "exercises", "find", "imports", "module_name", "preload"]
+if TYPE_CHECKING:
+    from torchcourse.model.exercise import Exercise
+
+__all__ = ["LESSONS", "UnknownExerciseError", "check_lesson", "exercises", "find", "imports", "module_name", "preload"]
 
 LESSONS = {
     "01_tensors": "tensors",
@@ -42,6 +48,17 @@ def module_name(exercise: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", exercise).lower()
 
 
+def check_lesson(name: str) -> None:
+    """Check that there is a lesson of this name.
+
+    Raises:
+        UnknownExerciseError: when there is none.
+    """
+    if name not in LESSONS:
+        remedy = did_you_mean(name, LESSONS) or f" The lessons are {', '.join(LESSONS)}."
+        raise UnknownExerciseError(f"There is no lesson {name!r}.{remedy}")
+
+
 @cache
 def exercises(lesson: str) -> dict[str, Exercise]:
     """Return the exercises of a lesson by name, in the order of their modules' names.
@@ -51,9 +68,7 @@ def exercises(lesson: str) -> dict[str, Exercise]:
     Raises:
         UnknownExerciseError: when there is no such lesson.
     """
-    if lesson not in LESSONS:
-        remedy = did_you_mean(lesson, LESSONS) or f" The lessons are {', '.join(LESSONS)}."
-        raise UnknownExerciseError(f"There is no lesson {lesson!r}.{remedy}")
+    check_lesson(lesson)
     loaded = (_load(lesson, module) for module in _modules(lesson))
     return {exercise.name: exercise for exercise in loaded}
 

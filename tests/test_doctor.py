@@ -220,6 +220,7 @@ def test_layers_that_are_missing_are_named_with_what_stands_in(monkeypatch: pyte
     assert (found["namespaces"].state, found["namespaces"].remedy) == ("blocked", "install it.")
     assert found["Landlock"].state == found["system calls"].state == "warning"
     assert found["memory group"].says.startswith("not available")
+    assert found["memory group"].state == "warning"
 
 
 @pytest.mark.sandbox

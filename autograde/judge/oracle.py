@@ -11,11 +11,12 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
+from autograde.judge.derive_apart import DerivingProcess
 from autograde.source import paths
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
 from autograde.source.script import answers
-from torchcourse.checking.explain import Result, compare, derive
+from torchcourse.checking.explain import Result, compare_derived, derive
 from torchcourse.checking.probe import observe
 from torchcourse.model import codec
 from torchcourse.model.catalogue import exercises
@@ -125,10 +126,21 @@ class Oracle:
 
         return {name: value for name, value in raw.items() if not is_derived(name)}
 
-    def result(self, device: str, number: int, raw: Observations, data: bytes = b"") -> Result:
-        """Compare raw observations, unpacked from the reply `data`, with the wanted ones; remember a right reply."""
+    def result(
+        self, device: str, number: int, raw: Observations, data: bytes = b"", apart: DerivingProcess | None = None
+    ) -> Result:
+        """Compare raw observations, unpacked from the reply `data`, with the wanted ones; remember a right reply.
+
+        Args:
+            apart: derives properties under limits, where there is something to derive.
+
+        Raises:
+            JudgingError: when `apart` takes too long.
+        """
         wanted, accepted = self.wanted(device, number), self.accepted(device, number, raw)
-        result = compare(self.exercise, self.cases[number], number, device, accepted, wanted)
+        run = apart.derive if apart and self.exercise.derives else derive
+        seen = run(self.exercise, self.cases[number], accepted)
+        result = compare_derived(self.cases[number], number, device, seen, wanted)
         remembered = self._remembered.setdefault((device, number), {})
         if result.passed and data and len(remembered) < MOST_REMEMBERED:
             remembered[data] = result

@@ -46,11 +46,13 @@ class Reply:
         raw: the observations.
         data: the packed reply, or b"" if it is too long to be remembered.
         remembered: the result of an earlier reply of the same bytes; `raw` is empty then.
+        is_long: whether it is too long to be judged without limits.
     """
 
     raw: Observations
     data: bytes = b""
     remembered: Result | None = None
+    is_long: bool = False
 
 
 @dataclass
@@ -309,8 +311,9 @@ class _DeviceRun:
             if isinstance(reply.get("seen"), dict):
                 if not remembered:
                     self._look_for_missing_names(data)
-                data = data if len(data) <= LONGEST_REMEMBERED else b""
-                self._add_reply(part.exercise.name, Reply(reply["seen"], data, remembered), job.weight, run)
+                is_long = len(data) > LONGEST_REMEMBERED
+                made = Reply(reply["seen"], b"" if is_long else data, remembered, is_long)
+                self._add_reply(part.exercise.name, made, job.weight, run)
                 continue
             self._end_without_reply(part.exercise, reply, run)
             if self.device == CPU.name and reply.get("unattempted") is not True:

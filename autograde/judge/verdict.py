@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from autograde.judge.derive_apart import DerivingProcess
 from autograde.judge.oracle import Oracle
 from autograde.judge.run_submission import ExerciseRun
 from autograde.judge.submission import Submission
@@ -102,8 +103,9 @@ def verdicts_after_crashes(submission: Submission) -> list[Verdict]:
 
 
 def _results(oracle: Oracle, device: str, run: ExerciseRun) -> list[Result]:
+    apart = DerivingProcess()
     return [
-        reply.remembered or oracle.result(device, number, reply.raw, reply.data)
+        reply.remembered or oracle.result(device, number, reply.raw, reply.data, apart if reply.is_long else None)
         for number, reply in enumerate(run.replies)
     ]
 

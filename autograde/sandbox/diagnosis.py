@@ -73,7 +73,7 @@ def _group() -> Finding:
     group = make_group(LIMITS.memory_bytes, LIMITS.processes)
     if group is None:
         remedy = "grade as root, or start it so: systemd-run --user --scope -p Delegate=yes torchcourse grade …"
-        says = "not available: each process is limited, and shared maps are watched instead"
-        return Finding("sandbox: memory group", "ok", says, remedy)
+        says = "not available: each process is limited, and what all use together is only looked at ten times a second"
+        return Finding("sandbox: memory group", "warning", says, remedy)
     group.remove()
     return Finding("sandbox: memory group", "ok", "active: all processes of a worker together have a limit")

@@ -1,4 +1,4 @@
-"""Each file of rules/ gets around what an exercise forbids or counts, or around what is observed of its result.
+"""Each file of rules/ gets around what an exercise forbids or counts, or what is observed, or what is wanted at all.
 
 Its first line has the lesson, the exercise, and the verdicts that it may get. None of them does any harm, so they run
 here, on the CPU; the sandbox changes nothing about what is observed.
@@ -27,7 +27,8 @@ ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
 LESSONS_WITH_RULES = [
     ("01_tensors", "row_softmax"), ("01_tensors", "one_hot"), ("01_tensors", "pairwise_distances"),
     ("01_tensors", "sliding_windows"), ("01_tensors", "select_scores"), ("02_autograd", "linear_mse_gradients"),
-    ("03_modules", "Affine"), ("05_training", "clip_gradients"), ("06_gpu", "checkpointed"),
+    ("03_modules", "Affine"), ("04_data", "MemmapDataset"), ("04_data", "ShardedStream"),
+    ("05_training", "clip_gradients"), ("06_gpu", "checkpointed"), ("06_gpu", "elapsed"),
 ]  # fmt: skip
 
 judge_of = cache(oracle)

@@ -20,6 +20,8 @@ BEGINS, STAYS, LEAVES = b"b", b"s", b"l"
 """What a prober sends to the runner for each exercise: that it begins, then whether it stays for another one."""
 OUT_OF_TIME = 124
 """The exit status of a prober that ran out of time."""
+TOGETHER = 2
+"""How many times the CPU seconds of an exercise its processes may take together: workers and ranks load their part."""
 MAX_UNSENT = 1 << 15
 """Bytes of replies that may wait for further replies to the same request."""
 MAX_CPU_SECONDS, MAX_MEMORY_GROWTH = 60.0, 256 << 20
@@ -55,10 +57,11 @@ class Prober:
         max_spent = self._cpu_seconds() + request["seconds"] + 1  # by then it should have stopped by itself
         with contextlib.suppress(OSError):  # it has ended, which the loop below finds out
             send(self.line, codec.pack(request))
-        began = False
+        began, everything = False, memory.CpuTime()
         while True:
             while not select.select([self.line], [], [], 0.02)[0] and not self.has_ended():
-                if time.monotonic() > deadline or self._cpu_seconds() > max_spent:
+                together = everything.seconds() > TOGETHER * request["seconds"] + 1
+                if together or time.monotonic() > deadline or self._cpu_seconds() > max_spent:
                     self.end()
                     return "timeout", False
             status = self._next_byte()

@@ -1,4 +1,4 @@
-"""Notice threads, processes and profilers that are started in a block, by Python's audit events.
+"""Notice threads, processes, profilers and copies of files that are started in a block, by Python's audit events.
 
 An audit hook is called on every thread, and Python has no call that removes one.
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 import sys
 from functools import cache
 
-__all__ = ["PROCESSES", "PROFILERS", "THREADS", "Audit"]
+__all__ = ["COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit"]
 
-THREADS, PROCESSES, PROFILERS = "threads", "processes", "profilers"
+THREADS, PROCESSES, PROFILERS, COPIES = "threads", "processes", "profilers", "copies of files"
 EVENTS = {
     **dict.fromkeys(("_thread.start_new_thread", "_thread.start_joinable_thread"), THREADS),
     **dict.fromkeys(
         ("os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "os.system", "subprocess.Popen"), PROCESSES
     ),
     **dict.fromkeys(("sys.setprofile", "sys.settrace"), PROFILERS),
+    "shutil.copyfile": COPIES,
 }
 """What an audit event shows to be used."""
 _running: list[Audit] = []
@@ -26,7 +27,7 @@ class Audit:
     """A context manager that notes what is started in its block.
 
     Attributes:
-        used: `THREADS`, `PROCESSES` and `PROFILERS`, as far as they were.
+        used: `THREADS`, `PROCESSES`, `PROFILERS` and `COPIES`, as far as they were.
     """
 
     def __init__(self) -> None:

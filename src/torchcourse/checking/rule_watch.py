@@ -71,7 +71,7 @@ class RuleWatch:
                 yield name
 
     def _evasions(self) -> Iterator[str]:
-        yield from self._audit.used
+        yield from self._audit.used.intersection(EVASIONS)
         if self.on_cpu and self._record.other_threads:
             yield THREADS
         if not self._record.intact:

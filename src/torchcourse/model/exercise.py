@@ -141,6 +141,11 @@ class Exercise:
     imports: tuple[str, ...] = ()
 
     @property
+    def derives(self) -> bool:
+        """Whether properties are compared in place of what was observed."""
+        return self.derive is not _as_seen
+
+    @property
     def has_rules(self) -> bool:
         """Whether the calls of answers are watched."""
         return bool(self.forbids) or self.measures

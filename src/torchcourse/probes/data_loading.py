@@ -9,7 +9,9 @@ import os
 import pickle
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from torch.utils.data import DataLoader
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Raised
 
-__all__ = ["disturb", "drain", "forking", "pickled", "refused", "scratch", "touched", "unpickled"]
+__all__ = ["arrangement", "disturb", "drain", "forking", "pickled", "refused", "scratch", "touched", "unpickled"]
 
 
 def forking(loader: DataLoader[Any]) -> DataLoader[Any]:
@@ -77,6 +79,15 @@ def scratch() -> Iterator[None]:
             yield
         finally:
             os.chdir(before)
+
+
+def arrangement(order: list[Any]) -> str:
+    """Describe the order of the indices from 0 on: in turn, evenly stepped (from another start, say), or shuffled."""
+    n = len(order)
+    if order == list(range(n)):
+        return "in turn"
+    steps = Counter((b - a) % n for a, b in pairwise(order) if type(a) is type(b) is int)
+    return "evenly stepped" if 3 * max(steps.values(), default=0) > 2 * (n - 1) >= 10 else "shuffled"
 
 
 def disturb(seed: int) -> None:

@@ -18,6 +18,7 @@ import torch
 
 from torchcourse import simulated
 from torchcourse.probes.fake_machines import MACHINES, pretending
+from torchcourse.probes.sealed import sealed
 
 __all__ = ["LAUNCH", "SETBACK", "World"]
 
@@ -81,7 +82,7 @@ class World:
             count += 1
             return args[0] if args else None
 
-        return run
+        return sealed(run)
 
     def wall_clock(self) -> float:
         """Return the wall-clock time."""

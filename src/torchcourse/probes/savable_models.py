@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from torchcourse.checking.audit import COPIES, Audit
 from torchcourse.model.exercise import Draw
 from torchcourse.model.observations import Observations
 from torchcourse.probes.models import model as plain_model
@@ -17,8 +19,8 @@ from torchcourse.probes.observe import kind
 from torchcourse.probes.resumable_training import same
 
 __all__ = [
-    "BATCHES", "EXPORT", "Copies", "Exported", "copy_of", "export_weights", "filled", "lay_bait", "savable",
-    "untouched", "values", "was_run",
+    "BATCHES", "EXPORT", "Copies", "Exported", "baited", "copy_of", "export_weights", "filled", "savable",
+    "untouched", "values",
 ]  # fmt: skip
 
 
@@ -118,14 +120,15 @@ class Copies:
         return shutil.copyfile, ("page.txt", "touched.txt")
 
 
-def lay_bait() -> None:
-    """Write the file that a pickle of `Copies` copies."""
+@contextlib.contextmanager
+def baited() -> Iterator[Callable[[], str]]:
+    """Write the file that a pickle of `Copies` copies; yield what describes whether one has been loaded in this block.
+
+    Python announces the copy, so it shows even if the file is gone.
+    """
     Path("page.txt").write_text("what the code in the file copies\n")
-
-
-def was_run() -> str:
-    """Describe whether a pickle of `Copies` has been loaded in this folder."""
-    return "was run" if Path("touched.txt").exists() else "was not run"
+    with Audit() as audit:
+        yield lambda: "was run" if COPIES in audit.used or Path("touched.txt").exists() else "was not run"
 
 
 BATCHES = (1, 2, 7)

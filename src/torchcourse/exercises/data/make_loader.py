@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,29 @@ from torch.utils.data import DataLoader, Dataset
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import disturb, drain
+from torchcourse.probes.data_loading import arrangement, disturb, drain
 from torchcourse.probes.observe import kind
+
+EPOCHS = 2
 
 
 class Noting(Dataset[Any]):
-    """A dataset whose items are the index, what NumPy and `random` drew for it, and the process."""
+    """A dataset whose items are the index, what NumPy and `random` drew for it, and the process.
+
+    Attributes:
+        visits: shared by all processes: for each index those that made its item, in order, and 0 where there was none.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self.visits = torch.zeros(count, EPOCHS, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: int) -> tuple[int, float, float, int]:
+        row = self.visits[index]
+        row[int(row.count_nonzero()) % EPOCHS] = os.getpid()
         return index, np.random.rand(), random.random(), os.getpid()
 
 
@@ -38,14 +48,15 @@ def probe(
     def run(epochs: int, disturbance: int, seed: int) -> Any:
         disturb(disturbance)
         more = {} if num_workers is None else {"num_workers": num_workers}
-        loader = answer(Noting(count), batch_size, train=train, seed=seed, device=torch.device(device), **more)
+        dataset = Noting(count)
+        loader = answer(dataset, batch_size, train=train, seed=seed, device=torch.device(device), **more)
         if not isinstance(loader, DataLoader):
             return kind(loader)
         if device != "cpu":
             return loader.pin_memory
         pins = loader.pin_memory
         loader.pin_memory = False  # what it says has been seen; pinning without CUDA only warns
-        return {"pins": pins, "epochs": drain(loader, epochs)}
+        return {"pins": pins, "epochs": drain(loader, epochs), "visits": dataset.visits}
 
     first = run(2 if num_workers else 1, 1, seed)
     if isinstance(first, bool):
@@ -61,9 +72,19 @@ def _column(epoch: list[Any], place: int) -> list[Any]:
     return [value for batch in epoch for value in batch[place].flatten().tolist()]
 
 
-def _by_process(epoch: list[Any], place: int) -> dict[int, list[float]]:
+def _processes(seen: Observations) -> list[list[int]]:
+    """Return the processes that made the items of each epoch, as the dataset noted them."""
+    visits, taken, found = seen["visits"].tolist(), Counter[int](), []
+    for epoch in seen["epochs"]:
+        indices = [index for index in _column(epoch, 0) if type(index) is int and 0 <= index < len(visits)]
+        found.append([visits[index][min(taken[index], EPOCHS - 1)] for index in indices])
+        taken.update(indices)
+    return found
+
+
+def _by_process(epoch: list[Any], processes: list[int], place: int) -> dict[int, list[float]]:
     drawn: dict[int, list[float]] = {}
-    for pid, value in zip(_column(epoch, 3), _column(epoch, place), strict=True):
+    for pid, value in zip(processes, _column(epoch, place), strict=True):
         drawn.setdefault(pid, []).append(value)
     return drawn
 
@@ -73,23 +94,24 @@ def derive(case: Case, seen: Observations) -> Observations:
     if "epochs" not in seen:
         return seen
     inputs, epoch = case.inputs, seen["epochs"][0]
+    processes = _processes(seen)
     order, again = _column(epoch, 0), _column(seen["again"], 0)
     found: dict[str, Any] = {
         "pins": seen["pins"],
         "batch sizes": [len(batch[0]) for batch in epoch],
         "indices": "each at most once" if len(set(order)) == len(order) else "some more than once",
-        "order": "in turn" if order == list(range(len(order))) else "shuffled",
+        "order": arrangement(order),
         "order in a second run": "the same" if order == again else "another",
     }
     if "other" in seen and inputs["train"]:
         found["order with another seed"] = "the same" if order == _column(seen["other"], 0) else "another"
     if not inputs["num_workers"]:
         return found
-    pids = [set(_column(epoch, 3)) for epoch in seen["epochs"]]
+    pids = [set(each) for each in processes]
     found["workers"] = len(pids[0] - {seen["own process"]})
     found["workers of epoch 2"] = "those of epoch 1" if pids[0] == pids[1] else "new ones"
     for place, whose in ((1, "NumPy"), (2, "random")):
-        drawn = list(_by_process(epoch, place).values())
+        drawn = list(_by_process(epoch, processes[0], place).values())
         different = len({value for values in drawn for value in values}) == sum(map(len, drawn))
         found[f"{whose} in each worker"] = "draws differently" if different else "draws the same numbers"
         same = sorted(_column(epoch, place)) == sorted(_column(seen["again"], place))

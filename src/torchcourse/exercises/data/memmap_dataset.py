@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised, raised
 from torchcourse.probes.data_loading import drain, pickled, scratch, unpickled
 from torchcourse.probes.observe import kind
+
+REPEATS = 16
+"""How many times as large a file is that shows how much of it is read."""
 
 
 def probe(answer: Watched, array: Tensor, workers: int) -> dict[str, Any]:
@@ -30,7 +34,11 @@ def probe(answer: Watched, array: Tensor, workers: int) -> dict[str, Any]:
         if workers:
             items = drain(DataLoader(dataset, batch_size=None, num_workers=workers))[0]
             return {"length": len(dataset), "items read by workers": [_own(item) for item in items]}
-        return {"pickled before use": _size(dataset), **_used(dataset, path, values)}
+        before = _size(dataset)
+        seen = _used(dataset, path, values)
+        if isinstance(seen["item 1"], Tensor):
+            seen["read for one item"] = _read_for_one(answer, values)
+        return {"pickled before use": before, **seen}
 
 
 def _own(item: object) -> Any:
@@ -67,6 +75,32 @@ def _used(dataset: Any, path: Path, values: np.ndarray[Any, Any]) -> dict[str, A
         seen["item 1, read again after item += 100"] = _own(dataset[1])
     seen["file"] = "as it was" if path.read_bytes() == (values + 1).tobytes() else "changed"
     return seen
+
+
+def _read_for_one(answer: Watched, values: np.ndarray[Any, Any]) -> str:
+    """Describe how much of a larger file is read, or kept in memory, for an item that is not the first."""
+    large = np.concatenate([values] * REPEATS)
+    path = Path("large.bin")
+    large.tofile(path)
+    dataset = answer(path, tuple(large.shape), large.dtype)
+    dataset[0]
+    was_tracing, before = tracemalloc.is_tracing(), _bytes_read()
+    tracemalloc.start()
+    tracemalloc.reset_peak()
+    start = tracemalloc.get_traced_memory()[0]
+    dataset[len(values)]
+    allocated = tracemalloc.get_traced_memory()[1] - start
+    if not was_tracing:
+        tracemalloc.stop()
+    return "all of the file" if max(allocated, _bytes_read() - before) >= large.nbytes else "a part of the file"
+
+
+def _bytes_read() -> int:
+    """Return how many bytes all threads of this process have read from files, where the system tells (Linux)."""
+    try:
+        return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -10,7 +10,7 @@ from typing import Any
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import disturb
+from torchcourse.probes.data_loading import arrangement, disturb
 
 
 def probe(
@@ -55,7 +55,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     whole = sorted(order) == list(range(n)) if all(type(i) is int for i in order) else False
     return {
         "one epoch": "each index once" if whole else "not each index once",
-        "order": "in turn" if order == list(range(n)) else "shuffled",
+        "order": arrangement(order),
         "order of the next epoch": "that of this epoch" if following == order else "a new one",
         "order with another seed": "the same" if seen["other"] == order else "another",
         "stopped and resumed": "as if never stopped" if joined == order else _broken(joined, order, case.inputs),

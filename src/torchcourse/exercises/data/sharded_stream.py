@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.data_loading import drain
+from torchcourse.probes.observe import kind
+from torchcourse.probes.trainable_models import remark
+
+
+class Signed(IterableDataset[Any]):
+    """A stream whose items come with the number of the worker that read them."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        worker = get_worker_info()
+        for item in self.stream:
+            yield (0 if worker is None else worker.id), item
 
 
 def probe(
     answer: Watched, items: list[Any], world_size: int | None, workers: int, epochs: int
 ) -> dict[str, Any]:  # fmt: skip
     """Read the stream of each rank through a DataLoader with this many workers."""
+    readers: list[Any] = []
     shares: list[Any] = []
     for rank in range(world_size or 1):
         stream = answer(list(items)) if world_size is None else answer(list(items), rank, world_size)
         try:
-            shares.append(drain(DataLoader(stream, batch_size=None, num_workers=workers), epochs))
+            if not isinstance(stream, IterableDataset):
+                return {"returned": f"{kind(stream)}, where an IterableDataset is wanted"}
+            signed = drain(DataLoader(Signed(stream), batch_size=None, num_workers=workers), epochs)
+            shares.append([[item for _, item in epoch] for epoch in signed])
+            readers.append([[reader for reader, _ in epoch] for epoch in signed])
         except Unattempted:
             raise
         except Exception as error:
             return {"raised while it was read": Raised(type(error).__name__, str(error).strip().split("\n")[-1][:200],
                                                        "while iterating")}  # fmt: skip
-    return {"shares": shares}
+    return {"shares": shares, "readers": readers}
 
 
 def derive(case: Case, seen: Observations) -> Observations:
@@ -35,6 +56,8 @@ def derive(case: Case, seen: Observations) -> Observations:
     if "shares" not in seen:
         return seen
     items, made = case.inputs["items"], dict[str, Any]()
+    count = (case.inputs["world_size"] or 1) * max(1, case.inputs["workers"])
+    fair = math.ceil(len(items) / count)
     for epoch in range(case.inputs["epochs"]):
         came = [item for share in seen["shares"] for item in share[epoch]]
         wanted, got = Counter[Any](items), Counter[Any](came)
@@ -42,6 +65,11 @@ def derive(case: Case, seen: Observations) -> Observations:
         made[f"items that came{name}"] = len(came)
         made[f"items that are missing{name}"] = (wanted - got).total()
         made[f"items too many{name}"] = (got - wanted).total()
+        most = max(
+            Counter((rank, r) for rank, own in enumerate(seen["readers"]) for r in own[epoch]).values(), default=0
+        )
+        detail = f"{most} of {len(items)} items went to one of {count} readers"
+        made[f"the largest share{name}"] = remark("fair" if most <= fair else "more than fair", detail)
     return made
 
 

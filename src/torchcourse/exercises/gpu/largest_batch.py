@@ -10,6 +10,7 @@ import torch
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.sealed import sealed
 from torchcourse.probes.trainable_models import remark
 
 ERRORS: dict[str, Callable[[str], Exception]] = {
@@ -41,7 +42,7 @@ def probe(answer: Watched, start: int, limit: int, capacity: int, error: str, br
     """Search with a device that runs out of memory above `capacity`, or breaks at a size with an error of its own."""
     device = Allocator(capacity, error, breaks_at)
     try:
-        seen: Observations = {"result": answer(device.run, start, limit)}
+        seen: Observations = {"result": answer(sealed(device.run), start, limit)}
     except tuple(ERRORS.values()) as raised:  # type: ignore[misc]
         if "does not take this batch" not in str(raised):
             raise

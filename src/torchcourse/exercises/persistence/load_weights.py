@@ -15,7 +15,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.fake_filesystem import in_a_folder, tagged
 from torchcourse.probes.observe import kind
 from torchcourse.probes.resumable_training import same
-from torchcourse.probes.savable_models import Copies, lay_bait, savable, values, was_run
+from torchcourse.probes.savable_models import Copies, baited, savable, values
 from torchcourse.probes.trainable_models import mode
 
 NOWHERE = "cuda:63"
@@ -43,16 +43,16 @@ def probe(
     answer: Watched, which: str, width: int, fill: float, x: Tensor, problem: str, entry: str, given: bool, train: bool
 ) -> Observations:
     """Load a file that may have a `problem`: an entry too few or too many, code, or a device that is not here."""
-    lay_bait()
     path = written(which, width, fill, problem, entry)
     net = savable(which, width, fill + 0.4, torch.device("cpu") if given else x.device).train(train)
     arguments = (net, path, str(x.device)) if given else (net, path)
-    try:
-        returned = answer(*arguments)
-    except Unattempted:
-        raise
-    except Exception as error:
-        return {**_not_loaded(error, problem, entry), "code in the file": was_run()}
+    with baited() as was_run:
+        try:
+            returned = answer(*arguments)
+        except Unattempted:
+            raise
+        except Exception as error:
+            return {**_not_loaded(error, problem, entry), "code in the file": was_run()}
     if problem in ("missing", "unexpected", "code"):
         return {"refused": f"no exception but {kind(returned)}", "code in the file": was_run()}
     home = x.device if given else torch.device("cpu")

@@ -20,7 +20,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.fake_filesystem import in_a_folder
 from torchcourse.probes.observe import kind
-from torchcourse.probes.savable_models import Copies, lay_bait, savable, was_run
+from torchcourse.probes.savable_models import Copies, baited, savable
 
 
 def held_things(width: int) -> dict[str, Callable[[], Any]]:
@@ -51,10 +51,9 @@ def only_what_torch_admits() -> Iterator[None]:
 @in_a_folder
 def probe(answer: Watched, holds: list[str], width: int) -> Observations:
     """Ask for the unsafe globals of a file that runs code when it is unpickled."""
-    lay_bait()
     things = held_things(width)
     torch.save({f"{name} {place}": things[name]() for place, name in enumerate(holds)}, "checkpoint.pt")
-    with only_what_torch_admits():
+    with only_what_torch_admits(), baited() as was_run:
         result = answer(Path("checkpoint.pt"))
     seen: Observations = {"code in the file": was_run()}
     if not isinstance(result, list):

@@ -1,0 +1,85 @@
+"""Deriving from long observations: what an honest answer sends, and what costs much more than its length."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from autograde.judge.derive_apart import DerivingProcess, JudgingError
+from autograde.judge.oracle import Oracle, oracle
+from torchcourse.checking.explain import derive
+from torchcourse.model.devices import CPU
+from torchcourse.model.exercise import Case, Exercise
+from torchcourse.model.observations import Observations
+
+PRIME = (1 << 61) - 1
+EQUAL_HASHES = [PRIME * k * k for k in range(1, 17_001)]
+
+
+@cache
+def split() -> Oracle:
+    return oracle("04_data", "split_indices")
+
+
+def deriving(function: Any) -> Exercise:
+    return replace(split().exercise, derive=function)
+
+
+def test_it_derives_what_this_process_would() -> None:
+    judge = split()
+    judge.wanted(CPU.name, 0)
+    raw = judge.observed[-2, CPU.name, 0]
+    assert DerivingProcess().derive(judge.exercise, judge.cases[0], raw) == derive(judge.exercise, judge.cases[0], raw)
+
+
+def test_a_replys_result_is_the_same_in_the_other_process() -> None:
+    judge = split()
+    judge.wanted(CPU.name, 0)
+    raw = judge.observed[-2, CPU.name, 0]
+    assert judge.result(CPU.name, 0, raw, apart=DerivingProcess()).passed
+
+
+@pytest.mark.parametrize("seconds", [0.5])
+def test_numbers_with_one_hash_take_no_longer_than_the_limit(seconds: float) -> None:
+    raw: Observations = {"parts": [EQUAL_HASHES], "again": [], "with another seed": [], "global generators": []}
+    began = time.monotonic()
+    with pytest.raises(JudgingError):
+        DerivingProcess(seconds).derive(split().exercise, split().cases[0], raw)
+    assert time.monotonic() - began < seconds + 5
+
+
+def test_all_long_observations_share_one_limit() -> None:
+    slow = deriving(lambda case, seen: time.sleep(0.5) or seen)
+    apart = DerivingProcess(4.0)
+    apart.derive(slow, split().cases[0], {})
+    with pytest.raises(JudgingError):
+        for _ in range(8):
+            apart.derive(slow, split().cases[0], {})
+
+
+def test_memory_has_a_limit_too() -> None:
+    def hungry(_case: Case, _seen: Observations) -> Observations:
+        return {"size": len(bytearray(4 << 30))}
+
+    seen = DerivingProcess().derive(deriving(hungry), split().cases[0], {"raw": 1})
+    assert seen == {"raw": 1}, "what cannot be derived stays as it came"
+
+
+def test_a_broadcast_is_refused_by_shape() -> None:
+    judge = oracle("06_gpu", "checkpointed")
+    own = {"kept": 0, "device": "the input's", "result": torch.zeros(50, 1)}
+    raw = {"own": own, "plain": {"kept": 1, "result": torch.zeros(1, 50)}}
+    dropping = next(case for case in judge.cases if case.inputs["dropout"])
+    assert judge.exercise.derive(dropping, raw)["result"] == "others than without"
+
+
+def test_counting_such_numbers_here_would_take_longer() -> None:
+    began = time.monotonic()
+    Counter(EQUAL_HASHES[:2000])
+    assert (time.monotonic() - began) * (17_000 / 2000) ** 2 > 1.0

@@ -32,7 +32,8 @@
 # - **not attempted**: the cell is as it came, and its function only raises `Unattempted`. Nothing is wrong with that;
 #   you can run the whole notebook at any time and come back later.
 #
-# Stuck? Type `hint("describe")` in any cell. The first call gives a nudge, each further call a little more.
+# Stuck? Type `hint("describe")` in any cell. The first call gives a nudge, each further call a little more. And
+# `case("describe")` returns the inputs of the first case that failed, so that you can call your function on them.
 #
 # Most answers are also checked on a second device. Without a GPU that is a simulated one: it keeps its values on the
 # CPU, but refuses to mix with CPU tensors as a GPU would. The habit it teaches is simple: what you create inside a
@@ -45,7 +46,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## What a tensor is
@@ -1071,6 +1075,13 @@ except RuntimeError as error:
 # %% [markdown]
 # The cure is to let the input decide: `torch.zeros(3, device=x.device)`, or `torch.zeros_like(x)`.
 #
+# The course reads along. The line `%load_ext torchcourse` at the top of every lesson adds a paragraph to such an error: the
+# tensors involved, by the names you gave them, the numbers that do not fit, and the usual causes. Take away the `#`:
+
+# %%
+# table @ table
+
+# %% [markdown]
 # The worst errors of this lesson print nothing: a `reshape` that should have been a `permute`, a difference that
 # broadcast into a table, a missing `keepdim` on a square, a bare `squeeze`, a view that was written to. What helps
 # against those is a printed shape, a small example worked out by hand, and a test such as the ones you have just

@@ -24,7 +24,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## Recorded while it runs

@@ -30,7 +30,10 @@ from torch.utils.data import (
     DataLoader, Dataset, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler, get_worker_info
 )
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## A dataset with a length

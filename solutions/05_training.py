@@ -27,7 +27,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcourse import Unattempted, check, digits, hint
+from torchcourse import Unattempted, case, check, digits, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## The loop, line by line

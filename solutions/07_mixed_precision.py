@@ -28,7 +28,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## The bits of a number

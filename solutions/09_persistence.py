@@ -30,7 +30,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## A file of numbers

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
 
 
 @contextlib.contextmanager
@@ -47,6 +47,9 @@ def evaluating(*models):
 def tensors_in(output) -> list[Tensor]:
     """The tensors of an output, which may be nested in dicts, lists and tuples."""
     return [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## The order of looking

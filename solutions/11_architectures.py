@@ -23,7 +23,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from torchcourse import Unattempted, check, digits, hint
+from torchcourse import Unattempted, case, check, digits, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## Sizes of a convolution

@@ -33,7 +33,10 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% tags=["demo"]
 import subprocess

@@ -33,7 +33,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
 
 
 def use(tool, *args, **options):
@@ -44,6 +44,9 @@ def use(tool, *args, **options):
         return f"({stub.name} is not written yet)"
     except Exception as error:
         return f"({getattr(tool, '__name__', 'the tool')} raised {type(error).__name__}: {error})"
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## Measure first

@@ -643,6 +643,47 @@ def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32
 check("one_hot")
 
 # %% [markdown]
+# ## Joining, splitting, sorting
+#
+# A few more functions that you will meet in every program. `cat` joins tensors along an axis that they have; `stack`
+# puts them side by side along a new one; `split` cuts into pieces of a given size, the last of which may be smaller,
+# and `chunk` into a given number of pieces. Both give views.
+
+# %%
+a, b = torch.zeros(2, 3), torch.ones(2, 3)
+print(torch.cat([a, b]).shape, torch.cat([a, b], dim=1).shape, torch.stack([a, b]).shape)
+print([piece.shape[0] for piece in torch.arange(7).split(3)])
+
+# %% [markdown]
+# `sort` and `topk` return two tensors: the values, and the indices at which they were. With the indices you can put
+# another tensor into the same order. `cumsum` adds up along an axis.
+
+# %%
+values, indices = torch.tensor([0.1, 0.7, 0.2]).topk(2)
+print(values, indices, torch.tensor([5, 6, 7])[indices])
+print(torch.tensor([3, 1, 2]).sort(descending=True).values, torch.tensor([1, 2, 3]).cumsum(0))
+
+# %% [markdown]
+# `scatter_add` writes like `scatter`, but adds where several entries have the same target. That makes it a sum by
+# groups; with a plain assignment through an index, only one of the entries would survive:
+
+# %%
+group, amount = torch.tensor([0, 2, 0, 0]), torch.tensor([1.0, 10.0, 2.0, 3.0])
+print(torch.zeros(3).scatter_add(0, group, amount))
+assigned = torch.zeros(3)
+assigned[group] = amount
+print(assigned)
+
+# %% [markdown]
+# And to compare: floats that were computed in two ways are seldom equal to the last bit, so ask whether they are
+# *close*. `torch.testing.assert_close` does the same in tests, with tolerances that fit the dtype, and says where two
+# tensors differ.
+
+# %%
+third = torch.tensor(0.1, dtype=torch.float64) * 3
+print(third == 0.3, torch.allclose(third, torch.tensor(0.3, dtype=torch.float64)))
+
+# %% [markdown]
 # ## Masks
 #
 # Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps

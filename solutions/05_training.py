@@ -158,6 +158,17 @@ for weight in (1.0, 9.0):
     print(f"weight {weight:.0f}: {loss_fn(question, truth)}")
 
 # %% [markdown]
+# Two options of `F.cross_entropy` are worth knowing. A label of -100, or whatever `ignore_index` says, does not
+# count, neither in the sum nor in the number that it is divided by: that is how padding is left out of a loss.
+# `label_smoothing=0.1` takes a tenth of the probability from the label and spreads it over all classes, so the model
+# is no longer rewarded for being ever more certain:
+
+# %%
+scores = torch.tensor([[4.0, 0.0], [0.0, 4.0], [9.0, 9.0]])
+print(F.cross_entropy(scores, torch.tensor([0, 1, -100])), F.cross_entropy(scores[:2], torch.tensor([0, 1])))
+print(F.cross_entropy(scores[:2], torch.tensor([0, 1]), label_smoothing=0.1))
+
+# %% [markdown]
 # Check the shapes once before a long run. A prediction of shape `(n, 1)` against a target of shape `(n,)` broadcasts
 # to a table of n times n, and a mean of that is a number like any other. `F.mse_loss` warns about it; an assert stops
 # you.
@@ -679,6 +690,17 @@ def last_rate(calls):
     return cycle.get_last_lr()[0]
 
 print(f"called per step: {last_rate(99):.1e}, called per epoch: {last_rate(5):.1e}")
+
+# %% [markdown]
+# `ReduceLROnPlateau` is the odd one out: it reacts to a metric, so its `step` takes one. With `patience=2` it lowers
+# the rate at the third epoch in a row without improvement:
+
+# %%
+plateau_sgd = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(plateau_sgd, factor=0.1, patience=2)
+for val_loss in (0.9, 0.7, 0.8, 0.75, 0.72, 0.71):
+    plateau.step(val_loss)
+    print(val_loss, plateau_sgd.param_groups[0]["lr"])
 
 # %% [markdown]
 # Log the rate in use along with the losses, one line of JSON for each epoch. Any tool can read a file of such lines,

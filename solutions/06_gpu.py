@@ -227,6 +227,11 @@ print(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
 # Write `causal_mask(x)`: for `x` of shape `(b, t, d)` a bool mask of shape `(t, t)` on x's device, True where
 # attention is forbidden: row i is the position that attends, column j the one that is attended to, and j > i is the
 # future.
+#
+# ```
+# causal_mask(torch.zeros(2, 3, 8))
+# # [[False, True, True], [False, False, True], [False, False, False]]
+# ```
 
 # %% exercise="causal_mask" points=1
 def causal_mask(x: Tensor) -> Tensor:
@@ -269,6 +274,11 @@ print((torch.zeros(2, dtype=torch.bfloat16) + torch.zeros(2)).dtype)
 # Write `PositionalEncoding(dim, max_len)`, `dim` even. Its table of `max_len` rows and `dim` columns holds sines in
 # the even columns and cosines in the odd ones, as above. It is a buffer and not in the `state_dict`. `forward(x)`
 # adds the first t rows to `x` of shape `(b, t, dim)`, t at most `max_len`, and keeps x's dtype.
+#
+# ```
+# PositionalEncoding(2, 10)(torch.zeros(1, 3, 2))
+# # [[[0.0, 1.0], [0.8415, 0.5403], [0.9093, -0.4161]]]: sine and cosine of 0, 1 and 2
+# ```
 
 # %% exercise="PositionalEncoding" points=2
 class PositionalEncoding(nn.Module):
@@ -608,6 +618,10 @@ for clock in ("time", "perf_counter", "monotonic", "process_time"):
 # times, and return a list of the seconds that each of these calls took, by a clock that only goes forward. The device
 # is synchronised before each start and before each stop. `device` is a `torch.device`; if it is the CPU, there is
 # nothing to wait for. The check brings its own clocks and a slow device.
+#
+# ```
+# elapsed(lambda: time.sleep(0.01), torch.device("cpu"), repeats=3)    # for instance [0.0101, 0.0101, 0.0102]
+# ```
 
 # %% exercise="elapsed" points=3
 def elapsed(
@@ -862,6 +876,14 @@ while high - low > 1:
 # Write `largest_batch(run, start, limit)`: the largest size from 1 up to `limit` for which `run(size)` raises no
 # `torch.OutOfMemoryError`, or 0 if there is none. `start` is a guess to begin with, from 1 to `limit`. At most `2 *
 # log2(limit) + 2` calls of `run`. Other errors pass through. Sizes are ints.
+#
+# ```
+# def run(size):
+#     if size > 41:
+#         raise torch.OutOfMemoryError("simulated")
+#
+# largest_batch(run, start=32, limit=1024)    # 41
+# ```
 
 # %% exercise="largest_batch" points=3
 def largest_batch(run: Callable[[int], object], start: int, limit: int) -> int:
@@ -954,6 +976,11 @@ print(old.requires_grad, checkpoint(block, x, use_reentrant=False).requires_grad
 # Write `checkpointed(blocks, x)`: the result of applying the modules in `blocks` to `x`, one after the other. The
 # output and all gradients are the same as without checkpointing, even with dropout in the blocks and where `x` needs
 # no gradient; but less is kept for backward.
+#
+# ```
+# blocks = [nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4)]
+# checkpointed(blocks, torch.ones(2, 4)).shape    # (2, 4)
+# ```
 
 # %% exercise="checkpointed" points=2
 def checkpointed(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:

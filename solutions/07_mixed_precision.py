@@ -292,6 +292,11 @@ print((tiny / len(tiny)).sum(), tiny.mean())
 #
 # Write `safe_mean(x)`: the mean of all elements of a half-precision tensor, as a tensor without dimensions in x's dtype, right
 # even where the sum overflows that dtype.
+#
+# ```
+# x = torch.full((200,), 400.0, dtype=torch.float16)
+# safe_mean(x)    # 400., float16, although x.sum() is inf
+# ```
 
 # %% exercise="safe_mean" points=1
 def safe_mean(x: Tensor) -> Tensor:
@@ -459,6 +464,11 @@ print(torch.get_autocast_dtype("cpu"), torch.get_autocast_dtype("cuda"))
 # Write `autocast_dtype(device)`: the dtype to use under autocast on a `torch.device`. On the CPU it is bfloat16; on a
 # CUDA device it is bfloat16 where that particular chip supports it natively, else float16. What you return for other
 # devices is up to you. (You need no GPU for this: the check pretends that there are some.)
+#
+# ```
+# autocast_dtype(torch.device("cpu"))     # torch.bfloat16
+# autocast_dtype(torch.device("cuda"))    # torch.float16 on a V100, torch.bfloat16 on an A100
+# ```
 
 # %% exercise="autocast_dtype" points=1
 def autocast_dtype(device: torch.device) -> torch.dtype:
@@ -594,6 +604,16 @@ for overflow in (False, False, False, True, False, False):
 # of them is inf or NaN, and returns True if it stepped; `update()` multiplies the scale by `backoff` after an
 # overflow, and by `growth` after `interval` updates in a row without one. It gives the same sequence of scales and
 # skips as `torch.amp.GradScaler`, even with several optimizers before one update. Rule: no GradScaler.
+#
+# ```
+# scaler = LossScaler(scale=8.0, interval=1)
+# p = nn.Parameter(torch.ones(1))
+# optimizer = torch.optim.SGD([p], lr=0.1)
+# scaler.scale(2 * p).backward()          # p.grad is [16.]
+# scaler.step(optimizer)                  # True: unscaled to [2.], and p is now [0.8]
+# scaler.update()
+# scaler.scale(torch.tensor(1.0))         # 16.: the scale has grown
+# ```
 
 # %% exercise="LossScaler" points=3
 class LossScaler:
@@ -719,6 +739,16 @@ print(torch.equal(before, model[0].weight), math.log2(scaler.get_scale()))
 # Write `amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None)`: one step on `batch`, a pair `(x, y)`
 # that is on `device` already. Forward and loss run under autocast with `dtype`; `scaler` is a GradScaler. With `max_norm`, the
 # gradients' norm is clipped to it. Gradients left over from before never count. Return the loss (not the scaled one) as a Python float.
+#
+# ```
+# model = nn.Linear(1, 1, bias=False)
+# nn.init.zeros_(model.weight)
+# optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+# batch, scaler = (torch.ones(1, 1), torch.full((1, 1), 3.0)), torch.amp.GradScaler("cpu")
+# cpu = torch.device("cpu")
+# amp_step(model, batch, F.mse_loss, optimizer, scaler, device=cpu, dtype=torch.bfloat16)
+# # 9.0, and the weight is now 0.6
+# ```
 
 # %% exercise="amp_step" points=3
 def amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None) -> float:
@@ -852,6 +882,15 @@ for name, parts in recipes.items():
 # parameters. For each parameter `self.state[p]` holds a float32 copy. A step subtracts lr times the gradient from the
 # copy, and writes the copy, rounded, into the parameter, which keeps its dtype. It respects parameter groups and
 # changes to `group["lr"]`; a parameter without a gradient is left alone.
+#
+# ```
+# w = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
+# optimizer = MasterSGD([w], lr=0.001)
+# for _ in range(100):
+#     w.grad = torch.ones_like(w)
+#     optimizer.step()
+# w    # [0.8984], the bfloat16 number nearest to 0.9; plain SGD would still be at 1.0
+# ```
 
 # %% exercise="MasterSGD" points=3
 class MasterSGD(torch.optim.Optimizer):

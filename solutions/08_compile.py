@@ -546,6 +546,14 @@ for size in (3, 2, 4, 5, 7, 1):
 #
 # Write `compile_dynamic(fn, backend)`: a version of `fn` compiled with this backend that compiles at most twice,
 # however many batch sizes of 2 or more come. Every call runs what the backend made.
+#
+# ```
+# backend = CountingBackend()
+# compiled = compile_dynamic(lambda x: x * 2, backend)
+# for size in range(2, 20):
+#     compiled(torch.ones(size))
+# backend.graphs    # 1 or 2
+# ```
 
 # %% exercise="compile_dynamic" points=1
 def compile_dynamic(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
@@ -658,6 +666,11 @@ print(f"{BACKEND}: a call is {ratio:.1f} times as fast as eager")
 # variants take turns, and the device has nothing left to do when the clock is started and when it is stopped. Use
 # `time.perf_counter`, or another clock from `time` that keeps running while the program waits and never goes
 # backwards.
+#
+# ```
+# benchmark({"eager": chain, "compiled": torch.compile(chain)}, torch.ones(8), device="cpu")
+# # {'eager': {'median': 4.1e-05, 'iqr': 8e-07}, 'compiled': {'median': 1.2e-05, 'iqr': 3e-07}}, for instance
+# ```
 
 # %% exercise="benchmark" points=3
 def benchmark(
@@ -746,6 +759,11 @@ with torch.compiler.set_stance("force_eager"):
 # with the default backend and see whether that works with `example`. If it does, return the compiled model and None.
 # If the compiler fails, return the eager model and a string that says what went wrong. If the model itself raises an
 # error with this example, let that error through.
+#
+# ```
+# compile_or_eager(nn.Linear(2, 1), torch.ones(3, 2))    # (the compiled model, None)
+# # without a C++ compiler: (the model itself, 'InvalidCxxCompiler: ...'), for instance
+# ```
 
 # %% exercise="compile_or_eager" points=2
 def compile_or_eager(model: nn.Module, example: Tensor) -> tuple[Callable[..., Any], str | None]:

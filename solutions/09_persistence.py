@@ -119,6 +119,11 @@ except Exception as error:
 # Write `save_weights(model, path)`: the file at `path` (a `Path`) holds the model's `state_dict` with every tensor on
 # the CPU. If the process is killed at any moment of the call, the file that was there before is still there, whole.
 # The model stays as it is.
+#
+# ```
+# save_weights(nn.Linear(2, 1), Path("weights.pt"))
+# sorted(torch.load("weights.pt", weights_only=True))    # ['bias', 'weight']
+# ```
 
 # %% exercise="save_weights" points=2
 def save_weights(model: nn.Module, path: Path) -> None:
@@ -232,6 +237,22 @@ except RuntimeError as error:
 print(Net().load_state_dict(state, strict=False))
 
 # %% [markdown]
+# **Large models.** Loading as above needs the memory twice: for the model's own random numbers and for those of the
+# file. A model made under `torch.device("meta")` has no numbers; `mmap=True` leaves those of the file on disk until
+# they are touched; and `assign=True` puts the loaded tensors into the model instead of copying them:
+
+# %%
+with torch.device("meta"):
+    empty = Net()
+mapped = torch.load(path, weights_only=True, mmap=True)
+empty.load_state_dict(mapped, assign=True)
+print(empty.head.weight.device, torch.equal(empty.head.weight, net.head.weight))
+
+# %% [markdown]
+# What is not in the file, such as a buffer with `persistent=False`, is still on `meta` afterwards and has to be made
+# anew. And since the parameters are new objects, make the optimizer after loading.
+
+# %% [markdown]
 # **In which mode.** A new model is in training mode, and loading does not change that. So after loading you have to
 # call `model.eval()`, or dropout and batch norm do what they do in training. See what a forgotten `eval()` costs:
 
@@ -255,6 +276,11 @@ print("training mode:", torch.allclose(loaded.train()(x), wanted))
 # Write `load_weights(model, path, device="cpu")`: read the file of weights at `path`, weights-only, whatever device
 # it was saved on; load them into the model; move it to `device`; return it. If an entry is missing or there is one
 # too many, an exception names it. The model's mode does not change.
+#
+# ```
+# load_weights(nn.Linear(2, 1), Path("weights.pt"))    # the same model, with the weights of the file
+# load_weights(nn.Linear(3, 1), Path("weights.pt"))    # an error: size mismatch for weight: ...
+# ```
 
 # %% exercise="load_weights" points=2
 def load_weights(model: nn.Module, path: Path, device: str = "cpu") -> nn.Module:
@@ -342,6 +368,11 @@ table.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
 # Write `load_matching(model, state)`: copy the entries of `state` whose name and shape agree with the model's into
 # it, buffers too. Return two sorted lists of names: the entries of `state` that were loaded, and those that were not.
 # The parameters stay the same objects on the same device.
+#
+# ```
+# state = {"weight": torch.ones(1, 2), "bias": torch.ones(9), "scale": torch.ones(1)}
+# load_matching(nn.Linear(2, 1), state)    # (['weight'], ['bias', 'scale'])
+# ```
 
 # %% exercise="load_matching" points=2
 def load_matching(model: nn.Module, state: dict[str, Tensor]) -> tuple[list[str], list[str]]:
@@ -449,6 +480,14 @@ except RuntimeError as error:
 #
 # The process may be killed at any moment. Checkpoints that were complete stay loadable, and a new object continues
 # from the last one or the one before.
+#
+# ```
+# keeper = Checkpointer(folder, keep=2)
+# for step, loss in enumerate([0.9, 0.3, 0.5, 0.7]):
+#     keeper.save(step, loss, model=model, optimizer=optimizer)
+# # left are steps 1 (the best), 2 and 3; keeper.latest() is step 3, keeper.best() step 1
+# keeper.load(keeper.best(), model=model, optimizer=optimizer)["step"]    # 1, if you saved it so
+# ```
 
 # %% exercise="Checkpointer" points=4
 class Checkpointer:
@@ -549,6 +588,11 @@ for state in ({"a": shared, "b": shared}, {"turned": shared.T}):
 #
 # Write `to_safetensors(model, path)`: a file that `safetensors.torch.load_model` loads into a model of the same kind,
 # strictly, even when the model has tied tensors, or some that are not contiguous. The model stays as it is.
+#
+# ```
+# to_safetensors(model, Path("model.safetensors"))
+# safetensors.torch.load_model(another_of_its_kind, "model.safetensors")    # (set(), []): nothing missing
+# ```
 
 # %% exercise="to_safetensors" points=1
 def to_safetensors(model: nn.Module, path: Path) -> None:
@@ -600,6 +644,15 @@ print("kept:", kept, " copied:", copied, " half of it:", 0.5 * norm.num_batches_
 # the model's values. Every entry of the `state_dict` is part of it: floats, including buffers, are averaged; others
 # are copied as they are. No graph is kept, and no memory is shared with any model. `copy_to` writes into the model's
 # existing tensors.
+#
+# ```
+# model = nn.Linear(1, 1, bias=False)
+# nn.init.zeros_(model.weight)
+# average = EMA(model, decay=0.9)
+# nn.init.ones_(model.weight)
+# average.update(model)
+# average.copy_to(model)    # the weight is now 0.1, which is 0.9 * 0 + 0.1 * 1
+# ```
 
 # %% exercise="EMA" points=2
 class EMA:
@@ -644,6 +697,11 @@ print(sum(torch.full((1,), 1.0, dtype=torch.bfloat16) for _ in range(300)))
 #
 # Write `average_checkpoints(paths)`: a dict with the names of the files of weights at `paths`. A float entry is the
 # mean over all files, computed in float32 and cast back to its dtype. Every other entry is taken from the last file.
+#
+# ```
+# # two files: {"w": [1.0], "steps": 10} and {"w": [3.0], "steps": 20}, all of them tensors
+# average_checkpoints([first, second])    # {"w": [2.0], "steps": 20}
+# ```
 
 # %% exercise="average_checkpoints" points=2
 def average_checkpoints(paths: list[Path]) -> dict[str, Tensor]:
@@ -690,6 +748,10 @@ print((torch.zeros(3, 1) - torch.zeros(3)).shape)
 # Write `max_difference(reference, candidate, inputs)`: call both functions with each of the `inputs`; they return
 # tensors. The result is the largest absolute difference between corresponding entries, over all inputs, as a float.
 # NaN against a number counts as inf, NaN against NaN as 0. Outputs of different shapes raise an error.
+#
+# ```
+# max_difference(torch.sin, lambda x: x, [torch.tensor([0.0, 1.0])])    # 0.1585, at 1
+# ```
 
 # %% exercise="max_difference" points=2
 def max_difference(reference, candidate, inputs: list[Tensor]) -> float:
@@ -785,6 +847,11 @@ logging.disable(logging.NOTSET)
 # Write `export_program(model, example, path)`: export the model, whose only input is like `example` (with a batch of
 # two or more), so that the batch may have any size; save the program at `path`; and return the module loaded back
 # from there, which shares nothing with the model.
+#
+# ```
+# exported = export_program(nn.Linear(3, 2), torch.zeros(2, 3), Path("linear.pt2"))
+# exported(torch.zeros(7, 3)).shape    # (7, 2)
+# ```
 
 # %% exercise="export_program" points=2
 def export_program(model: nn.Module, example: Tensor, path: Path) -> nn.Module:
@@ -893,6 +960,11 @@ print("share of zeros in ONNX Runtime:", (found == 0).mean())
 # Write `export_onnx(model, example, path)`: an ONNX file at `path` that does what the model does in eval mode, for a
 # batch of any size, with the same numbers in ONNX Runtime. `example` is a batch of two or more for the model's only
 # input. Afterwards the model is back in its old mode.
+#
+# ```
+# export_onnx(nn.Linear(3, 2), torch.zeros(2, 3), Path("linear.onnx"))
+# # a session of ONNX Runtime over linear.onnx takes batches of any size
+# ```
 
 # %% exercise="export_onnx" points=2
 def export_onnx(model: nn.Module, example: Tensor, path: Path) -> None:
@@ -948,6 +1020,12 @@ for x in (torch.ones(2), -torch.ones(2)):
 #
 # Write `trace_differs(fn, example, other)`: trace `fn` on `example` with `torch.jit.trace`, and return whether the
 # trace gives a different result from `fn` on `other`: True or False. Rounding errors do not count as a difference.
+#
+# ```
+# relu_or_double = lambda x: x * 2 if x.sum() > 0 else x.relu()
+# trace_differs(relu_or_double, torch.ones(2), torch.ones(3))     # False: the same branch
+# trace_differs(relu_or_double, torch.ones(2), -torch.ones(2))    # True: the other one
+# ```
 
 # %% exercise="trace_differs" points=1
 def trace_differs(fn, example: Tensor, other: Tensor) -> bool:

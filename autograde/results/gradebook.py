@@ -20,6 +20,7 @@ from nbgrader.api import (
     SourceCell,
     SubmittedAssignment,
     SubmittedNotebook,
+    app_log,
 )
 from sqlalchemy import Connection, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError, SAWarning
@@ -215,15 +216,20 @@ class Writer:
 
     @contextmanager
     def _one_transaction(self) -> Iterator[Gradebook]:
-        """Make the changes of a block one transaction: by themselves nbgrader's methods commit each step."""
+        """Make the changes of a block one transaction: by themselves nbgrader's methods commit each step.
+
+        nbgrader also writes a page to standard error for an error that it then raises; that is left out.
+        """
         session: Any = self.book.db
         session.commit = session.flush
+        was_disabled, app_log.disabled = app_log.disabled, True
         try:
             yield self.book
         except BaseException:
             session.rollback()
             raise
         finally:
+            app_log.disabled = was_disabled
             del session.commit
         session.commit()
 

@@ -16,6 +16,7 @@ from autograde.batch.grading import grade
 from autograde.judge.verdict import Verdict
 from autograde.results import gradebook as gradebook_module
 from autograde.source.release import load_release
+from tests.support.commands import run_instructors
 from tests.support.stand_ins import LESSON
 
 EXERCISES = load_release(LESSON).exercises
@@ -70,3 +71,25 @@ def test_a_submissions_rows_are_found_without_reading_all_others(out: Path, tmp_
     assert len(steps) > len(EXERCISES)
     everybodys = r"SCAN (grade|submitted_\w+)\b|SEARCH grade .*\(cell_id=\?\)|SEARCH submitted_\w+ .*\(notebook_id=\?\)"
     assert not [step for step in steps if re.match(everybodys, step)]
+
+
+def test_a_gradebook_that_is_lost_in_the_middle_is_one_line(
+    submitted: Path, out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """nbgrader's own logger writes a hundred lines then."""
+    opened = grading.Writer._open
+
+    def open_and_lose(writer: grading.Writer) -> None:
+        def lose(cursor: object, statement: str, *_: object) -> None:
+            if statement.startswith("INSERT INTO submitted_assignment"):
+                raise sqlite3.OperationalError("server closed the connection")
+
+        opened(writer)
+        event.listen(writer.book.db.get_bind(), "do_execute", lose)
+
+    monkeypatch.setattr(grading.Writer, "_open", open_and_lose)
+    status, said = run_instructors("grade", LESSON, "--submitted", submitted, "--out", out)
+    assert status == 2
+    assert "server closed the connection" in said.splitlines()[-1]
+    assert "the same command goes on" in said.splitlines()[-1]
+    assert caplog.records == []

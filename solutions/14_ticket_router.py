@@ -181,3 +181,164 @@ def encode(texts: list[str], vocab: dict[str, int], max_len: int) -> dict[str, T
 
 # %% check="encode"
 check("encode")
+
+# %% [markdown]
+# ## The router
+
+# %% [markdown]
+# ### Exercise: TicketRouter
+#
+# Write `TicketRouter(vocab_size, num_classes, dim=32, heads=4, layers=2, max_len=64)`, a transformer encoder with
+# `forward(input_ids, attention_mask)`, which gives logits `(b, num_classes)` for ids and mask as `encode` makes them, up to `max_len` words long.
+# The last layer is `self.head`, an `nn.Linear` from whatever describes the ticket to the classes, with nothing after it.
+#
+# In eval mode, neither more padding, nor what stands under it, nor other tickets in the batch may change a ticket's
+# logits. The order of its words does. Use `nn.TransformerEncoderLayer` (with `batch_first=True`) or your block of lesson 11, and keep the encoder
+# layers in an `nn.ModuleList` called `layers`: a later exercise gives each of them a learning rate.
+#
+# ```
+# router = TicketRouter(100, 3)
+# router(torch.tensor([[5, 8, 0]]), torch.tensor([[True, True, False]])).shape    # (1, 3)
+# ```
+
+# %% exercise="TicketRouter" points=3
+class TicketRouter(nn.Module):
+    """A transformer encoder over words, averaged over the real ones, and a head."""
+
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, dim), nn.Embedding(max_len, dim)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(dim, heads, 4 * dim, 0.1, "gelu", batch_first=True, norm_first=True)
+            for _ in range(layers)
+        )
+        self.head = nn.Linear(dim, num_classes)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x = self.words(input_ids) + self.places(torch.arange(input_ids.shape[1], device=input_ids.device))
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=~attention_mask)
+        real = attention_mask.unsqueeze(-1).to(x.dtype)
+        return self.head((x * real).sum(1) / real.sum(1))
+        ### END SOLUTION
+
+# %% check="TicketRouter"
+check("TicketRouter")
+
+# %% [markdown]
+# ## A new head
+
+# %% [markdown]
+# ### Exercise: swap_head
+#
+# Write `swap_head(model, num_classes)`: replace `model.head`, an `nn.Linear`, by a fresh `nn.Linear` with `num_classes` outputs, on the
+# device and in the dtype of the old one. It learns, whatever is frozen elsewhere; all other parameters and buffers keep their values and
+# flags. Return the sorted names of the new parameters, as `model.named_parameters()` has them.
+#
+# ```
+# swap_head(TicketRouter(100, 100), 3)    # ["head.bias", "head.weight"]
+# ```
+
+# %% exercise="swap_head" points=1
+def swap_head(model: nn.Module, num_classes: int) -> list[str]:
+    """Give the model a new head of this width; return the names of its parameters."""
+    ### BEGIN SOLUTION
+    old = model.head
+    model.head = nn.Linear(old.in_features, num_classes, device=old.weight.device, dtype=old.weight.dtype)
+    return sorted(f"head.{name}" for name, _ in model.head.named_parameters())
+    ### END SOLUTION
+
+# %% check="swap_head"
+check("swap_head")
+
+# %% [markdown]
+# ## Smaller steps further down
+
+# %% [markdown]
+# ### Exercise: layerwise_groups
+#
+# Write `layerwise_groups(model, lr, decay)`: a list of dicts with `params` and `lr`, which an optimizer takes. `model.head` learns at `lr`. Of
+# `model.layers`, an `nn.ModuleList` from the embeddings up to the head, the last has `decay` times that, and each one below has
+# `decay` times the rate of the one above it. Everything else (embeddings, and whatever the model has besides) has `decay` times the
+# rate of the lowest layer. Each parameter that requires a gradient is in exactly one group, a frozen one in none. A parameter that two parts share counts to
+# the higher one.
+#
+# ```
+# groups = layerwise_groups(TicketRouter(100, 3), lr=0.001, decay=0.5)
+# sorted({group["lr"] for group in groups})    # [0.000125, 0.00025, 0.0005, 0.001]
+# ```
+
+# %% exercise="layerwise_groups" points=2
+def layerwise_groups(model: nn.Module, lr: float, decay: float) -> list[dict]:
+    """Parameter groups whose learning rate falls from the head down to the embeddings."""
+    ### BEGIN SOLUTION
+    groups, placed = [], set()
+    for depth, part in enumerate([model.head, *reversed(model.layers), model]):
+        params = [p for p in part.parameters() if p.requires_grad and p not in placed]
+        placed.update(params)
+        if params:
+            groups.append({"params": params, "lr": lr * decay**depth})
+    return groups
+    ### END SOLUTION
+
+# %% check="layerwise_groups"
+check("layerwise_groups")
+
+# %% [markdown]
+# ## Labels that look wrong
+
+# %% [markdown]
+# ### Exercise: suspect_labels
+#
+# Write `suspect_labels(logits, labels, k)` for logits `(n, classes)` and int64 labels `(n,)`: an int64 tensor with the indices of the `k` tickets
+# to whose own label the model gives the lowest probability, the lowest first, equal ones by index. With fewer than `k` tickets, all of them.
+#
+# ```
+# logits = torch.tensor([[4.0, 0.0], [0.0, 1.0], [0.0, 6.0]])
+# suspect_labels(logits, torch.tensor([0, 0, 0]), 2)    # tensor([2, 1])
+# ```
+
+# %% exercise="suspect_labels" points=2
+def suspect_labels(logits: Tensor, labels: Tensor, k: int) -> Tensor:
+    """Indices of the tickets whose own label the model finds least likely, worst first."""
+    ### BEGIN SOLUTION
+    own = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0]
+    return own.argsort(stable=True)[:k]
+    ### END SOLUTION
+
+# %% check="suspect_labels"
+check("suspect_labels")
+
+# %% [markdown]
+# ## When to ask a human
+
+# %% [markdown]
+# ### Exercise: route_threshold
+#
+# Write `route_threshold(logits, labels, precision)`. A ticket's confidence is the largest probability that the model gives it. Return the
+# lowest confidence `c`, of those that occur, for which at least the share `precision` of all tickets with a confidence of `c` or more is
+# classified right; `inf` if there is none. A float. Tickets with the same confidence are routed together or not at all.
+#
+# ```
+# logits = torch.tensor([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0]])
+# route_threshold(logits, torch.tensor([0, 1, 0]), 0.6)    # 0.7311: of all three, two are right
+# ```
+
+# %% exercise="route_threshold" points=2
+def route_threshold(logits: Tensor, labels: Tensor, precision: float) -> float:
+    """The lowest confidence from which on routing automatically is right often enough."""
+    ### BEGIN SOLUTION
+    confidence, predicted = logits.softmax(-1).max(-1)
+    right = predicted == labels
+    for candidate in confidence.unique().tolist():    # from the lowest up
+        routed = confidence >= candidate
+        if int((routed & right).sum()) / int(routed.sum()) >= precision:
+            return candidate
+    return float("inf")
+    ### END SOLUTION
+
+# %% check="route_threshold"
+check("route_threshold")

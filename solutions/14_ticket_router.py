@@ -342,3 +342,159 @@ def route_threshold(logits: Tensor, labels: Tensor, precision: float) -> float:
 
 # %% check="route_threshold"
 check("route_threshold")
+
+# %% [markdown]
+# ## Training with a log
+
+# %% [markdown]
+# ### Exercise: train_router
+#
+# Write `train_router(model, train, val, *, epochs, lr, device, log)`. `train` and `val` are lists of batches, dicts with `input_ids`, `attention_mask`
+# and `labels`, on the CPU. Train with AdamW and cross-entropy on `device`, going through the batches of `train` in a new order each epoch.
+#
+# - After each epoch, append a line to the file `log`, a JSON object with `epoch` (from 1), `lr` (what the optimizer used), `train_loss`,
+#   `val_loss` and `macro_f1`. The last two are measured on all of `val` together, in eval mode. Lines that are there already stay.
+# - Stop early: when `val_loss` has not been lower than its best for two epochs in a row.
+# - At the end the model has the weights of the epoch with the lowest `val_loss`. Return that epoch's record, as a dict.
+#
+# Macro F1 is the mean over classes of `2 * TP / (predicted + labelled)`, of those that occur in the labels or predictions.
+
+# %% exercise="train_router" points=4
+def train_router(model: nn.Module, train: list, val: list, *, epochs: int, lr: float, device, log) -> dict:
+    """Fine-tune, log an epoch a line, stop early, keep the best weights."""
+    ### BEGIN SOLUTION
+    model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    best, weights = {"val_loss": float("inf"), "epoch": 0}, copy.deepcopy(model.state_dict())
+
+    def scored(batch: dict) -> tuple[Tensor, Tensor]:
+        batch = {name: tensor.to(device) for name, tensor in batch.items()}
+        return model(batch["input_ids"], batch["attention_mask"]), batch["labels"]
+
+    for epoch in range(1, epochs + 1):
+        model.train()
+        total, count = 0.0, 0
+        for batch in random.sample(train, len(train)):
+            logits, labels = scored(batch)
+            loss = F.cross_entropy(logits, labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total, count = total + loss.item() * len(labels), count + len(labels)
+        model.eval()
+        with torch.no_grad():
+            logits, labels = map(torch.cat, zip(*map(scored, val)))
+        predicted, f1 = logits.argmax(-1), []
+        for c in torch.cat([predicted, labels]).unique().tolist():
+            hits = ((predicted == c) & (labels == c)).sum().item()
+            f1.append(2 * hits / ((predicted == c).sum().item() + (labels == c).sum().item()))
+        record = {"epoch": epoch, "lr": optimizer.param_groups[0]["lr"], "train_loss": total / count,
+                  "val_loss": F.cross_entropy(logits, labels).item(), "macro_f1": sum(f1) / len(f1)}
+        with open(log, "a") as file:
+            file.write(json.dumps(record) + "\n")
+        if record["val_loss"] < best["val_loss"]:
+            best, weights = record, copy.deepcopy(model.state_dict())
+        elif epoch - best["epoch"] == 2:
+            break
+    model.load_state_dict(weights)
+    return best
+    ### END SOLUTION
+
+# %% check="train_router"
+check("train_router")
+
+# %% [markdown]
+# ## How long one request takes
+
+# %% [markdown]
+# ### Exercise: latency
+#
+# Write `latency(route, requests, *, warmup=5)`. `route(request)` answers one request, maybe on an accelerator, which works while the host goes on. Call
+# it `warmup` times without measuring, with requests from the list, then once with each request. Return a dict with `p50` and `p95`, the
+# 50th and the 95th percentile of the single times, in milliseconds. `torch.accelerator.synchronize()` waits for the device; it raises where
+# `torch.accelerator.is_available()` is False.
+#
+# ```
+# latency(lambda text: text.upper(), ["a ticket"] * 100)    # {"p50": 0.0002, "p95": 0.0003}, or so
+# ```
+
+# %% exercise="latency" points=2
+def latency(route, requests: list, *, warmup: int = 5) -> dict[str, float]:
+    """The median and the 95th percentile of single requests, in milliseconds."""
+    ### BEGIN SOLUTION
+    def wait() -> None:
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+
+    for place in range(warmup):
+        route(requests[place % len(requests)])
+    times = []
+    for request in requests:
+        wait()
+        start = time.perf_counter()
+        route(request)
+        wait()
+        times.append(1000 * (time.perf_counter() - start))
+    p50, p95 = torch.tensor(times, dtype=torch.float64).quantile(torch.tensor([0.5, 0.95], dtype=torch.float64)).tolist()
+    return {"p50": p50, "p95": p95}
+    ### END SOLUTION
+
+# %% check="latency"
+check("latency")
+
+# %% [markdown]
+# ## The release
+
+# %% [markdown]
+# ### Exercise: release
+#
+# Write `release(model, vocab, config, example, directory, atol=1e-4)`. `example` is a dict with `input_ids` and `attention_mask`, as the model takes them.
+# After it, `directory` is a folder with exactly these four files:
+#
+# - `weights.pt`, the `state_dict`, by `torch.save`; `config.json` and `vocab.json`;
+# - `router.onnx`, the model in eval mode, for any batch size and length, with inputs `input_ids` and `attention_mask`.
+#
+# Write them to a temporary folder beside `directory`. Run the ONNX file in ONNX Runtime on inputs of *other* sizes than the example's, and
+# compare with the model. Only if all logits agree within `atol`, put the folder in the place of `directory`. Otherwise raise `ValueError`; then the old release
+# stands as it was, and nothing else is left beside it. Whatever happens, the model gets its mode back.
+
+# %% exercise="release" points=4
+def release(model: nn.Module, vocab: dict, config: dict, example: dict, directory, atol: float = 1e-4) -> None:
+    """Write a release, prove its ONNX file right, and only then put it in place."""
+    ### BEGIN SOLUTION
+    import onnxruntime
+
+    directory, names = Path(directory), ("input_ids", "attention_mask")
+    folder, modes = Path(tempfile.mkdtemp(dir=directory.parent)), [(m, m.training) for m in model.modules()]
+    try:
+        model.eval()
+        torch.save(model.state_dict(), folder / "weights.pt")
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "vocab.json").write_text(json.dumps(vocab))
+        torch.onnx.export(
+            model, tuple(example[name] for name in names), folder / "router.onnx", dynamo=True, verbose=False,
+            external_data=False, input_names=names, output_names=["logits"],
+            dynamic_shapes=({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},) * 2,
+        )
+        session = onnxruntime.InferenceSession(folder / "router.onnx", providers=["CPUExecutionProvider"])
+        ids, mask = (example[name] for name in names)
+        for rows, length in ((1, 1), (len(ids) + 1, ids.shape[1] + 1), (3, 2)):
+            other = {"input_ids": torch.randint(len(vocab), (rows, length)),
+                     "attention_mask": torch.arange(length) < torch.randint(1, length + 1, (rows, 1))}
+            got = torch.from_numpy(session.run(None, {name: tensor.numpy() for name, tensor in other.items()})[0])
+            with torch.no_grad():
+                wanted = model(*other.values())
+            if not torch.allclose(got, wanted, rtol=0, atol=atol):
+                raise ValueError(f"the ONNX file is off by {(got - wanted).abs().max():.2g}, and atol is {atol}")
+        if directory.exists():
+            directory.rename(folder.with_suffix(".old"))
+        folder.rename(directory)
+        shutil.rmtree(folder.with_suffix(".old"), ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for module, training in modes:
+            module.training = training
+    ### END SOLUTION
+
+# %% check="release"
+check("release")

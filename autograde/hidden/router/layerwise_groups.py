@@ -138,7 +138,7 @@ def by_name(model: Any, lr: float, decay: float) -> Any:
 
 def shared_twice(model: Any, lr: float, decay: float) -> Any:
     parts = [model.head, *reversed(model.layers), nn.ModuleList([model.words, model.places])]
-    groups = [{"params": [p for p in part.parameters() if p.requires_grad], "lr": lr * decay**depth}
+    groups: list[dict[str, Any]] = [{"params": [p for p in part.parameters() if p.requires_grad], "lr": lr * decay**depth}
               for depth, part in enumerate(parts)]  # fmt: skip
     inside = {id(p) for group in groups for p in group["params"]}
     rest = [p for p in model.parameters() if id(p) not in inside and p.requires_grad]

@@ -39,8 +39,7 @@ class Threshold:
         return best.values, best.indices
 
     def candidates(self, confidence: Tensor) -> list[float]:
-        found: list[float] = confidence.unique().tolist()
-        return found
+        return sorted(set(confidence.tolist()))
 
     def is_good(self, confidence: Tensor, right: Tensor, candidate: float, precision: float) -> bool:
         routed = self.routed(confidence, candidate)
@@ -140,7 +139,7 @@ class BeforeTheFirstWrong(Threshold):
 def first_crossing(logits: Tensor, labels: Tensor, precision: float) -> float:
     confidence, predicted = logits.softmax(-1).max(-1)
     found = math.inf
-    for candidate in reversed(confidence.unique().tolist()):
+    for candidate in sorted(set(confidence.tolist()), reverse=True):
         routed = confidence >= candidate
         if int((predicted == labels)[routed].sum()) / int(routed.sum()) < precision:
             break
@@ -154,7 +153,7 @@ def splits_ties(logits: Tensor, labels: Tensor, precision: float) -> float:
     order = confidence.cpu().add(right * 1e-6).argsort(descending=True, stable=True)
     share = right[order].double().cumsum(0) / torch.arange(1, len(order) + 1)
     good = (share >= precision).nonzero().flatten().tolist()
-    return confidence[order[good[-1]].item()].item() if good else math.inf
+    return confidence[int(order[good[-1]])].item() if good else math.inf
 
 
 def splits_ties_by_place(logits: Tensor, labels: Tensor, precision: float) -> float:
@@ -238,7 +237,7 @@ def more_cases(draw: Draw) -> list[Case]:
 
 def by_cumulative_counts(logits: Tensor, labels: Tensor, precision: float) -> float:
     confidence, predicted = torch.softmax(logits, dim=-1).max(dim=-1)
-    levels, place = confidence.unique(return_inverse=True)
+    levels, place = torch.unique(confidence, return_inverse=True)
     zeros = torch.zeros(len(levels), dtype=torch.float64, device=logits.device)
     count = zeros.index_add(0, place, torch.ones_like(place, dtype=torch.float64)).flip(0).cumsum(0)
     hits = zeros.index_add(0, place, (predicted == labels).double()).flip(0).cumsum(0)

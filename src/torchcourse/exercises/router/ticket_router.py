@@ -24,7 +24,7 @@ def probe(
     """Observe a router's logits for some tickets, and for the same tickets padded, alone and in another order."""
     options = with_value(**{name: size for name, size in sizes.items() if name not in ("vocab_size", "num_classes")})
     module = build(answer, ids.device, sizes["vocab_size"], sizes["num_classes"], **options)
-    head = getattr(module, "head", None)
+    head: Any = getattr(module, "head", None)
     linear = isinstance(head, nn.Linear)
     seen: Observations = {"head": f"nn.Linear with {head.out_features} outputs" if linear else kind(head)}
     module.eval()
@@ -57,7 +57,7 @@ def _unsettle(module: nn.Module, noise: Tensor) -> None:
     """Add a little of known noise to each parameter: some start at zero."""
     with torch.no_grad():
         for p in module.parameters():
-            p += 0.2 * noise.repeat(p.numel() // len(noise) + 1)[: p.numel()].view(p.shape).to(p)
+            p.add_(0.2 * noise.repeat(p.numel() // len(noise) + 1)[: p.numel()].view(p.shape).to(p))
 
 
 def _wider(rows: Tensor, more: Tensor) -> Tensor:
@@ -134,7 +134,7 @@ def sized(draw: Draw, name: str, lengths: list[int], width: int, **sizes: int) -
     ids[:, 0] = torch.arange(len(lengths)) % (vocab - 2) + 2
     ids[:, -1] = (ids[:, 0] - 2 + 3) % (vocab - 2) + 2
     under = torch.stack([torch.arange(3), torch.arange(3) + 3]).repeat(len(lengths), 1)[: max(len(lengths), 2)]
-    room = min(3, (sizes["max_len"] if "max_len" in sizes else 64) - width)
+    room = min(3, sizes.get("max_len", 64) - width)
     under = 2 + (under[:, : max(room, 2)] + 1) % (vocab - 2)
     return case(name, rtol=1e-3, atol=1e-4, sizes=sizes, ids=ids, lengths=torch.tensor(lengths), under=under,
                 noise=draw.normal(97))  # fmt: skip

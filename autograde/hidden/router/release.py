@@ -31,9 +31,7 @@ REQUIRED = ("swaps-before-parity", "fixed-batch", "train-mode-export", "no-vocab
 class Release:
     """A right release; a mistake overrides one of its methods. It uses the older exporter, which is faster."""
 
-    def __call__(
-        self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4
-    ) -> None:
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
         modes = [(m, m.training) for m in model.modules()]
         directory = Path(directory)
         folder = Path(tempfile.mkdtemp(dir=directory.parent))
@@ -112,9 +110,7 @@ class SwapsFirst(Release):
         super().swap(folder, directory)
         self.proved_in = directory
 
-    def __call__(
-        self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4
-    ) -> None:
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
         super().__call__(model, vocab, config, example, directory, atol)
         mode = model.training
         Release.prove(self, model.eval(), example, Path(directory), atol)
@@ -128,9 +124,7 @@ class CopiesFirst(Release):
 
 
 class WritesInPlace(Release):
-    def __call__(
-        self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4
-    ) -> None:
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
         modes = [(m, m.training) for m in model.modules()]
         model.eval()
         shutil.rmtree(directory, ignore_errors=True)
@@ -202,9 +196,7 @@ class OnlyPrints(Release):
 
 
 class KeepsQuiet(Release):
-    def __call__(
-        self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4
-    ) -> None:
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
         try:
             super().__call__(model, vocab, config, example, directory, atol)
         except ValueError:
@@ -233,7 +225,7 @@ class IntoTheOld(Release):
 
 RELEASE = "The release"
 IS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
-REFUSED = 'The example had the size {example}, and {sizes} were refused: {refused}. '
+REFUSED = "The example had the size {example}. Then {sizes} came, and the call was refused: {refused}. "
 MISTAKES = [
     Mistake("swaps-before-parity", SwapsFirst(), IS + "the new release was put in place first, and examined then. When "
             "it fails there is nothing left to go back to.", RELEASE),

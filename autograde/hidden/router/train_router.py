@@ -151,11 +151,6 @@ class Percent(Training):
         return 100 * super().of_classes(scores)
 
 
-class BestClass(Training):
-    def of_classes(self, scores: list[float]) -> float:
-        return max(scores)
-
-
 class ValidatesInTrainMode(Training):
     def before_judging(self, model: Any) -> None:
         pass
@@ -256,7 +251,6 @@ MISTAKES = [
     Mistake("accuracy-not-macro-f1", Accuracy(), SCORE + "with classes of different sizes, accuracy is about the "
             "largest.", LOG),
     Mistake("percent-not-fraction", Percent(), SCORE + "a fraction is asked for.", LOG),
-    Mistake("best-class-for-the-mean", BestClass(), SCORE + "macro means the mean over the classes.", LOG),
     Mistake("validates-in-train-mode", ValidatesInTrainMode(), "Validation ran in {got} where {want} is wanted: with "
             "dropout on, the numbers in the log belong to another model.", LOG),
     Mistake("trains-in-eval-mode", TrainsInEvalMode(), "Training ran in {got} where {want} is wanted: the judgement of "

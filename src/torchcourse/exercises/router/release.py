@@ -23,7 +23,6 @@ from torchcourse.probes.trainable_models import remark
 FOLDER = Path("releases/router")
 FILES = ("config.json", "router.onnx", "vocab.json", "weights.pt")
 OLD = {"router.onnx": "the old model", "vocab.json": "{}", "note.txt": "the old release"}
-SIZES = ((1, 1), (5, 3), (2, 9))
 
 
 class Scoring(nn.Module):
@@ -70,7 +69,7 @@ def probe(
     seen: Observations = {
         "raised by the call": error,
         "while ONNX ran, the folder was": held,
-        "modes afterwards": "as before" if modes == [train, train, train, False] else "others",
+        "modes afterwards": _modes(modes, [train, train, train, False]),
         "model afterwards": untouched(model, before),
         "beside the folder": sorted(path.name for path in FOLDER.parent.iterdir() if path != FOLDER),
         "files": sorted(path.name for path in FOLDER.iterdir()) if FOLDER.is_dir() else "no folder",
@@ -81,7 +80,7 @@ def probe(
     seen["config.json"] = _json(FOLDER / "config.json", config)
     seen["vocab.json"] = _json(FOLDER / "vocab.json", vocab)
     seen["weights.pt"] = _weights(FOLDER / "weights.pt", before)
-    return {**seen, **_results(FOLDER / "router.onnx", len(words))}
+    return {**seen, **_results(FOLDER / "router.onnx", len(words), rows, length)}
 
 
 def _example(vocab: int, rows: int, length: int) -> dict[str, Tensor]:
@@ -128,6 +127,12 @@ def _is_old() -> bool:
     return (FOLDER / "router.onnx").read_bytes() == OLD["router.onnx"].encode()
 
 
+def _modes(now: list[bool], before: list[bool]) -> str:
+    if now == before:
+        return "as before"
+    return "all in eval" if not any(now) else "all in training" if all(now) else "others"
+
+
 def _json(path: Path, wanted: Any) -> str:
     try:
         return "as given" if json.loads(path.read_text()) == wanted else "something else"
@@ -146,21 +151,22 @@ def _weights(path: Path, wanted: dict[str, Tensor]) -> str:
     return "the state_dict" if same and all(torch.equal(found[n], wanted[n]) for n in wanted) else kind(found)
 
 
-def _results(path: Path, vocab: int) -> Observations:
+def _results(path: Path, vocab: int, batch: int, usual: int) -> Observations:
     """Return logits of the ONNX file for batches of several sizes."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     seen: Observations = {}
-    for rows, length in SIZES:
+    sizes = {"another batch size": (1, usual), "another length": (batch, usual + 2), "other sizes": (5, 3)}
+    for what, (rows, length) in sizes.items():
         fed = {name: tensor.numpy() for name, tensor in _example(vocab, rows, length).items()}
         try:
             session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             result: Any = torch.from_numpy(session.run(None, fed)[0].copy())
         except Exception as error:
             result = remark("refused or missing", " ".join(str(error).split())[:120])
-        seen[f"logits of {rows} tickets of {length} words"] = result
+        seen[f"logits for {what}"] = result
     return seen
 
 
@@ -194,7 +200,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     for name in seen:
         refused = getattr(seen[name], "message", "")
         if name.startswith("logits") and refused:
-            fields |= {"sizes": name.removeprefix("logits of "), "refused": refused}
+            fields |= {"sizes": name.removeprefix("logits for "), "refused": refused}
     return fields
 
 

@@ -8,6 +8,16 @@
 
 # %% [markdown]
 # # 14 · The ticket router
+#
+# A support desk gets 4,000 tickets a day. Today two people read each one and send it to a queue: `billing`, `technical` or `account`. You are
+# asked for a model that does this for as many tickets as it safely can. A ticket that is read by a human costs 1; one that lands in the wrong
+# queue costs 6, since it is read twice and its customer is angry. An answer may take 20 milliseconds.
+#
+# This lesson is that project, from the file of tickets to a folder that a server runs from. There are twelve exercises, each one a part
+# of it, and it takes about an hour and a half. Where a part of yours does not pass yet, a simpler one stands in, and the lesson says
+# so; it goes on with yours as soon as it passes. Solve all twelve, and you have a router made of nothing but your own code.
+#
+# Everything runs offline and on the CPU. The tickets are made up, by a script with a seed, with all that makes real ones hard.
 
 # %% tags=["setup"]
 import copy
@@ -26,7 +36,45 @@ from torch.nn import functional as F
 from torchcourse import Unattempted, check, hint
 
 # %% [markdown]
+# ## What came in
+#
+# Before any model: look at what you have. Each row is a text and the queue in which it ended.
+
+# %% tags=["demo"]
+from torchcourse.data import desk
+from torchcourse.demos import desk_charts, router_parts
+
+rows = desk.load()
+print(len(rows), "rows")
+for text, label in rows[:5]:
+    print(f"{label:9} {text[:100]}")
+
+# %% tags=["demo"]
+desk_charts.lengths(rows)
+
+# %% [markdown]
+# Three things to notice. The classes are about 6 : 3 : 1, so whoever always says `billing` is right in 60 % of all cases. A few texts are
+# very long, and some are empty. And the sum of the numbers says nothing about what repeats:
+
+# %% tags=["demo"]
+counted = Counter(text for text, _ in rows)
+print(counted.most_common(3))
+twice = {}
+for text, label in rows:
+    twice.setdefault(text, set()).add(label)
+print(sum(len(labels) > 1 for labels in twice.values()), "texts with more than one label")
+
+# %% [markdown]
 # ## Clean first
+#
+# The same ticket twice counts double in training, and if one copy is in the test, the test is a memory game. Contradictory labels are
+# worse: whichever side the model takes, it is wrong. Nothing in the file says which label is right, and the first is no better than the
+# second. So what contradicts itself goes.
+#
+# Copies are rarely exact. Mail programs add spaces, people shout:
+
+# %%
+print("I was charged  twice\n" == "i was charged twice", " ".join("I was charged  twice\n".split()).lower())
 
 # %% [markdown]
 # ### Exercise: clean_tickets
@@ -71,8 +119,35 @@ def clean_tickets(rows: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], d
 # %% check="clean_tickets"
 check("clean_tickets")
 
+# %% tags=["demo"]
+clean = router_parts.part("clean_tickets", globals())
+kept, report = clean(rows)
+texts, labels = [text for text, _ in kept], [label for _, label in kept]
+names = sorted(set(labels))
+print(len(kept), "kept;", report)
+
 # %% [markdown]
 # ## Split before anything is learned
+#
+# A vocabulary, a mean, a threshold: all of these are learned. What is held out must have had no part in any of them, so the split comes first.
+#
+# How bad is a leak? Here is a model that has learned nothing but the training texts by heart. On rows that were dealt out one by one
+# from the file as it came in, it looks like it knows something:
+
+# %% tags=["demo"]
+order = random.Random(0).sample(range(len(rows)), len(rows))
+heart = {" ".join(rows[i][0].split()).lower(): rows[i][1] for i in order[400:]}
+known = [i for i in order[:400] if " ".join(rows[i][0].split()).lower() in heart]
+print(f"{len(known)} of 400 held-out tickets are known by heart")
+
+# %% [markdown]
+# And a class of a tenth of all tickets is small. Deal 60 tickets out of 200 by chance, and see how many of the 20 rare ones are among them:
+
+# %%
+print([sum(i < 20 for i in random.Random(seed).sample(range(200), 60)) for seed in range(12)])
+
+# %% [markdown]
+# Six would be right. A score that rests on three tickets is a matter of luck, so each class is dealt out by itself.
 
 # %% [markdown]
 # ### Exercise: split_tickets
@@ -120,8 +195,23 @@ def split_tickets(texts: list[str], labels: list[str], fraction: float, seed: in
 # %% check="split_tickets"
 check("split_tickets")
 
+# %% tags=["demo"]
+split = router_parts.part("split_tickets", globals())
+rest, held_rows = split(texts, labels, 0.2, seed=0)
+train_rows, val_rows = split([texts[i] for i in rest], [labels[i] for i in rest], 0.15, seed=0)
+train_rows, val_rows = [rest[i] for i in train_rows], [rest[i] for i in val_rows]
+for name, part in (("train", train_rows), ("validation", val_rows), ("held out", held_rows)):
+    print(f"{name:10} {len(part):4}", dict(sorted(Counter(labels[i] for i in part).items())))
+
+# %% [markdown]
+# Three parts: one to learn from, one to choose by (when to stop, which threshold), and one that is asked once, at the end.
+
 # %% [markdown]
 # ## A vocabulary of words to learn from
+#
+# The model reads numbers, so each word gets one. A word that occurs once in training teaches nothing, except by heart; typos are such
+# words. They all become `<unk>`. And the same texts in another order have to give the same numbers, or the weights of yesterday
+# mean something else today.
 
 # %% [markdown]
 # ### Exercise: build_vocab
@@ -148,8 +238,18 @@ def build_vocab(texts: list[str], max_size: int, min_count: int = 1) -> dict[str
 # %% check="build_vocab"
 check("build_vocab")
 
+# %% tags=["demo"]
+build = router_parts.part("build_vocab", globals())
+vocab = build([texts[i] for i in train_rows], **router_parts.VOCAB)
+unknown = [w for i in held_rows for w in texts[i].lower().split() if w not in vocab]
+print(len(vocab), "words;", len(unknown), "of", sum(len(texts[i].split()) for i in held_rows), "held-out words are unknown")
+print(unknown[:12])
+
 # %% [markdown]
 # ## From texts to a batch
+#
+# Tickets differ in length, tensors do not. What is padded costs time, so a batch is only as long as it has to be, and tickets of like length
+# go together. The mask says what is real. It is made from lengths: an id tells nothing about who wrote it.
 
 # %% [markdown]
 # ### Exercise: encode
@@ -182,8 +282,57 @@ def encode(texts: list[str], vocab: dict[str, int], max_len: int) -> dict[str, T
 # %% check="encode"
 check("encode")
 
+# %% tags=["demo"]
+to_ids = router_parts.part("encode", globals())
+numbers = torch.tensor([names.index(label) for label in labels])
+
+
+def batched(part: list[int]) -> list[dict[str, Tensor]]:
+    return router_parts.batches(to_ids, [texts[i] for i in part], numbers[part], vocab, router_parts.MAX_LEN)
+
+
+train, val, held = batched(train_rows), batched(val_rows), batched(held_rows)
+real = sum(batch["attention_mask"].sum().item() for batch in train)
+print(f"{real / sum(batch['input_ids'].numel() for batch in train):.0%} of what the model computes on is real")
+
+# %% [markdown]
+# ## What has to be beaten
+#
+# A number alone says nothing. Two baselines: always the largest class, and a logistic regression on the words of a ticket, whatever their
+# order. The score is macro F1, the mean over the three classes, in which a queue of 10 % counts as much as one of 60 %.
+
+# %% tags=["demo"]
+held_numbers = numbers[held_rows]
+always = router_parts.majority(numbers[train_rows], held_numbers)
+bag = router_parts.bag_of_words([texts[i] for i in train_rows], numbers[train_rows], [texts[i] for i in held_rows])
+for name, logits in (("majority", always), ("bag of words", bag)):
+    accuracy = (logits.argmax(1) == held_numbers).float().mean().item()
+    print(f"{name:13} accuracy {accuracy:.3f}, macro F1 {router_parts.macro_f1(logits, held_numbers):.3f}")
+
+# %% [markdown]
+# Where does the bag of words fail? Look at some:
+
+# %% tags=["demo"]
+for i in (bag.argmax(1) != held_numbers).nonzero().flatten()[:4].tolist():
+    print(f"{labels[held_rows[i]]:9} {texts[held_rows[i]][:150]}")
+
+# %% [markdown]
+# Two matters in one ticket, and the order of the words says which one is meant. A bag of words cannot know.
+
 # %% [markdown]
 # ## The router
+#
+# An encoder of lesson 11, small: words and positions are looked up and added, two layers of attention mix them, the mean over the real
+# words is one vector per ticket, and a linear layer makes logits of it.
+#
+# Padding gets in twice if you let it: words attend to it, and the mean counts it. Nothing fails, since the shapes fit; a ticket just
+# gets another answer when a longer one happens to be in its batch. Without positions, order is lost:
+
+# %%
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+words = torch.randn(1, 5, 8)
+print(torch.allclose(layer(words).mean(1), layer(words.flip(1)).mean(1), atol=1e-6))
 
 # %% [markdown]
 # ### Exercise: TicketRouter
@@ -230,6 +379,20 @@ check("TicketRouter")
 
 # %% [markdown]
 # ## A new head
+#
+# Labels are dear, texts are not. Before it sees any label, the model can learn what words do to each other: hide one word of a ticket, and
+# let the model guess it. For that it gets a head as wide as the vocabulary. Large language models begin with the same game, on more text.
+
+# %% tags=["demo"]
+Router = router_parts.part("TicketRouter", globals())
+torch.manual_seed(0)
+random.seed(0)
+router = Router(len(vocab), len(vocab))
+print([round(loss, 2) for loss in router_parts.pretrain(router, train, router_parts.PRETRAINING)])
+
+# %% [markdown]
+# Pure guessing would be the logarithm of the vocabulary's size, a bit over 6. Now the head has to go, and one for three queues takes its place. A
+# new layer is made on the CPU and in float32 unless you say otherwise, and an optimizer that was made before still holds the old one.
 
 # %% [markdown]
 # ### Exercise: swap_head
@@ -254,8 +417,16 @@ def swap_head(model: nn.Module, num_classes: int) -> list[str]:
 # %% check="swap_head"
 check("swap_head")
 
+# %% tags=["demo"]
+swap = router_parts.part("swap_head", globals())
+print(swap(router, len(names)), router.head)
+
 # %% [markdown]
 # ## Smaller steps further down
+#
+# The head knows nothing yet, and its first gradients are noise. If the layers below follow them at full speed, what they have learned is
+# gone within a few steps. So the rate falls from the head down. The usual bug is a list of parts that somebody wrote by
+# name: a norm added a year later is in no group, learns nothing, and no error tells.
 
 # %% [markdown]
 # ### Exercise: layerwise_groups
@@ -287,64 +458,37 @@ def layerwise_groups(model: nn.Module, lr: float, decay: float) -> list[dict]:
 # %% check="layerwise_groups"
 check("layerwise_groups")
 
-# %% [markdown]
-# ## Labels that look wrong
+# %% tags=["demo"]
+groups = router_parts.part("layerwise_groups", globals())
+try:
+    gentle = groups(router, lr=2e-3, decay=0.7)
+except AttributeError:    # a router without `layers`
+    gentle = [{"params": list(router.parameters()), "lr": 2e-3}]
+print([(round(group["lr"], 5), sum(p.numel() for p in group["params"])) for group in gentle])
 
-# %% [markdown]
-# ### Exercise: suspect_labels
-#
-# Write `suspect_labels(logits, labels, k)` for logits `(n, classes)` and int64 labels `(n,)`: an int64 tensor with the indices of the `k` tickets
-# to whose own label the model gives the lowest probability, the lowest first, equal ones by index. With fewer than `k` tickets, all of them.
-#
-# ```
-# logits = torch.tensor([[4.0, 0.0], [0.0, 1.0], [0.0, 6.0]])
-# suspect_labels(logits, torch.tensor([0, 0, 0]), 2)    # tensor([2, 1])
-# ```
-
-# %% exercise="suspect_labels" points=2
-def suspect_labels(logits: Tensor, labels: Tensor, k: int) -> Tensor:
-    """Indices of the tickets whose own label the model finds least likely, worst first."""
-    ### BEGIN SOLUTION
-    own = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0]
-    return own.argsort(stable=True)[:k]
-    ### END SOLUTION
-
-# %% check="suspect_labels"
-check("suspect_labels")
-
-# %% [markdown]
-# ## When to ask a human
-
-# %% [markdown]
-# ### Exercise: route_threshold
-#
-# Write `route_threshold(logits, labels, precision)`. A ticket's confidence is the largest probability that the model gives it. Return the
-# lowest confidence `c`, of those that occur, for which at least the share `precision` of all tickets with a confidence of `c` or more is
-# classified right; `inf` if there is none. A float. Tickets with the same confidence are routed together or not at all.
-#
-# ```
-# logits = torch.tensor([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0]])
-# route_threshold(logits, torch.tensor([0, 1, 0]), 0.6)    # 0.7311: of all three, two are right
-# ```
-
-# %% exercise="route_threshold" points=2
-def route_threshold(logits: Tensor, labels: Tensor, precision: float) -> float:
-    """The lowest confidence from which on routing automatically is right often enough."""
-    ### BEGIN SOLUTION
-    confidence, predicted = logits.softmax(-1).max(-1)
-    right = predicted == labels
-    for candidate in confidence.unique().tolist():    # from the lowest up
-        routed = confidence >= candidate
-        if int((routed & right).sum()) / int(routed.sum()) >= precision:
-            return candidate
-    return float("inf")
-    ### END SOLUTION
-
-# %% check="route_threshold"
-check("route_threshold")
+optimizer = torch.optim.AdamW(gentle)
+router.train()
+for batch in random.sample(train, len(train)):
+    loss = F.cross_entropy(router(batch["input_ids"], batch["attention_mask"]), batch["labels"])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(f"after one gentle epoch: macro F1 {router_parts.macro_f1(*router_parts.scores(router, val)):.3f}")
 
 # %% [markdown]
 # ## Training with a log
+#
+# Now all layers learn. What you will want to know in a month, when somebody asks why the model is as it is, has to be written down while it
+# happens: a line of JSON an epoch, at once, so that a killed run leaves its log. Validation decides when to stop and which weights to keep.
+#
+# The trap is in the copy. A `state_dict` is a view of the model, not a photograph:
+
+# %%
+tiny = nn.Linear(1, 1)
+best = tiny.state_dict()
+with torch.no_grad():
+    tiny.weight += 1
+print(torch.equal(best["weight"], tiny.weight))
 
 # %% [markdown]
 # ### Exercise: train_router
@@ -403,8 +547,131 @@ def train_router(model: nn.Module, train: list, val: list, *, epochs: int, lr: f
 # %% check="train_router"
 check("train_router")
 
+# %% tags=["demo"]
+fine_tune = router_parts.part("train_router", globals())
+log = Path(tempfile.mkdtemp()) / "log.jsonl"
+record = fine_tune(router, train, val, device="cpu", log=log, **router_parts.TRAINING)
+print(record)
+
+# %% tags=["demo"]
+desk_charts.log(log)
+
+# %% tags=["demo"]
+logits, wanted = router_parts.scores(router, held)
+print(f"held out: macro F1 {router_parts.macro_f1(logits, wanted):.3f}; "
+      f"bag of words {router_parts.macro_f1(bag, held_numbers):.3f}")
+confusion = torch.zeros(3, 3, dtype=torch.int64).index_put((wanted, logits.argmax(1)), torch.tensor(1), accumulate=True)
+print(names)
+print(confusion)
+
+# %% [markdown]
+# Rows are the labels, columns what the router said. One run with one seed proves little. Here are five, each with a split, weights and an order of
+# its own, as `python benchmarks/ticket_router.py` measured them with the solutions of this lesson:
+
+# %% tags=["demo"]
+from importlib import resources
+
+recorded = json.loads((resources.files("torchcourse") / "data" / "router_seeds.json").read_text())
+print(f"recorded {recorded['date']} with torch {recorded['torch']}: {recorded['command']}")
+for row in recorded["rows"]:
+    print("  ".join(f"{key} {value:.3f}" if key != "seed" else f"seed {value}" for key, value in row.items()))
+
+# %% [markdown]
+# ## Labels that look wrong
+#
+# The model has read more tickets than anybody at the desk. Where it is sure that a ticket belongs elsewhere, either the model is wrong
+# or the label is. Both are worth a look. A ticket of which it is merely *unsure* is another matter.
+
+# %% [markdown]
+# ### Exercise: suspect_labels
+#
+# Write `suspect_labels(logits, labels, k)` for logits `(n, classes)` and int64 labels `(n,)`: an int64 tensor with the indices of the `k` tickets
+# to whose own label the model gives the lowest probability, the lowest first, equal ones by index. With fewer than `k` tickets, all of them.
+#
+# ```
+# logits = torch.tensor([[4.0, 0.0], [0.0, 1.0], [0.0, 6.0]])
+# suspect_labels(logits, torch.tensor([0, 0, 0]), 2)    # tensor([2, 1])
+# ```
+
+# %% exercise="suspect_labels" points=2
+def suspect_labels(logits: Tensor, labels: Tensor, k: int) -> Tensor:
+    """Indices of the tickets whose own label the model finds least likely, worst first."""
+    ### BEGIN SOLUTION
+    own = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0]
+    return own.argsort(stable=True)[:k]
+    ### END SOLUTION
+
+# %% check="suspect_labels"
+check("suspect_labels")
+
+# %% tags=["demo"]
+suspects = router_parts.part("suspect_labels", globals())
+logits_seen, labels_seen = router_parts.scores(router, batched(sorted(val_rows + train_rows)))
+in_order = [texts[i] for i in sorted(sorted(val_rows + train_rows), key=lambda i: len(texts[i].split()))]
+for i in suspects(logits_seen, labels_seen, 5).tolist():
+    print(f"labelled {names[labels_seen[i]]:9} the router says {names[logits_seen[i].argmax()]:9} {in_order[i][:90]}")
+
+# %% [markdown]
+# These go back to the desk, with the question which queue is right. They are not relabelled by the model: then it would be
+# marking its own homework.
+
+# %% [markdown]
+# ## When to ask a human
+#
+# A wrong queue costs 6, a human costs 1. So the router keeps its hands off what it is not sure of. How sure is sure enough? A
+# softmax of 0.9 is no promise of 90 %; the threshold is measured, on tickets that the model has not learned from.
+#
+# The share of right ones does not fall evenly as the threshold does. One early mistake, and it dips below the wish and comes back. And
+# many tickets may share one confidence: then all of them are routed, or none.
+
+# %% [markdown]
+# ### Exercise: route_threshold
+#
+# Write `route_threshold(logits, labels, precision)`. A ticket's confidence is the largest probability that the model gives it. Return the
+# lowest confidence `c`, of those that occur, for which at least the share `precision` of all tickets with a confidence of `c` or more is
+# classified right; `inf` if there is none. A float. Tickets with the same confidence are routed together or not at all.
+#
+# ```
+# logits = torch.tensor([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0]])
+# route_threshold(logits, torch.tensor([0, 1, 0]), 0.6)    # 0.7311: of all three, two are right
+# ```
+
+# %% exercise="route_threshold" points=2
+def route_threshold(logits: Tensor, labels: Tensor, precision: float) -> float:
+    """The lowest confidence from which on routing automatically is right often enough."""
+    ### BEGIN SOLUTION
+    confidence, predicted = logits.softmax(-1).max(-1)
+    right = predicted == labels
+    for candidate in confidence.unique().tolist():    # from the lowest up
+        routed = confidence >= candidate
+        if int((routed & right).sum()) / int(routed.sum()) >= precision:
+            return candidate
+    return float("inf")
+    ### END SOLUTION
+
+# %% check="route_threshold"
+check("route_threshold")
+
+# %% tags=["demo"]
+find = router_parts.part("route_threshold", globals())
+val_logits, val_labels = router_parts.scores(router, val)
+threshold = find(val_logits, val_labels, precision=0.9)
+automatic = logits.softmax(-1).amax(-1) >= threshold
+hits = (logits.argmax(1) == wanted)[automatic]
+print(f"threshold {threshold:.3f}: {automatic.float().mean():.0%} of the held-out tickets are routed, "
+      f"{hits.float().mean() if len(hits) else 0:.1%} of them right")
+
+# %% [markdown]
+# The picture below is about validation tickets. Move the threshold to where a ticket costs least, and see what share is routed there.
+
+# %% tags=["demo"]
+desk_charts.threshold(val_logits, val_labels).show()
+
 # %% [markdown]
 # ## How long one request takes
+#
+# A customer sends one ticket and waits for it. A batch of 64 divided by 64 is throughput, and says nothing about that wait. Nor does
+# a mean: of a hundred requests, ninety may take 2 ms and ten 40. Hence p50, what half of them take at most, and p95.
 
 # %% [markdown]
 # ### Exercise: latency
@@ -444,6 +711,12 @@ check("latency")
 
 # %% [markdown]
 # ## The release
+#
+# Weights alone are no release. Without the vocabulary nobody can feed them, without the names of the classes nobody understands the
+# answer. And a file that an exporter wrote is a claim, to be proved before anybody depends on it, on other sizes than the example's: a batch size that was
+# frozen in shows on no input of that size.
+#
+# A release that fails must leave the old one as it was. So everything is written and proved elsewhere, and moved in place in the end.
 
 # %% [markdown]
 # ### Exercise: release
@@ -498,3 +771,172 @@ def release(model: nn.Module, vocab: dict, config: dict, example: dict, director
 
 # %% check="release"
 check("release")
+
+# %% tags=["demo"]
+write = router_parts.part("release", globals())
+folder = Path(tempfile.mkdtemp()) / "router"
+config = {"classes": names, "max_len": router_parts.MAX_LEN, "threshold": min(threshold, 2.0), "macro_f1": record["macro_f1"]}
+example = {name: val[-1][name][:4] for name in ("input_ids", "attention_mask")}
+write(router, vocab, config, example, folder)
+print({path.name: path.stat().st_size for path in sorted(folder.iterdir())})
+
+# %% [markdown]
+# ## The server
+#
+# It needs no PyTorch: NumPy, ONNX Runtime, and the folder. This is all of it:
+
+# %% tags=["demo"]
+from torchcourse.demos import serve
+
+print(Path(serve.__file__).read_text())
+
+# %% tags=["demo"]
+import subprocess
+import sys
+
+ticket = "first I could not log in. But never mind that: my card was charged twice for the family plan"
+done = subprocess.run([sys.executable, serve.__file__, folder, ticket], capture_output=True, text=True)
+print(done.stdout or done.stderr[-300:])
+
+# %% [markdown]
+# Which words mattered? The server asks itself again, once without each word, and names those whose loss costs it most confidence. Type a ticket of
+# your own, and then the same one the other way round:
+
+# %% tags=["demo"]
+server = serve.Server(folder)
+desk_charts.ask(server, ticket).show()
+
+# %% [markdown]
+# And how fast is it? Three ways to answer the same requests, one at a time: PyTorch as it is, compiled (here with the backend that this machine
+# can use), and ONNX Runtime. Encoding is part of a request.
+
+# %% tags=["demo"]
+from torchcourse.demos import calls
+
+torch.set_num_threads(1)
+measure = router_parts.part("latency", globals())
+router.eval()
+requests = [texts[i] for i in held_rows[:60]]
+backend, reason = calls.usable_backend(lambda x: x.sin() + 1, torch.ones(3))
+compiled = torch.compile(router, backend=backend, dynamic=True)
+
+
+@torch.no_grad()
+def eager_route(text: str) -> Tensor:
+    return router(*to_ids([text], vocab, router_parts.MAX_LEN).values())
+
+
+@torch.no_grad()
+def compiled_route(text: str) -> Tensor:
+    return compiled(*to_ids([text], vocab, router_parts.MAX_LEN).values())
+
+
+def onnx_route(text: str) -> Tensor:
+    fed = {name: tensor.numpy() for name, tensor in to_ids([text], vocab, router_parts.MAX_LEN).items()}
+    return torch.from_numpy(server.session.run(None, fed)[0])
+
+
+for name, route in (("eager", eager_route), (f"compiled ({backend})", compiled_route), ("ONNX Runtime", onnx_route)):
+    found = measure(route, requests, warmup=20)
+    print(f"{name:20} p50 {found['p50']:6.2f} ms, p95 {found['p95']:6.2f} ms")
+
+# %% [markdown]
+# All three give the same logits; which of them is fastest, and whether compiling pays for a model of this size, is for your machine to say.
+
+# %% [markdown]
+# ## Drift and rollback
+#
+# The day after the release, customers write about something new. No test that you ran can know. What can be watched without labels: how
+# many words are unknown, and how sure the router is. Here are held-out tickets, and the same tickets after the company has renamed its products:
+
+# %% tags=["demo"]
+renamed = [text.replace("plan", "bundle").replace("card", "wallet").replace("account", "profile") for text in requests]
+for name, sample in (("as before", requests), ("renamed", renamed)):
+    answers = [server.answer(text) for text in sample]
+    lost = sum(word not in vocab for text in sample for word in text.lower().split())
+    print(f"{name:10} unknown words {lost:4}, to a human {sum(a['human'] for a in answers):3} of {len(sample)}")
+
+# %% [markdown]
+# When such a number moves, look at tickets, label some, and train again. If a release turns out bad, go back: keep each one in a folder with a
+# date, and let a link say which one is served. Changing a link is one step, and so is changing it back.
+
+# %% tags=["demo"]
+current = folder.with_name("current")
+current.symlink_to(folder)
+print(current.resolve() == folder.resolve(), serve.Server(current).answer(ticket)["queue"])
+
+# %% [markdown]
+# ## The same in Lightning
+#
+# You have written each part by hand. Lightning has a place for each of them. This page maps the names; **its code is not run here**, since Lightning is not
+# part of the course.
+#
+# | here | in Lightning |
+# |---|---|
+# | `TicketRouter`, and what is computed from it | a `LightningModule` with `forward` and `training_step` |
+# | the two `for` loops of `train_router` | `Trainer(max_epochs=…).fit(module, datamodule)` |
+# | `model.train()`, `model.eval()`, `no_grad`, `.to(device)` | done by the `Trainer` around `training_step` and `validation_step` |
+# | `split_tickets`, `encode`, batches | a `LightningDataModule` with `setup`, `train_dataloader`, `val_dataloader` |
+# | AdamW, `layerwise_groups` | `configure_optimizers`, which returns the optimizer |
+# | patience 2 | `EarlyStopping(monitor="val_loss", patience=2)` |
+# | best weights | `ModelCheckpoint(monitor="val_loss")`, then `load_from_checkpoint` |
+# | a JSON line an epoch | `self.log("val_loss", …)` with a logger, such as `CSVLogger` |
+#
+# ```python
+# # not run here: pip install lightning
+# class LitRouter(lightning.LightningModule):
+#     def __init__(self, router):
+#         super().__init__()
+#         self.router = router
+#
+#     def training_step(self, batch, batch_idx):
+#         logits = self.router(batch["input_ids"], batch["attention_mask"])
+#         return F.cross_entropy(logits, batch["labels"])
+#
+#     def validation_step(self, batch, batch_idx):
+#         logits = self.router(batch["input_ids"], batch["attention_mask"])
+#         self.log("val_loss", F.cross_entropy(logits, batch["labels"]), batch_size=len(logits))
+#
+#     def configure_optimizers(self):
+#         return torch.optim.AdamW(layerwise_groups(self.router, lr=2e-3, decay=0.7))
+# ```
+#
+# One difference to know: `self.log` averages over batches, weighted by the batch size that it is told or guesses. A macro F1 is no mean
+# over batches, so it is collected in `on_validation_epoch_end`, or by `torchmetrics`.
+
+# %% [markdown]
+# ## The same with Hugging Face
+#
+# Where you are online, you would begin with a model that has read more than our tickets, such as DistilBERT. **This code is not run here**
+# either; it downloads a model.
+#
+# | here | in Hugging Face's libraries |
+# |---|---|
+# | the CSV file, `clean_tickets` | `datasets.load_dataset("csv", …)`, `.map`, `.filter` |
+# | `build_vocab`, `encode` | a tokenizer: `AutoTokenizer.from_pretrained(name)`; it cuts words into pieces, so that hardly anything is unknown |
+# | padding to the longest of a batch | `DataCollatorWithPadding(tokenizer)` |
+# | the pretrained router with a new head | `AutoModelForSequenceClassification.from_pretrained(name, num_labels=3)`, which warns that the head is new |
+# | guessing hidden words | `AutoModelForMaskedLM` |
+# | `train_router` | `Trainer` with `TrainingArguments`; `EarlyStoppingCallback(2)` and `load_best_model_at_end=True` |
+# | macro F1 on all of validation | `compute_metrics`, which gets all logits and labels at once |
+# | `release` | `save_pretrained(folder)`, `push_to_hub`; ONNX by `optimum` |
+#
+# ```python
+# # not run here: pip install transformers datasets
+# name = "distilbert-base-uncased"
+# tokenizer = AutoTokenizer.from_pretrained(name)
+# model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=3)
+# data = load_dataset("csv", data_files="tickets.csv").map(lambda row: tokenizer(row["text"], truncation=True))
+# trainer = Trainer(model, TrainingArguments("out", learning_rate=5e-5), train_dataset=data["train"],
+#                   data_collator=DataCollatorWithPadding(tokenizer))
+# trainer.train()
+# ```
+#
+# Its `attention_mask` is yours with 1 for real and 0 for padding. What the libraries do not do for you is the first half of this lesson:
+# copies on both sides of the split, contradictory labels, a threshold that nobody measured.
+
+# %% [markdown]
+# ## What you have now
+#
+# A folder that answers tickets, and a reason for each step on the way to it. If all twelve cells above pass, not a line of what
+# decides is borrowed. What would you do next: label the suspects, or look at the tickets that went to a human?

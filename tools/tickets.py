@@ -117,7 +117,7 @@ CONTRASTS = [
 """Two matters in one ticket: only the order of the words tells which of them is meant."""
 FILLERS = ["I have been a customer for {sum} a month since {month}.", "{name} from your team was very kind.",
            "I am writing from {device}.", "We are on the {plan}.", "I hope you had a good weekend."]  # fmt: skip
-CONTRAST, IN_OTHER_WORDS, LONG = 0.4, 0.02, 0.02
+CONTRAST, IN_OTHER_WORDS, LONG = 0.5, 0.02, 0.02
 AGAIN, CONTRADICTED, EMPTY = 90, 40, 12
 
 
@@ -147,7 +147,7 @@ def desk_ticket(rng: random.Random, label: str) -> str:
     while rng.random() < 0.25 or (long and len(text) < 900):
         text += f" {rng.choice(FILLERS)}"
     text = _fill(rng, text)
-    while rng.random() < 0.35:
+    while rng.random() < 0.2:
         text = misspelled(rng, text)
     return text
 

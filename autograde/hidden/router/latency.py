@@ -16,9 +16,9 @@ from torchcourse.exercises.router.latency import LATE, mixed
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "Each request has a stopwatch of its own, because percentiles need single times: a mean hides the one customer in twenty "
-    "who waits. The device is awaited before the start, so that nothing earlier is counted, and before the stop, so "
-    "that all of the request is."
+    "Each request has a stopwatch of its own, because percentiles need single times: a mean hides the one customer in "
+    "twenty who waits. The device is awaited before the start, so that nothing earlier is counted, and before the "
+    "stop, so that all of the request is."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("mean-not-percentile", "counts-warmup", "times-a-batch", "no-synchronize")
@@ -182,7 +182,8 @@ MISTAKES = [
             TIME),
     Mistake("mean-not-percentile", MeanAndSpread().latency, IS + "that is a mean, and the mean plus some standard "
             "deviations. Times are not normally distributed.", TIME),
-    Mistake("percentile-of-unsorted", Unsorted().latency, IS + "the times were not sorted before one was picked.", TIME),
+    Mistake("percentile-of-unsorted", Unsorted().latency, IS + "the times were not sorted before one was "
+            "picked.", TIME),
     Mistake("fast-tail", Smallest().latency, IS + "that is the 5th percentile. The 95th tells how long the slow "
             "requests take.", TIME),
     Mistake("counts-warmup", CountsWarmup().latency, IS + "the first requests, which take longer, were measured along "

@@ -11,8 +11,8 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "The parts stand in a row from the head down, and the rate follows from the place in it. The model itself is the last "
-    "part: whatever was not placed before belongs to it, so no parameter can be lost, also one that somebody adds "
+    "The parts stand in a row from the head down, and the rate follows from the place in it. The model itself is the "
+    "last part: whatever was not placed before belongs to it, so no parameter can be lost, also one that somebody adds "
     "next year. The set of those placed keeps shared ones out of a second group."
 )
 """Why the reference is written as it is."""
@@ -138,8 +138,10 @@ def by_name(model: Any, lr: float, decay: float) -> Any:
 
 def shared_twice(model: Any, lr: float, decay: float) -> Any:
     parts = [model.head, *reversed(model.layers), nn.ModuleList([model.words, model.places])]
-    groups: list[dict[str, Any]] = [{"params": [p for p in part.parameters() if p.requires_grad], "lr": lr * decay**depth}
-              for depth, part in enumerate(parts)]  # fmt: skip
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in part.parameters() if p.requires_grad], "lr": lr * decay**depth}
+        for depth, part in enumerate(parts)
+    ]
     inside = {id(p) for group in groups for p in group["params"]}
     rest = [p for p in model.parameters() if id(p) not in inside and p.requires_grad]
     groups[-1]["params"] += rest

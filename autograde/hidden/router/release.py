@@ -249,7 +249,7 @@ MISTAKES = [
     Mistake("never-proves", NeverProves(), IS + "nothing compared the file with the model.", RELEASE),
     Mistake("prints-and-goes-on", OnlyPrints(), IS + "the failure was noticed, and the release went on.", RELEASE),
     Mistake("keeps-quiet", KeepsQuiet(), IS + "the release was given up, and nobody was told.", RELEASE),
-    Mistake("leaves-rubbish", LeavesRubbish(), 'In the case "{case}" there is something left beside the folder: {beside}. '
+    Mistake("leaves-rubbish", LeavesRubbish(), 'In the case "{case}" something is left beside the folder: {beside}. '
             "A failed release tidies up, too.", RELEASE),
     Mistake("leaves-eval-mode", LeavesEval(), IS + "the model was put in eval mode and left there.", RELEASE),
     Mistake("one-flag-for-all-modes", TrainAfterwards(), IS + "`train()` sets all parts of the model alike, and one of "
@@ -272,7 +272,7 @@ def by_replacing(model: Any, vocab: Any, config: Any, example: Any, directory: A
     buffer = io.BytesIO()
     torch.onnx.export(
         twin, tuple(example[n] for n in names), buffer, dynamo=False, input_names=names, output_names=["scores"],
-        dynamic_axes=dict.fromkeys(names, {0: "b", 1: "t"}),
+        dynamic_axes={name: {0: "b", 1: "t"} for name in names},
     )  # fmt: skip
     session = onnxruntime.InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
     for rows, length in [(1, 2), (7, 11), (4, 1)]:
@@ -310,8 +310,8 @@ def by_exporting_first(model: Any, vocab: Any, config: Any, example: Any, direct
         with torch.inference_mode():
             torch.testing.assert_close(torch.from_numpy(got), model(**wide), atol=atol, rtol=0)
         torch.save({name: t.clone() for name, t in model.state_dict().items()}, scratch / "weights.pt")
-        json.dump(vocab, (scratch / "vocab.json").open("w"))  # noqa: SIM115
-        json.dump(config, (scratch / "config.json").open("w"))  # noqa: SIM115
+        json.dump(vocab, (scratch / "vocab.json").open("w"))
+        json.dump(config, (scratch / "config.json").open("w"))
         shutil.rmtree(directory, ignore_errors=True)
         scratch.replace(directory)
     except AssertionError as error:

@@ -182,8 +182,8 @@ def labels_on_the_cpu(logits: Tensor, labels: Tensor, precision: float) -> Any:
 HUMAN = "When to ask a human"
 IS = 'In the case "{case}" the threshold is {got} where {want} is wanted: '
 MISTAKES = [
-    Mistake("logits-not-probabilities", Logits(), IS + "logits are no probabilities. They may be shifted for each ticket, "
-            "and are not comparable.", HUMAN),
+    Mistake("logits-not-probabilities", Logits(), IS + "logits are no probabilities. They may be shifted for each "
+            "ticket, and are not comparable.", HUMAN),
     Mistake("logits-not-probabilities", Sigmoids(), IS + "the classes exclude each other, so their probabilities come "
             "from a softmax over them, not from a sigmoid of each.", HUMAN),
     Mistake("splits-ties", splits_ties, IS + "at that confidence several tickets tie, and only those were counted that "
@@ -211,8 +211,8 @@ MISTAKES = [
             "least.", HUMAN),
     Mistake("precision-for-threshold", ThePrecisionItself(), IS + "a model's confidence is no promise. The threshold "
             "has to be measured.", HUMAN),
-    Mistake("share-of-all-tickets", OfAllTickets(), IS + "the right ones were divided by the number of all tickets, not of "
-            "those that are routed.", HUMAN),
+    Mistake("share-of-all-tickets", OfAllTickets(), IS + "the right ones were divided by the number of all tickets, not "
+            "of those that are routed.", HUMAN),
     Mistake("coarse-grid", OnACoarseGrid(), IS + "only some round values were tried; those that occur are asked for.",
             HUMAN),
     Mistake("made-on-cpu", with_numpy, NUMPY_ONLY, HUMAN),

@@ -17,9 +17,17 @@ from torch import Tensor, nn
 
 from torchcourse.checking.check import examine
 
-__all__ = ["STAND_INS", "Convolving", "bag_of_words", "batches", "macro_f1", "majority", "part", "scores"]
+__all__ = [
+    "MAX_LEN", "PRETRAINING", "STAND_INS", "TRAINING", "VOCAB", "Convolving", "bag_of_words", "batches", "macro_f1",
+    "majority", "part", "pretrain", "scores",
+]  # fmt: skip
 
 Batch = dict[str, Tensor]
+MAX_LEN = 64
+VOCAB: dict[str, int] = {"max_size": 1500, "min_count": 2}
+PRETRAINING = 3
+TRAINING: dict[str, Any] = {"epochs": 14, "lr": 2e-3}
+"""The settings of the lesson and of its benchmark: words of a ticket, vocabulary, epochs before and after the swap."""
 
 
 def part(name: str, namespace: dict[str, Any]) -> Any:
@@ -163,6 +171,29 @@ def batches(encode: Callable[..., Batch], texts: list[str], labels: Tensor, voca
         {**encode([texts[i] for i in rows.tolist()], vocab, max_len), "labels": labels[rows]}
         for rows in order.split(size)
     ]
+
+
+def pretrain(model: nn.Module, data: list[Batch], epochs: int, lr: float = 3e-3) -> list[float]:
+    """Teach a model with a head as wide as the vocabulary to guess a hidden word; return the loss of each epoch.
+
+    One real word of each ticket is replaced by `<unk>`, and the model has to name it. That needs no labels.
+    """
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr), []
+    model.train()
+    for _ in range(epochs):
+        total = 0.0
+        for place in torch.randperm(len(data)).tolist():
+            ids, mask = data[place]["input_ids"].clone(), data[place]["attention_mask"]
+            rows, hidden = torch.arange(len(ids)), (torch.rand(ids.shape) * mask).argmax(1)
+            wanted = ids[rows, hidden].clone()
+            ids[rows, hidden] = 1
+            loss = F.cross_entropy(model(ids, mask), wanted)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            total += loss.item()
+        losses.append(total / len(data))
+    return losses
 
 
 def scores(model: nn.Module, data: list[Batch]) -> tuple[Tensor, Tensor]:

@@ -461,9 +461,9 @@ check("layerwise_groups")
 # %% tags=["demo"]
 groups = router_parts.part("layerwise_groups", globals())
 try:
-    gentle = groups(router, lr=2e-3, decay=0.7)
+    gentle = groups(router, lr=3e-3, decay=0.7)
 except AttributeError:    # a router without `layers`
-    gentle = [{"params": list(router.parameters()), "lr": 2e-3}]
+    gentle = [{"params": list(router.parameters()), "lr": 3e-3}]
 print([(round(group["lr"], 5), sum(p.numel() for p in group["params"])) for group in gentle])
 
 optimizer = torch.optim.AdamW(gentle)
@@ -898,7 +898,7 @@ print(current.resolve() == folder.resolve(), serve.Server(current).answer(ticket
 #         self.log("val_loss", F.cross_entropy(logits, batch["labels"]), batch_size=len(logits))
 #
 #     def configure_optimizers(self):
-#         return torch.optim.AdamW(layerwise_groups(self.router, lr=2e-3, decay=0.7))
+#         return torch.optim.AdamW(layerwise_groups(self.router, lr=3e-3, decay=0.7))
 # ```
 #
 # One difference to know: `self.log` averages over batches, weighted by the batch size that it is told or guesses. A macro F1 is no mean

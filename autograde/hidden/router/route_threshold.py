@@ -211,8 +211,8 @@ MISTAKES = [
             "least.", HUMAN),
     Mistake("precision-for-threshold", ThePrecisionItself(), IS + "a model's confidence is no promise. The threshold "
             "has to be measured.", HUMAN),
-    Mistake("share-of-all-tickets", OfAllTickets(), IS + "the right ones were divided by the number of all tickets, not "
-            "of those that are routed.", HUMAN),
+    Mistake("share-of-all-tickets", OfAllTickets(), IS + "the right ones were divided by the number of all tickets, "
+            "not of those that are routed.", HUMAN),
     Mistake("coarse-grid", OnACoarseGrid(), IS + "only some round values were tried; those that occur are asked for.",
             HUMAN),
     Mistake("made-on-cpu", with_numpy, NUMPY_ONLY, HUMAN),

@@ -15,8 +15,8 @@ from torchcourse.exercises.router.suspect_labels import judged, repeated
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
-    "What counts is the probability of the ticket's own label, after a softmax over its row: logits of different rows have "
-    "no common scale. The logarithm changes no order, and tells tiny probabilities apart that would round to 0. "
+    "What counts is the probability of the ticket's own label, after a softmax over its row: logits of different rows "
+    "have no common scale. The logarithm changes no order, and tells tiny probabilities apart that would round to 0. "
     "A stable sort keeps equal ones by index."
 )
 """Why the reference is written as it is."""
@@ -137,8 +137,8 @@ MISTAKES = [
     Mistake("drops-agreeing", wrong_only, 'In the case "{case}" {count} indices came back and {want_count} are '
             "wanted: tickets for which the model agrees with the label were left out, although k are asked for.",
             SUSPECT),
-    Mistake("confidence-in-another", surest_of_another, FIRST + "sorted by how sure the model is of its own choice. The "
-            "label's own probability is what is asked for.", SUSPECT),
+    Mistake("confidence-in-another", surest_of_another, FIRST + "sorted by how sure the model is of its own choice. "
+            "The label's own probability is what is asked for.", SUSPECT),
     Mistake("returns-probabilities", probabilities_not_indices, "The result is of {got_dtype} where {want_dtype} is "
             "wanted: these are probabilities and not indices.", SUSPECT),
     Mistake("fails-on-few", more_than_there_are, 'In the case "{case}" the call raised {got}: with fewer than k '

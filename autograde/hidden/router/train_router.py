@@ -360,7 +360,7 @@ def with_a_schedule(
         entry = {"epoch": epoch, "lr": optimizer.param_groups[0]["lr"],
                  "train_loss": total / sum(len(b["labels"]) for b in train), "val_loss": nll / len(rows),
                  "macro_f1": float(f1_score(truth, guess, average="macro"))}  # fmt: skip
-        with open(log, "a", encoding="utf-8") as file:  # noqa: PTH123
+        with open(log, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry, indent=None) + "\n")
         bad = bad + 1 if best is not None and entry["val_loss"] >= best["entry"]["val_loss"] else 0
         if bad == 0:

@@ -751,7 +751,7 @@ def release(model: nn.Module, vocab: dict, config: dict, example: dict, director
         )
         session = onnxruntime.InferenceSession(folder / "router.onnx", providers=["CPUExecutionProvider"])
         ids, mask = (example[name] for name in names)
-        for rows, length in ((1, 1), (len(ids) + 1, ids.shape[1] + 1), (3, 2)):
+        for rows, length in ((1, 1), (len(ids) + 1, max(ids.shape[1] - 1, 1)), (3, 2)):
             other = {"input_ids": torch.randint(len(vocab), (rows, length)),
                      "attention_mask": torch.arange(length) < torch.randint(1, length + 1, (rows, 1))}
             got = torch.from_numpy(session.run(None, {name: tensor.numpy() for name, tensor in other.items()})[0])

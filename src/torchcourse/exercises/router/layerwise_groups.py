@@ -107,8 +107,8 @@ EXERCISE = Exercise(
     hints=(
         "Put the parts in a row, from the head down to the embeddings. At which place in this row does each stand, and "
         "what has the rate to do with that place?",
-        "`reversed(model.layers)` goes from the head down. After the last layer, what is left of the model? `parameters()` "
-        "of the whole model still has it, along with everything that you have placed already.",
+        "`reversed(model.layers)` goes from the head down. After the last layer, what is left of the model? "
+        "`parameters()` of the whole model still has it, along with everything that you have placed already.",
         "A set of the parameters placed so far answers two questions at once: is this one shared, and is it left over? "
         "And which attribute of a parameter says that it is frozen?",
     ),

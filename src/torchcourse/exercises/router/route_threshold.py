@@ -74,8 +74,8 @@ EXERCISE = Exercise(
     hints=(
         "Take one confidence that occurs. Which tickets would be routed with it as the threshold, and which share of "
         "those is right? Now do that for each.",
-        "The share goes up and down as the threshold falls. If it drops below `precision` once, can it come back? Which "
-        "of all the thresholds that are good enough is asked for?",
+        "The share goes up and down as the threshold falls. If it drops below `precision` once, can it come back? "
+        "Which of all the thresholds that are good enough is asked for?",
         "Compare with `>=`, so that equal confidences go together. Candidates from low to high come from "
         "`confidence.unique()`; what do you return if none is good enough?",
     ),

@@ -64,8 +64,8 @@ EXERCISE = Exercise(
         "single probability per ticket says that?",
         "`gather` takes from each row the entry of its own label. Does a logit of 3 mean the same in two rows whose "
         "other logits differ?",
-        "`argsort` goes from small to large. Which of its arguments keeps equal ones in the order of their indices, and "
-        "what does a slice do if there are fewer than k?",
+        "`argsort` goes from small to large. Which of its arguments keeps equal ones in the order of their indices, "
+        "and what does a slice do if there are fewer than k?",
     ),
     quotes=quotes,
 )

@@ -38,7 +38,7 @@ def probe(answer: Watched, kind_of: str, width: int, classes: int, dtype: str, x
         **seen,
         "weight of the head": [list(head.weight.shape), "with a bias" if head.bias is not None else "without a bias"],
         "out_features": head.out_features,
-        "its values": "the old ones" if taken and head is not old else "new ones" if head is not old else "the old ones",
+        "its values": "the old ones" if taken or head is old else "new ones",
         "dtype of the head": sorted({str(p.dtype).removeprefix("torch.") for p in params}),
         "device of the head": sorted({_where(p, x) for p in params}),
         "it learns": all(p.requires_grad for p in params),

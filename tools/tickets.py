@@ -1,4 +1,4 @@
-"""Write the support tickets of lesson 04, the same ones in every run: `python -m tools.tickets`.
+"""Write the support tickets of lessons 04 and 14, the same ones in every run: `python -m tools.tickets`.
 
 They are made from templates, so that they hold nobody's own words, and read like what people write to a help desk.
 """
@@ -105,14 +105,75 @@ def tickets(seed: int = 4) -> list[tuple[str, str]]:
     return mixed
 
 
-def write(path: Path = TARGET) -> None:
-    """Write the tickets as CSV: UTF-8, with a header, fields quoted where necessary."""
+# --- lesson 14: tickets as they come in, with all that makes them hard ---------------------------------------------
+
+DESK = TARGET.with_name("desk_tickets.csv")
+DESK_COUNTS = {"billing": 1260, "technical": 630, "account": 210}
+CONTRASTS = [
+    "{other} That is solved by now. Today {own}", "first {other} But never mind that: {own}",
+    "{own} This has nothing to do with what I wrote last week: {other}", "not about this: {other} It is that {own}",
+    "your colleague thought that {other} No, it is that {own}", "{own} (Before, it was that {other} That is settled.)",
+]  # fmt: skip
+"""Two matters in one ticket: only the order of the words tells which of them is meant."""
+FILLERS = ["I have been a customer for {sum} a month since {month}.", "{name} from your team was very kind.",
+           "I am writing from {device}.", "We are on the {plan}.", "I hope you had a good weekend."]  # fmt: skip
+CONTRAST, IN_OTHER_WORDS, LONG = 0.5, 0.02, 0.02
+AGAIN, CONTRADICTED, EMPTY = 90, 40, 12
+
+
+def misspelled(rng: random.Random, text: str) -> str:
+    """Return a text with two neighbouring letters of a word exchanged."""
+    words = text.split(" ")
+    place = rng.choice([i for i, word in enumerate(words) if len(word) > 4] or [0])
+    word, at = words[place], rng.randrange(max(len(words[place]) - 2, 1))
+    words[place] = word[:at] + word[at + 1 : at + 2] + word[at : at + 1] + word[at + 2 :]
+    return " ".join(words)
+
+
+def desk_ticket(rng: random.Random, label: str) -> str:
+    """Return the text of one ticket for the queue `label`."""
+    spoken = rng.choice([name for name in BODIES if name != label]) if rng.random() < IN_OTHER_WORDS else label
+    text = rng.choice(BODIES[spoken]).rstrip(".?") + "."
+    if rng.random() < CONTRAST:
+        other = rng.choice([name for name in BODIES if name != label])
+        text = (
+            rng.choice(CONTRASTS)
+            .replace("{own}", text)
+            .replace("{other}", rng.choice(BODIES[other]).rstrip(".?") + ".")
+        )
+    if rng.random() < 0.3:
+        text = f"{rng.choice(OPENINGS)} {text}"
+    long = rng.random() < LONG
+    while rng.random() < 0.25 or (long and len(text) < 900):
+        text += f" {rng.choice(FILLERS)}"
+    text = _fill(rng, text)
+    while rng.random() < 0.2:
+        text = misspelled(rng, text)
+    return text
+
+
+def desk_tickets(seed: int = 14) -> list[tuple[str, str]]:
+    """Return the rows of the desk's file: about 6 : 3 : 1, some of them copies, contradictions or empty."""
+    rng = random.Random(seed)
+    rows = [(desk_ticket(rng, label), label) for label, count in DESK_COUNTS.items() for _ in range(count)]
+    rows += [(rng.choice([text, text.upper(), f" {text}", text.replace(" ", "  ", 2)]), label)
+             for text, label in rng.sample(rows, AGAIN)]  # fmt: skip
+    rows += [(text, rng.choice([name for name in BODIES if name != label]))
+             for text, label in rng.sample(rows, CONTRADICTED)]  # fmt: skip
+    rows += [(rng.choice(["", " ", "\n"]), rng.choice(list(BODIES))) for _ in range(EMPTY)]
+    rng.shuffle(rows)
+    return rows
+
+
+def write(path: Path, rows: list[tuple[str, str]]) -> None:
+    """Write tickets as CSV: UTF-8, with a header, fields quoted where necessary."""
     path.parent.mkdir(exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["text", "label"])
-        writer.writerows(tickets())
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":
-    write()
+    write(TARGET, tickets())
+    write(DESK, desk_tickets())

@@ -34,6 +34,7 @@ LESSONS = {
     "11_architectures": "architectures",
     "12_distributed": "distributed",
     "13_efficiency": "efficiency",
+    "14_ticket_router": "router",
     "15_quizzes": "quizzes",
 }
 """The lessons in order, and for each the folder of its exercises (the topic)."""

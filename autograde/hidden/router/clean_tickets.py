@@ -1,0 +1,248 @@
+"""The exercise `clean_tickets`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.router.clean_tickets import fresh, other, spelled
+from torchcourse.model.exercise import Case, Draw, case
+
+WHY = (
+    "Whether a ticket is contradicted is known only after its last row, so there are two passes: one collects the "
+    "labels of each ticket, one decides row by row. Each row is counted in exactly one place, which makes the report "
+    "add up; a report that adds up can be checked by whoever reads it."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("keeps-first-of-conflict", "compares-raw-text", "loses-order")
+"""The misconceptions that the syllabus wants told apart."""
+
+Rows = list[tuple[str, str]]
+
+
+class Cleaning:
+    """A right cleaning; a mistake overrides one of its methods."""
+
+    def __call__(self, rows: Rows) -> Any:
+        labels: dict[str, list[str]] = {}
+        for text, label in rows:
+            labels.setdefault(self.key(text), []).append(label)
+        kept: Rows = []
+        report = {"duplicates": 0, "conflicts": 0, "empty": 0}
+        seen: set[str] = set()
+        for text, label in rows:
+            key = self.key(text)
+            if self.is_empty(text):
+                report["empty"] += 1
+            elif self.contradicts(labels[key], label):
+                report["conflicts"] += 1
+            elif key in seen:
+                report["duplicates"] += 1
+            else:
+                seen.add(key)
+                kept.append((self.written(text), label))
+        return self.returned(kept, self.counted(report, labels))
+
+    def key(self, text: str) -> str:
+        return " ".join(text.split()).lower()
+
+    def is_empty(self, text: str) -> bool:
+        return not text.strip()
+
+    def contradicts(self, labels: list[str], label: str) -> bool:
+        return len(set(labels)) > 1
+
+    def written(self, text: str) -> str:
+        return text
+
+    def counted(self, report: dict[str, int], labels: dict[str, list[str]]) -> dict[str, int]:
+        return report
+
+    def returned(self, kept: Rows, report: dict[str, int]) -> Any:
+        return kept, report
+
+
+class KeepsTheFirst(Cleaning):
+    def contradicts(self, labels: list[str], label: str) -> bool:
+        return label != labels[0]
+
+
+class IgnoresLabels(Cleaning):
+    def contradicts(self, labels: list[str], label: str) -> bool:
+        return False
+
+
+class KeepsTheMajority(Cleaning):
+    def contradicts(self, labels: list[str], label: str) -> bool:
+        return label != Counter(labels).most_common(1)[0][0]
+
+
+def one_for_each_label(rows: Rows) -> Any:
+    keys = [(" ".join(text.split()).lower(), label) for text, label in rows]
+    kept = [row for i, row in enumerate(rows) if keys[i][0] and keys[i] not in keys[:i]]
+    empty = sum(not key for key, _ in keys)
+    return kept, {"duplicates": len(rows) - len(kept) - empty, "conflicts": 0, "empty": empty}
+
+
+class RawText(Cleaning):
+    def key(self, text: str) -> str:
+        return text
+
+
+class KeepsCapitals(Cleaning):
+    def key(self, text: str) -> str:
+        return " ".join(text.split())
+
+
+class TrimsOnly(Cleaning):
+    def key(self, text: str) -> str:
+        return text.strip().lower()
+
+
+class LowersOnly(Cleaning):
+    def key(self, text: str) -> str:
+        return text.lower()
+
+
+class CollapsesButNeverTrims(Cleaning):
+    def key(self, text: str) -> str:
+        return re.sub(r"\s+", " ", text).lower()
+
+
+class Sorted(Cleaning):
+    def returned(self, kept: Rows, report: dict[str, int]) -> Any:
+        return sorted(kept), report
+
+
+class Grouped(Cleaning):
+    def returned(self, kept: Rows, report: dict[str, int]) -> Any:
+        return sorted(kept, key=lambda row: row[1]), report
+
+
+class Backwards(Cleaning):
+    def __call__(self, rows: Rows) -> Any:
+        return super().__call__(rows[::-1])
+
+
+class Normalises(Cleaning):
+    def written(self, text: str) -> str:
+        return self.key(text)
+
+
+class KeepsEmpty(Cleaning):
+    def is_empty(self, text: str) -> bool:
+        return False
+
+
+class KnowsOnlyTheEmptyString(Cleaning):
+    def is_empty(self, text: str) -> bool:
+        return text == ""
+
+
+class CountsTickets(Cleaning):
+    def counted(self, report: dict[str, int], labels: dict[str, list[str]]) -> dict[str, int]:
+        return {**report, "conflicts": sum(len(set(all_of)) > 1 for key, all_of in labels.items() if key)}
+
+
+class CountsConflictsAsDuplicates(Cleaning):
+    def counted(self, report: dict[str, int], labels: dict[str, list[str]]) -> dict[str, int]:
+        return {**report, "duplicates": report["duplicates"] + report["conflicts"]}
+
+
+class CountsTheKeptToo(Cleaning):
+    def counted(self, report: dict[str, int], labels: dict[str, list[str]]) -> dict[str, int]:
+        same = [all_of for key, all_of in labels.items() if key and len(all_of) > 1 and len(set(all_of)) == 1]
+        return {**report, "duplicates": sum(map(len, same))}
+
+
+class NoReport(Cleaning):
+    def returned(self, kept: Rows, report: dict[str, int]) -> Any:
+        return kept
+
+
+CLEAN = "Clean first"
+KEPT = 'In the case "{case}" {got_kept} of {given} rows are kept, and should be {want_kept}: '
+ORDER = 'In the case "{case}" the kept rows come in another order than they came in: '
+REPORT = 'In the case "{case}" the {what} is {got} where {want} is wanted: '
+MISTAKES = [
+    Mistake("keeps-first-of-conflict", KeepsTheFirst(), KEPT + "of rows that contradict each other the first stayed, "
+            "among them {surplus}. Nothing says that the first label is the right one.", CLEAN),
+    Mistake("keeps-first-of-conflict", IgnoresLabels(), KEPT + "labels were not compared at all, so {surplus} stayed "
+            "with whatever label came first.", CLEAN),
+    Mistake("keeps-majority-of-conflict", KeepsTheMajority(), KEPT + "the most frequent label won, for {surplus}. A "
+            "ticket that was labelled in two ways teaches nothing certain; all its rows are dropped.", CLEAN),
+    Mistake("keeps-both-of-conflict", one_for_each_label, KEPT + "text and label together were compared, so {surplus} "
+            "stayed with two labels.", CLEAN),
+    Mistake("compares-raw-text", RawText(), KEPT + "texts were compared as they were written, so {surplus} counted as "
+            "a ticket of its own.", CLEAN),
+    Mistake("compares-capitals", KeepsCapitals(), KEPT + "capitals made a difference: {surplus} stayed.", CLEAN),
+    Mistake("compares-inner-space", TrimsOnly(), KEPT + "white space between words made a difference: {surplus} "
+            "stayed.", CLEAN),
+    Mistake("compares-all-space", LowersOnly(), KEPT + "white space made a difference, at the ends and between words: "
+            "{surplus} stayed.", CLEAN),
+    Mistake("compares-outer-space", CollapsesButNeverTrims(), KEPT + "white space at the ends made a difference: "
+            "{surplus} stayed.", CLEAN),
+    Mistake("loses-order", Sorted(), ORDER + "sorted by text. Whoever holds a list of other things about these rows "
+            "can no longer match the two.", CLEAN),
+    Mistake("loses-order", Grouped(), ORDER + "class by class. The order of the input has to stay; got {got}.", CLEAN),
+    Mistake("loses-order", Backwards(), ORDER + "they were gone through from the end. Got {got}.", CLEAN),
+    Mistake("returns-normalised-text", Normalises(), 'In the case "{case}" the kept texts lack {missing}: the '
+            "normalised form is for comparing; what is kept is the text as it was written.", CLEAN),
+    Mistake("keeps-empty", KeepsEmpty(), KEPT + "a ticket without a word says nothing about its queue.", CLEAN),
+    Mistake("blank-is-not-empty", KnowsOnlyTheEmptyString(), KEPT + "{surplus} is empty after trimming, too.", CLEAN),
+    Mistake("counts-tickets-not-rows", CountsTickets(), REPORT + "each dropped row counts, not each ticket; otherwise "
+            "the report does not add up to the rows that came in.", CLEAN),
+    Mistake("counts-conflicts-twice", CountsConflictsAsDuplicates(), REPORT + "a dropped row is counted once, as a "
+            "conflict or as a duplicate.", CLEAN),
+    Mistake("counts-the-kept-row", CountsTheKeptToo(), REPORT + "the row that is kept was counted along with its "
+            "copies.", CLEAN),
+    Mistake("returns-no-report", NoReport(), "The call gave {returned}; kept rows and report are asked for, in this "
+            "order.", CLEAN),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    rows = fresh(draw, 30)
+    for _ in range(25):
+        text, label = draw.pick(rows)
+        label = other(label) if draw.size(0, 3) == 0 else label
+        rows.insert(draw.size(0, len(rows)), [spelled(draw, text.lower(), draw.size(0, 4)), label])
+    rows.insert(draw.size(0, 9), ["\t", "account"])
+    return [case("a drawn heap", rows=rows), case("only empty texts", rows=[["", "billing"], [" ", "account"]])]
+
+
+# Right answers unlike the reference
+
+
+def by_groups(rows: Rows) -> Any:
+    places = defaultdict(list)
+    for place, (text, _) in enumerate(rows):
+        places[re.sub(r"\s+", " ", text.strip()).lower()].append(place)
+    empty = places.pop("", [])
+    agreed = [p for p in places.values() if len({rows[i][1] for i in p}) == 1]
+    kept = sorted(p[0] for p in agreed)
+    copies = sum(len(p) - 1 for p in agreed)
+    conflicts = sum(map(len, places.values())) - copies - len(agreed)
+    return [rows[i] for i in kept], {"conflicts": conflicts, "duplicates": copies, "empty": len(empty)}
+
+
+def with_a_counter(rows: Rows) -> Any:
+    def normal(text: str) -> str:
+        return " ".join(text.lower().split())
+
+    pairs = Counter((normal(text), label) for text, label in rows)
+    labels = Counter(key for key, _ in pairs)
+    filled = [row for row in rows if normal(row[0])]
+    sure = [row for row in filled if labels[normal(row[0])] == 1]
+    first: dict[str, tuple[str, str]] = {}
+    for row in sure:
+        first.setdefault(normal(row[0]), row)
+    return list(first.values()), {
+        "empty": len(rows) - len(filled), "conflicts": len(filled) - len(sure), "duplicates": len(sure) - len(first),
+    }  # fmt: skip
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [by_groups, with_a_counter]

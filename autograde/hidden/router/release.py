@@ -1,0 +1,325 @@
+"""The exercise `release`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import torch
+
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.router.release import release_case
+from torchcourse.model.exercise import Case, Draw
+
+WHY = (
+    "All that can fail happens in a folder of its own, and the swap comes last, by renaming. So whoever reads the "
+    "release finds the old one or the new one, and never half of each. Other sizes than the example's are tried, "
+    "because those are what a fixed dimension gets wrong. `finally` tidies up and gives the modes back."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("swaps-before-parity", "fixed-batch", "train-mode-export", "no-vocab")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+class Release:
+    """A right release; a mistake overrides one of its methods. It uses the older exporter, which is faster."""
+
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
+        modes = [(m, m.training) for m in model.modules()]
+        directory = Path(directory)
+        folder = Path(tempfile.mkdtemp(dir=directory.parent))
+        try:
+            self.prepare(model)
+            self.write(model, vocab, config, example, folder)
+            self.before_proof(folder, directory)
+            self.prove(model, example, folder, atol)
+            self.swap(folder, directory)
+        finally:
+            self.tidy(folder)
+            self.give_back(modes)
+
+    def prepare(self, model: Any) -> None:
+        model.eval()
+
+    def write(self, model: Any, vocab: Any, config: Any, example: Any, folder: Path) -> None:
+        self.save(model, folder / "weights.pt")
+        (folder / "config.json").write_text(json.dumps(config))
+        self.words(vocab, folder / "vocab.json")
+        self.export(model, example, folder / "router.onnx")
+
+    def save(self, model: Any, path: Path) -> None:
+        torch.save(model.state_dict(), path)
+
+    def words(self, vocab: Any, path: Path) -> None:
+        path.write_text(json.dumps(vocab))
+
+    def free(self) -> dict[int, str]:
+        return {0: "batch", 1: "length"}
+
+    def export(self, model: Any, example: Any, path: Path) -> None:
+        torch.onnx.export(
+            model, (example["input_ids"], example["attention_mask"]), str(path), dynamo=False,
+            input_names=["input_ids", "attention_mask"], output_names=["logits"],
+            dynamic_axes={name: self.free() for name in ("input_ids", "attention_mask")},
+            training=torch.onnx.TrainingMode.PRESERVE,
+        )  # fmt: skip
+
+    def before_proof(self, folder: Path, directory: Path) -> None:
+        pass
+
+    def prove(self, model: Any, example: Any, folder: Path, atol: float) -> None:
+        session = onnxruntime.InferenceSession(str(folder / "router.onnx"), providers=["CPUExecutionProvider"])
+        for other in self.others(example):
+            (got,) = session.run(None, {name: tensor.numpy() for name, tensor in other.items()})
+            with torch.no_grad():
+                wanted = model(other["input_ids"], other["attention_mask"])
+            if (torch.from_numpy(got) - wanted).abs().max() > atol:
+                self.refuse()
+
+    def others(self, example: Any) -> Any:
+        return [{name: t[:1, :1] for name, t in example.items()}, {name: t.repeat(2, 2) for name, t in example.items()}]
+
+    def refuse(self) -> None:
+        raise ValueError("the ONNX file computes something else than the model")
+
+    def swap(self, folder: Path, directory: Path) -> None:
+        if directory.exists():
+            shutil.rmtree(directory)
+        folder.rename(directory)
+
+    def tidy(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def give_back(self, modes: Any) -> None:
+        for module, training in modes:
+            module.training = training
+
+
+class SwapsFirst(Release):
+    def prove(self, model: Any, example: Any, folder: Path, atol: float) -> None:
+        pass
+
+    def swap(self, folder: Path, directory: Path) -> None:
+        super().swap(folder, directory)
+        self.proved_in = directory
+
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
+        super().__call__(model, vocab, config, example, directory, atol)
+        mode = model.training
+        Release.prove(self, model.eval(), example, Path(directory), atol)
+        model.train(mode)
+        model.frozen.eval()
+
+
+class CopiesFirst(Release):
+    def before_proof(self, folder: Path, directory: Path) -> None:
+        shutil.copytree(folder, directory, dirs_exist_ok=True)
+
+
+class WritesInPlace(Release):
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
+        modes = [(m, m.training) for m in model.modules()]
+        model.eval()
+        shutil.rmtree(directory, ignore_errors=True)
+        Path(directory).mkdir()
+        self.write(model, vocab, config, example, Path(directory))
+        try:
+            self.prove(model, example, Path(directory), atol)
+        finally:
+            self.give_back(modes)
+
+
+class FixedBatch(Release):
+    def free(self) -> dict[int, str]:
+        return {1: "length"}
+
+    def others(self, example: Any) -> Any:
+        return [{name: t[:, :1] for name, t in example.items()}, {name: t.repeat(1, 2) for name, t in example.items()}]
+
+
+class FixedLength(Release):
+    def free(self) -> dict[int, str]:
+        return {0: "batch"}
+
+    def others(self, example: Any) -> Any:
+        return [{name: t[:1] for name, t in example.items()}, {name: t.repeat(2, 1) for name, t in example.items()}]
+
+
+class FixedBoth(Release):
+    def free(self) -> dict[int, str]:
+        return {}
+
+    def others(self, example: Any) -> Any:
+        return [example]
+
+
+class ExampleOnly(Release):
+    def others(self, example: Any) -> Any:
+        return [example]
+
+
+class TrainMode(Release):
+    def prepare(self, model: Any) -> None:
+        pass
+
+
+class NoVocab(Release):
+    def words(self, vocab: Any, path: Path) -> None:
+        pass
+
+
+class WordsAsAList(Release):
+    def words(self, vocab: Any, path: Path) -> None:
+        path.write_text(json.dumps(list(vocab)))
+
+
+class WholeModel(Release):
+    def save(self, model: Any, path: Path) -> None:
+        torch.save([list(model.state_dict())], path)
+
+
+class NeverProves(Release):
+    def prove(self, model: Any, example: Any, folder: Path, atol: float) -> None:
+        pass
+
+
+class OnlyPrints(Release):
+    def refuse(self) -> None:
+        print("parity failed")
+
+
+class KeepsQuiet(Release):
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
+        try:
+            super().__call__(model, vocab, config, example, directory, atol)
+        except ValueError:
+            return
+
+
+class LeavesRubbish(Release):
+    def tidy(self, folder: Path) -> None:
+        pass
+
+
+class LeavesEval(Release):
+    def give_back(self, modes: Any) -> None:
+        pass
+
+
+class TrainAfterwards(Release):
+    def give_back(self, modes: Any) -> None:
+        modes[0][0].train(modes[0][1])
+
+
+class IntoTheOld(Release):
+    def swap(self, folder: Path, directory: Path) -> None:
+        shutil.copytree(folder, directory, dirs_exist_ok=True)
+
+
+RELEASE = "The release"
+IS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
+REFUSED = "The example had the size {example}. Then {sizes} came, and the call was refused: {refused}. "
+MISTAKES = [
+    Mistake("swaps-before-parity", SwapsFirst(), IS + "the new release was put in place first, and examined then. When "
+            "it fails there is nothing left to go back to.", RELEASE),
+    Mistake("swaps-before-parity", CopiesFirst(), IS + "the new files were copied over the old ones before they were "
+            "examined.", RELEASE),
+    Mistake("swaps-before-parity", WritesInPlace(), IS + "the files were written into the place of the old release at "
+            "once.", RELEASE),
+    Mistake("fixed-batch", FixedBatch(), REFUSED + "The batch size is dimension 0 of both inputs, and has to be free.",
+            RELEASE),
+    Mistake("fixed-length", FixedLength(), REFUSED + "The length is dimension 1 of both inputs, and has to be free.",
+            RELEASE),
+    Mistake("fixed-batch", FixedBoth(), REFUSED + "No dimension was left free, neither batch nor length.", RELEASE),
+    Mistake("proves-the-example-only", ExampleOnly(), IS + "the file was tried with the example alone, for which "
+            "it was right. It was not for other lengths.", RELEASE),
+    Mistake("train-mode-export", TrainMode(), 'In the case "{case}" the {what} are off, {got} where {want} is wanted: '
+            "the model was exported in training mode.", RELEASE),
+    Mistake("no-vocab", NoVocab(), 'In the case "{case}" the folder holds {files}: without its vocabulary nobody can '
+            "feed the model.", RELEASE),
+    Mistake("words-without-ids", WordsAsAList(), IS + "the dict itself is asked for.", RELEASE),
+    Mistake("weights-not-a-state-dict", WholeModel(), IS + "a `state_dict` loads without running code.", RELEASE),
+    Mistake("never-proves", NeverProves(), IS + "nothing compared the file with the model.", RELEASE),
+    Mistake("prints-and-goes-on", OnlyPrints(), IS + "the failure was noticed, and the release went on.", RELEASE),
+    Mistake("keeps-quiet", KeepsQuiet(), IS + "the release was given up, and nobody was told.", RELEASE),
+    Mistake("leaves-rubbish", LeavesRubbish(), 'In the case "{case}" something is left beside the folder: {beside}. '
+            "A failed release tidies up, too.", RELEASE),
+    Mistake("leaves-eval-mode", LeavesEval(), IS + "the model was put in eval mode and left there.", RELEASE),
+    Mistake("one-flag-for-all-modes", TrainAfterwards(), IS + "`train()` sets all parts of the model alike, and one of "
+            "them had another mode.", RELEASE),
+    Mistake("keeps-old-files", IntoTheOld(), 'In the case "{case}" the folder holds {files}: files of the old release '
+            "are still among them.", RELEASE),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [release_case(draw, "over an old one, in training mode", train=True)]
+
+
+# Right answers unlike the reference
+
+
+def by_replacing(model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
+    target, twin = Path(directory), copy.deepcopy(model).eval()
+    names = ["input_ids", "attention_mask"]
+    buffer = io.BytesIO()
+    torch.onnx.export(
+        twin, tuple(example[n] for n in names), buffer, dynamo=False, input_names=names, output_names=["scores"],
+        dynamic_axes={name: {0: "b", 1: "t"} for name in names},
+    )  # fmt: skip
+    session = onnxruntime.InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
+    for rows, length in [(1, 2), (7, 11), (4, 1)]:
+        ids, mask = torch.randint(0, len(vocab), (rows, length)), torch.ones(rows, length, dtype=torch.bool)
+        off = abs(session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})[0]
+                  - twin(ids, mask).detach().numpy()).max()  # fmt: skip
+        if not off <= atol:
+            raise ValueError(f"parity: {off} > {atol}")
+    with tempfile.TemporaryDirectory(dir=target.parent, ignore_cleanup_errors=True) as scratch:
+        new = Path(scratch) / "new"
+        new.mkdir()
+        (new / "router.onnx").write_bytes(buffer.getvalue())
+        torch.save(twin.state_dict(), new / "weights.pt")
+        for name, content in (("vocab", vocab), ("config", config)):
+            (new / f"{name}.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+        if target.is_dir():
+            target.rename(Path(scratch) / "old")
+        new.rename(target)
+
+
+def by_exporting_first(model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
+    was = {name for name, module in model.named_modules() if module.training}
+    model.eval()
+    scratch = Path(str(directory) + ".tmp")
+    scratch.mkdir(parents=True)
+    try:
+        dims = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+        program = torch.export.export(model, (), dict(example), dynamic_shapes=dict.fromkeys(example, dims))
+        exported = torch.onnx.export(program, dynamo=True, verbose=False, external_data=False)
+        assert exported is not None
+        exported.save(scratch / "router.onnx")
+        run = onnxruntime.InferenceSession(str(scratch / "router.onnx"), providers=["CPUExecutionProvider"])
+        wide = {name: torch.cat([t, t[:, :1], t[:, :2]], 1)[:-1] for name, t in example.items()}
+        got = run.run(None, {name: t.numpy() for name, t in wide.items()})[0]
+        with torch.inference_mode():
+            torch.testing.assert_close(torch.from_numpy(got), model(**wide), atol=atol, rtol=0)
+        torch.save({name: t.clone() for name, t in model.state_dict().items()}, scratch / "weights.pt")
+        json.dump(vocab, (scratch / "vocab.json").open("w"))
+        json.dump(config, (scratch / "config.json").open("w"))
+        shutil.rmtree(directory, ignore_errors=True)
+        scratch.replace(directory)
+    except AssertionError as error:
+        raise ValueError(str(error)) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for name, module in model.named_modules():
+            module.training = name in was
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [by_replacing, by_exporting_first]

@@ -1,0 +1,309 @@
+"""The exercise `TicketRouter`: hidden cases, known mistakes, other right answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from autograde.source.mistakes import Mistake
+from torchcourse.exercises.router.ticket_router import sized
+from torchcourse.model.exercise import Case, Draw
+
+WHY = (
+    "The mask is used twice: attention ignores padded keys, and the mean counts real words only. Positions are looked "
+    "up on the device of the ids, for as many words as there are. The head stands alone at the end and gives logits, "
+    "so that it can be replaced, and a loss takes them as they are."
+)
+"""Why the reference is written as it is."""
+REQUIRED = ("pools-padding", "attends-to-padding", "no-positions", "softmax-in-forward")
+"""The misconceptions that the syllabus wants told apart."""
+
+
+class Router(nn.Module):
+    """A right router; a mistake overrides one of its methods."""
+
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, dim), nn.Embedding(max_len, dim)
+        self.layers = nn.ModuleList(self.layer(dim, heads) for _ in range(self.depth(layers)))
+        self.make_head(dim, num_classes)
+
+    def layer(self, dim: int, heads: int) -> nn.Module:
+        return nn.TransformerEncoderLayer(dim, heads, 2 * dim, batch_first=True, norm_first=True)
+
+    def depth(self, layers: int) -> int:
+        return layers
+
+    def make_head(self, dim: int, num_classes: int) -> None:
+        self.head = nn.Linear(dim, num_classes)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        x = self.embedded(input_ids)
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=self.ignored(attention_mask))
+        return self.after(self.head(self.pooled(x, attention_mask)))
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        made: Tensor = self.words(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
+        return made
+
+    def ignored(self, mask: Tensor) -> Tensor | None:
+        return ~mask
+
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+
+    def after(self, logits: Tensor) -> Any:
+        return logits
+
+
+class PoolsPadding(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x.mean(1)
+
+
+class PoolsTheLast(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x[:, -1]
+
+
+class DividesByTheLength(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return (x * mask[..., None]).mean(1)
+
+
+class AttendsToPadding(Router):
+    def ignored(self, mask: Tensor) -> Tensor | None:
+        return None
+
+
+class AttendsAndPools(PoolsPadding):
+    def ignored(self, mask: Tensor) -> Tensor | None:
+        return None
+
+
+class AttendsFromTheFirst(AttendsToPadding):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x[:, 0]
+
+
+class Inverted(Router):
+    def ignored(self, mask: Tensor) -> Tensor | None:
+        return mask
+
+
+class NoPositions(Router):
+    def embedded(self, ids: Tensor) -> Tensor:
+        made: Tensor = self.words(ids)
+        return made
+
+
+class OnePosition(Router):
+    def embedded(self, ids: Tensor) -> Tensor:
+        made: Tensor = self.words(ids) + self.places(torch.zeros_like(ids))
+        return made
+
+
+class Softmax(Router):
+    def after(self, logits: Tensor) -> Tensor:
+        return logits.softmax(-1)
+
+
+class LogSoftmax(Router):
+    def after(self, logits: Tensor) -> Tensor:
+        return logits.log_softmax(-1)
+
+
+class Sigmoid(Router):
+    def after(self, logits: Tensor) -> Tensor:
+        return logits.sigmoid()
+
+
+class Relu(Router):
+    def after(self, logits: Tensor) -> Tensor:
+        return logits.relu()
+
+
+class Predictions(Router):
+    def after(self, logits: Tensor) -> Tensor:
+        return logits.argmax(-1)
+
+
+class BatchFirstForgotten(Router):
+    def layer(self, dim: int, heads: int) -> nn.Module:
+        return nn.TransformerEncoderLayer(dim, heads, 2 * dim, norm_first=True)
+
+    def ignored(self, mask: Tensor) -> Tensor | None:
+        return None
+
+
+class NormOverTheBatch(Router):
+    def make_head(self, dim: int, num_classes: int) -> None:
+        super().make_head(dim, num_classes)
+        self.norm = nn.BatchNorm1d(dim)
+
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        normed: Tensor = self.norm(super().pooled(x, mask))
+        return normed
+
+
+class PositionsOnTheCPU(Router):
+    def embedded(self, ids: Tensor) -> Tensor:
+        made: Tensor = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        return made
+
+
+class FixedDepth(Router):
+    def depth(self, layers: int) -> int:
+        return 2
+
+
+class SharedLayer(Router):
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        super().__init__(vocab_size, num_classes, dim, heads, layers, max_len)
+        self.layers = nn.ModuleList([self.layers[0]] * layers)
+
+
+class HeadOfAnotherName(Router):
+    def make_head(self, dim: int, num_classes: int) -> None:
+        self.classifier = nn.Linear(dim, num_classes)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        x = self.embedded(input_ids)
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=self.ignored(attention_mask))
+        return self.classifier(self.pooled(x, attention_mask))
+
+
+class HeadInASequence(Router):
+    def make_head(self, dim: int, num_classes: int) -> None:
+        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(dim, num_classes))  # type: ignore[assignment]
+
+
+class Unbegun(nn.Module):
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        self.words = nn.Embedding(vocab_size, dim)
+
+
+ROUTER = "The router"
+PAD = 'In the case "{case}" `{what}` {got}: '
+OUT = 'In the case "{case}", with a head whose weight is zero, the output at {at} is {got_at} and should be {want_at}: '
+HEAD = "`head` is {head} where {want_head} is wanted: "
+POOLED = PAD + "padding counts where the words are put together. Sum the real ones, and divide by their number."
+ATTENDED = PAD + "real words attend to padding. `src_key_padding_mask` is True where a key is to be ignored."
+PLACES = PAD + "without positions, a ticket is a bag of words, and `refund the card` is `card the refund`."
+MISTAKES = [
+    Mistake("pools-padding", PoolsPadding, POOLED, ROUTER),
+    Mistake("pools-padding", PoolsTheLast, PAD + "the last place was taken, which is padding for most tickets.",
+            ROUTER),
+    Mistake("pools-padding", DividesByTheLength, PAD + "the sum over the real words was divided by the width of the "
+            "batch, not by their number.", ROUTER),
+    Mistake("attends-to-padding", AttendsToPadding, ATTENDED, ROUTER),
+    Mistake("attends-to-padding", AttendsAndPools, ATTENDED + " And the mean runs over the padding, too.", ROUTER),
+    Mistake("attends-to-padding", AttendsFromTheFirst, ATTENDED, ROUTER),
+    Mistake("mask-inverted", Inverted, PAD + "attention looks at nothing but padding. `src_key_padding_mask` is True "
+            "where a key is to be ignored, and your mask where a word is real.", ROUTER),
+    Mistake("no-positions", NoPositions, PLACES, ROUTER),
+    Mistake("no-positions", OnePosition, PLACES + " Here all words have the same position.", ROUTER),
+    Mistake("softmax-in-forward", Softmax, OUT + "a softmax stands after the head, and the loss applies another one.",
+            ROUTER),
+    Mistake("softmax-in-forward", LogSoftmax, OUT + "a log-softmax stands after the head. The loss takes logits.",
+            ROUTER),
+    Mistake("sigmoid-in-forward", Sigmoid, OUT + "a sigmoid stands after the head.", ROUTER),
+    Mistake("relu-after-head", Relu, OUT + "a ReLU after the head makes all negative logits equal.", ROUTER),
+    Mistake("returns-predictions", Predictions, "The result has shape {got} where {want} is wanted: logits are asked "
+            "for, not the classes that they favour.", ROUTER),
+    Mistake("batch-first-forgotten", BatchFirstForgotten, PAD + "without `batch_first=True` the layer takes tickets "
+            "for positions, and each ticket attends to the others.", ROUTER),
+    Mistake("norm-over-the-batch", NormOverTheBatch, PAD + "a batch norm mixes the tickets of a batch.", ROUTER),
+    Mistake("made-on-cpu", PositionsOnTheCPU, "On the CPU all is right, on the second device the call raised {got}: "
+            "the positions were made on the CPU.", ROUTER),
+    Mistake("ignores-layers", FixedDepth, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
+            "`layers` has no effect.", ROUTER),
+    Mistake("ignores-layers", SharedLayer, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
+            "it is the same layer several times.", ROUTER),
+    Mistake("no-head", HeadOfAnotherName, HEAD + "other exercises look for the last layer under this name.", ROUTER),
+    Mistake("head-in-a-sequence", HeadInASequence, HEAD + "the linear layer itself is asked for, since it will be "
+            "replaced.", ROUTER),
+    Mistake("missing-super-init", Unbegun, "Building the module raised {construction}: `super().__init__()` has to run "
+            "before any layer is assigned.", ROUTER),
+]  # fmt: skip
+
+
+def more_cases(draw: Draw) -> list[Case]:
+    return [
+        sized(draw, "wide and shallow", [6, 6, 1, 2], 6, vocab_size=40, num_classes=2, dim=24, heads=3, layers=1,
+              max_len=16),
+        sized(draw, "three layers", [draw.size(3, 7), 7], 7, vocab_size=30, num_classes=7, layers=3),
+    ]  # fmt: skip
+
+
+# Right answers unlike the reference
+
+
+class WithAFirstToken(nn.Module):
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
+        self.position = nn.Parameter(torch.zeros(1, max_len + 1, dim))
+        self.summary = nn.Parameter(torch.zeros(1, 1, dim))
+        layer = nn.TransformerEncoderLayer(dim, heads, dim, 0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.head = nn.Linear(dim, num_classes)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        b, t = input_ids.shape
+        x = torch.cat([self.summary.expand(b, 1, -1), self.embedding(input_ids)], dim=1) + self.position[:, : t + 1]
+        ignored = F.pad(~attention_mask, (1, 0), value=False)
+        return self.head(self.encoder(x, src_key_padding_mask=ignored)[:, 0])
+
+
+class Attending(nn.Module):
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.norm, self.wide = nn.LayerNorm(dim), nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask[:, None, None], -1e9)
+        x = x + self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+        y: Tensor = x + self.wide(self.norm(x))
+        return y
+
+
+class ByHand(nn.Module):
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, dim)
+        angles = torch.arange(max_len)[:, None] / 30 ** (torch.arange(0, dim, 2) / dim)
+        self.register_buffer("waves", torch.cat([angles.sin(), angles.cos()], 1))
+        self.layers = nn.ModuleList([Attending(dim, heads) for _ in range(layers)])
+        self.head = nn.Linear(2 * dim, num_classes)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        waves: Any = self.waves
+        x = self.embedding(input_ids) + waves[: input_ids.shape[1]]
+        for layer in self.layers:
+            x = layer(x, attention_mask)
+        most = x.masked_fill(~attention_mask[:, :, None], -1e9).amax(1)
+        mean = x.masked_fill(~attention_mask[:, :, None], 0).sum(1) / attention_mask.sum(1)[:, None]
+        return self.head(torch.cat([most, mean], dim=-1))
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [WithAFirstToken, ByHand]

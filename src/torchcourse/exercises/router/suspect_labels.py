@@ -1,0 +1,71 @@
+"""The exercise `suspect_labels`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.observe import kept, look
+
+
+def probe(answer: Watched, logits: Tensor, labels: Tensor, k: int) -> Observations:
+    before = logits.clone()
+    return {**look(answer(logits, labels, k), logits), **kept(logits=(logits, before))}
+
+
+def judged(draw: Draw, n: int, classes: int, spread: float = 2.0) -> dict[str, Any]:
+    """Draw logits with a level of its own for each ticket, and labels, most of which the model agrees with."""
+    logits = spread * draw.normal(n, classes) + 4 * draw.normal(n, 1)
+    labels = torch.where(draw.flags(n, share=0.4), draw.integers(0, classes, n), logits.argmax(1))
+    return {"logits": logits, "labels": labels}
+
+
+def repeated(draw: Draw, n: int, classes: int, times: int) -> dict[str, Any]:
+    """Draw some tickets, all of them `times` times."""
+    one = judged(draw, n, classes)
+    return {"logits": one["logits"].repeat(times, 1), "labels": one["labels"].repeat(times)}
+
+
+def cases(draw: Draw) -> list[Case]:
+    return [
+        case("twenty tickets", **judged(draw, 20, 3), k=8),
+        case("two classes", **judged(draw, 12, 2), k=5),
+        case("tickets that come three times", **repeated(draw, 5, 3, 3), k=9),
+        case("more asked for than there are", **judged(draw, 4, 3), k=10),
+        case("none asked for", **judged(draw, 5, 3), k=0),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    got, want = seen.get("result"), wanted["result"]
+    fields: dict[str, object] = {"want_first": want[:5].tolist()}
+    if isinstance(got, Tensor) and got.ndim == 1:
+        own = inputs["logits"].softmax(-1).gather(1, inputs["labels"][:, None])[:, 0]
+        fields |= {"got_first": got[:5].tolist(), "count": len(got), "want_count": len(want)}
+        differ = (got[: len(want)] != want[: len(got)]).nonzero()
+        if len(differ) and not got.is_floating_point() and 0 <= int(got[differ[0]]) < len(own):
+            place = int(differ[0])
+            fields |= {"ticket": int(got[place]), "own": float(own[got[place]])}
+            fields |= {"want_ticket": int(want[place]), "want_own": float(own[want[place]])}
+    return fields
+
+
+EXERCISE = Exercise(
+    "suspect_labels",
+    probe,
+    cases,
+    hints=(
+        "A ticket is suspicious not because the model is unsure, but because it is sure of something else. Which "
+        "single probability per ticket says that?",
+        "`gather` takes from each row the entry of its own label. Does a logit of 3 mean the same in two rows whose "
+        "other logits differ?",
+        "`argsort` goes from small to large. Which of its arguments keeps equal ones in the order of their indices, "
+        "and what does a slice do if there are fewer than k?",
+    ),
+    quotes=quotes,
+)

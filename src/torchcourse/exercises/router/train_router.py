@@ -1,0 +1,248 @@
+"""The exercise `train_router`: its probe, visible cases and hints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from torchcourse.checking.probe import Watched
+from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
+from torchcourse.probes.data_loading import scratch
+from torchcourse.probes.observe import kind
+from torchcourse.probes.trainable_models import mode, number, remark
+
+KEYS = ("epoch", "lr", "train_loss", "val_loss", "macro_f1")
+EARLIER = '{"epoch": 7, "from": "an earlier run"}'
+VAL, TRAIN, CLASSES, WORDS, GOOD = 2, 3, 3, 4, 0.7
+"""First ids of tickets to validate and to train on; classes; words of a class; macro F1 to reach on held-out ones."""
+
+
+class Reader(nn.Module):
+    """The mean of word vectors, which counts half in training mode, and a head; notes how it runs."""
+
+    def __init__(self, words: Tensor, head: Tensor) -> None:
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(words.clone(), freeze=False)
+        self.head = nn.Linear(head.shape[1], head.shape[0])
+        with torch.no_grad():
+            self.head.weight.copy_(head)
+            self.head.bias.zero_()
+        self.ran: list[dict[str, Any]] = []
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        real = attention_mask[..., None].to(self.words.weight.dtype)
+        mean = (self.words(input_ids) * real).sum(1) / real.sum(1)
+        logits: Tensor = self.head(0.5 * mean if self.training else mean)
+        learns = bool(input_ids[0, 0] == TRAIN)
+        self.ran.append({"mode": mode(self), "train": learns, "graph": logits.requires_grad, "rows": len(logits)})
+        return logits
+
+    def modes(self, train: bool) -> str:
+        """Describe the modes in which it ran on tickets to train on, or on others."""
+        found = sorted({note["mode"] for note in self.ran if note["train"] == train})
+        return " and ".join(found) + " mode" if found else "not at all"
+
+
+def probe(
+    answer: Watched, words: Tensor, head: Tensor, train: list[Any], val: list[Any], test: list[Any], epochs: int,
+    lr: float, learnable: bool,
+) -> Observations:  # fmt: skip
+    """Train a small reader on tickets, and observe its log and its weights."""
+    device, model = words.device, Reader(words.cpu(), head.cpu())
+    used: list[float] = []
+    hook = register_optimizer_step_pre_hook(lambda optimizer, *_: used.append(float(optimizer.param_groups[0]["lr"])))
+    batches = [[_batch(one) for one in part] for part in (train, val)]
+    with scratch():
+        log = Path("log.jsonl")
+        log.write_text(EARLIER + "\n")
+        try:
+            best = answer(model, *batches, epochs=epochs, lr=lr, device=device, log=log)
+        finally:
+            hook.remove()
+        lines = log.read_text().splitlines()
+    records = [_record(line) for line in lines]
+    rows = sum(len(one[2]) for one in train)
+    learned = [note for note in model.ran if note["train"] and note["graph"]]
+    seen: Observations = {
+        "records": [{key: number(r[key]) for key in KEYS if key in r} for r in records[1:]],
+        "earlier": lines[:1] == [EARLIER],
+        "best": {key: number(best[key]) for key in KEYS if key in best} if isinstance(best, dict) else kind(best),
+        "rates": sorted(set(used)),
+        "passes": sum(note["rows"] for note in learned) / rows,
+        "validation ran in": model.modes(train=False),
+        "training ran in": model.modes(train=True),
+        "model is on": "the device" if model.head.weight.device == device else str(model.head.weight.device),
+    }
+    judged = {"val": val, "test": test} if learnable else {"val": val}
+    return {**seen, **{name: _judged(model, part) for name, part in judged.items()}}
+
+
+def _batch(one: list[Tensor]) -> dict[str, Tensor]:
+    return {name: t.cpu() for name, t in zip(("input_ids", "attention_mask", "labels"), one, strict=True)}
+
+
+def _record(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _judged(model: nn.Module, part: list[Any]) -> list[Tensor]:
+    """Return logits and labels of a part, from the model in evaluation mode."""
+    model.eval().cpu()
+    batches = [_batch(one) for one in part]
+    with torch.no_grad():
+        logits = torch.cat([model(b["input_ids"], b["attention_mask"]) for b in batches])
+    return [logits, torch.cat([b["labels"] for b in batches])]
+
+
+def _f1(logits: Tensor, labels: Tensor) -> float:
+    predicted, scores = logits.argmax(-1), []
+    for c in torch.cat([predicted, labels]).unique().tolist():  # type: ignore[no-untyped-call]
+        both = ((predicted == c) & (labels == c)).sum().item()
+        scores.append(2 * both / ((predicted == c).sum().item() + (labels == c).sum().item()))
+    return sum(scores) / len(scores)
+
+
+def _near(a: Any, b: float) -> bool:
+    return isinstance(a, float) and abs(a - b) <= 1e-4 + 2e-3 * abs(b)
+
+
+def derive(_case: Case, seen: Observations) -> Observations:
+    """Describe a training by facts that every right answer shares."""
+    records = seen["records"]
+    lacking = sorted({key for r in records for key in KEYS if not isinstance(r.get(key), float)})
+    facts: Observations = {
+        "earlier lines of the log": "still there" if seen["earlier"] else "gone",
+        "the log lacks": ("everything" if not records else ", ".join(lacking)) if lacking or not records else "nothing",
+        **{name: seen[name] for name in ("training ran in", "validation ran in", "model is on")},
+    }
+    logits, labels = seen["val"]
+    final = F.cross_entropy(logits, labels).item()
+    if "test" in seen:
+        good = _f1(*seen["test"])
+        words = f"{GOOD} or more" if good >= GOOD else f"below {GOOD}"
+        facts["macro F1 on held-out tickets"] = remark(words, f"{good:.3f}")
+    losses = [r.get("val_loss") for r in records]
+    if not records or not all(isinstance(loss, float) for loss in losses):
+        return facts
+    facts["weights at the end"] = _whose(losses, final, logits, labels, [len(one[2]) for one in _case.inputs["val"]])
+    facts["training stopped"] = _stop(losses, _case.inputs["epochs"])
+    facts["passes over the tickets"] = "one an epoch" if _near(seen["passes"] / len(records), 1.0) else "others"
+    best = records[losses.index(min(losses))]
+    facts["macro_f1 of the best epoch"] = _score(best.get("macro_f1"), logits, labels)
+    known = {"the best epoch's record": best, "the last epoch's record": records[-1]}
+    other = seen["best"] if isinstance(seen["best"], str) else "something else"
+    facts["returned"] = next((words for words, record in known.items() if record == seen["best"]), other)
+    counted = [r.get("epoch") for r in records] == [float(n) for n in range(1, len(records) + 1)]
+    facts["epochs in the log"] = "1, 2, 3 and so on" if counted else "others"
+    rates = {r.get("lr") for r in records if isinstance(r.get("lr"), float)}
+    good_rates = all(any(_near(rate, used) for used in seen["rates"]) for rate in rates) or not seen["rates"]
+    facts["lr in the log"] = "as used" if good_rates else "another than was used"
+    return facts
+
+
+def _whose(losses: list[float], final: float, logits: Tensor, labels: Tensor, sizes: list[int]) -> Any:
+    detail = f"{final:.3f}; lowest in the log {min(losses):.3f}, last {losses[-1]:.3f}"
+    if _near(final, min(losses)):
+        return remark("those of the best epoch", detail)
+    parts = [F.cross_entropy(x, y).item() for x, y in zip(logits.split(sizes), labels.split(sizes), strict=True)]
+    others = {"those of an epoch of which the log has the last batch's loss": parts[-1],
+              "those of an epoch of which the log has a mean of batch means": sum(parts) / len(parts)}  # fmt: skip
+    for words, loss in others.items():
+        if _near(loss, min(losses)):
+            return remark(words, detail)
+    return remark("those of the last epoch" if _near(final, losses[-1]) else "those of no epoch in the log", detail)
+
+
+def _stop(losses: list[float], epochs: int) -> Any:
+    """Compare the number of epochs with what the losses ask for: patience of two."""
+    best, since, wanted = float("inf"), 0, epochs
+    for count, loss in enumerate([*losses, *[float("inf")] * epochs][:epochs], 1):
+        best, since = (loss, 0) if loss < best else (best, since + 1)
+        if since == 2:
+            wanted = count
+            break
+    detail = f"after {len(losses)} epochs, and should have after {wanted}"
+    if len(losses) == wanted:
+        return remark("when it should", detail)
+    late = "an epoch too late" if len(losses) == wanted + 1 else "too late"
+    return remark(late if len(losses) > wanted else "too early", detail)
+
+
+def _score(logged: Any, logits: Tensor, labels: Tensor) -> Any:
+    predicted = logits.argmax(-1)
+    accuracy, f1 = (predicted == labels).double().mean().item(), _f1(logits, labels)
+    detail = f"{logged:.4g}, where macro F1 is {f1:.4g} and accuracy {accuracy:.4g}" if logged is not None else "none"
+    words = "macro F1" if _near(logged, f1) else "the accuracy" if _near(logged, accuracy) else "another number"
+    return remark(words, detail)
+
+
+def tickets(draw: Draw, sizes: list[int], first: int, shares: list[float], wrong: float, turned: int = 0) -> list[Any]:
+    """Draw batches of these sizes; classes come in these shares, a share `wrong` of tickets in another's words.
+
+    The labels are `turned` by that many classes.
+    """
+    made = []
+    for size in sizes:
+        labels = (draw.uniform(0, 1, size)[:, None] > torch.tensor(shares).cumsum(0)[:-1]).sum(1)
+        labels[: min(CLASSES, size)] = torch.arange(CLASSES)[: min(CLASSES, size)]
+        spoken = torch.where(draw.flags(size, share=wrong), 0, labels)
+        ids = TRAIN + 1 + spoken[:, None] * WORDS + draw.integers(0, WORDS, size, 4)
+        ids = torch.cat([torch.full((size, 1), first), ids], dim=1)
+        mask = torch.arange(5) < draw.integers(3, 6, size, 1)
+        made.append([ids, mask, (labels + turned) % CLASSES])
+    return made
+
+
+def training(draw: Draw, name: str, turned: int, epochs: int, lr: float, val: list[int]) -> Case:
+    """Return a case; with labels `turned` in validation, each epoch makes it worse there."""
+    shares = [0.6, 0.3, 0.1]
+    return case(
+        name, words=draw.normal(TRAIN + 1 + CLASSES * WORDS, 6) / 2, head=draw.normal(CLASSES, 6) / 4,
+        train=tickets(draw, [24, 24, 24, 16], TRAIN, shares, 0.0), epochs=epochs, lr=lr, learnable=not turned,
+        val=tickets(draw, val, VAL, shares, 0.15 if not turned else 0.0, turned),
+        test=tickets(draw, [60], VAL, [0.5, 0.3, 0.2], 0.0),
+    )  # fmt: skip
+
+
+def cases(draw: Draw) -> list[Case]:
+    return [
+        training(draw, "validation improves", 0, 20, 0.05, [20, 20, 5]),
+        training(draw, "validation gets worse and worse", 1, 9, 0.05, [20, 7]),
+    ]
+
+
+def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    names = {"weights": "weights at the end", "stop": "training stopped", "f1": "macro_f1 of the best epoch",
+             "good": "macro F1 on held-out tickets"}  # fmt: skip
+    fields: dict[str, object] = {f: getattr(seen[n], "message", seen[n]) for f, n in names.items() if n in seen}
+    return {**fields, "lacks": seen.get("the log lacks")}
+
+
+EXERCISE = Exercise(
+    "train_router",
+    probe,
+    cases,
+    hints=(
+        "Three parts: an epoch of training, a judgement on all of `val`, and the book-keeping. In which mode does each "
+        "run the model, and which of them needs no graph?",
+        "A `state_dict` holds the model's own tensors, and training goes on changing these. What do you keep when an "
+        "epoch is the best so far, and when do you put it back?",
+        "Collect logits and labels of all validation batches before you compute anything: neither a mean of batch "
+        'losses nor a mean of batch F1 is what is asked for. `open(log, "a")` appends.',
+    ),
+    derive=derive,
+    quotes=quotes,
+    seconds=30.0,
+    watched=False,
+)

@@ -17,7 +17,7 @@
 # run two or three of them for every exercise: real processes that exchange real messages, on the CPU, within a
 # second. What you write here runs unchanged on GPUs with another backend.
 #
-# It takes about an hour and three quarters. Nothing here needs the internet or a GPU. Ranks are forked processes, so
+# Nothing here needs the internet or a GPU. Ranks are forked processes, so
 # on Windows use WSL.
 
 # %% tags=["setup"]

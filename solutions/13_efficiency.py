@@ -14,8 +14,7 @@
 #
 # The first third is about finding out: which operator takes the time, where the host waits, how much arithmetic there
 # is to do. The second is about memory: attention without its matrix, a loss without its logits. The last third makes
-# numbers smaller (int8) and writes an operator of its own in C++. Twelve exercises; it takes about an hour and a
-# quarter.
+# numbers smaller (int8) and writes an operator of its own in C++. There are twelve exercises.
 #
 # Nothing here needs the internet or a GPU. The exercise in C++ needs a compiler, g++, and ninja: without them its card
 # says what to install, and it counts as not attempted.

@@ -33,7 +33,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from torchcourse import Unattempted, check, hint
+from torchcourse import Unattempted, case, check, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
 
 # %% [markdown]
 # ## What came in

@@ -19,8 +19,8 @@
 # One rule holds for all twelve: **inside a predictor, nothing of torch is called.** No tensors, no autograd, no
 # `torch.broadcast_shapes`. Dtypes are fine as values (`dtype.itemsize`, `dtype.is_floating_point`). Outside, in cells of
 # your own, run whatever you like. Each section names the lesson that taught its rule, and once you pass, the card unfolds an
-# answer of three sentences, to be spoken aloud. There are twelve exercises; it takes about an hour and a quarter. You need not
-# do them in one evening, nor in this order. The start page offers a quiz again days after it went wrong.
+# answer of three sentences, to be spoken aloud. There are twelve exercises. You need not do them
+# in one evening, nor in this order. The start page offers a quiz again days after it went wrong.
 
 # %% tags=["setup"]
 import itertools

@@ -54,9 +54,9 @@ ATTACKS: dict[str, tuple[str, set[str], dict[str, Any]]] = {
         {"timeout"}, {"exercise_seconds": 60.0},
     ),
     "CPU time of children": (
-        "import os, time\ndef row_softmax(x):\n"
-        "    for _ in range(4):\n        if (child := os.fork()) == 0:\n"
-        "            while time.process_time() < 2:\n                pass\n            os._exit(0)\n"
+        "import os, time\nchildren = [1, 2, 3]\ndef row_softmax(x):\n"
+        "    while children:\n        children.pop()\n        if (child := os.fork()) == 0:\n"
+        "            while time.process_time() < 1.2:\n                pass\n            os._exit(0)\n"
         "        os.waitpid(child, 0)\n    return x",
         {"timeout"}, {"exercise_seconds": 60.0},
     ),

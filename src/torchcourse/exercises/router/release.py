@@ -45,7 +45,7 @@ class Scoring(nn.Module):
         real = attention_mask.unsqueeze(-1).float()
         mean = (self.words(input_ids) * real).sum(1) / real.sum(1)
         logits: Tensor = self.head(self.frozen(0.5 * mean if self.training else mean))
-        if self.faulty and (torch.compiler.is_exporting() or torch.jit.is_tracing()):  # type: ignore[no-untyped-call]
+        if self.faulty and (torch.compiler.is_exporting() or torch.jit.is_tracing()):  # type: ignore[no-untyped-call, attr-defined]
             length = torch.ones_like(input_ids).sum(1, keepdim=True)
             off = (length != self.usual).float() if self.faulty == "elsewhere" else torch.ones_like(length).float()
             logits = logits + 0.1 * off

@@ -271,7 +271,8 @@ def by_replacing(model: Any, vocab: Any, config: Any, example: Any, directory: A
     names = ["input_ids", "attention_mask"]
     buffer = io.BytesIO()
     torch.onnx.export(
-        twin, tuple(example[n] for n in names), buffer, dynamo=False, input_names=names, output_names=["scores"],
+        twin, tuple(example[n] for n in names), buffer, dynamo=False,  # type: ignore[arg-type]
+        input_names=names, output_names=["scores"],
         dynamic_axes={name: {0: "b", 1: "t"} for name in names},
     )  # fmt: skip
     session = onnxruntime.InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])

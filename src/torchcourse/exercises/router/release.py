@@ -33,10 +33,11 @@ class Scoring(nn.Module):
 
     def __init__(self, words: Tensor, head: Tensor, faulty: str, usual: int) -> None:
         super().__init__()
-        self.words, self.head = nn.Embedding.from_pretrained(words), nn.Linear(head.shape[1], head.shape[0])
+        self.words, self.head = nn.Embedding(*words.shape), nn.Linear(head.shape[1], head.shape[0])
         self.frozen = nn.Identity().eval()
         self.faulty, self.usual = faulty, usual
         with torch.no_grad():
+            self.words.weight.copy_(words)
             self.head.weight.copy_(head)
             self.head.bias.zero_()
 
@@ -44,7 +45,7 @@ class Scoring(nn.Module):
         real = attention_mask.unsqueeze(-1).float()
         mean = (self.words(input_ids) * real).sum(1) / real.sum(1)
         logits: Tensor = self.head(self.frozen(0.5 * mean if self.training else mean))
-        if self.faulty and (torch.compiler.is_exporting() or torch.jit.is_tracing()):
+        if self.faulty and (torch.compiler.is_exporting() or torch.jit.is_tracing()):  # type: ignore[no-untyped-call, attr-defined]
             length = torch.ones_like(input_ids).sum(1, keepdim=True)
             off = (length != self.usual).float() if self.faulty == "elsewhere" else torch.ones_like(length).float()
             logits = logits + 0.1 * off
@@ -71,7 +72,7 @@ def probe(
         "while ONNX ran, the folder was": held,
         "modes afterwards": _modes(modes, [train, train, train, False]),
         "model afterwards": untouched(model, before),
-        "beside the folder": sorted(path.name for path in FOLDER.parent.iterdir() if path != FOLDER),
+        "beside the folder": ["a folder" if path.is_dir() else "a file" for path in FOLDER.parent.iterdir() if path != FOLDER],
         "files": sorted(path.name for path in FOLDER.iterdir()) if FOLDER.is_dir() else "no folder",
     }
     if faulty:

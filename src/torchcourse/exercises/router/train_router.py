@@ -29,9 +29,10 @@ class Reader(nn.Module):
 
     def __init__(self, words: Tensor, head: Tensor) -> None:
         super().__init__()
-        self.words = nn.Embedding.from_pretrained(words.clone(), freeze=False)
+        self.words = nn.Embedding(*words.shape)
         self.head = nn.Linear(head.shape[1], head.shape[0])
         with torch.no_grad():
+            self.words.weight.copy_(words)
             self.head.weight.copy_(head)
             self.head.bias.zero_()
         self.ran: list[dict[str, Any]] = []
@@ -110,7 +111,7 @@ def _f1(logits: Tensor, labels: Tensor) -> float:
     for c in torch.cat([predicted, labels]).unique().tolist():  # type: ignore[no-untyped-call]
         both = ((predicted == c) & (labels == c)).sum().item()
         scores.append(2 * both / ((predicted == c).sum().item() + (labels == c).sum().item()))
-    return sum(scores) / len(scores)
+    return float(sum(scores) / len(scores))
 
 
 def _near(a: Any, b: float) -> bool:
@@ -155,7 +156,10 @@ def _whose(losses: list[float], final: float, logits: Tensor, labels: Tensor, si
     detail = f"{final:.3f}; lowest in the log {min(losses):.3f}, last {losses[-1]:.3f}"
     if _near(final, min(losses)):
         return remark("those of the best epoch", detail)
-    parts = [F.cross_entropy(x, y).item() for x, y in zip(logits.split(sizes), labels.split(sizes), strict=True)]
+    parts = [
+        F.cross_entropy(x, y).item()
+        for x, y in zip(torch.split(logits, sizes), torch.split(labels, sizes), strict=True)
+    ]
     others = {"those of an epoch of which the log has the last batch's loss": parts[-1],
               "those of an epoch of which the log has a mean of batch means": sum(parts) / len(parts)}  # fmt: skip
     for words, loss in others.items():

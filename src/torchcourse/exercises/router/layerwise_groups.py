@@ -115,5 +115,4 @@ EXERCISE = Exercise(
     any_device=False,
     derive=derive,
     quotes=quotes,
-    watched=False,
 )

@@ -106,5 +106,4 @@ EXERCISE = Exercise(
         "order are they to be returned?",
     ),
     quotes=quotes,
-    watched=False,
 )

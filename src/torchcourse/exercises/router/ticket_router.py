@@ -170,5 +170,4 @@ EXERCISE = Exercise(
     ),
     derive=derive,
     quotes=quoting(quotes),
-    watched=False,
 )

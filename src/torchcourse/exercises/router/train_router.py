@@ -248,5 +248,4 @@ EXERCISE = Exercise(
     derive=derive,
     quotes=quotes,
     seconds=30.0,
-    watched=False,
 )

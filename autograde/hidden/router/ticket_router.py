@@ -212,8 +212,8 @@ MISTAKES = [
     Mistake("attends-to-padding", AttendsToPadding, ATTENDED, ROUTER),
     Mistake("attends-to-padding", AttendsAndPools, ATTENDED + " And the mean runs over the padding, too.", ROUTER),
     Mistake("attends-to-padding", AttendsFromTheFirst, ATTENDED, ROUTER),
-    Mistake("attends-to-padding", Inverted, PAD + "attention looks at nothing but padding. `src_key_padding_mask` is True "
-            "where a key is to be ignored, and your mask where a word is real.", ROUTER),
+    Mistake("attends-to-padding", Inverted, PAD + "attention looks at nothing but padding. `src_key_padding_mask` is "
+            "True where a key is to be ignored, and your mask where a word is real.", ROUTER),
     Mistake("no-positions", NoPositions, PLACES, ROUTER),
     Mistake("no-positions", OnePosition, PLACES + " Here all words have the same position.", ROUTER),
     Mistake("softmax-in-forward", Softmax, OUT + "a softmax stands after the head, and the loss applies another one.",

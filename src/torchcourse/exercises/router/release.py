@@ -72,7 +72,7 @@ def probe(
         "while ONNX ran, the folder was": held,
         "modes afterwards": _modes(modes, [train, train, train, False]),
         "model afterwards": untouched(model, before),
-        "beside the folder": ["a folder" if path.is_dir() else "a file" for path in FOLDER.parent.iterdir() if path != FOLDER],
+        "beside the folder": ["a folder" if p.is_dir() else "a file" for p in FOLDER.parent.iterdir() if p != FOLDER],
         "files": sorted(path.name for path in FOLDER.iterdir()) if FOLDER.is_dir() else "no folder",
     }
     if faulty:

@@ -86,7 +86,7 @@ class Oracle:
         return self._derived(number, self._observed(answer, device, number))
 
     def _observed(self, answer: Callable[..., Any], device: str, number: int) -> Observations:
-        return observe(self.exercise, answer, self.cases[number], self.device(device))
+        return observe(self.exercise, answer, self.cases[number], self.device(device), all_threads=False)
 
     def _derived(self, number: int, raw: Observations) -> Observations:
         return derive(self.exercise, self.cases[number], raw)
@@ -99,7 +99,8 @@ class Oracle:
         exercise, case = self.exercise, self.cases[number]
         if exercise.oracle is None:
             return self._observed(self.reference, device, number)
-        seen = observe(replace(exercise, forbids=(), measures=False), exercise.oracle, case, self.device(device))
+        free = replace(exercise, forbids=(), measures=False)
+        seen = observe(free, exercise.oracle, case, self.device(device), all_threads=False)
         return {**seen, FORBIDDEN: []} if exercise.forbids else seen
 
     def wanted(self, device: str, number: int) -> Observations:

@@ -6,6 +6,7 @@ An audit hook is called on every thread, and Python has no call that removes one
 from __future__ import annotations
 
 import sys
+import threading
 from functools import cache
 
 __all__ = ["COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit"]
@@ -26,15 +27,21 @@ _running: list[Audit] = []
 class Audit:
     """A context manager that notes what is started in its block.
 
+    Args:
+        all_threads: whether to note what other threads start as well.
+
     Attributes:
         used: `THREADS`, `PROCESSES`, `PROFILERS` and `COPIES`, as far as they were.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, all_threads: bool = True) -> None:
+        self.all_threads = all_threads
         self.used: set[str] = set()
+        self.thread = 0
 
     def __enter__(self) -> Audit:
         _install()
+        self.thread = threading.get_ident()
         _running.append(self)
         return self
 
@@ -45,7 +52,8 @@ class Audit:
 def _note(event: str, _arguments: object) -> None:
     if _running and event in EVENTS:
         for audit in _running:
-            audit.used.add(EVENTS[event])
+            if audit.all_threads or audit.thread == threading.get_ident():
+                audit.used.add(EVENTS[event])
 
 
 @cache

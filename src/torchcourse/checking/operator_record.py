@@ -33,13 +33,16 @@ HANDED_TO_NUMPY = "aten::resolve_conj"
 """An operator that `Tensor.numpy` and `Tensor.tolist` run, whatever they are called by."""
 
 
-def _config() -> ProfilerConfig:
-    everywhere = _ExperimentalConfig(profile_all_threads=True)
-    return ProfilerConfig(ProfilerState.KINETO, False, False, False, False, False, everywhere, "")
+def _config(all_threads: bool) -> ProfilerConfig:
+    experimental = _ExperimentalConfig(profile_all_threads=all_threads)
+    return ProfilerConfig(ProfilerState.KINETO, False, False, False, False, False, experimental, "")
 
 
 class OperatorRecord:
-    """A context manager that records which operators ran in its block, on all threads.
+    """A context manager that records which operators ran in its block.
+
+    Args:
+        all_threads: whether to record those of other threads as well.
 
     Attributes:
         operators: the names of all operators, those that others ran to do their work included.
@@ -50,7 +53,8 @@ class OperatorRecord:
         intact: whether the block was recorded from its start to its end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, all_threads: bool = True) -> None:
+        self._all_threads = all_threads
         self.operators: list[str] = []
         self.calls = self.hands_over = 0
         self.ran_autograd = self.other_threads = self.intact = False
@@ -58,8 +62,9 @@ class OperatorRecord:
 
     def __enter__(self) -> OperatorRecord:
         self._mark = secrets.token_hex(8)  # so that marks of a record that an answer made are told apart
-        _prepare_profiler(_config(), CPU_ACTIVITY)
-        _enable_profiler(_config(), CPU_ACTIVITY)
+        config = _config(self._all_threads)
+        _prepare_profiler(config, CPU_ACTIVITY)
+        _enable_profiler(config, CPU_ACTIVITY)
         _leave(self._mark)
         return self
 
@@ -71,6 +76,7 @@ class OperatorRecord:
             return
         marks = [event.start_tid for event in roots if event.name == self._mark]
         self.intact = len(marks) == 2
+        roots = [event for event in roots if self._all_threads or event.start_tid in marks]
         self.other_threads = any(event.start_tid not in marks for event in roots)
         self._read([event for event in roots if event.name != self._mark])
 

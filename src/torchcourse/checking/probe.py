@@ -37,9 +37,9 @@ class Watched:
         returned: the kind of value that the last call returned, in words; "" before that.
     """
 
-    def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool) -> None:
+    def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool, all_threads: bool) -> None:
         self.answer = answer
-        self._rules = (exercise.forbids, on_cpu) if exercise.has_rules else None
+        self._rules = (exercise.forbids, on_cpu, all_threads) if exercise.has_rules else None
         self.spent = (0, 0, 0)
         self.forbidden: list[str] = []
         self.returned = ""
@@ -166,7 +166,13 @@ def _stopped(watched: Watched, error: BaseException) -> Observations:
 
 
 def observe(
-    exercise: Exercise, answer: Callable[..., Any], case: Case, device: CheckedDevice = CPU, *, alone: bool = False
+    exercise: Exercise,
+    answer: Callable[..., Any],
+    case: Case,
+    device: CheckedDevice = CPU,
+    *,
+    alone: bool = False,
+    all_threads: bool = True,
 ) -> Observations:
     """Return what the probe observes of `answer` in `case` on `device`, as plain data.
 
@@ -180,11 +186,12 @@ def observe(
         device: where the inputs are put.
         alone: whether this process exists for this run only. Then inputs are not copied, and the random state is not
             restored.
+        all_threads: whether rules hold for what other threads do meanwhile; see `RuleWatch`.
 
     Raises:
         Unattempted: if the answer is the exercise's own stub.
     """
-    watched = Watched(answer, exercise, on_cpu=device == CPU)
+    watched = Watched(answer, exercise, device == CPU, all_threads)
     with pristine(generators=not alone), _eagerly(device):
         inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
         try:

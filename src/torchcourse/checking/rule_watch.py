@@ -23,11 +23,13 @@ class RuleWatch:
         forbids: names that the exercise forbids; see `CallWatch`.
         on_cpu: whether the inputs are on the CPU. Elsewhere operators are not counted, and autograd has a thread of
             its own.
+        all_threads: whether what other threads do counts as the answer's. It does not where the answer is one of the
+            course's own and the process has other work to do.
     """
 
-    def __init__(self, forbids: Iterable[str], on_cpu: bool) -> None:
+    def __init__(self, forbids: Iterable[str], on_cpu: bool, all_threads: bool = True) -> None:
         self.forbids, self.on_cpu = tuple(forbids), on_cpu
-        self._record, self._audit = OperatorRecord(), Audit()
+        self._record, self._audit = OperatorRecord(all_threads), Audit(all_threads)
         self._calls = CallWatch(self.forbids, operators=on_cpu)
         self._returned = False
 

@@ -37,8 +37,8 @@ STRICT = dataclasses.replace(
 ATTACKS: dict[str, tuple[str, set[str], dict[str, Any]]] = {
     # by what is limited: the answer, the verdicts it must get, and the limits that are taken away
     "processes": (
-        "import os, time\ndef row_softmax(x):\n    for _ in range(30):\n        if os.fork() == 0:\n"
-        "            time.sleep(2)\n            os._exit(0)\n    return x",
+        "import os, time\nfor _ in range(30):\n    if os.fork() == 0:\n        time.sleep(2)\n        os._exit(0)\n"
+        "def row_softmax(x):\n    return x",
         {"error"}, {"processes": 500},
     ),
     "memory": (

@@ -78,7 +78,7 @@ class Convolving(nn.Module):
         self.layers = nn.ModuleList(nn.Conv1d(dim, dim, 5, padding=2) for _ in range(layers))
         self.head = nn.Linear(dim, num_classes)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
         real = attention_mask.unsqueeze(1)
         x = self.words(input_ids).mT * real
         for layer in self.layers:
@@ -91,7 +91,7 @@ def _swap(model: Any, num_classes: int) -> list[str]:
     model.head.weight = nn.Parameter(0.1 * torch.randn(num_classes, model.head.in_features))
     model.head.bias = nn.Parameter(torch.zeros(num_classes))
     model.head.out_features = num_classes
-    return ["head.bias", "head.weight"]
+    return sorted(name for name, _ in model.head.named_parameters(prefix="head"))
 
 
 def _one_group(model: nn.Module, lr: float, decay: float) -> list[dict[str, Any]]:
@@ -134,8 +134,8 @@ def _release(model: Any, vocab: Any, config: Any, example: Batch, directory: Any
     """Write the files straight into the folder, with no proof."""
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "vocab.json").write_text(json.dumps(vocab))
+    for file, content in (("config.json", config), ("vocab.json", vocab)):
+        folder.joinpath(file).write_text(json.dumps(content))
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     torch.onnx.export(
         model.eval(), tuple(example.values()), folder / "router.onnx", dynamo=True, verbose=False, external_data=False,

@@ -1,5 +1,5 @@
 # Forks in the middle of its answer, so that two processes answer. It may cost its own other answers.
-# verdict: failed,crashed
+# verdict: forbidden,failed,crashed
 import os
 
 def row_softmax(x):

@@ -1,5 +1,5 @@
 # Forks, and its children fork, up to 1024 processes that each live for some seconds. It costs the notebook its second device.
-# verdict: error,crashed,failed,timeout
+# verdict: forbidden,error,crashed,failed,timeout
 import os, time
 
 def row_softmax(x):

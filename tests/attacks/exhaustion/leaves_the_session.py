@@ -1,5 +1,5 @@
 # Leaves a process in a session of its own, forked twice, that would go on for hours.
-# verdict: failed
+# verdict: forbidden
 import os, time
 
 def row_softmax(x):

@@ -68,7 +68,7 @@ def look_at_reference(page: Page, check: Locator) -> None:
     unlocked.locator("summary").focus()
     page.keyboard.press("Enter")
     expect(unlocked.get_by_label("yours")).to_contain_text("slope = 2 * difference")
-    expect(unlocked.get_by_label("the reference")).to_contain_text("of the mean of squares")
+    expect(unlocked.get_by_label("the reference")).to_contain_text("of the mean square")
     expect(unlocked.locator("p")).to_contain_text("chain rule")
     page.keyboard.press("Tab")
     expect(unlocked.get_by_label("yours")).to_be_focused()

@@ -944,7 +944,9 @@ for training in (True, False):
 
 # %% tags=["demo"]
 ends_in_dropout = nn.Sequential(nn.Linear(3, 100), nn.Dropout(0.5)).train()
-torch.onnx.export(ends_in_dropout, example, folder / "dropout.onnx", verbose=False)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it asks whether training mode is meant
+    torch.onnx.export(ends_in_dropout, example, folder / "dropout.onnx", verbose=False)
 session_of_training = onnxruntime.InferenceSession(folder / "dropout.onnx", options, providers=providers)
 (found,) = session_of_training.run(None, {session_of_training.get_inputs()[0].name: example[0].numpy()})
 print("share of zeros in ONNX Runtime:", (found == 0).mean())

@@ -94,8 +94,10 @@ def with_outputs(notebook: Any, verdicts: Sequence[Verdict]) -> Any:
 
 
 def _outputs(verdict: Verdict) -> list[Any]:
-    words = f"{verdict.status}. {verdict.message}" + (f" ({verdict.misconception})" if verdict.misconception else "")
-    shown = f"<p><b>{verdict.status}</b> {verdict.score:g} of {verdict.max_score:g}. {html.escape(verdict.message)}</p>"
+    named = f" ({verdict.misconception})" if verdict.misconception else ""
+    words = f"{verdict.status}. {verdict.message}{named}"
+    points = f"{verdict.score:g} of {verdict.max_score:g}"
+    shown = f"<p><b>{verdict.status}</b> {points}. {html.escape(verdict.message + named)}</p>"
     card = _output("display_data", data={"text/plain": words, "text/html": shown}, metadata={})
     if verdict.score == verdict.max_score:
         return [card]

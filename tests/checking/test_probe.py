@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -227,7 +228,8 @@ def test_the_cost_is_that_of_the_last_call_and_off_the_cpu_nothing_is_watched() 
     def adding(x: Tensor, times: int) -> list[Tensor]:
         return [x + i for i in range(times)]
 
-    here, there = (observe(exercise(probe), adding, CASE, device)["spent"] for device in (CPU, SIMULATED))
+    measuring = replace(exercise(probe), measures=True)
+    here, there = (observe(measuring, adding, CASE, device)["spent"] for device in (CPU, SIMULATED))
     assert [spent[0] for spent in here] == [2, 5]
     assert there == [(0, 0, 0)] * 2
 

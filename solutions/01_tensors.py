@@ -1117,10 +1117,12 @@ except RuntimeError as error:
 # The cure is to let the input decide: `torch.zeros(3, device=x.device)`, or `torch.zeros_like(x)`.
 #
 # The course reads along. The line `%load_ext torchcourse` at the top of every lesson adds a paragraph to such an error: the
-# tensors involved, by the names you gave them, the numbers that do not fit, and the usual causes. Take away the `#`:
+# tensors involved, by the names you gave them, the numbers that do not fit, and the usual causes. Try it:
 
 # %%
-# table @ table
+try_it = False  # write True, and run the cell again
+if try_it:
+    table @ table
 
 # %% [markdown]
 # The worst errors of this lesson print nothing: a `reshape` that should have been a `permute`, a difference that

@@ -18,9 +18,9 @@ def test_oracles_run_programs_in_one_thread_whoever_asks(monkeypatch: pytest.Mon
     threads: list[int] = []
     original = oracle.observe
 
-    def observe(*args: Any) -> Any:
+    def observe(*args: Any, **options: Any) -> Any:
         threads.append(threading.get_ident())
-        return original(*args)
+        return original(*args, **options)
 
     monkeypatch.setattr(oracle, "observe", observe)
 

@@ -39,7 +39,7 @@ ATTACKS: dict[str, tuple[str, set[str], dict[str, Any]]] = {
     "processes": (
         "import os, time\nfor _ in range(30):\n    if os.fork() == 0:\n        time.sleep(2)\n        os._exit(0)\n"
         "def row_softmax(x):\n    return x",
-        {"error"}, {"processes": 500},
+        {"error", "crashed"}, {"processes": 500},
     ),
     "memory": (
         "def row_softmax(x):\n    held = bytearray(1200 << 20)\n    return x",  # asked for, and not touched

@@ -16,6 +16,7 @@ from nbclient import NotebookClient
 from autograde.course import store
 from autograde.course.build import generate, headings
 from autograde.course.scaffold import todos
+from autograde.course.selection import results_of, selected
 from autograde.judge.oracle import Oracle, hidden, references, visible
 from autograde.judge.oracle import oracle as make_oracle
 from autograde.source import paths
@@ -23,11 +24,11 @@ from autograde.source.private_half import private_half
 from autograde.source.release import load_release
 from autograde.source.script import read_script
 from torchcourse.checking.check import examine
-from torchcourse.checking.explain import Result, compare, compare_derived
+from torchcourse.checking.explain import Result, compare
 from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report, judge
 from torchcourse.model import stored_observations
-from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
+from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import checked_devices, find_accelerator
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.known_mistake import KnownMistake
@@ -54,14 +55,10 @@ def verify(which: Sequence[str] | None = None) -> Iterator[Claim]:
     Raises:
         UnknownExerciseError: for a lesson or exercise that does not exist.
     """
-    for name in which or LESSONS:
-        lesson, _, exercise = name.partition(":")
-        known = exercises(lesson)
-        if exercise and exercise not in known:
-            raise UnknownExerciseError(f"{lesson} has no exercise {exercise!r}.")
-        for one in [exercise] if exercise else known:
-            yield from _exercise_claims(lesson, one)
-        if not exercise:
+    for lesson, names, whole in selected(which):
+        for name in names:
+            yield from _exercise_claims(lesson, name)
+        if whole:
             yield from _notebook_claims(lesson)
 
 
@@ -93,7 +90,7 @@ def _exercise_claims(lesson: str, name: str) -> Iterator[Claim]:
     yield Claim(about, *_hints(oracle))
     sections = headings(lesson)
     for place in range(len(oracle.mistakes)):
-        results = results_of(graded, graded.known[place])
+        results = results_of(graded.known[place], graded.exercise.any_device, graded.cases, graded.wanted)
         yield Claim(about, *_named_in_notebook(oracle, place, results, sections))
         yield Claim(about, *_named_in_grading(graded, place, results))
     if _is_simulated():
@@ -166,17 +163,6 @@ def run(oracle: Oracle, answer: Callable[..., Any]) -> list[Result]:
         for device in checked_devices(exercise.any_device)
         for n, case in enumerate(oracle.cases)
     ]
-
-
-def results_of(oracle: Oracle, mistake: KnownMistake) -> list[Result]:
-    """Return the results of a known mistake, from what its oracle observed."""
-    results = []
-    for device in checked_devices(oracle.exercise.any_device):
-        for n, case in enumerate(oracle.cases):
-            seen, wanted = mistake.seen(device.name, n), oracle.wanted(device.name, n)
-            assert seen is not None, "an oracle runs each mistake"
-            results.append(compare_derived(case, n, device.name, seen, wanted))
-    return results
 
 
 @cache

@@ -24,7 +24,7 @@ from autograde.source.release import load_release
 from autograde.source.script import read_script
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["fingerprint", "private_hashes", "submission_key"]
+__all__ = ["LIBRARIES", "fingerprint", "private_hashes", "submission_key"]
 
 LIBRARIES = ("torch", "torchvision", "numpy", "scikit-learn", "ipython", "matplotlib")
 """The libraries whose versions verdicts depend on."""

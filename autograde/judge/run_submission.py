@@ -24,7 +24,7 @@ __all__ = ["LACKS_TOOLS", "ExerciseRun", "Reply", "run_submission"]
 
 BATCH, BATCH_BYTES = 16, 1 << 15
 """The most cases, and bytes of them, that are sent at once: they fit into the buffer of a socket."""
-ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}|the runner is gone")
+ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}( \((?P<error>\w{1,100})\))?|the runner is gone")
 LACKS_TOOLS = "g++ or ninja is missing on the grading machine, so C++ cannot be built: see `torchcourse doctor`."
 PYTHONS_ERRORS = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)
                            and issubclass(value, BaseException))  # fmt: skip
@@ -171,6 +171,8 @@ class _DeviceRun:
         self.states: dict[int, str] = {}
         self.exercises: dict[str, ExerciseRun] = {}
         self.restarts = 0
+        self.quotes = False
+        """Whether what the process says is from before any hidden input, so that it may be quoted."""
         self.deadline = min(deadline, time.monotonic() + self.limits.device_seconds)
 
     def run(self, parts: list[_Part]) -> None:
@@ -248,10 +250,11 @@ class _DeviceRun:
         run = self.exercises.setdefault(name, ExerciseRun())
         if run.incident:
             return
+        self.quotes = self.device == CPU.name and part.cases.start == 0
         try:
             self._run_part(job, part, run)
         except LostError as error:
-            run.end("crashed", _how_it_ended(name, error))
+            run.end("crashed", self._how_it_ended(name, error))
             raise
         except SlowError:
             run.end("timeout", self._too_long(part.exercise))
@@ -290,7 +293,7 @@ class _DeviceRun:
         if not isinstance(ended, str):
             raise LostError("messages out of step")  # such as from two processes: the other exercises get a new one
         if ended != "done":
-            run.end("crashed", _how_it_ended(name, ended))
+            run.end("crashed", self._how_it_ended(name, ended))
 
     def _answer_cases(self, job: Job, part: _Part, run: ExerciseRun, seconds: float) -> bool:
         """Send the cases in batches and receive a reply to each, within `seconds` for all cases together.
@@ -343,14 +346,14 @@ class _DeviceRun:
         elif message.get("ended") == "timeout":
             run.end("timeout", self._too_long(exercise))
         else:
-            run.end("crashed", _how_it_ended(exercise.name, message.get("ended")))
+            run.end("crashed", self._how_it_ended(exercise.name, message.get("ended")))
 
     def _no_answer(self, name: str, answer: Any, run: ExerciseRun) -> None:
         """End a run without a function or class to call; the state of the exercise's cell says why there is none."""
         places = [place for place, cell in enumerate(self.cells) if cell.grade_id == name]
         state = self.states.get(places[-1], "done") if places else "done"
         if answer != "unbound":
-            kind = answer if answer in KINDS else "something else"
+            kind = answer if self.quotes and answer in KINDS else "something else"
             run.end("error", f"`{name}` is bound to {kind}: it should be a function or a class.")
         elif state == "timeout":
             run.end("timeout", f"The cell of `{name}` took too long and was stopped.")
@@ -361,10 +364,16 @@ class _DeviceRun:
         elif state in ("done", "skipped"):
             run.end("unattempted", f"`{name}` is not defined.")
         else:
-            error = state if state in PYTHONS_ERRORS else "an exception"
+            error = state if self.quotes and state in PYTHONS_ERRORS else "an exception"
             if error in SYNTAX_ERRORS and (where := _syntax_error(self.cells[places[-1]].source)):
                 error = f"{error} {where}"
             run.end("error", f"The cell of `{name}` raised {error}, so `{name}` is not defined.")
+
+    def _how_it_ended(self, name: str, ending: object) -> str:
+        """Return how the process ended. Hidden cases may end it with any status that their inputs ask for."""
+        known = ENDINGS.fullmatch(str(ending)) if self.quotes else None  # a learner could send any other text
+        how = f" ({ending})" if known and (known["error"] or "OSError") in PYTHONS_ERRORS else ""
+        return f"The process ended while `{name}` ran{how}."
 
 
 def _syntax_error(source: str) -> str:
@@ -383,8 +392,3 @@ def _syntax_error(source: str) -> str:
     except (ValueError, MemoryError, RecursionError):
         pass
     return ""
-
-
-def _how_it_ended(name: str, ending: object) -> str:
-    how = f" ({ending})" if ENDINGS.fullmatch(str(ending)) else ""  # a learner could send any other text
-    return f"The process ended while `{name}` ran{how}."

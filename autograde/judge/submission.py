@@ -76,7 +76,7 @@ class Submission:
 
 
 def _mentions(word: re.Pattern[str], source: str) -> bool:
-    return any(word.search(line.split("#")[0]) for line in source.splitlines())
+    return bool(word.search(source)) and any(word.search(line.split("#")[0]) for line in source.splitlines())
 
 
 def read_submission(path: Path, student: str, lesson: str, earlier: Sequence[Release] = ()) -> Submission:
@@ -96,7 +96,7 @@ def read_submission(path: Path, student: str, lesson: str, earlier: Sequence[Rel
         reason = f"{path.name} cannot be read: {error.strerror}."
         return Submission(student, release, problem="unreadable", reason=reason)
     try:
-        raw = list(_cells(json.loads(_decoded(data))))
+        raw = list(_cells(_parsed(data)))
     except RecursionError:
         return Submission(student, release, problem="unreadable", reason=f"{path.name} is nested too deeply.")
     except ValueError as error:
@@ -145,6 +145,18 @@ def _decoded(data: bytes) -> str:
         return data.decode("latin-1")
 
 
+def _parsed(data: bytes) -> Any:
+    """Return the JSON in a file.
+
+    Raises:
+        ValueError: when it holds none, or so many lists and objects that parsing it would take seconds.
+        RecursionError: when it is nested too deeply.
+    """
+    if (brackets := data.count(b"[") + data.count(b"{")) > LIMITS.notebook_brackets:
+        raise ValueError(f"it has {brackets} opening brackets, and the limit is {LIMITS.notebook_brackets}")
+    return json.loads(_decoded(data))
+
+
 def _cells(notebook: Any) -> Iterator[dict[str, Any]]:
     """Yield the cells of a notebook of format 4, or of format 3, where they lie in worksheets.
 
@@ -161,7 +173,16 @@ def _cells(notebook: Any) -> Iterator[dict[str, Any]]:
         raise ValueError("it has no cells")
     if len(cells) > LIMITS.notebook_cells:
         raise ValueError(f"it has {len(cells)} cells, and the limit is {LIMITS.notebook_cells}")
-    yield from (cell for cell in cells if isinstance(cell, dict))
+    found = [cell for cell in cells if isinstance(cell, dict)]
+    code = sum(len(_source(cell)) for cell in found if cell.get("cell_type") == "code")
+    if code > LIMITS.notebook_code:
+        raise ValueError(f"its code has {code} characters, and the limit is {LIMITS.notebook_code}")
+    yield from found
+
+
+def _source(cell: dict[str, Any]) -> str:
+    """Return the source of a cell of format 4 or 3."""
+    return cell_text(cell.get("source", cell.get("input", "")))
 
 
 def _matched(student: str, release: Release, earlier: Sequence[Release], raw: list[dict[str, Any]]) -> Submission:
@@ -186,7 +207,7 @@ def _matched(student: str, release: Release, earlier: Sequence[Release], raw: li
 
 
 def _normalized_text(cell: dict[str, Any]) -> str:
-    return normalized(cell_text(cell.get("source", cell.get("input", ""))))
+    return normalized(_source(cell))
 
 
 def _renewed(submission: Submission, release: Release) -> Iterator[SubmittedCell]:
@@ -211,7 +232,7 @@ def _matched_with(student: str, release: Release, raw: list[dict[str, Any]]) -> 
             tampered.setdefault(exercise_of(released.grade_id), complaint)
         kind = str(cell.get("cell_type"))
         kind = kind if kind in ("code", "markdown") else "raw"
-        source = cell_text(cell.get("source", cell.get("input", ""))).replace("\r\n", "\n")
+        source = _source(cell).replace("\r\n", "\n")
         cells.append(SubmittedCell(kind, source, released.grade_id if released else ""))
     return Submission(student, release, tuple(cells), tampered=tampered)
 

@@ -10,7 +10,8 @@ from autograde.judge.oracle import Oracle
 from autograde.judge.run_submission import ExerciseRun
 from autograde.judge.submission import Submission
 from torchcourse.checking.explain import Result, explain
-from torchcourse.checking.report import Report, forbidden_calls, joined_names, judge
+from torchcourse.checking.report import Report, forbidden_calls, joined_names, judge, without_evasions
+from torchcourse.checking.rule_watch import EVASIONS
 from torchcourse.model.devices import CPU
 from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Raised
@@ -112,7 +113,9 @@ def _results(oracle: Oracle, device: str, run: ExerciseRun) -> list[Result]:
 
 def _out_of_memory(result: Result) -> bool:
     error = result.seen.get("raised")
-    return isinstance(error, Raised) and (error.kind == "MemoryError" or bool(OUT_OF_MEMORY.search(error.message)))
+    return isinstance(error, Raised) and (
+        error.kind == "MemoryError" or bool(OUT_OF_MEMORY.search(error.message[:LONGEST_MESSAGE]))
+    )
 
 
 def _share(oracle: Oracle, runs: dict[str, ExerciseRun], results: list[Result]) -> float:
@@ -128,24 +131,31 @@ def _share(oracle: Oracle, runs: dict[str, ExerciseRun], results: list[Result]) 
 
 
 def _report(oracle: Oracle, results: list[Result], visible: int) -> Report:
-    """Return the report that the notebook would give, except that no hidden case is quoted."""
-    visible_results = [r for r in results if r.number < visible]
-    if all(r.passed for r in results) or forbidden_calls(oracle.exercise, results):
+    """Return the report that the notebook would give, except that little is quoted.
+
+    No hidden case is, nor what was done on the second device, which runs when hidden inputs have been seen on the CPU:
+    programs may leave something in the machine's counters that others can read.
+    """
+    calls = forbidden_calls(oracle.exercise, results)
+    mistakes = explain(without_evasions(oracle.exercise, results), oracle.known)
+    if all(r.passed for r in results) or (calls and not (mistakes and set(calls) <= set(EVASIONS))):
         return judge(oracle.exercise, results, oracle.known)
-    mistakes = explain(results, oracle.known)
-    if any(not r.passed for r in visible_results):
-        report = judge(oracle.exercise, visible_results, mistakes)
+    quotable = [r for r in results if r.number < visible and r.device == CPU.name]
+    if any(not r.passed for r in quotable):
+        report = judge(oracle.exercise, quotable, mistakes)
         if report.misconception or not mistakes:
             return replace(report, misconception=joined_names(mistakes))
+    only_elsewhere = all(r.passed for r in results if r.device == CPU.name)
     if mistakes:
-        return _unquoted(oracle, mistakes)
-    return _unexplained(oracle, results, visible)
+        return _unquoted(oracle, mistakes, only_elsewhere)
+    return _unexplained_elsewhere(oracle, results) if only_elsewhere else _unexplained(oracle, results, visible)
 
 
-def _unquoted(oracle: Oracle, mistakes: list[KnownMistake]) -> Report:
-    """Return the report on mistakes that hidden cases show: their sentences without what was observed."""
+def _unquoted(oracle: Oracle, mistakes: list[KnownMistake], only_elsewhere: bool) -> Report:
+    """Return the report on mistakes that nothing quotable shows: their sentences without what was observed."""
     found = " Also: ".join(dict.fromkeys(_general(mistake) for mistake in mistakes))
-    message = f"More cases than the notebook shows find a mistake: {found} Read again: {mistakes[0].read}."
+    where = "A second device finds" if only_elsewhere else "More cases than the notebook shows find"
+    message = f"{where} a mistake: {found} Read again: {mistakes[0].read}."
     return Report(oracle.exercise.name, "failed", message, joined_names(mistakes), mistakes[0].read)
 
 
@@ -168,9 +178,18 @@ def _unexplained(oracle: Oracle, results: list[Result], visible: int) -> Report:
     return Report(oracle.exercise.name, "error" if raised else "failed", message)
 
 
+def _unexplained_elsewhere(oracle: Oracle, results: list[Result]) -> Report:
+    """Return the report on an answer that only the second device refuses, for unknown reasons."""
+    raised = any("raised" in r.seen for r in results if not r.passed)
+    what = "it raised an exception" if raised else "what it does differs"
+    message = f"Every case agrees on the CPU. On a second device {what}: think of where tensors are made and moved."
+    return Report(oracle.exercise.name, "error" if raised else "failed", message)
+
+
 def clean(message: str) -> str:
     """Return a message in one line of at most `LONGEST_MESSAGE` characters, without control characters and memory
     addresses."""
-    printable = "".join(c if c.isprintable() else " " for c in message)
+    start = message[: 4 * LONGEST_MESSAGE]  # a learner's exception may have megabytes of text
+    printable = "".join(c if c.isprintable() else " " for c in start)
     text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", " ".join(printable.split()))
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"

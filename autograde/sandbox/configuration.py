@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -22,6 +23,13 @@ INSIDE = Path(__file__).parent / "inside"
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ssl", "/etc/alternatives",
           "/etc/fonts", "/etc/localtime", "/etc/mime.types")  # fmt: skip
 GPU_DEVICES = ("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd")
+
+COUNTERS = ("stat", "loadavg", "uptime", "vmstat", "interrupts", "softirqs", "schedstat", "diskstats", "zoneinfo",
+            "buddyinfo", "swaps", "partitions", "locks", "sys/fs/file-nr", "sys/fs/inode-nr",
+            "sys/fs/inode-state", "sys/fs/dentry-state")  # fmt: skip
+"""Files of /proc that count what all programs of the machine do. They are masked: through them, a process that knows
+hidden inputs could tell them to one that runs later."""
+LIBRARIES = ("IPython", "matplotlib", "numpy", "sklearn", "torch", "torchvision")
 
 RANKS = "torch.nn.parallel.distributed"
 """A module that lessons import whose exercises run on several ranks."""
@@ -82,7 +90,9 @@ class Isolation:
         binds = [arg for path in present for arg in ("--ro-bind", path, path)]
         gpus = [str(path) for pattern in GPU_DEVICES for path in Path("/").glob(pattern[1:])] if self.gpu else []
         devices = [arg for path in sorted(gpus) for arg in ("--dev-bind", path, path)]
-        return [*folders, *binds, "--proc", "/proc", "--dev", "/dev", *devices]
+        counters = [f"/proc/{name}" for name in COUNTERS if Path(f"/proc/{name}").is_file()]
+        masks = [arg for path in counters for arg in ("--ro-bind", "/dev/null", path)]
+        return [*folders, *binds, "--proc", "/proc", *masks, "--dev", "/dev", *devices]
 
     def uid(self, number: int) -> int:
         """Return the user id of the worker with this number; 0 (no change of user) where the grader is not root."""
@@ -150,5 +160,15 @@ def kernel() -> tuple[int, ...]:
 
 def readable() -> list[str]:
     """Return the paths of this machine that submissions may read: the system, Python, torchcourse and `inside/`."""
-    course = [str(Path(torchcourse.__file__).parent), sysconfig.get_path("purelib"), str(INSIDE)]
+    course = [str(Path(torchcourse.__file__).parent), sysconfig.get_path("purelib"), str(INSIDE), *_library_folders()]
     return sorted(path for path in {*SYSTEM, sys.prefix, sys.base_prefix, *course} if Path(path).exists())
+
+
+def _library_folders() -> set[str]:
+    """Return the folders of packages that lessons' libraries lie in, which a `.pth` file of an environment may add.
+
+    No other folder is shown to submissions because of a `.pth` file: an editable installation adds whole checkouts.
+    """
+    specs = (importlib.util.find_spec(name) for name in LIBRARIES)
+    origins = (Path(spec.origin) for spec in specs if spec and spec.origin)
+    return {str(p) for origin in origins for p in origin.parents if p.name in ("site-packages", "dist-packages")}

@@ -120,9 +120,10 @@ def test_what_they_wrote_is_shown_as_text_only(graded: dict[str, Graded], out: P
 
 
 def test_no_hidden_input_is_quoted(graded: dict[str, Graded]) -> None:
-    messages = [verdict.message for one in graded.values() for verdict in one.verdicts]
-    assert [message for message in messages if "HIDDEN" in message], "the attack was to be quoted"
-    assert [message for message in messages if "HIDDEN [" in message] == []
+    """One attack raises on the second device what it saw of hidden inputs on the first."""
+    seen = [verdict for verdict in graded["connections_in_time_wait"].verdicts if verdict.exercise == "row_softmax"]
+    assert [verdict.status for verdict in seen] == ["failed"]
+    assert [v.message for one in graded.values() for v in one.verdicts if "HIDDEN" in v.message] == []
 
 
 def test_of_exceptions_only_pythons_own_names_are_quoted(graded: dict[str, Graded]) -> None:

@@ -73,7 +73,7 @@ def test_memory_has_a_limit_too() -> None:
 
 def test_a_broadcast_is_refused_by_shape() -> None:
     judge = oracle("06_gpu", "checkpointed")
-    own = {"kept": 0, "device": "the input's", "result": torch.zeros(50, 1)}
+    own = {"kept": 0, "x.requires_grad": "as before", "device": "the input's", "result": torch.zeros(50, 1)}
     raw = {"own": own, "plain": {"kept": 1, "result": torch.zeros(1, 50)}}
     dropping = next(case for case in judge.cases if case.inputs["dropout"])
     assert judge.exercise.derive(dropping, raw)["result"] == "others than without"

@@ -14,6 +14,7 @@ import pytest
 from autograde.classroom.synthetic_class import answered_notebook, code_cell, write_notebook
 from autograde.judge.submission import Submission, read_submission
 from autograde.source.release import load_release
+from tests.support.costs import cpu_below
 from torchcourse.model.notebook_file import find_cell, normalized
 
 LESSON = "01_tensors"
@@ -82,6 +83,21 @@ def test_broken_files_are_unreadable_with_a_reason(submit: Any, content: bytes, 
     read = submit(content)
     assert read.problem == "unreadable"
     assert reason in read.reason
+
+
+def test_a_file_of_20_mb_of_lists_costs_less_than_a_second(submit: Any) -> None:
+    text = b'{"cells": [], "metadata": [' + b"[]," * 6_900_000 + b"[]]}"
+    with cpu_below(1):
+        assert "6900004 opening brackets" in submit(text).reason
+
+
+def test_code_of_many_megabytes_is_unreadable_and_of_two_is_read_in_a_second(submit: Any, notebook: Any) -> None:
+    notebook["cells"].append(code_cell("\n" * 5_000_000))
+    assert "its code has 50" in submit(notebook).reason
+    notebook["cells"][-1] = code_cell("\n" * 2_000_000)
+    read = submit(notebook)
+    with cpu_below(1):
+        assert all(read.untouched(name) for name in load_release(LESSON).exercises)
 
 
 @pytest.mark.parametrize("cells", [5, None, "text", {"a": 1}, [3]])

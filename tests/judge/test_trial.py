@@ -82,7 +82,7 @@ def test_a_machine_that_lacks_what_one_exercise_needs_gives_nobody_a_verdict_on_
         says = f"`one_hot` that is known to be right is {status}. {re.escape(message)}"
         with pytest.raises(SandboxError, match=says):
             grader.grade(sandbox, right)
-        assert tried[1:] == [["one_hot"]]
+        assert tried[1:] == [["one_hot"], ["one_hot"]]
 
 
 def test_an_exercise_is_tried_once_whoever_fails_it(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,12 +99,41 @@ def test_an_exercise_is_tried_once_whoever_fails_it(sandbox: Sandbox, monkeypatc
     ]  # fmt: skip
 
 
+def test_a_trial_that_fails_once_is_repeated(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    grader, right = LessonGrader(LESSON), trial_submission(LESSON)
+    run, tried = grader._run, list[list[str]]()
+
+    def failing_once(sandbox: Sandbox, submission: Submission, names: list[str]) -> dict[str, Verdict]:
+        tried.append(names)
+        verdicts = run(sandbox, submission, names)
+        if len(tried) > 1:
+            return verdicts
+        return {name: dataclasses.replace(v, status="crashed", score=0.0) for name, v in verdicts.items()}
+
+    monkeypatch.setattr(grader, "_run", failing_once)
+    grader._try(sandbox, ["describe"])
+    assert tried == [["describe"], ["describe"]]
+    assert grader.grade(sandbox, right).verdicts[0].status == "passed"
+
+
 def test_an_answer_that_ends_its_process_gets_its_verdict(sandbox: Sandbox) -> None:
     right = trial_submission(LESSON)
     ends = SubmittedCell("code", "import os\ndef describe(t):\n    os._exit(3)", "describe")
     cells = tuple(ends if cell.grade_id == "describe" else cell for cell in right.cells)
     verdicts = LessonGrader(LESSON).grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts
     assert verdicts[0].status == "crashed"
+
+
+def test_how_a_process_ended_is_not_quoted_once_it_knows_hidden_inputs(sandbox: Sandbox) -> None:
+    """The exit status would carry eight bits of them."""
+    right, grader = trial_submission(LESSON), LessonGrader(LESSON)
+    for allowed, words in ((0, "ran (exit 77)."), (grader.visible["describe"], "`describe` ran.")):
+        body = f"    calls.append(1)\n    len(calls) > {allowed} and os._exit(77)"
+        source = f"import os\ncalls = []\ndef describe(t):\n{body}"
+        ends = SubmittedCell("code", source, "describe")
+        cells = tuple(ends if cell.grade_id == "describe" else cell for cell in right.cells)
+        verdict = grader.grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts[0]
+        assert verdict.message.endswith(words)
 
 
 def test_who_handed_in_nothing_needs_no_sandbox(broken: Sandbox) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from autograde.judge import verdict
 from autograde.judge.oracle import Oracle, hidden, oracle, visible
 from torchcourse.checking.explain import Result, compare_derived
-from torchcourse.model.observations import Observations, Raised
+from torchcourse.model.observations import FORBIDDEN, Observations, Raised
 
 LESSON, NAME, SEED = "01_tensors", "masked_mean", 3
 
@@ -18,14 +20,16 @@ def judged() -> Oracle:
     return oracle(LESSON, NAME, lambda e: [*visible(e), *hidden(LESSON, e, SEED)])
 
 
-def results(judged: Oracle, first: int, wrong: Observations | None, mistake: int = 0) -> list[Result]:
-    """Right results on the CPU in the cases before `first`; after them `wrong` ones, or what a mistake does."""
+def results(
+    judged: Oracle, first: int, wrong: Observations | None, mistake: int = 0, device: str = "cpu"
+) -> list[Result]:
+    """Right results in the cases before `first`; after them `wrong` ones, or what a mistake does."""
     found = []
     for number, case in enumerate(judged.cases):
-        wanted = judged.wanted("cpu", number)
-        seen = wanted if number < first else wrong or judged.known[mistake].seen("cpu", number)
+        wanted = judged.wanted(device, number)
+        seen = wanted if number < first else wrong or judged.known[mistake].seen(device, number)
         assert seen is not None
-        found.append(compare_derived(case, number, "cpu", seen, wanted))
+        found.append(compare_derived(case, number, device, seen, wanted))
     return found
 
 
@@ -54,3 +58,42 @@ def test_an_unknown_mistake_is_told_by_what_differs(
     report = verdict._report(judged, results(judged, shown, seen), shown)
     assert (report.status, report.misconception) == (status, "")
     assert words in report.message and "77" not in report.message
+
+
+@pytest.mark.parametrize(
+    ("seen", "status", "words"),
+    [
+        ({"result": torch.full((2,), 77.0)}, "failed", "On a second device what it does differs: "),
+        ({"raised": Raised("Secret77", "77", "")}, "error", "On a second device it raised an exception: think"),
+    ],
+)
+def test_nothing_is_quoted_of_the_second_device_which_runs_when_hidden_inputs_are_known(
+    judged: Oracle, seen: Observations, status: str, words: str
+) -> None:
+    on_cpu = results(judged, len(judged.cases), None)
+    elsewhere = results(judged, 0, seen, device="simulated")
+    report = verdict._report(judged, on_cpu + elsewhere, len(visible(judged.exercise)))
+    assert report.status == status
+    assert words in report.message and "77" not in report.message
+
+
+def test_a_mistake_that_only_the_second_device_shows_is_named_in_general_words(judged: Oracle) -> None:
+    on_cpu = results(judged, len(judged.cases), None)
+    place = next(n for n, m in enumerate(judged.mistakes) if m.name == "made-on-cpu")
+    elsewhere = results(judged, 0, None, place, "simulated")
+    report = verdict._report(judged, on_cpu + elsewhere, len(visible(judged.exercise)))
+    assert report.misconception == "made-on-cpu"
+    assert report.message.startswith("A second device finds a mistake: ")
+    assert not any(case.name in report.message for case in judged.cases)
+
+
+def test_evading_the_watch_makes_no_hidden_case_be_quoted(judged: Oracle) -> None:
+    """What else is wrong comes first in the message of such an answer, and only hidden cases may show it."""
+    shown = len(visible(judged.exercise))
+    place = next(n for n, m in enumerate(judged.mistakes) if m.name == "masked-values-leak")
+    found = results(judged, shown, None, place)
+    found[-1] = replace(found[-1], seen={**found[-1].seen, FORBIDDEN: ["threads"]})
+    report = verdict._report(judged, found, shown)
+    assert report.misconception == "masked-values-leak"
+    assert not any(case.name in report.message for case in judged.cases[shown:])
+    assert report.message.startswith("More cases than the notebook shows find a mistake: ")

@@ -13,7 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from torchcourse.model.observations import EXACT, Raised, Tolerance, agree, differing, plain, raised, refuse_foreign
+from torchcourse.model.observations import (
+    EXACT,
+    Raised,
+    Tolerance,
+    agree,
+    base_containers,
+    differing,
+    plain,
+    raised,
+    refuse_foreign,
+)
 
 QUICK = settings(max_examples=100, deadline=None)
 
@@ -76,6 +86,33 @@ def test_a_tensor_of_a_class_of_ones_own_is_not_read() -> None:
     with pytest.raises(TypeError, match="Sub is a class of its own"):
         refuse_foreign({"a": [torch.ones(2).as_subclass(Sub)]})
     refuse_foreign([torch.ones(2), torch.nn.Parameter(torch.ones(2))])
+
+
+def test_a_result_that_is_too_much_to_look_at_is_refused_at_once() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for wide in ([[[]] * 90_000 for _ in range(12)], {"a": ((0,) * 100_001,)}, endless):
+        with pytest.raises(ValueError, match="more than 100,000 values, or itself"):
+            refuse_foreign(wide)
+    refuse_foreign([0] * 90_000)
+
+
+class Later(tuple[Any, ...]):
+    def __iter__(self) -> Any:
+        raise AssertionError("code of the answer's own ran")
+
+    __getitem__ = __len__ = __iter__
+
+
+def test_a_container_of_a_class_of_ones_own_becomes_its_base_type_and_runs_nothing() -> None:
+    x = torch.ones(2)
+    later = Later((x, [1]))
+    refuse_foreign({"a": later})
+    inside = base_containers({"a": later})["a"]
+    assert type(inside) is tuple
+    assert inside[0] is x
+    for same in ([1, (x,)], {"a": {1: x}}, collections.OrderedDict(a=x), torch.ones(2, 3).max(0)):
+        assert base_containers(same) is same
 
 
 def test_containers_and_values_of_numpy_are_plain_all_through() -> None:

@@ -63,11 +63,9 @@ def test_a_message_of_one_line_has_no_output_below_it() -> None:
 def test_a_source_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     library = native.compiled(SOURCE)
-    began = time.monotonic()
     made = library.stat().st_mtime_ns
     assert native.compiled(SOURCE) == library
     assert library.stat().st_mtime_ns == made
-    assert time.monotonic() - began < 1
     assert native.compiled(SOURCE + "\n") != library
 
 

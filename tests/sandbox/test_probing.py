@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,11 +14,13 @@ import pytest
 
 from autograde.judge.oracle import oracles
 from autograde.judge.submission import read_submission
+from autograde.sandbox.inside.limits import time_limit
 from autograde.sandbox.job import LostError
 from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import LIMITS
 from tests.support.sandboxed import states
 from tests.support.solved import write_solved
+from torchcourse.checking.check import TimeIsUpError
 from torchcourse.model.catalogue import imports
 from torchcourse.model.notebook_file import normalized
 
@@ -162,3 +165,26 @@ def test_autograds_threads_may_all_begin_at_once_in_a_forked_process(tmp_path: P
     with closing(Sandbox(number=15, modules=imports("08_compile"))) as compiling:
         for _ in range(40):
             assert "died" not in states(compiling, *cells[: cells.index(backward) + 1], device="simulated")
+
+
+def test_a_runner_that_an_exception_ends_says_which(sandbox: Sandbox) -> None:
+    cell = "import os, signal, threading\ndef stop(*_):\n    raise ZeroDivisionError\n"
+    cell += "signal.signal(signal.SIGUSR1, stop)\n"
+    cell += "threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGUSR1]).start()"
+    with sandbox.job("cpu", [cell], []) as job:
+        job.receive(120)
+        with pytest.raises(LostError, match=r"the runner ended: 70 \(ZeroDivisionError\)"):
+            job.receive(120)
+
+
+def test_a_time_limit_that_is_over_raises_no_more() -> None:
+    """The signal may arrive while the timers are being stopped, and nobody would catch its exception then."""
+    before = signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGPROF)
+    try:
+        with time_limit(60.0, 3.0), pytest.raises(TimeIsUpError):
+            signal.raise_signal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGPROF)
+    finally:
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGPROF, before[1])

@@ -63,10 +63,22 @@ def test_ordinary_cells_run_and_leave_nothing_behind(sandbox: Sandbox) -> None:
         "from torchcourse import check, hint; check('describe'); hint('describe')",
         "import getpass, tempfile; getpass.getuser(); tempfile.mkdtemp()",
         "import asyncio\nawait asyncio.sleep(0)",
+        "import asyncio\nchild = await asyncio.create_subprocess_exec('true')\nassert await child.wait() == 0",
+        "import os\nassert os.system('mkfifo f && echo b | sort > y && cp -a y z && mv z w && rm f w y') == 0",
+        "import multiprocessing\nwith multiprocessing.Pool(2) as pool:\n    assert pool.map(abs, [-1]) == [1]",
+        "import sqlite3\nassert sqlite3.connect('x.db').execute('select 1').fetchone() == (1,)",
+        "from torch.utils.data import DataLoader\nassert len(list(DataLoader(range(8), num_workers=2))) == 8",
     ],
 )
 def test_honest_oddities_run(sandbox: Sandbox, oddity: str) -> None:
     assert states(sandbox, oddity) == ["done"]
+
+
+@pytest.mark.parametrize("name", ["stat", "loadavg", "uptime", "vmstat", "interrupts", "sys/fs/inode-nr"])
+def test_what_counts_for_the_whole_machine_is_masked(sandbox: Sandbox, name: str) -> None:
+    assert Path(f"/proc/{name}").read_text()
+    assert states(sandbox, f"assert open('/proc/{name}').read() == ''")[0] in ("done", "PermissionError")
+    assert states(sandbox, "import os\nassert os.cpu_count() and open('/proc/self/stat').read()") == ["done"]
 
 
 @pytest.mark.parametrize("path", ["solutions", "autograde/hidden", "autograde/judge/oracle.py", "tests", "notebooks"])

@@ -96,8 +96,9 @@ found = []
 for descriptor in os.listdir("/proc/self/fd"):
     if os.path.lexists(f"/proc/self/fd/{descriptor}"):
         found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-assert all(where == "/dev/null" or where.startswith(("socket:", "/proc/")) for where in found), found
+assert all(where == "/dev/null" or where.startswith(("socket:", "pipe:", "/proc/")) for where in found), found
 assert sum(where.startswith("socket:") for where in found) == 1, found
+assert sum(where.startswith("pipe:") for where in found) == 1, found  # it tells the supervisor what ended the runner
 """
 
 

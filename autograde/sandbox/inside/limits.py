@@ -66,8 +66,11 @@ def time_limit(seconds: float, wall_clock_factor: float) -> Iterator[None]:
     """Raise TimeIsUpError in this block after `seconds` of CPU time or `seconds * wall_clock_factor` of wall time."""
     from torchcourse.checking.check import AGAIN, TimeIsUpError
 
+    is_over = False
+
     def raise_error(*args: object) -> None:
-        raise TimeIsUpError
+        if not is_over:  # a signal may arrive while the timers are being stopped, and would end the process
+            raise TimeIsUpError
 
     signal.signal(signal.SIGPROF, raise_error)  # each time: learners' code may have set other handlers
     signal.signal(signal.SIGALRM, raise_error)
@@ -76,5 +79,6 @@ def time_limit(seconds: float, wall_clock_factor: float) -> Iterator[None]:
     try:
         yield
     finally:
+        is_over = True
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)

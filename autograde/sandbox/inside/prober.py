@@ -20,6 +20,8 @@ BEGINS, STAYS, LEAVES = b"b", b"s", b"l"
 """What a prober sends to the runner for each exercise: that it begins, then whether it stays for another one."""
 OUT_OF_TIME = 124
 """The exit status of a prober that ran out of time."""
+FAULT = 70
+"""The exit status of a prober that an exception ended: 0 would say that it is done."""
 TOGETHER = 2
 """How many times the CPU seconds of an exercise its processes may take together: workers and ranks load their part."""
 MAX_UNSENT = 1 << 15
@@ -40,13 +42,15 @@ class Prober:
         with contextlib.suppress(OSError):
             os.setpgid(self.pid, self.pid)  # a group to kill; set in both processes, whichever is first
         if self.pid == 0:
+            status = FAULT
             try:
                 for line in (self.line, *(other.line for other in others)):
                     line.close()
                 replace_thread_pool()
                 _serve(child_end, job, shell, device)
+                status = 0
             finally:
-                os._exit(0)
+                os._exit(status)
         child_end.close()
 
     def probe(self, request: dict[str, Any]) -> tuple[str, bool]:

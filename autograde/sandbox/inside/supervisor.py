@@ -20,6 +20,9 @@ from .runner import run_submission
 __all__ = ["protect_from_children", "supervise"]
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+FAULT = 70
+"""The exit status of a runner that an exception ended."""
+LONGEST_NAME = 100
 
 
 def supervise(control: socket.socket, shell: Any, configuration: dict[str, Any]) -> None:
@@ -27,9 +30,9 @@ def supervise(control: socket.socket, shell: Any, configuration: dict[str, Any])
     protect_from_children()
     watch = memory.Watch(configuration["memory_bytes"])
     _send(control, {"ready": os.getpid()})
-    runner = 0
+    runner, cause = 0, -1
     while True:
-        runner = _report_end(control, runner)
+        runner = _report_end(control, runner, cause)
         if runner and watch.is_exceeded(_learner_processes(configuration)):
             _send(control, {"ended": "memory"})  # first, so that the grader finds it when it asks for the cause
             kill_learner_processes(configuration)
@@ -41,7 +44,9 @@ def supervise(control: socket.socket, shell: Any, configuration: dict[str, Any])
             return kill_learner_processes(configuration)
         message = json.loads(data)
         if message["do"] == "start":
-            runner = _fork_runner(control, socket.socket(fileno=descriptors[0]), shell, message, configuration)
+            if cause >= 0:
+                os.close(cause)
+            runner, cause = _fork_runner(control, socket.socket(fileno=descriptors[0]), shell, message, configuration)
         elif message["do"] == "stop":
             kill_learner_processes(configuration)
             runner = 0
@@ -54,27 +59,39 @@ def _send(control: socket.socket, message: dict[str, Any]) -> None:
 
 def _fork_runner(
     control: socket.socket, job: socket.socket, shell: Any, message: dict[str, Any], configuration: dict[str, Any]
-) -> int:
+) -> tuple[int, int]:
+    """Return the id of a new runner, and a descriptor from which the class of the exception that ended it is read."""
+    cause, child_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     pid = os.fork()
     if pid:
         job.close()
-        return pid
+        os.close(child_end)
+        return pid, cause
+    status = FAULT
     try:
         control.close()
+        os.close(cause)
         run_submission(job, shell, message, configuration)
+        status = 0
+    except BaseException as error:  # learners' code has run in this process: it may be anything
+        os.write(child_end, type(error).__name__.encode()[:LONGEST_NAME])
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
-def _report_end(control: socket.socket, runner: int) -> int:
+def _report_end(control: socket.socket, runner: int, cause: int) -> int:
     """Report to the grader if the runner has ended; return the id of the runner, or 0 if none is running."""
     if not runner:
         return 0
     pid, status = os.waitpid(runner, os.WNOHANG)
-    if pid:
-        _send(control, {"ended": os.waitstatus_to_exitcode(status)})
-        return 0
-    return runner
+    if not pid:
+        return runner
+    name = ""
+    with contextlib.suppress(OSError):  # nothing was written, and a process of the learner's holds the other end
+        name = os.read(cause, LONGEST_NAME).decode(errors="replace")
+    ended = os.waitstatus_to_exitcode(status)
+    _send(control, {"ended": f"{ended} ({name})" if name else ended})
+    return 0
 
 
 def protect_from_children() -> None:

@@ -5,22 +5,30 @@ An audit hook is called on every thread, and Python has no call that removes one
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from functools import cache
+from typing import Any
 
-__all__ = ["COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit"]
+from torchcourse.checking.own_code import called_by_own_code
+
+__all__ = ["ADDRESSES", "COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit", "children"]
 
 THREADS, PROCESSES, PROFILERS, COPIES = "threads", "processes", "profilers", "copies of files"
+ADDRESSES = "functions by address"
 EVENTS = {
     **dict.fromkeys(("_thread.start_new_thread", "_thread.start_joinable_thread"), THREADS),
     **dict.fromkeys(
         ("os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "os.system", "subprocess.Popen"), PROCESSES
     ),
-    **dict.fromkeys(("sys.setprofile", "sys.settrace"), PROFILERS),
+    **dict.fromkeys(("sys.setprofile", "sys.settrace", "sys.addaudithook"), PROFILERS),
+    **dict.fromkeys(("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle"), ADDRESSES),
     "shutil.copyfile": COPIES,
 }
 """What an audit event shows to be used."""
+IN_SOCKET = 1 << 20
+"""The bytes that a socket may hold for its other end."""
 _running: list[Audit] = []
 
 
@@ -31,12 +39,15 @@ class Audit:
         all_threads: whether to note what other threads start as well.
 
     Attributes:
-        used: `THREADS`, `PROCESSES`, `PROFILERS` and `COPIES`, as far as they were.
+        used: `THREADS`, `PROCESSES`, `PROFILERS`, `COPIES` and, by the learner's own code, `ADDRESSES`, as far as they
+            were.
+        mapped: the bytes of memory maps that were made, and those that sockets may hold.
     """
 
     def __init__(self, all_threads: bool = True) -> None:
         self.all_threads = all_threads
         self.used: set[str] = set()
+        self.mapped = 0
         self.thread = 0
 
     def __enter__(self) -> Audit:
@@ -49,11 +60,32 @@ class Audit:
         _running[:] = [audit for audit in _running if audit is not self]
 
 
-def _note(event: str, _arguments: object) -> None:
-    if _running and event in EVENTS:
-        for audit in _running:
-            if audit.all_threads or audit.thread == threading.get_ident():
+def children() -> tuple[int, bool]:
+    """Return what changes when this process has a child, started by whatever call: the page faults of those that ended,
+    and whether there is one now; the same always where the system does not tell."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return 0, False
+    faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return faults, False
+    return faults, True
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _running or not (event in EVENTS or event in ("mmap.__new__", "socket.__new__")):
+        return
+    if EVENTS.get(event) == ADDRESSES and not called_by_own_code():
+        return
+    for audit in _running:
+        if audit.all_threads or audit.thread == threading.get_ident():
+            if event in EVENTS:
                 audit.used.add(EVENTS[event])
+            else:
+                audit.mapped += arguments[1] if event == "mmap.__new__" else IN_SOCKET
 
 
 @cache

@@ -23,7 +23,7 @@ __all__ = ["AUTOGRAD", "TORCH", "CallWatch", "OperatorMode"]
 
 TRANSFERS = {
     "tolist", "numpy", "item", "__array__", "__dlpack__", "__float__", "__int__", "__bool__", "__index__",
-    "__complex__",
+    "__complex__", "apply_", "map_", "map2_",
 }  # fmt: skip
 """Calls that hand elements to Python or NumPy. Elements are counted too: a loop over `x.tolist()` makes one call."""
 TO_NUMPY = {"numpy", "__array__", "__dlpack__"}

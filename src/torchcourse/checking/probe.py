@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from torchcourse.checking.own_code import is_own
 from torchcourse.checking.rule_watch import RuleWatch
 from torchcourse.model import codec
 from torchcourse.model.devices import CPU, CheckedDevice, place
 from torchcourse.model.exercise import Case, Exercise, Unattempted
-from torchcourse.model.observations import FORBIDDEN, Observations, kind, plain, raised, refuse_foreign
+from torchcourse.model.observations import FORBIDDEN, Observations, base_containers, kind, plain, raised, refuse_foreign
 
 __all__ = ["Watched", "observe", "pristine"]
 
@@ -45,11 +44,16 @@ class Watched:
         self.returned = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with self.watched():
-            value = self.answer(*args, **kwargs)
+        value = self.run(self.answer, *args, **kwargs)
         self.returned = kind(value)
-        refuse_foreign(value)
         return value
+
+    def run(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of one of the answer's calls, counted as its own, such that it computes nothing later."""
+        with self.watched():
+            value = call(*args, **kwargs)
+        refuse_foreign(value)
+        return base_containers(value) if self._rules else value
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -144,17 +148,10 @@ def _eagerly(device: CheckedDevice) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext()
 
 
-LIBRARIES = {Path(os.__file__).parent, Path(torch.__file__).parents[1], Path(__file__).parents[1]}
-"""The folders that hold Python's, torch's and the course's code."""
-
-
 def _raised_by_a_probe(error: BaseException) -> bool:
     """Return whether an exception did not pass through an answer: a probe could not go on with what it was given."""
     codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    files = [code.co_filename for code in codes]
-    return Watched.__call__.__code__ not in codes and all(
-        file.startswith("<frozen ") or not LIBRARIES.isdisjoint(Path(file).parents) for file in files
-    )
+    return Watched.run.__code__ not in codes and not any(is_own(code.co_filename) for code in codes)
 
 
 def _stopped(watched: Watched, error: BaseException) -> Observations:
@@ -173,6 +170,7 @@ def observe(
     *,
     alone: bool = False,
     all_threads: bool = True,
+    caught: Callable[[BaseException], object] | None = None,
 ) -> Observations:
     """Return what the probe observes of `answer` in `case` on `device`, as plain data.
 
@@ -187,6 +185,7 @@ def observe(
         alone: whether this process exists for this run only. Then inputs are not copied, and the random state is not
             restored.
         all_threads: whether rules hold for what other threads do meanwhile; see `RuleWatch`.
+        caught: called with an exception of the answer, which has its traceback.
 
     Raises:
         Unattempted: if the answer is the exercise's own stub.
@@ -201,6 +200,8 @@ def observe(
                 raise
             seen = {"raised": raised(stub)}
         except (Exception, SystemExit) as error:
+            if caught:
+                caught(error)
             seen = _stopped(watched, error) if _raised_by_a_probe(error) else {"raised": raised(error)}
     if exercise.forbids or watched.forbidden:
         seen[FORBIDDEN] = watched.forbidden

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ __all__ = [
     "Tolerance",
     "Value",
     "agree",
+    "base_containers",
     "differing",
     "is_foreign",
     "kind",
@@ -70,8 +72,10 @@ class Tolerance:
 EXACT = Tolerance(0.0, 0.0)
 
 
-LIBRARIES = ("torch", "torchvision", "torchcourse")
-"""Packages whose subclasses of Tensor an answer may return."""
+LIBRARIES = ("builtins", "collections", "torch", "torchvision", "torchcourse")
+"""Packages whose subclasses of Tensor, list, tuple and dict an answer may return."""
+MOST_VALUES = 100_000
+"""Values that a result may hold: walking through more would take as long as the answer pleases."""
 
 OBJECT = re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>")
 """Python's default repr of an object, with its address, which differs from run to run."""
@@ -102,20 +106,59 @@ def is_foreign(tensor: Tensor) -> bool:
 
     Such a class may compute when it is looked at, and say of itself what it likes.
     """
-    cls = type(tensor)
-    if cls in (Tensor, torch.nn.Parameter):
-        return False
+    return type(tensor) not in (Tensor, torch.nn.Parameter) and _is_own(type(tensor))
+
+
+def _is_own(cls: type) -> bool:
+    """Return whether a class is a learner's own, whatever it says of itself."""
     defined = vars(sys.modules.get(cls.__module__, object)).get(cls.__qualname__)
     return defined is not cls or cls.__module__.split(".")[0] not in LIBRARIES
 
 
 def refuse_foreign(value: object) -> None:
-    """Raise TypeError for a tensor of a foreign class, or a container of some."""
-    if isinstance(value, Tensor) and is_foreign(value):
-        raise TypeError(f"the result has to be a torch.Tensor, and {type(value).__name__} is a class of its own")
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    for item in inside:
-        refuse_foreign(item)
+    """Check that a result can be looked at in a moment, and computes nothing meanwhile.
+
+    Raises:
+        TypeError: if it is a tensor of a foreign class, or holds one.
+        ValueError: if it holds more than `MOST_VALUES` values, or itself.
+    """
+    pending, left = [iter((value,))], MOST_VALUES
+    while pending:
+        for item in pending[-1]:
+            if isinstance(item, Tensor) and is_foreign(item):
+                raise TypeError(f"the result has to be a torch.Tensor, and {type(item).__name__} is a class of its own")
+            left -= 1
+            if left < 0:
+                raise ValueError(f"the result holds more than {MOST_VALUES:,} values, or itself")
+            if isinstance(item, list | tuple | dict):
+                pending.append(_inside(item))
+                break
+        else:
+            pending.pop()
+
+
+def _inside(container: list[Any] | tuple[Any, ...] | dict[Any, Any]) -> Iterator[Any]:
+    """Return what a container holds, whatever its class overrides."""
+    if isinstance(container, dict):
+        return iter(dict.values(container))
+    return list.__iter__(container) if isinstance(container, list) else tuple.__iter__(container)
+
+
+def base_containers(value: Any) -> Any:
+    """Return a result with containers of a learner's own class as the base type, which computes nothing later.
+
+    Everything else in it stays the same object. It has passed `refuse_foreign`.
+    """
+    if not isinstance(value, list | tuple | dict):
+        return value
+    if isinstance(value, dict):
+        inside = {key: base_containers(item) for key, item in dict.items(value)}
+        same = all(item is inside[key] for key, item in dict.items(value))
+        return value if same and not _is_own(type(value)) else inside
+    items = [base_containers(item) for item in _inside(value)]
+    if not _is_own(type(value)) and all(new is old for new, old in zip(items, _inside(value), strict=True)):
+        return value
+    return items if isinstance(value, list) else tuple(items)
 
 
 def plain(value: object) -> Value:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -22,7 +23,18 @@ from torch.utils.data import DataLoader
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Raised
 
-__all__ = ["arrangement", "disturb", "drain", "forking", "pickled", "refused", "scratch", "touched", "unpickled"]
+__all__ = [
+    "another_salt",
+    "arrangement",
+    "disturb",
+    "drain",
+    "forking",
+    "pickled",
+    "refused",
+    "scratch",
+    "touched",
+    "unpickled",
+]
 
 
 def forking(loader: DataLoader[Any]) -> DataLoader[Any]:
@@ -102,8 +114,23 @@ def touched() -> Iterator[list[str]]:
     """Yield a list that names, after this block, the global generators whose state has changed."""
     found: list[str] = []
     before = _states()
-    yield found
+    with mock.patch("torch.cuda.manual_seed_all") as seeded:  # which `torch.manual_seed` calls, with or without a GPU
+        yield found
     found += [name for name, state in _states().items() if state != before[name]]
+    found += ["torch's on a GPU"] * (seeded.called and "torch's" not in found)
+
+
+@contextlib.contextmanager
+def another_salt() -> Iterator[None]:
+    """Let `hash` give other numbers for texts in this block, as it does in another process."""
+
+    def salted(value: Any) -> int:
+        parts = value if isinstance(value, tuple) else (value,)
+        return unsalted(("salt", value) if any(isinstance(part, str | bytes) for part in parts) else value)
+
+    unsalted = hash
+    with mock.patch("builtins.hash", salted):
+        yield
 
 
 def _states() -> dict[str, str]:

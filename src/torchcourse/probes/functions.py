@@ -28,6 +28,8 @@ FUNCTIONS: dict[str, Callable[[Tensor, list[float]], Tensor]] = {
     "neighbours": lambda x, c: c[0] * neighbours(x) + c[1] * torch.cos(x).sum(),
     "mean of squares": lambda x, c: c[0] * (x * x).mean(),
     "product of rows": lambda x, c: c[0] * x.prod(0).sum(),
+    "linear": lambda x, c: (c[0] * x).sum() + c[1],
+    "partly fixed": lambda x, c: (c[0] * x * x.detach() + c[1] * x).sum(),
     "opaque": lambda x, c: (c[0] * x * x * x + c[1] * x * x + c[2] * x).sum().detach(),
 }
 """Scalar functions of one tensor and three coefficients."""
@@ -58,8 +60,7 @@ def expected_error(error: Exception, reasons: dict[str, str]) -> Raised:
 def probe_function(answer: Watched, x: Tensor, g: Tensor) -> dict[str, Any]:
     """Probe an autograd.Function: its result on x, the gradient for g, and whether it changes either of them."""
     leaf, before = x.clone().requires_grad_(), g.clone()
-    with answer.watched():
-        y = answer.answer.apply(leaf)  # type: ignore[attr-defined]
+    y = answer.run(answer.answer.apply, leaf)  # type: ignore[attr-defined]
     seen = look(y, x)
     seen["follows the graph"] = bool(getattr(y, "requires_grad", False))
     if seen["follows the graph"] and y.shape == g.shape:

@@ -40,16 +40,16 @@ class _Model(nn.Module):
 
 
 class _Backward(torch.autograd.Function):
-    """The identity; records when gradients come back through it."""
+    """The identity; calls a function when gradients come back through it."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, events: list[str]) -> Tensor:
-        ctx.events = events
+    def forward(ctx: Any, x: Tensor, note: Callable[[], None]) -> Tensor:
+        ctx.note = note
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        ctx.events.append("backward")
+        ctx.note()
         return grads[0], None
 
 
@@ -62,7 +62,7 @@ class Halved:
 
     def __init__(self, weights: dict[str, Tensor], loss_fn: Callable[[Tensor, Tensor], Tensor], device: torch.device):
         self.events: list[str] = []
-        self.under = {"model": "not at all", "loss": "not at all"}
+        self.under = {"model": "not at all", "loss": "not at all", "backward": "not at all"}
         self.device, self._loss_fn = device, loss_fn
         self.model = _Model(weights, lambda: self._ran("model")).to(device)
         self._last: list[Tensor | None] = []
@@ -75,8 +75,12 @@ class Halved:
     def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the loss: the function that the answer gets."""
         self._ran("loss")
-        marked: Tensor = _Backward.apply(self._loss_fn(prediction, target), self.events)
+        marked: Tensor = _Backward.apply(self._loss_fn(prediction, target), self._went_back)
         return marked
+
+    def _went_back(self) -> None:
+        self.events.append("backward")
+        self._ran("backward")
 
     def save_gradients(self) -> None:
         """Remember the gradients as they are now."""

@@ -83,6 +83,10 @@ class Breaking(nn.Module):
         return out
 
 
+class Labelled(nn.Linear):
+    """A linear layer of a class of its own."""
+
+
 class Block(nn.Module):
     """Layers two levels down, of several kinds."""
 
@@ -110,6 +114,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
                                        nn.InstanceNorm2d(8 * w, affine=True), nn.BatchNorm2d(8 * w, affine=False)),
     "tied": Tied, "tower": Tower, "loose": Loose, "frozen": Frozen, "stack": Stack, "breaking": Breaking,
     "shared": shared,
+    "labelled": lambda w: nn.Sequential(Labelled(4 * w, 16 * w), nn.ReLU()),
     "none": lambda w: nn.Sequential(nn.ReLU(), nn.Flatten()),
     "biases": lambda w: nn.Sequential(nn.LayerNorm(w), nn.ReLU(), nn.BatchNorm1d(w)),
     "matrices": lambda w: nn.Sequential(nn.Linear(w, w, bias=False), nn.Linear(w, 2, bias=False)),

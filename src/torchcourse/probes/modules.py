@@ -135,8 +135,7 @@ def attempted(call: Callable[[], Any]) -> Any:
 
 def called(answer: Watched, module: Any, x: Tensor) -> Any:
     """Return the module's output for x; its torch calls count as the answer's."""
-    with answer.watched():
-        return module(x)
+    return answer.run(module, x)
 
 
 def spread(weight: object, bound: float) -> Observations:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchcourse.checking.audit import COPIES, Audit
+from torchcourse.checking.audit import COPIES, PROCESSES, Audit, children
 from torchcourse.model.exercise import Draw
 from torchcourse.model.observations import Observations
 from torchcourse.probes.models import model as plain_model
@@ -46,13 +46,30 @@ class TiedPattern(nn.Module):
         self.turned = nn.Parameter(torch.zeros(width + 1, width).t())
 
 
-MODELS: dict[str, Callable[[int], nn.Module]] = {"patterned": Patterned, "tied pattern": TiedPattern}
+class Twins(nn.Module):
+    """Two layers of their own that have equal values."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
+
+
+def _double(width: int) -> nn.Module:
+    return plain_model("mlp", width).double()
+
+
+MODELS: dict[str, Callable[[int], nn.Module]] = {
+    "patterned": Patterned, "tied pattern": TiedPattern, "twins": Twins, "double": _double,
+}  # fmt: skip
 
 
 def savable(name: str, width: int, fill: float, device: torch.device | None = None) -> nn.Module:
     """Return a model by name on `device`, its entries filled with known values that depend on `fill`."""
     made = MODELS[name](width) if name in MODELS else plain_model(name, width)
-    return filled(made, fill).to(device or "cpu")
+    filled(made, fill)
+    if isinstance(made, Twins):
+        made.second.load_state_dict(made.first.state_dict())
+    return made.to(device or "cpu")
 
 
 def filled(model: nn.Module, fill: float) -> nn.Module:
@@ -117,18 +134,28 @@ class Copies:
     """An object whose pickle copies a file when it is loaded: a harmless stand-in for any code."""
 
     def __reduce__(self) -> Any:
-        return shutil.copyfile, ("page.txt", "touched.txt")
+        folder = Path.cwd()  # the code may be run from another
+        return shutil.copyfile, (str(folder / "page.txt"), str(folder / "touched.txt"))
 
 
 @contextlib.contextmanager
 def baited() -> Iterator[Callable[[], str]]:
     """Write the file that a pickle of `Copies` copies; yield what describes whether one has been loaded in this block.
 
-    Python announces the copy, so it shows even if the file is gone.
+    Python announces the copy, so it shows even if the file is gone. What another process does is not announced here, so
+    none may be started.
     """
-    Path("page.txt").write_text("what the code in the file copies\n")
+    page, touched = Path("page.txt").absolute(), Path("touched.txt").absolute()
+    page.write_text("what the code in the file copies\n")
+    before = children()
+
+    def was_run() -> str:
+        if COPIES in audit.used or touched.exists():
+            return "was run"
+        return "may have run in another process" if PROCESSES in audit.used or children() != before else "was not run"
+
     with Audit() as audit:
-        yield lambda: "was run" if COPIES in audit.used or Path("touched.txt").exists() else "was not run"
+        yield was_run
 
 
 BATCHES = (1, 2, 7)

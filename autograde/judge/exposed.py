@@ -1,0 +1,25 @@
+"""Refuse to grade where submissions could read answers, or what else is not for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autograde.judge.oracle_cache import cache_folder
+from autograde.sandbox.requirements import exposed
+from autograde.source import paths
+from torchcourse.checking.references import PACKED
+
+__all__ = ["exposed_secrets"]
+
+
+def exposed_secrets(*folders: Path) -> str:
+    """Say that submissions could read answers, hidden cases, saved observations or `folders`, with the remedy; or "".
+
+    Every way to a sandbox asks this: `torchcourse grade`, nbgrader's commands, the workers of a cluster.
+    """
+    if PACKED.is_file():
+        return (
+            f"{PACKED} holds references, as a package for self-study does, and submissions may read it: grade with a "
+            "checkout of the course instead."
+        )
+    return exposed([paths.SOLUTIONS, paths.AUTOGRADE / "hidden", cache_folder(), *folders])

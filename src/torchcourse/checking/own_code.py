@@ -1,0 +1,33 @@
+"""Tell a learner's own code from that of Python, torch and the course."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+import torch
+
+__all__ = ["called_by_own_code", "is_own"]
+
+LIBRARIES = {Path(os.__file__).parent, Path(torch.__file__).parents[1], Path(__file__).parents[1]}
+"""The folders that hold Python's, torch's and the course's code."""
+
+
+CTYPES = str(Path(ctypes.__file__).parent)
+
+
+@cache
+def is_own(file: str) -> bool:
+    """Return whether a file of code is a learner's: not one of Python's, torch's or the course's."""
+    return not file.startswith("<frozen ") and LIBRARIES.isdisjoint(Path(file).parents)
+
+
+def called_by_own_code() -> bool:
+    """Return whether a learner's code makes the call that an audit hook is told of, itself or by way of ctypes."""
+    frame = sys._getframe(2)  # the hook's caller, where this is called by the hook
+    while frame.f_back and frame.f_code.co_filename.startswith(CTYPES):
+        frame = frame.f_back
+    return is_own(frame.f_code.co_filename)

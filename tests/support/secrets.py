@@ -1,0 +1,54 @@
+"""Search what learners get for answers and for the private halves of exercises."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from autograde.source import paths
+from autograde.source.private_half import private_path
+from autograde.source.script import Cell, read_script
+from torchcourse.model.catalogue import LESSONS, exercises
+
+__all__ = ["leaked_answers", "leaked_programs", "squeezed"]
+
+TOO_SHORT_TO_TELL = 40
+"""Characters of a program that anybody might write, such as `return torch.empty_like(x)`."""
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def leaked_answers(everything: str) -> list[str]:
+    """Return the exercises whose answer, or a long line of it, is in a squeezed text."""
+    cells = [cell for lesson in LESSONS for cell in read_script(paths.SOLUTIONS / f"{lesson}.py")]
+    public = squeezed("\n".join(map(_shown, cells)))
+    answers = [cell for cell in cells if cell.exercise]
+    assert len(answers) > 100
+    return [cell.exercise for cell in answers if _leaks(cell, everything, public)]
+
+
+def _shown(cell: Cell) -> str:
+    """Return what a lesson shows on purpose: a cell that is no answer, and what stands around the answer in one."""
+    return re.sub(r"(?s)### BEGIN SOLUTION.*### END SOLUTION", "", cell.source)
+
+
+def _leaks(cell: Cell, everything: str, public: str) -> bool:
+    body = cell.source.split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
+    lines = [line.strip() for line in body.splitlines()]
+    own = [squeezed(line) for line in lines if len(line) > 45 and not line.startswith("#")]
+    return squeezed(body) in everything or any(line in everything and line not in public for line in own)
+
+
+def leaked_programs(programs: str) -> list[str]:
+    """Return the functions and classes of private halves (cases, mistakes, answers) that are in a squeezed text."""
+    leaked = []
+    for path in (private_path(lesson, name) for lesson in LESSONS for name in exercises(lesson)):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                body = "".join(squeezed(ast.get_source_segment(text, part) or "") for part in node.body)
+                if len(body) >= TOO_SHORT_TO_TELL and body in programs:
+                    leaked.append(f"{path.name}: {node.name}")
+    return leaked

@@ -18,12 +18,13 @@ from queue import SimpleQueue
 
 from autograde.batch.journal import to_rows
 from autograde.batch.worker_ids import allocate_id
+from autograde.judge.exposed import exposed_secrets
 from autograde.judge.fingerprint import fingerprint, private_hashes
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.sandbox.configuration import Isolation
 from autograde.sandbox.requirements import blocker, gpu_blocker
-from autograde.sandbox.sandbox import Sandbox
+from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import Limits
 from autograde.source.release import load_release
 
@@ -82,6 +83,8 @@ def incompatibility(batch: BatchSettings) -> str:
                 "DASK_DISTRIBUTED__WORKER__DAEMON=False.")  # fmt: skip
     if reason := blocker():
         return f"cannot isolate submissions. {reason}"
+    if reason := exposed_secrets():
+        return f"does not keep answers from submissions. {reason}"
     return gpu_blocker() if batch.isolation.gpu else ""
 
 
@@ -129,6 +132,8 @@ def _idle_sandboxes(limits: Limits, isolation: Isolation, modules: tuple[str, ..
 
 
 def _new_sandbox(batch: BatchSettings) -> Sandbox:
+    if reason := exposed_secrets():  # a worker may join after the others were asked
+        raise SandboxError(reason)
     made = Sandbox(batch.limits, allocate_id(), list(batch.modules), batch.isolation)
     atexit.register(made.close)
     return made

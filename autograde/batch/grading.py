@@ -17,20 +17,21 @@ from typing import TypedDict, Unpack
 
 from autograde.batch.journal import Journal, is_recorded
 from autograde.batch.preflight import check_folder, check_gradebook, explain_write_errors
-from autograde.batch.recording import Recorder, Result
+from autograde.batch.recording import Recorder, Regrading, Result
 from autograde.batch.student_names import student_names, students
 from autograde.batch.worker_pool import LocalPool, WorkerPool
 from autograde.errors import RefusedError
+from autograde.judge.exposed import exposed_secrets
 from autograde.judge.fingerprint import submission_key
 from autograde.judge.lesson_grader import Graded, LessonGrader
 from autograde.judge.submission import Submission, read_submission
 from autograde.judge.verdict import Verdict
-from autograde.results.gradebook import Writer, gradebook_url
+from autograde.results.gradebook import Writer
+from autograde.results.gradebook_url import gradebook_url
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import blocker, exposed, gpu_blocker, trust_blocker
+from autograde.sandbox.requirements import blocker, gpu_blocker, trust_blocker
 from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import LIMITS, SEED, Limits
-from autograde.source import paths
 from autograde.source.release import load_release
 
 __all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "renew_pages", "run", "withdrawn"]
@@ -55,6 +56,7 @@ class Options(TypedDict, total=False):
         scheduler: the address of a Dask scheduler whose workers grade instead of this machine's.
         gradebook: the URL of nbgrader's gradebook; by default a file in `out`.
         keep: student and lesson of submissions whose earlier verdicts stay, whatever is in `submitted` now.
+        regrading: what becomes of scores that were recorded before, and gets those that differ.
     """
 
     workers: int
@@ -65,6 +67,7 @@ class Options(TypedDict, total=False):
     scheduler: str
     gradebook: str
     keep: Collection[tuple[str, str]]
+    regrading: Regrading
 
 
 def grade(
@@ -99,6 +102,7 @@ def run(
     scheduler: str = "",
     gradebook: str = "",
     keep: Collection[tuple[str, str]] = (),
+    regrading: Regrading | None = None,
     progress: Callable[[Graded], None] = lambda graded: None,
 ) -> None:
     """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
@@ -117,10 +121,8 @@ def run(
         RefusedError: when nobody has submitted, or results cannot be written to `out` or the gradebook.
         ClusterError, BusyError: when the scheduler's workers cannot grade; when another grader writes to `out`.
     """
-    if not scheduler:
-        refuse(isolation)
     names, url = student_names(students(submitted)), gradebook_url(out, gradebook)
-    _check_folders(submitted, out, names.values(), lessons)
+    _check(submitted, out, names.values(), lessons, None if scheduler else isolation)
     check_gradebook(url)
     with (
         explain_write_errors(out),
@@ -129,12 +131,12 @@ def run(
         tempfile.TemporaryDirectory() as scratch,
         Writer(url, lessons, Path(scratch)) as writer,
     ):
-        recorder = Recorder(out, journal, writer)
+        recorder = Recorder(out, journal, writer, regrading or Regrading())
         read = _read_all(names, lessons, submitted, keep, journal)
         keyed = ((s, submission_key(s, seed, limits, isolation)) for s in read)
         with closing(_grade_all(keyed, pool, journal, regrade)) as results:
-            for result in results:
-                progress(recorder.record(result))
+            for graded in map(recorder.record, results):
+                progress(graded)
         recorder.write_csv()
 
 
@@ -209,14 +211,16 @@ def refuse(isolation: Isolation) -> None:
         raise SandboxError(reason)
 
 
-def _check_folders(submitted: Path, out: Path, names: Collection[str], lessons: list[str]) -> None:
-    """Check that submissions can read neither answers nor other submissions nor results, there is at least one, and
-    results can be written.
+def _check(submitted: Path, out: Path, names: Collection[str], lessons: list[str], isolation: Isolation | None) -> None:
+    """Check that submissions can be isolated (where this machine runs them) and read neither answers nor other
+    submissions nor results, there is at least one, and results can be written.
 
     Raises:
         SandboxError, OverlapError, RefusedError: when one of these is not so.
     """
-    if reason := exposed([paths.SOLUTIONS, paths.AUTOGRADE / "hidden", submitted, out]):
+    if isolation:
+        refuse(isolation)
+    if reason := exposed_secrets(submitted, out):
         raise SandboxError(reason)
     _keep_apart(submitted, out)
     _check_submitted(submitted, lessons)

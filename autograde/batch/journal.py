@@ -38,7 +38,7 @@ class Entry:
     Attributes:
         key: `submission_key` of the submission.
         good: the scores, by exercise, of the last submission that could be read: this one or an earlier one.
-        files: the digests of the files made from the verdicts, by kind.
+        files: the digests of the submission and of the files made from the verdicts, by kind.
     """
 
     key: str

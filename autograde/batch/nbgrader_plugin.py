@@ -20,6 +20,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograde.batch.journal import Journal
 from autograde.batch.worker_ids import allocate_id
+from autograde.judge.exposed import exposed_secrets
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, read_submission
 from autograde.results.autograded_notebook import restored, with_outputs
@@ -65,6 +66,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
         if released and (difference := load_release(where["notebook"]).difference(released)):
             raise ValueError(f"{where['notebook']} has changed since it was released to the class ({difference}): "
                              "`torchcourse class init` takes that over")  # fmt: skip
+        if reason := exposed_secrets(Path(self.parent.parent.coursedir.root)):
+            raise SandboxError(reason)
         graded = lesson_grader(where["notebook"]).grade(sandbox(where["notebook"]), self._submission(where))
         return with_outputs(nb, graded.verdicts), resources
 

@@ -21,7 +21,7 @@ from autograde.errors import RefusedError
 from torchcourse.model.catalogue import LESSONS
 from torchcourse.model.files import check_target
 
-__all__ = ["check_folder", "check_gradebook", "explain_write_errors"]
+__all__ = ["check_folder", "check_gradebook", "explain_write_errors", "reason_of"]
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 BYTES_EACH = 200_000
@@ -77,10 +77,10 @@ def check_gradebook(url: str) -> None:
     try:
         complaint = _complaint(engine)
     except DatabaseError as error:
-        if "locked" in _reason(error):
-            raise RefusedError(f"{shown} cannot be used ({_reason(error)}): close what has it open.") from None
+        if "locked" in reason_of(error):
+            raise RefusedError(f"{shown} cannot be used ({reason_of(error)}): close what has it open.") from None
         remedy = "choose another --out or --gradebook." if _is_file(place) else "does its server run, and let you in?"
-        raise RefusedError(f"{shown} cannot be read as a gradebook ({_reason(error)}): {remedy}") from None
+        raise RefusedError(f"{shown} cannot be read as a gradebook ({reason_of(error)}): {remedy}") from None
     finally:
         engine.dispose()
     if complaint:
@@ -106,8 +106,8 @@ def explain_write_errors(out: Path) -> Iterator[None]:
     except (SQLAlchemyError, InvalidEntry) as error:  # nbgrader turns some of the former into the latter
         if "disk is full" in str(error):
             raise RefusedError(_full(out)) from error
-        raise RefusedError(f"The gradebook cannot be written to ({_reason(error)}). What was graded is noted in {out}: "
-                           "once that is mended, the same command goes on.") from error  # fmt: skip
+        raise RefusedError(f"The gradebook cannot be written to ({reason_of(error)}). What was graded is noted in "
+                           f"{out}: once that is mended, the same command goes on.") from error  # fmt: skip
 
 
 def _parsed(url: str) -> URL:
@@ -159,7 +159,8 @@ def _full(out: Path) -> str:
     return f"The disk is full where {out} lies. Nothing is half written: make room, and the same command goes on."
 
 
-def _reason(error: SQLAlchemyError | InvalidEntry) -> str:
+def reason_of(error: SQLAlchemyError | InvalidEntry) -> str:
+    """Return the first line of what a database complains about, without SQLAlchemy's statements and parameters."""
     lines = str(getattr(error, "orig", None) or error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__
 

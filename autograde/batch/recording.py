@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autograde.batch.journal import Entry, Journal
@@ -17,7 +17,7 @@ from autograde.results.gradebook import Writer
 from autograde.results.grades_table import write_table
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["Recorder", "Result"]
+__all__ = ["Recorder", "Regrading", "Result", "ScoreChange"]
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,44 @@ class Result:
 
 
 @dataclass(frozen=True)
+class ScoreChange:
+    """A score that differs from the one recorded before.
+
+    Attributes:
+        after: what the grader found.
+        resubmitted: whether the student has handed in something else.
+        kept: whether the earlier verdict stays all the same; if `resubmitted`, the whole earlier submission counts.
+    """
+
+    before: Verdict
+    after: Verdict
+    resubmitted: bool
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Regrading:
+    """What becomes of scores that were recorded before.
+
+    Attributes:
+        never_lower: whether a submission that is graded again keeps each score that would be lower.
+        best: whether a student's earlier submission counts where a new one has fewer points.
+        changes: the scores that differ from those recorded before, as they are recorded.
+    """
+
+    never_lower: bool = False
+    best: bool = False
+    changes: list[ScoreChange] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Recorder:
     """Writes everything that grading leaves below `out`, and the gradebook."""
 
     out: Path
     journal: Journal
     gradebook: Writer
+    regrading: Regrading = field(default_factory=Regrading)
 
     def record(self, result: Result) -> Graded:
         """Write the results of a submission; return it without its cells, with the verdicts as they were written.
@@ -47,7 +79,12 @@ class Recorder:
         student, lesson = submission.student, submission.lesson
         if entry is None:
             good = self._last_good(result.graded)
-            entry = Entry(result.key, [_with_last_score(v, submission, good) for v in result.graded.verdicts], good, {})
+            verdicts = [_with_last_score(v, submission, good) for v in result.graded.verdicts]
+            before = self.journal.read(student, lesson)
+            settled = self._settled(submission, verdicts, before)
+            if before and settled is before.verdicts:
+                return Graded(replace(submission, cells=()), settled)
+            entry = Entry(result.key, settled, good, {})
         places = {
             "autograded": self.out / "autograded" / student / lesson / f"{lesson}.ipynb",
             "feedback": self.out / "feedback" / student / f"{lesson}.html",
@@ -60,6 +97,7 @@ class Recorder:
         if not (is_current and all(holds(path, entry.files[name]) for name, path in places.items())):
             page = feedback(submission, entry.verdicts, comments, penalty)
             made = {"autograded": autograded(submission, entry.verdicts), "feedback": page}
+            added["submission"] = _submission_digest(submission)
             entry = replace(entry, files={name: digest(text) for name, text in made.items()} | added)
             if entry != result.earlier:
                 self.journal.write(student, lesson, entry)
@@ -68,6 +106,27 @@ class Recorder:
         answered = [name for name in submission.release.questions if submission.answer_in_words(name)]
         self.gradebook.write(student, lesson, entry.verdicts, answered)
         return Graded(replace(submission, cells=()), entry.verdicts)
+
+    def _settled(self, submission: Submission, verdicts: list[Verdict], before: Entry | None) -> list[Verdict]:
+        """Note the scores that differ from those recorded before, and return the verdicts to be recorded.
+
+        They are those of the entry before where an earlier submission counts.
+        """
+        if before is None:
+            return verdicts
+        mine = _submission_digest(submission)
+        again = before.files.get("submission", mine) != mine
+        stays = self.regrading.best and again and sum(v.score for v in verdicts) < sum(v.score for v in before.verdicts)
+        earlier = {verdict.exercise: verdict for verdict in before.verdicts}
+        recorded = []
+        for found in verdicts:
+            old = earlier.get(found.exercise, found)
+            lower = found.score < old.score and found.max_score == old.max_score
+            kept = stays or (self.regrading.never_lower and lower and not again)
+            if found.score != old.score:
+                self.regrading.changes.append(ScoreChange(old, found, again, kept))
+            recorded.append(old if kept and lower else found)
+        return before.verdicts if stays else recorded
 
     def _last_good(self, graded: Graded) -> dict[str, float]:
         """Return the scores, by exercise, of the last submission that could be read: this one or an earlier one."""
@@ -88,6 +147,11 @@ class Recorder:
             for lesson in (name for name in LESSONS if name in graded):
                 entry = self.journal.read(student, lesson)
                 yield from entry.verdicts if entry else ()
+
+
+def _submission_digest(submission: Submission) -> str:
+    cells = [(cell.kind, cell.source, cell.grade_id) for cell in submission.cells]
+    return digest(repr((submission.problem, cells)))
 
 
 def _with_last_score(verdict: Verdict, submission: Submission, good: dict[str, float]) -> Verdict:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Protocol
+
+import psutil
 
 from autograde.batch.worker_ids import allocate_id, free_id
 from autograde.judge.lesson_grader import LessonGrader
@@ -17,7 +20,18 @@ from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import Limits
 from torchcourse.model.catalogue import imports
 
-__all__ = ["LocalPool", "WorkerPool"]
+__all__ = ["LocalPool", "WorkerPool", "default_workers"]
+
+
+MOST_WORKERS = 64
+BYTES_EACH = 1 << 30
+"""The memory for one worker, which few submissions use."""
+
+
+def default_workers() -> int:
+    """Return how many workers this process may use cores for, and the machine has a GiB of memory for each."""
+    by_memory = psutil.virtual_memory().available // BYTES_EACH
+    return max(1, min(len(os.sched_getaffinity(0)), by_memory, MOST_WORKERS))
 
 
 class WorkerPool(Protocol):

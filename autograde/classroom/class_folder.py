@@ -19,17 +19,19 @@ from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 
 from autograde.batch.journal import Journal
 from autograde.batch.preflight import check_gradebook
+from autograde.classroom.class_config import class_gradebook, is_class
 from autograde.classroom.due_dates import write_extensions
 from autograde.classroom.roster import Member, read_roster, write_roster
 from autograde.course.build import write_source
 from autograde.errors import RefusedError
 from autograde.files import write_atomically
-from autograde.results.gradebook import Writer, sqlite_url
+from autograde.results.gradebook import Writer
+from autograde.results.gradebook_url import gradebook_file, gradebook_url
 from autograde.source import paths
 from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["class_lessons", "is_class", "make_class", "roster_of"]
+__all__ = ["class_lessons", "make_class", "roster_of"]
 
 CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
 
@@ -41,8 +43,9 @@ load_subconfig("nbgrader_config.py", path={autograde!r})  # torchcourse's reader
 here = Path(__file__).resolve().parent
 c.CourseDirectory.course_id = {name!r}
 c.CourseDirectory.root = str(here)
-c.CourseDirectory.db_url = f"sqlite:///{{here / 'gradebook.db'}}"
+c.CourseDirectory.db_url = {gradebook}
 '''
+OWN_GRADEBOOK = """f"sqlite:///{here / 'gradebook.db'}\""""
 EXCHANGE = "c.Exchange.root = {exchange!r}\n"
 LATE = """
 # points that late submissions lose; nbgrader finds lateness from the due date and timestamp.txt beside the notebook
@@ -58,7 +61,7 @@ PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "jour
 def make_class(
     folder: Path, lessons: Sequence[str], *, due: Mapping[str, datetime] | None = None, members: Sequence[Member] = (),
     name: str = "torchcourse", late: float = 0.0, exchange: Path | None = None,
-    extended: Mapping[tuple[str, str], datetime] | None = None,
+    extended: Mapping[tuple[str, str], datetime] | None = None, gradebook: str = "",
 ) -> None:  # fmt: skip
     """Make a class folder, or add lessons, due dates and students to an existing one; nothing is removed.
 
@@ -71,20 +74,20 @@ def make_class(
         late: the share of its score, from 0 to 1, that a submission loses for each day begun after its due date.
         exchange: nbgrader's exchange, a folder that instructor and learners share; its default if not given.
         extended: due dates of single students, by student and lesson.
+        gradebook: the URL of a new class's gradebook; by default a file in the folder.
 
     Raises:
         BusyError: when a grader is writing to the folder.
         RefusedError: when there is a file in its place, or a folder of something else.
     """
     _check_place(folder)
-    check_gradebook(sqlite_url(folder / "gradebook.db"))
+    url = class_gradebook(folder) if is_class(folder) else gradebook_url(folder, gradebook)
+    check_gradebook(url)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)  # it holds the answers
     with Journal(folder / "journal") as journal, tempfile.TemporaryDirectory() as scratch:
         if not is_class(folder):
-            config = CONFIG.format(autograde=str(paths.AUTOGRADE), name=name)
-            config += EXCHANGE.format(exchange=str(exchange.resolve())) if exchange else ""
-            write_atomically(folder / "nbgrader_config.py", config + (LATE.format(late=late) if late else ""))
+            _write_config(folder, name, gradebook, exchange, late)
         for step in ("source", "release", "submitted"):
             (folder / step).mkdir(exist_ok=True)
         made = dict[Path, Path]()
@@ -99,12 +102,19 @@ def make_class(
                 _renew(folder, path, notebook.read_bytes())
             write_roster(folder / "roster.csv", enrolled.values())
             write_extensions(folder, extended or {})
-            with Writer(folder / "gradebook.db", list(lessons), Path(scratch)) as writer:
+            with Writer(url, list(lessons), Path(scratch)) as writer:
                 for lesson, when in (due or {}).items():
                     writer.book.update_or_create_assignment(lesson, duedate=when)
                 _enroll(writer.book, list(enrolled.values()))
         for lesson in lessons:
             journal.keep_release(load_release(lesson))
+
+
+def _write_config(folder: Path, name: str, gradebook: str, exchange: Path | None, late: float) -> None:
+    place = repr(gradebook) if gradebook else OWN_GRADEBOOK
+    config = CONFIG.format(autograde=str(paths.AUTOGRADE), name=name, gradebook=place)
+    config += EXCHANGE.format(exchange=str(exchange.resolve())) if exchange else ""
+    write_atomically(folder / "nbgrader_config.py", config + (LATE.format(late=late) if late else ""))
 
 
 @contextmanager
@@ -159,11 +169,6 @@ def _enroll(book: Gradebook, members: Sequence[Member]) -> None:
     book.db.commit()
 
 
-def is_class(folder: Path) -> bool:
-    """Return whether `folder` is a class folder."""
-    return (folder / "nbgrader_config.py").is_file()
-
-
 def roster_of(folder: Path) -> tuple[Member, ...] | None:
     """Return the students on the roster of a class folder; None if it has no roster."""
     path = folder / "roster.csv"
@@ -172,8 +177,10 @@ def roster_of(folder: Path) -> tuple[Member, ...] | None:
 
 def class_lessons(folder: Path) -> list[str]:
     """Return the lessons that are assignments of a class folder, in the course's order."""
-    if not (folder / "gradebook.db").is_file():
+    url = class_gradebook(folder)
+    file = gradebook_file(url)
+    if file and not file.is_file():
         return []
-    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as book:
+    with Gradebook(url) as book:
         names = {name for (name,) in book.db.query(Assignment.name)}
     return [lesson for lesson in LESSONS if lesson in names]

@@ -22,7 +22,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -32,7 +32,10 @@ from autograde.settings import LIMITS
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["CollectError", "Collected", "collect"]
+__all__ = ["MOODLE", "CollectError", "Collected", "collect", "collected_names", "write_names"]
+
+NAMES = "collected.json"
+"""The file, beside the folder of submissions, with the names in the archives, which the platforms want back."""
 
 MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d{1,19})_assignsubmission_file_?[/_](?P<file>[^/].*)")
 CANVAS = re.compile(
@@ -53,18 +56,24 @@ class CollectError(ValueError):
 
 @dataclass(frozen=True)
 class _Entry:
-    """A notebook in the archive: its student, the stem of its name, a sort key for attempts, and whether it is late."""
+    """A notebook in the archive: its student, the stem of its name, a sort key for attempts, whether it is late, and
+    whether the student handed it in, and not somebody else of their group."""
 
     info: zipfile.ZipInfo
     member: Member
     stem: str
     attempt: tuple[int, int, tuple[int, ...]]
     late: bool
+    own: bool = True
 
 
 @dataclass
 class Collected:
-    """The outcome of an archive: ids of students by what happened, notes, and a sentence for each entry left out."""
+    """The outcome of an archive: ids of students by what happened, notes, and a sentence for each entry left out.
+
+    `names` are the names in the archive of the notebooks that were taken, by student; `by_group` are the students whose
+    group handed in.
+    """
 
     new: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
@@ -73,12 +82,18 @@ class Collected:
     absent: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    by_group: set[str] = field(default_factory=set)
 
 
-def collect(archive: Path, lesson: str, into: Path, members: Sequence[Member]) -> Collected:
+def collect(archive: Path, lesson: str, into: Path, members: Sequence[Member], groups: bool = False) -> Collected:
     """Write the latest attempt of each student on the roster to `into`/STUDENT/LESSON/LESSON.ipynb.
 
     An earlier notebook that differs is kept in `into`/.replaced.
+
+    Args:
+        groups: whether a notebook counts for everybody in its author's group who handed in none of their own. Moodle
+            names the group in place of an author.
 
     Raises:
         CollectError: when `archive` is not a readable zip file.
@@ -89,10 +104,11 @@ def collect(archive: Path, lesson: str, into: Path, members: Sequence[Member]) -
         with zipfile.ZipFile(archive) as opened:
             if len(opened.infolist()) > MAX_ENTRIES:
                 raise CollectError(f"{archive} has {len(opened.infolist())} entries; the limit is {MAX_ENTRIES}.")
-            entries = [entry for info in opened.infolist() if (entry := _entry(info, lesson, members, found))]
+            moodle = any(_only_moodle_names(info) for info in opened.infolist())
             by_student: dict[str, list[_Entry]] = defaultdict(list)
-            for entry in entries:
-                by_student[entry.member.id].append(entry)
+            for info in opened.infolist():
+                for entry in _entries(info, members, moodle, groups, found):
+                    by_student[entry.member.id].append(entry)
             for student, attempts in by_student.items():
                 _collect_student(opened, student, attempts, lesson, into, found)
     except OSError as error:
@@ -106,32 +122,73 @@ def collect(archive: Path, lesson: str, into: Path, members: Sequence[Member]) -
     return found
 
 
-def _entry(info: zipfile.ZipInfo, lesson: str, members: Sequence[Member], found: Collected) -> _Entry | None:
-    """Return an entry as a notebook of a student; None if it is left out, with the reason in `found.refused`."""
-    if info.is_dir():
-        return None
-    name = unicodedata.normalize("NFC", info.filename)
+def _only_moodle_names(info: zipfile.ZipInfo) -> bool:
+    """Return whether only Moodle can have named this entry: Canvas puts numbers in front of what is uploaded."""
+    name = info.filename
+    return len(name) <= LONGEST_PATH and bool(MOODLE.fullmatch(name)) and not CANVAS.fullmatch(name)
+
+
+def write_names(into: Path, lesson: str, names: Mapping[str, str]) -> None:
+    """Add the names that notebooks of a lesson had in an archive that was collected into a folder, by student."""
+    known = _all_names(into)
+    known[lesson] = {**known.get(lesson, {}), **names}
+    write_atomically(into.absolute().parent / NAMES, json.dumps(known, ensure_ascii=False, indent=1) + "\n")
+
+
+def collected_names(into: Path, lesson: str) -> dict[str, str]:
+    """Return the names that notebooks of a lesson had in the archives that were collected into a folder, by student."""
+    return _all_names(into).get(lesson, {})
+
+
+def _all_names(into: Path) -> dict[str, dict[str, str]]:
+    try:
+        found: dict[str, dict[str, str]] = json.loads((into.absolute().parent / NAMES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _entries(
+    info: zipfile.ZipInfo, members: Sequence[Member], moodle: bool, groups: bool, found: Collected
+) -> list[_Entry]:
+    """Return an entry as a notebook of each student for whom it counts; if it is left out, `found.refused` says why.
+
+    Args:
+        moodle: whether Moodle made the archive; then names that look like Canvas's identify nobody.
+    """
+    if info.filename.endswith("/"):  # not `is_dir`, which wants a name of at least one character
+        return []
     reason = _unsafe(info)
-    moodle = "_assignsubmission_" in name  # what follows it is the student's choice, and may look like Canvas's names
+    name = info.filename if reason else unicodedata.normalize("NFC", info.filename)  # slow for a long name
+    moodle = moodle or "_assignsubmission_" in name  # what follows it is the student's choice
     match = None if reason else (MOODLE if moodle else CANVAS).fullmatch(name)
     if not reason and not name.lower().endswith(".ipynb"):
-        return None  # other files that students hand in
+        return []  # other files that students hand in
     if not reason and not match:
         reason = "it is named neither as Moodle nor as Canvas names submissions"
     if reason or match is None:
         found.refused.append(f"{_printable(name)}: {reason}.")
-        return None
-    candidates = _by_name(match["name"], members) if moodle else _by_user(match["user"], match["name"], members)
-    if len(candidates) != 1:
-        several = ", ".join(member.id for member in candidates)
-        reason = f"it may be by {several}" if candidates else "its author is not on the roster"
-        found.refused.append(f"{_printable(name)}: {reason}.")
-        return None
+        return []
+    authors = _by_name(match["name"], members) if moodle else _by_user(match["user"], match["name"], members)
+    team = [m for m in members if m.group and _plain(m.group) == _plain(match["name"])] if moodle else []
+    if len(authors) != 1 and not (groups and team and not authors):
+        found.refused.append(f"{_printable(name)}: {_not_one(authors, team)}.")
+        return []
     parts = ATTEMPT.fullmatch(PurePosixPath(match["file"]).stem)
     stem, again = (parts["stem"], int(parts["copy"] or parts["again"] or 0)) if parts else ("", 0)
     number = 0 if moodle else int(match["number"])
-    attempt = (number, again, info.date_time)
-    return _Entry(info, candidates[0], stem, attempt, late=not moodle and bool(match["late"]))
+    attempt, late = (number, again, info.date_time), not moodle and bool(match["late"])
+    if groups and authors and authors[0].group:
+        team = [m for m in members if m.group == authors[0].group]
+    counts_for = team if groups and team else authors
+    return [_Entry(info, member, stem, attempt, late, own=member in authors) for member in counts_for]
+
+
+def _not_one(authors: Sequence[Member], team: Sequence[Member]) -> str:
+    """Return why a notebook has not exactly one author."""
+    if authors:
+        return f"it may be by {', '.join(member.id for member in authors)}"
+    return "its author is a group on the roster: add --groups" if team else "its author is not on the roster"
 
 
 def _unsafe(info: zipfile.ZipInfo) -> str:
@@ -178,7 +235,8 @@ def _by_user(user: str, name: str, members: Sequence[Member]) -> list[Member]:
 def _collect_student(
     opened: zipfile.ZipFile, student: str, entries: list[_Entry], lesson: str, into: Path, found: Collected
 ) -> None:
-    """Write the latest of a student's notebooks for the lesson."""
+    """Write the latest of a student's notebooks for the lesson, or else of their group's."""
+    entries = [entry for entry in entries if entry.own] or entries
     named = [entry for entry in entries if _plain(entry.stem) == _plain(lesson)]
     if not named and len(entries) > 1:
         names = ", ".join(_printable(PurePosixPath(entry.info.filename).name) for entry in entries)
@@ -200,10 +258,14 @@ def _collect_student(
         return
     if not named:
         found.notes.append(f"{student}: {shown} was taken for {lesson}, being the only notebook.")
+    if not latest.own:
+        found.by_group.add(student)
+        found.notes.append(f"{student}: {shown} counts, from the group {latest.member.group}.")
     if len(named) > 1:
         found.notes.append(f"{student}: of {len(named)} attempts the latest was taken, {shown}.")
     if latest.late:
         found.late.append(student)
+    found.names[student] = latest.info.filename
     _write(path, data, student, found, into)
 
 

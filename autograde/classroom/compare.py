@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from autograde.files import write_atomically
 from autograde.results.grades_table import BadTableError, Row, read_table
 
-__all__ = ["Change", "Grades", "apply", "changes", "preview", "read_grades"]
+__all__ = ["Change", "Grades", "apply", "changes", "gains_and_losses", "preview", "read_grades"]
 
 Grades = Mapping[tuple[str, str, str], Row]
 """Rows of grades.csv by student, lesson and exercise."""
@@ -56,6 +57,19 @@ def changes(before: Grades, after: Grades) -> list[Change]:
     keys = [*after, *(key for key in before if key not in after)]
     return [Change(*key, before.get(key), after.get(key)) for key in keys
             if _compared_fields(before.get(key)) != _compared_fields(after.get(key))]  # fmt: skip
+
+
+def gains_and_losses(changes: Sequence[Change]) -> list[str]:
+    """Return a sentence with the students who gain points, and one with those who lose some, most first."""
+    sums: dict[str, float] = defaultdict(float)
+    for change in changes:
+        sums[change.student] += change.points
+    sentences = []
+    for words, sign in (("Gain points", 1), ("Lose points", -1)):
+        students = sorted((s for s in sums if sign * sums[s] > 0), key=lambda s: (-abs(sums[s]), s))
+        if students:
+            sentences.append(f"{words}: {', '.join(f'{s} {sums[s]:+g}' for s in students)}")
+    return sentences
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 
+from autograde.results.gradebook_url import gradebook_file, sqlite_url
 from autograde.results.grades_table import as_text
 from torchcourse.model.catalogue import LESSONS
 from torchcourse.model.notebook_file import exercise_of
@@ -67,15 +68,20 @@ class Score:
         return None if self.raw is None else max(0.0, self.raw - self.penalty)
 
 
-def scores_of(gradebook: Path, lessons: Sequence[str] = ()) -> list[Score]:
+def scores_of(gradebook: Path | str, lessons: Sequence[str] = ()) -> list[Score]:
     """Return the scores in a gradebook, of `lessons` or of all lessons in it, by student.
+
+    Args:
+        gradebook: a file, or the URL of one.
 
     Raises:
         FileNotFoundError: when there is no gradebook.
     """
-    if not gradebook.is_file():
-        raise FileNotFoundError(f"{gradebook} does not exist: `torchcourse class init` makes one, and so does grading.")
-    with Gradebook(f"sqlite:///{gradebook}") as book:
+    url = sqlite_url(gradebook) if isinstance(gradebook, Path) else gradebook
+    file = gradebook_file(url)
+    if file and not file.is_file():
+        raise FileNotFoundError(f"{file} does not exist: `torchcourse class init` makes one, and so does grading.")
+    with Gradebook(url) as book:
         assignments = {a.name: a for a in book.assignments}
         wanted = [name for name in lessons or LESSONS if name in assignments]
         graded = _graded(book)

@@ -17,14 +17,14 @@ from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy.exc import SAWarning
 from traitlets import Float
-from traitlets.config import Config, PyFileConfigLoader
 
+from autograde.classroom.class_config import class_config
 from autograde.classroom.due_dates import read_extensions
 from autograde.files import write_atomically
 from autograde.results.gradebook import late_penalties
 from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time, read_short_text
 
-__all__ = ["PerDay", "apply_lateness", "class_config"]
+__all__ = ["PerDay", "apply_lateness"]
 
 DAY = 24 * 60 * 60
 
@@ -40,11 +40,6 @@ class PerDay(LateSubmissionPlugin):  # type: ignore[misc]
         """Return the points to deduct; None if the submission is not late."""
         late = total_seconds_late - 60 * self.grace_minutes
         return score * min(self.most, self.share * math.ceil(late / DAY)) if late > 0 else None
-
-
-def class_config(folder: Path) -> Config:
-    """Return the configuration in the nbgrader_config.py of a class folder."""
-    return PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
 
 
 def apply_lateness(

@@ -31,13 +31,15 @@ class RosterError(ValueError):
 
 @dataclass(frozen=True)
 class Member:
-    """A student. `lms_user_id` is their number in Canvas, if known; only `id` must not be empty."""
+    """A student. `lms_user_id` is their number in Canvas, if known, `group` the group that they hand in with; only `id`
+    must not be empty."""
 
     id: str
     first_name: str = ""
     last_name: str = ""
     email: str = ""
     lms_user_id: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ COLUMNS = tuple(field.name for field in fields(Member))
 
 
 def read_roster(path: Path) -> Roster:
-    """Read a CSV file with a header: id, and any of first_name, last_name, email, lms_user_id.
+    """Read a CSV file with a header: id, and any of first_name, last_name, email, lms_user_id, group.
 
     Cells are separated by commas, semicolons or tabs; the encoding is UTF-8, UTF-16 or cp1252.
 

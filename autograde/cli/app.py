@@ -9,7 +9,7 @@ from collections.abc import Callable
 import typer
 
 from autograde.cli.author import build, new_commands, verify
-from autograde.cli.classroom import bundle, class_commands, collect, sample
+from autograde.cli.classroom import bundle, class_commands, collect, release, sample
 from autograde.cli.grade import grade
 from autograde.cli.report import diff, export, report
 
@@ -22,7 +22,7 @@ def join(app: typer.Typer) -> None:
     if sys.argv[1:2] not in (["verify"], ["check"]):
         os.environ.setdefault("TORCHCOURSE_ACCELERATOR", "simulated")
     commands: tuple[Callable[..., None], ...] = (
-        build, grade, report, sample, verify, bundle, collect, diff, export,
+        build, grade, report, sample, verify, bundle, collect, diff, export, release,
     )  # fmt: skip
     for command in commands:
         app.command()(command)

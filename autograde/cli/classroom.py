@@ -22,7 +22,7 @@ from autograde.cli.console import (
 if TYPE_CHECKING:
     from autograde.classroom.roster import Roster
 
-__all__ = ["bundle", "class_commands", "collect", "sample"]
+__all__ = ["bundle", "class_commands", "collect", "release", "sample"]
 
 class_commands = typer.Typer(help="Make and keep a class folder.", no_args_is_help=True)
 
@@ -36,21 +36,21 @@ def about() -> None:
 def init(
     folder: Annotated[Path, typer.Argument(help="the class folder; what is in it already stays")],
     lessons: Annotated[str, typer.Option(help="such as 01_tensors,02_autograd; all, if none is named")] = "",
-    due: Annotated[
-        list[str] | None, typer.Option(help="LESSON=2026-12-01T18:00, STUDENT:LESSON=…, or a date for all")
-    ] = None,
-    roster: Annotated[Path | None, typer.Option(help="a CSV file: id,first_name,last_name,email")] = None,
+    due: Annotated[list[str] | None, typer.Option(help="LESSON=2026-12-01T18:00, STUDENT:LESSON=…, or a date")] = None,
+    roster: Annotated[Path | None, typer.Option(help="a CSV file: id,first_name,last_name,email,…")] = None,
     sample: Annotated[int, typer.Option(min=0, max=10_000, help="make up this many submissions of each lesson")] = 0,
     name: Annotated[str | None, typer.Option(help="nbgrader's course_id; torchcourse, if not given")] = None,
     late: Annotated[float | None, typer.Option(min=0, max=1, help="share of a score lost for each day late")] = None,
     exchange: Annotated[Path | None, typer.Option(help="nbgrader's exchange folder")] = None,
+    gradebook: Annotated[str | None, typer.Option(help="its URL, postgresql://…; a file in DIR, if not given")] = None,
     diff: Annotated[bool, typer.Option("--diff", help="show what changed lessons change, and ask before that")] = False,
 ) -> None:
     """Make a class folder, for nbgrader and for `torchcourse grade`; or add lessons, due dates and students to one.
 
     Lessons of the class whose points or exercises were changed are taken over.
     """
-    from autograde.classroom.class_folder import class_lessons, is_class, make_class, roster_of
+    from autograde.classroom.class_config import is_class
+    from autograde.classroom.class_folder import class_lessons, make_class, roster_of
     from autograde.classroom.due_dates import DueError, due_dates, extensions
     from autograde.classroom.roster import RosterError
     from autograde.classroom.synthetic_class import invented_members, write_submissions
@@ -58,8 +58,9 @@ def init(
     from autograde.results.grades_table import BadTableError
 
     new = not is_class(folder)
-    if not new and (late, exchange, name) != (None, None, None):
-        stop(f"{folder} is a class already: change --name, --late and --exchange in {folder / 'nbgrader_config.py'}.")
+    if not new and (late, exchange, name, gradebook) != (None, None, None, None):
+        config = folder / "nbgrader_config.py"
+        stop(f"{folder} is a class already: change --name, --late, --exchange and --gradebook in {config}.")
     try:
         with gradebook_errors(folder):
             names = split_lessons(lessons) if lessons or new else class_lessons(folder)
@@ -70,7 +71,7 @@ def init(
         changed = _changed(folder, names, diff)
         with gradebook_errors(folder), write_errors(folder):
             make_class(folder, names, due=when, members=members, name=name or "torchcourse", late=late or 0.0,
-                       exchange=exchange, extended=extended)  # fmt: skip
+                       exchange=exchange, extended=extended, gradebook=gradebook or "")  # fmt: skip
     except (BadTableError, BusyError, DueError, RefusedError, RosterError) as error:
         stop(str(error))
     console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
@@ -138,12 +139,19 @@ def collect(
     lesson: Annotated[str, typer.Option(help="which lesson it was handed in for")],
     into: Annotated[Path, typer.Option(help="gets STUDENT/LESSON/LESSON.ipynb")] = Path("submitted"),
     roster: Annotated[Path | None, typer.Option(help="who is who; roster.csv beside --into, if not given")] = None,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="a notebook counts for all in its author's group, as the roster names them")
+    ] = False,
+    times: Annotated[
+        Path | None, typer.Option(help="Moodle's grading worksheet, which says when each was handed in")
+    ] = None,
 ) -> None:
     """Take submissions out of a learning platform's archive, the latest attempt of each student on the roster."""
     from autograde.classroom.class_folder import class_lessons
-    from autograde.classroom.collect import CollectError
+    from autograde.classroom.collect import CollectError, write_names
     from autograde.classroom.collect import collect as take_out
     from autograde.classroom.roster import RosterError, read_roster
+    from autograde.classroom.worksheet import read_times, write_times
 
     (name,) = lesson_names([lesson])
     folder = into.absolute().parent
@@ -153,8 +161,12 @@ def collect(
         stop(f"The class {folder} has no {name}: it has {', '.join(known)}. `torchcourse class init` adds lessons.")
     try:
         members = read_roster(roster or folder / "roster.csv").members
+        known_times = read_times(times) if times else {}
         with write_errors(into):
-            found = take_out(archive, name, into, members)
+            found = take_out(archive, name, into, members, groups)
+            if found.names:
+                write_names(into, name, found.names)
+            unknown = write_times(into, name, found, known_times)
     except (CollectError, RosterError) as error:
         stop(str(error))
     for sentence in (*found.notes, *(f"left out: {reason}" for reason in found.refused)):
@@ -162,12 +174,46 @@ def collect(
     for words, students in (("late, says Canvas", found.late), ("nothing from", found.absent)):
         if students:
             console.print(f"{words}: {', '.join(students)}", markup=False)
-    if found.new or found.replaced:
-        console.print("The archive does not say when these were handed in, so none of them counts as late: for those "
-                      f"that do, write the time to {into}/STUDENT/{name}/timestamp.txt, as 2026-12-01 18:30:00 UTC.",
-                      markup=False)  # fmt: skip
+    if times and unknown:
+        console.print(f"{times} has no time for {', '.join(unknown)}.", markup=False)
+    elif unknown and (found.new or found.replaced):
+        console.print("The archive does not say when these were handed in, so none of them counts as late: for Moodle "
+                      "name its grading worksheet with --times; else write the time to "
+                      f"{into}/STUDENT/{name}/timestamp.txt, as 2026-12-01 18:30:00 UTC.", markup=False)  # fmt: skip
     console.print(f"{len(found.new)} new, {len(found.replaced)} replaced, {len(found.same)} as before, "
                   f"{len(found.refused)} left out: {into}", markup=False)  # fmt: skip
+
+
+def release(
+    lesson: Annotated[str, typer.Argument(help="the lesson, graded before")],
+    folder: Annotated[Path, typer.Option("--class", help="a class folder, or the folder of `grade --out`")] = Path(),
+    archive: Annotated[
+        Path | None, typer.Option("--zip", help="the archive to write, which Moodle or Canvas takes back")
+    ] = None,
+    submitted: Annotated[
+        Path | None, typer.Option(help="the folder that `collect` wrote to; CLASS/submitted, if not given")
+    ] = None,
+) -> None:
+    """Give feedback back: through nbgrader's exchange, or with --zip as an archive for Moodle or Canvas."""
+    from autograde.classroom.class_config import is_class
+    from autograde.classroom.give_back import feedback_archive, release_pages
+    from autograde.errors import RefusedError
+
+    (name,) = lesson_names([lesson])
+    if archive is None and not is_class(folder):
+        stop(f"{folder} is no class folder, which has an exchange: name one with --class, or an archive with --zip.")
+    try:
+        with write_errors(archive or folder):
+            if archive is None:
+                given = release_pages(folder, name)
+            else:
+                given = feedback_archive(folder, name, submitted or folder / "submitted", archive)
+    except RefusedError as error:
+        stop(str(error))
+    for student, reason in given.left_out.items():
+        console.print(f"left out: {student}, {reason}", markup=False)
+    where = archive or "nbgrader's exchange"
+    console.print(f"Results of {counted(len(given.students), 'student')} in {name}: {where}", markup=False)
 
 
 def sample(

@@ -27,6 +27,11 @@ __all__ = [
     "write_errors",
 ]
 
+DAMAGED = "put a copy of gradebook.db back, or move it away and grade again, without the scores given by hand."
+GRADEBOOK_REMEDIES = {
+    "locked": "close what has it open.", "readonly": "let yourself write to gradebook.db.", "not a database": DAMAGED,
+    "malformed": DAMAGED, "no such": DAMAGED,
+}  # fmt: skip
 console = Console(highlight=False, soft_wrap=True)
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -56,14 +61,22 @@ def split_lessons(names: str) -> list[str]:
 
 @contextmanager
 def gradebook_errors(folder: Path) -> Iterator[None]:
-    """Stop with a message if another program has locked the gradebook of a folder."""
-    from sqlalchemy.exc import OperationalError
+    """Stop with a message if the gradebook of a folder is locked, damaged or out of reach."""
+    from nbgrader.api import InvalidEntry
+    from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except OperationalError as error:
-        stop(f"The gradebook {folder / 'gradebook.db'} cannot be used ({error.orig}): close what has it open. "
-             "What has been graded is kept, and the same command goes on from there.")  # fmt: skip
+    except (SQLAlchemyError, InvalidEntry) as error:
+        from autograde.batch.preflight import reason_of
+
+        reason = reason_of(error)
+        remedy = next(
+            (remedy for words, remedy in GRADEBOOK_REMEDIES.items() if words in reason),
+            "does its server run, and let you in?",
+        )
+        stop(f"The gradebook of {folder} cannot be used ({reason}): {remedy} What has been graded is kept, and the "
+             "same command goes on from there.")  # fmt: skip
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,12 +31,14 @@ from autograde.cli.console import (
     show_changes,
     stderr,
     stop,
+    write_errors,
 )
 from autograde.cli.quick_imports import quick_imports
 from autograde.settings import SEED
 
 if TYPE_CHECKING:
     from autograde.batch.grading import Graded
+    from autograde.batch.recording import ScoreChange
     from autograde.sandbox.configuration import Isolation
 
 __all__ = ["grade"]
@@ -45,20 +48,24 @@ def grade(
     lessons: Annotated[list[str], typer.Argument(help="the lessons to grade, such as 01_tensors")],
     submitted: Annotated[Path, typer.Option(help="holds STUDENT/LESSON/LESSON.ipynb")],
     out: Annotated[Path, typer.Option(help="gets grades.csv, gradebook.db, autograded/ and feedback/")],
-    workers: Annotated[int, typer.Option(min=1, max=64, help="submissions graded at once")] = 1,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="graded at once; 0: what cores and memory allow")] = 0,
     seed: Annotated[int, typer.Option(help="what the hidden cases are drawn from")] = SEED,
     regrade: Annotated[bool, typer.Option("--regrade", help="grade again what an earlier run has graded")] = False,
     trust_submissions: Annotated[
-        bool, typer.Option("--trust-submissions", help="run without isolation: see docs/isolation.md")
+        bool, typer.Option("--trust-submissions", help="isolate none: docs/isolation.md")
     ] = False,
     gpu: Annotated[bool, typer.Option("--gpu", help="let submissions use this machine's GPU")] = False,
     scheduler: Annotated[str, typer.Option(help="grade on this Dask cluster, tcp://…: see docs/cluster.md")] = "",
-    gradebook: Annotated[str, typer.Option(help="the gradebook's URL; by default OUT/gradebook.db")] = "",
+    gradebook: Annotated[str, typer.Option(help="its URL; by default the class's, or OUT/gradebook.db")] = "",
     diff: Annotated[bool, typer.Option("--diff", help="show what would change, and write only if you agree")] = False,
+    never_lower: Annotated[
+        bool, typer.Option("--never-lower", help="a submission graded before keeps each score that would be lower")
+    ] = False,
+    best: Annotated[bool, typer.Option("--best", help="a learner's best submission counts, not the latest")] = False,
 ) -> None:
     """Grade a class: each submission runs in a sandbox and gets one verdict for each exercise.
 
-    A run that was interrupted or killed is continued by the same command.
+    A run that was interrupted or killed is continued by the same command. OUT/grading-log.jsonl is a log of runs.
     """
     from autograde.sandbox import template
     from autograde.sandbox.configuration import Isolation
@@ -74,26 +81,35 @@ def grade(
 
         template.preload(imports(*names))
         from autograde.batch import grading  # noqa: F401 - loaded here without garbage collection
+        from autograde.batch.worker_pool import default_workers
+        from autograde.classroom.class_config import class_gradebook
     names = _lessons_of_class(names, submitted, out)
+    _warn(isolation)
+    keep, policy = _kept(names, submitted, out), (never_lower, best)
+    run = partial(_grade, names, submitted, workers or default_workers(), seed, isolation, scheduler, keep, policy)
+    agreed = _agreed_changes(out, names, seed, partial(run, regrade)) if diff else []
+    if agreed is not None:
+        gradebook = gradebook or class_gradebook(out)
+        done = run(regrade and not diff, out, gradebook)
+        _show_kept(done.changes)
+        done.changes += agreed
+        _finish(done, names, seed, submitted, out, gradebook)
+
+
+def _warn(isolation: Isolation) -> None:
     for warning in isolation.warnings():
         stderr.print(f"WARNING: {warning}", markup=False)
-    keep = _kept(names, submitted, out)
-    run = partial(_grade, names, submitted, workers, seed, isolation, scheduler, keep)
-    if diff and not _is_agreed(out, names, partial(run, regrade)):
-        return
-    done = run(regrade and not diff, out, gradebook)
-    _record_times(done.submissions, submitted, out, gradebook)
-    graded = counted(len(done.submissions), "submission")
-    console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
 
 
 @dataclass
 class Tally:
-    """What has been graded so far: student and lesson of each submission, passed exercises (`right`) and all."""
+    """What has been graded so far: student and lesson of each submission, passed exercises (`right`) and all, and the
+    scores that differ from those recorded before."""
 
     submissions: list[tuple[str, str]] = field(default_factory=list)
     right: int = 0
     count: int = 0
+    changes: list[ScoreChange] = field(default_factory=list)
 
     def add(self, graded: Graded) -> None:
         """Count a submission."""
@@ -104,11 +120,12 @@ class Tally:
 
 def _grade(
     names: list[str], submitted: Path, workers: int, seed: int, isolation: Isolation, scheduler: str,
-    keep: Collection[tuple[str, str]], regrade: bool, out: Path, gradebook: str = "",
+    keep: Collection[tuple[str, str]], policy: tuple[bool, bool], regrade: bool, out: Path, gradebook: str = "",
 ) -> Tally:  # fmt: skip
-    """Grade with a progress bar; stop with a message if that is not possible."""
+    """Grade with a progress bar; stop with a message if that is not possible. `policy` is `--never-lower`, `--best`."""
     from autograde.batch.grading import OverlapError
     from autograde.batch.grading import run as grade_class
+    from autograde.batch.recording import Regrading
     from autograde.batch.student_names import students
     from autograde.errors import BusyError, RefusedError
     from autograde.sandbox.sandbox import SandboxError
@@ -125,11 +142,13 @@ def _grade(
 
             grade_class(
                 names, submitted, out, workers=workers, seed=seed, isolation=isolation, regrade=regrade,
-                scheduler=scheduler, gradebook=gradebook, keep=keep, progress=progress,
+                scheduler=scheduler, gradebook=gradebook, keep=keep, regrading=Regrading(*policy, tally.changes),
+                progress=progress,
             )  # fmt: skip
     except (BusyError, OverlapError, RefusedError, SandboxError) as error:
         stop(str(error))
     except KeyboardInterrupt:
+        _log(out, names, seed, tally, finished=False)
         console.print(f"Interrupted: {len(tally.submissions)} of {counted(total, 'submission')} are recorded in {out}. "
                       "The same command goes on from there.", markup=False)  # fmt: skip
         raise typer.Exit(130) from None
@@ -154,7 +173,8 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
     """Return the lessons to grade: in a class folder only its own. Print the lessons and students that it lacks."""
     from autograde.batch.student_names import student_names, students
     from autograde.classroom.changed_lesson import changed_lessons
-    from autograde.classroom.class_folder import class_lessons, is_class, roster_of
+    from autograde.classroom.class_config import is_class
+    from autograde.classroom.class_folder import class_lessons, roster_of
 
     if not is_class(out):
         return names
@@ -202,11 +222,11 @@ def _record_times(graded: Sequence[tuple[str, str]], submitted: Path, out: Path,
         gradebook: the URL of the gradebook; by default the one in the class folder.
     """
     from autograde.batch.grading import renew_pages
-    from autograde.classroom.class_folder import is_class
+    from autograde.classroom.class_config import is_class
     from autograde.classroom.due_dates import DueError
     from autograde.classroom.late import apply_lateness
     from autograde.errors import BusyError, RefusedError
-    from autograde.results.gradebook import gradebook_url
+    from autograde.results.gradebook_url import gradebook_url
 
     if not is_class(out):
         return
@@ -221,20 +241,71 @@ def _record_times(graded: Sequence[tuple[str, str]], submitted: Path, out: Path,
         console.print(complaint, markup=False)
 
 
-def _is_agreed(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) -> bool:
-    """Grade into a temporary folder, show what would change in `out`, and ask at a terminal whether to write it."""
-    from autograde.classroom.compare import apply, preview
+def _finish(done: Tally, lessons: Sequence[str], seed: int, submitted: Path, out: Path, gradebook: str) -> None:
+    """Log a run, record when submissions were made, and print how many were graded."""
+    _log(out, lessons, seed, done)
+    earlier = _earlier_counts(done.changes)  # the times beside these notebooks are those of worse ones
+    _record_times([key for key in done.submissions if key not in earlier], submitted, out, gradebook)
+    graded = counted(len(done.submissions), "submission")
+    console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
+
+
+def _log(out: Path, lessons: Sequence[str], seed: int, done: Tally, finished: bool = True) -> None:
+    """Add a run to the log of the results folder."""
+    from autograde.batch.grading_log import FILE, Run, append
+
+    with write_errors(out / FILE):
+        append(out, Run(lessons, len(done.submissions), seed, finished, done.changes))
+
+
+def _earlier_counts(changes: Sequence[ScoreChange]) -> set[tuple[str, str]]:
+    """Return student and lesson of the submissions in place of which an earlier one counts."""
+    return {(c.after.student, c.after.lesson) for c in changes if c.kept and c.resubmitted}
+
+
+def _show_kept(changes: Sequence[ScoreChange]) -> None:
+    """Print what stays as it was graded before."""
+    from autograde.batch.grading_log import in_order
+
+    changes = in_order(changes)
+    lost: dict[tuple[str, str], float] = defaultdict(float)
+    for change in (c for c in changes if c.kept and c.resubmitted):
+        lost[change.after.student, change.after.lesson] += change.before.score - change.after.score
+    for (student, lesson), points in lost.items():
+        console.print(f"{student}: an earlier submission of {lesson} counts, with {points:g} more "
+                      f"{'point' if points == 1 else 'points'} than the latest.", markup=False)  # fmt: skip
+    for change in (c for c in changes if c.kept and not c.resubmitted):
+        before, after = change.before, change.after
+        console.print(f"{before.student} keeps {before.score:g} in {before.exercise} of {before.lesson}, "
+                      f"which would be {after.score:g} ({after.status}) now.", markup=False)  # fmt: skip
+
+
+def _agreed_changes(
+    out: Path, lessons: Sequence[str], seed: int, grade: Callable[[Path], Tally]
+) -> list[ScoreChange] | None:
+    """Grade into a temporary folder, show what would change in `out` and why, and ask at a terminal whether to do it.
+
+    Returns:
+        The scores that change, if somebody agreed.
+    """
+    from autograde.batch.grading_log import reasons
+    from autograde.classroom.compare import apply, gains_and_losses, preview
     from autograde.errors import BusyError
 
+    changes: list[ScoreChange] = []
     try:
-        with preview(out, lessons, grade) as (new, found):
+        with preview(out, lessons, lambda folder: changes.extend(grade(folder).changes)) as (new, found):
             show_changes(found)
+            why = reasons(out, seed, [change for change in changes if not change.kept])
+            for sentence in (*gains_and_losses(found), *why):
+                console.print(sentence, markup=False)
+            _show_kept(changes)
             if not is_interactive():
                 console.print(f"Nothing was written to {out}: the same command without --diff does that.", markup=False)
-                return False
+                return None
             if not typer.confirm(f"Write this to {out}?", default=False):
-                return False
+                return None
             apply(new, out)
-            return True
+            return changes
     except (BusyError, ValueError) as error:
         stop(str(error))

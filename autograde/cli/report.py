@@ -26,20 +26,28 @@ __all__ = ["diff", "export", "report"]
 def report(
     out: Annotated[Path, typer.Argument(help="the folder that `torchcourse grade --out` wrote")],
     html: Annotated[Path | None, typer.Option("--html", help="the page; OUT/report.html if not given")] = None,
+    mistakes: Annotated[
+        Path | None, typer.Option(help="make this notebook of the ten most frequent mistakes, to show, and no page")
+    ] = None,
+    lessons: Annotated[str, typer.Option(help="for --mistakes, such as 05_training; all, if none is named")] = "",
 ) -> None:
-    """Make a page about a class: scores, pass rates, common mistakes, time-outs, similar answers."""
+    """Make a page about a class: who falls behind, scores, pass rates, common mistakes, time-outs, similar answers."""
     from autograde.files import write_atomically
     from autograde.report.class_report import report as report_page
+    from autograde.report.mistakes_notebook import mistakes_notebook
     from autograde.results.grades_table import BadTableError
 
-    target = html or out / "report.html"
+    target = mistakes or html or out / "report.html"
     try:
-        page = report_page(out)
+        made = mistakes_notebook(out, split_lessons(lessons)) if mistakes else report_page(out, target)
     except BadTableError as error:
         stop(str(error))
     with write_errors(target):
-        write_atomically(target, page)
-    console.print(f"The report is in {target}; it names learners.", markup=False)
+        write_atomically(target, made)
+    if mistakes:
+        console.print(f"The mistakes are in {target}; it names nobody, but read the answers first.", markup=False)
+    else:
+        console.print(f"The report is in {target}; it names learners.", markup=False)
 
 
 def diff(
@@ -69,6 +77,7 @@ def export(
     from autograde.files import write_atomically
 
     with quick_imports():
+        from autograde.classroom.class_config import class_gradebook
         from autograde.classroom.export import FORMATS, scores_of
         from autograde.classroom.export import export as as_text
 
@@ -80,7 +89,7 @@ def export(
     lesson_names(list(titles))
     try:
         with gradebook_errors(folder):
-            scores = scores_of(folder / "gradebook.db", split_lessons(lessons) if lessons else ())
+            scores = scores_of(class_gradebook(folder), split_lessons(lessons) if lessons else ())
     except FileNotFoundError as error:
         stop(str(error))
     text = as_text(scores, form, titles)

@@ -12,6 +12,8 @@ import torch
 
 __all__ = ["anonymous"]
 
+LONGEST = 20_000
+"""Characters of a program that is parsed: a few megabytes take half a minute and a gigabyte."""
 SHORTEST_NAME = 3
 WORDS = {*keyword.kwlist, *dir(builtins), *dir(torch), *dir(torch.Tensor)}
 """Words that stay even if they are part of a name: a learner may be called Max."""
@@ -20,8 +22,11 @@ WORDS = {*keyword.kwlist, *dir(builtins), *dir(torch), *dir(torch.Tensor)}
 def anonymous(source: str, people: Iterable[str]) -> str:
     """Return a reformatted program without comments and docstrings, with `someone` for each part of a person's name.
 
-    Nicknames and names that the program computes stay: read an example before showing it. "" if the text is not Python.
+    Nicknames and names that the program computes stay: read an example before showing it. "" if the text is not Python,
+    or longer than an example could be.
     """
+    if len(source) > LONGEST:
+        return ""
     try:
         tree = ast.parse(source)
         for node in ast.walk(tree):

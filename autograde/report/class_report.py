@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from autograde.judge.submission import read_submission
 from autograde.judge.verdict import clean
 from autograde.report.anonymous import anonymous
 from autograde.report.charts import outcomes, scores
+from autograde.report.class_overview import overview, shade
 from autograde.report.item_statistics import (
     FEWEST_LEARNERS,
     FEWEST_UNLIKE,
@@ -26,7 +29,7 @@ from autograde.results.html import page, printable
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["report"]
+__all__ = ["ShownMistake", "answers_of", "report", "shown_mistake"]
 
 MOST_PAIRS, MOST_MISTAKES, MOST_EXAMPLES, MOST_COMPLAINTS = 30, 25, 2, 20
 LONGEST_EXAMPLE = 2000
@@ -49,41 +52,49 @@ class ShownMistake:
 
 @dataclass(frozen=True)
 class ShownLesson:
-    """One lesson on the page; `compared` is the number of answers, `more_…` the number that the page leaves out."""
+    """One lesson on the page; `compared` is the number of answers, and `more_…` unfold."""
 
     statistics: LessonStatistics
     histogram: str
     bars: str
     mistakes: tuple[ShownMistake, ...]
-    more_mistakes: int
+    more_mistakes: tuple[MistakeCount, ...]
     compared: int
     pairs: tuple[Pair, ...]
-    more_pairs: int
+    more_pairs: tuple[Pair, ...]
 
 
-def report(out: Path) -> str:
+def report(out: Path, target: Path | None = None) -> str:
     """Return the report on the results that `torchcourse grade` left in `out`.
+
+    Args:
+        target: where the page will lie, from which it links to feedback pages; in `out`, if not given.
 
     Raises:
         BadTableError: when there is no grades.csv in `out`, or it is no table of grades.
     """
     table = read_table(out / "grades.csv")
-    answers = _answers(out / "autograded", table.rows)
+    answers = answers_of(out / "autograded", table.rows)
     lessons = [_lesson(one, answers.get(one.lesson, {})) for one in lesson_statistics(table.rows)]
     complaints, more = table.complaints[:MOST_COMPLAINTS], table.complaints[MOST_COMPLAINTS:]
+    everything = overview(table.rows)
+    aliases = {learner.student: learner.alias for learner in everything.learners}
+    pages = _feedback_pages(out, (target or out / "report.html").absolute().parent)
     return page(
-        "report.html", lessons=lessons, folder=clean(out.resolve().name), complaints=complaints,
-        more_complaints=len(more), learners_count=len({row.student for row in table.rows}), fewest=FEWEST_LEARNERS,
-        unlike=FEWEST_UNLIKE, suspect=SUSPECT, similar=SIMILAR, shingle=SHINGLE, shortest=SHORTEST, clean=clean,
-        clean_names=_names,
+        "report.html", overview=everything, aliases=aliases, shade=shade, feedback=pages, lessons=lessons,
+        folder=clean(out.resolve().name), complaints=complaints, more_complaints=more,
+        learners_count=len(aliases), fewest=FEWEST_LEARNERS, unlike=FEWEST_UNLIKE, suspect=SUSPECT, similar=SIMILAR,
+        shingle=SHINGLE, shortest=SHORTEST, clean=clean,
     )  # fmt: skip
 
 
-def _names(students: Sequence[str]) -> str:
-    return ", ".join(map(clean, students))
+def _feedback_pages(out: Path, here: Path) -> dict[tuple[str, str], str]:
+    """Return the links from a page in `here` to the feedback pages in `out`, by student and lesson."""
+    pages = (out / "feedback").absolute().glob("*/*.html")
+    return {(path.parent.name, path.stem): quote(os.path.relpath(path, here)) for path in pages}
 
 
-def _answers(autograded: Path, rows: Sequence[Row]) -> dict[str, Answers]:
+def answers_of(autograded: Path, rows: Sequence[Row]) -> dict[str, Answers]:
     """Return the answers in the autograded notebooks, by lesson.
 
     Only existing folders are looked into, so that no name in the table can lead elsewhere.
@@ -105,17 +116,19 @@ def _lesson(statistics: LessonStatistics, answers: Answers) -> ShownLesson:
     pairs = similar_pairs(answers, stubs)
     shown = statistics.mistakes[:MOST_MISTAKES]
     return ShownLesson(
-        statistics, scores(statistics), outcomes(statistics), tuple(_mistake(m, answers) for m in shown),
-        len(statistics.mistakes) - len(shown), sum(map(len, answers.values())), tuple(pairs[:MOST_PAIRS]),
-        len(pairs[MOST_PAIRS:]),
+        statistics, scores(statistics), outcomes(statistics), tuple(shown_mistake(m, answers) for m in shown),
+        statistics.mistakes[MOST_MISTAKES:], sum(map(len, answers.values())), tuple(pairs[:MOST_PAIRS]),
+        tuple(pairs[MOST_PAIRS:]),
     )  # fmt: skip
 
 
-def _mistake(mistake: MistakeCount, answers: Mapping[str, Mapping[str, str]]) -> ShownMistake:
+def shown_mistake(mistake: MistakeCount, answers: Mapping[str, Mapping[str, str]]) -> ShownMistake:
+    """Return a mistake as it is shown: with a message that explained it, and examples without names."""
     sources = answers.get(mistake.exercise, {})
     examples: dict[str, None] = {}
-    for row in sorted(mistake.rows, key=lambda r: (len(sources.get(r.student, "")), r.student)):
-        example = printable(anonymous(sources.get(row.student, ""), [row.student]))
+    known = (row.student for row in mistake.rows if sources.get(row.student, "").strip())
+    for student in sorted(known, key=lambda name: (len(sources[name]), name)):
+        example = printable(anonymous(sources[student], [student]))
         if example and len(example) <= LONGEST_EXAMPLE:
             examples.setdefault(example)
     message = next((row.message for row in mistake.rows if row.message), "")

@@ -26,15 +26,16 @@ from sqlalchemy import Connection, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError, SAWarning
 
 from autograde.course.build import generate, table_version
-from autograde.errors import BusyError
+from autograde.errors import BusyError, RefusedError
 from autograde.judge.verdict import Verdict
 from autograde.results.changed_release import follow_release
+from autograde.results.gradebook_url import sqlite_url
 from autograde.results.grader_comments import GraderComment, grader_comments
 from autograde.source.release import load_release
 from torchcourse.model.files import replacing
 from torchcourse.model.notebook_file import exercise_of
 
-__all__ = ["Writer", "gradebook_url", "late_penalties", "sqlite_url"]
+__all__ = ["Writer", "late_penalties"]
 
 LOCK = 7_086_110_511
 """The number of the advisory lock on a gradebook on a server."""
@@ -192,6 +193,9 @@ class Writer:
         Args:
             answered: the questions that the learner answered in words. They wait to be graded by hand; the others get
                 no points.
+
+        Raises:
+            RefusedError: when the gradebook lacks rows of the submission.
         """
         scores: dict[str, float | None] = {verdict.exercise: verdict.score for verdict in verdicts}
         in_words = {name: None if name in answered else 0.0 for name in load_release(lesson).questions}
@@ -204,6 +208,11 @@ class Writer:
             except MissingEntry:
                 book.add_student(student)
             grades = self._grades(book.update_or_create_submission(lesson, student), lesson)
+            if not grades.keys() >= {*(f"check_{verdict.exercise}" for verdict in verdicts), *in_words}:
+                raise RefusedError(
+                    f"The gradebook is damaged: it lacks grades of {student} in {lesson}. Put a copy of it back, or "
+                    "move it away and grade again, without the scores given by hand."
+                )
             for verdict in verdicts:
                 grade = grades[f"check_{verdict.exercise}"]
                 grade.auto_score = verdict.score
@@ -254,13 +263,3 @@ def late_penalties(book: Gradebook) -> dict[tuple[str, str], float]:
         .filter(SubmittedNotebook.late_submission_penalty > 0)
     )
     return {(student, lesson): penalty for student, lesson, penalty in rows}
-
-
-def gradebook_url(out: Path, named: str = "") -> str:
-    """Return the URL of the gradebook for the results in `out`: `named` if it is given, else a file in `out`."""
-    return named or sqlite_url(out / "gradebook.db")
-
-
-def sqlite_url(path: Path) -> str:
-    """Return the URL of a gradebook in a file."""
-    return f"sqlite:///{path.absolute()}"  # nbgrader changes the working folder

@@ -13,6 +13,7 @@ from sqlalchemy import event
 
 from autograde.batch import grading
 from autograde.batch.grading import grade
+from autograde.errors import RefusedError
 from autograde.judge.verdict import Verdict
 from autograde.results import gradebook as gradebook_module
 from autograde.source.release import load_release
@@ -48,7 +49,7 @@ def test_a_submission_comes_into_the_gradebook_at_once_or_not_at_all(
     with grading.Writer(out / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
         with monkeypatch.context() as patch:
             patch.setattr(writer, "_grades", lambda *_: {})
-            with pytest.raises(KeyError):
+            with pytest.raises(RefusedError):
                 writer.write("ada", LESSON, found)
         assert writer.book.students == []
         assert writer.book.assignment_submissions(LESSON) == []

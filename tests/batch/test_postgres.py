@@ -15,10 +15,12 @@ from nbgrader.api import Gradebook
 
 from autograde.batch import grading
 from autograde.batch.preflight import check_gradebook
+from autograde.classroom.class_config import class_config
 from autograde.classroom.class_folder import LATE
 from autograde.cli import grade as grade_command
 from autograde.errors import BusyError, RefusedError
 from autograde.results.gradebook import Writer
+from tests.support.commands import run_instructors
 from tests.support.doors import scores
 from tests.support.stand_ins import LESSON, SOLVED, Quick, submit
 
@@ -114,3 +116,31 @@ def test_one_grader_writes_at_a_time(url: str, submitted: Path, tmp_path: Path) 
 def test_a_database_that_is_not_there_is_named(url: str) -> None:
     with pytest.raises(RefusedError, match='database "none" does not exist'):
         check_gradebook(url.replace("/book?", "/none?"))
+
+
+def test_a_class_lives_on_a_server_from_its_due_dates_to_the_export(
+    url: str, submitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autograde.sandbox.template.start_template", lambda isolation: None)
+    monkeypatch.setattr("autograde.sandbox.template.preload", lambda names: None)
+    (tmp_path / "roster.csv").write_text("id,first_name\nada,Ada\ndan,Dan\n")
+    folder = tmp_path / "spring"
+    words = ["--lessons", LESSON, "--roster", tmp_path / "roster.csv", "--late", 0.25, "--gradebook", url]
+    status, output = run_instructors("class", "init", folder, *words, "--due", f"{LESSON}=2026-12-01T18:00+00:00")
+    assert status == 0, output
+    (submitted / "ada" / LESSON / "timestamp.txt").write_text("2026-12-01 19:00:00 UTC")
+    status, output = run_instructors("grade", LESSON, "--submitted", submitted, "--out", folder)
+    assert status == 0, output
+    assert "Handed in late: 0.5 of 2 points" in (folder / "feedback" / "ada" / f"{LESSON}.html").read_text()
+    status, output = run_instructors("export", "--class", folder, "--format", "moodle")
+    assert (status, '"Ada","","ada","","1.5"' in output) == (0, True), output
+    assert class_config(folder).CourseDirectory.db_url == url, "formgrader reads this"
+    status, output = run_instructors("report", folder)
+    assert status == 0, output
+    assert not (folder / "gradebook.db").exists()
+    page = url.replace("/book?", "/none?")
+    (folder / "nbgrader_config.py").write_text((folder / "nbgrader_config.py").read_text().replace(url, page))
+    status, output = run_instructors("export", "--class", folder)
+    assert status == 2
+    assert 'database "none" does not exist): does its server run, and let you in?' in output.replace("\n", " ")
+    assert "[SQL" not in output

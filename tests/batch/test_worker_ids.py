@@ -1,11 +1,16 @@
-"""Workers of graders that run at once on one machine are told apart."""
+"""Workers of graders that run at once on one machine are told apart, whatever other users do."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import stat
 import subprocess
 import sys
 
-from autograde.batch.worker_ids import allocate_id, free_id
+import pytest
+
+from autograde.batch.worker_ids import LOCKS, MAX_WORKERS, allocate_id, free_id
 from autograde.batch.worker_pool import LocalPool
 from autograde.sandbox.configuration import Isolation
 from autograde.settings import LIMITS
@@ -19,6 +24,7 @@ def taken_elsewhere() -> int:
     return int(said.stdout)
 
 
+@pytest.mark.root
 def test_no_two_workers_of_a_machine_have_one_number() -> None:
     first, second = allocate_id(), allocate_id()
     assert len({first, second, taken_elsewhere()}) == 3
@@ -27,6 +33,18 @@ def test_no_two_workers_of_a_machine_have_one_number() -> None:
     free_id(third)
     free_id(first)
     assert third <= second
+
+
+@pytest.mark.root
+def test_a_user_who_takes_names_of_sockets_does_not_stop_grading() -> None:
+    """Any user of the machine can take these."""
+    with contextlib.ExitStack() as taken:
+        for number in range(MAX_WORKERS):
+            taken.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)).bind(
+                f"\0torchcourse-worker-0-{number}"
+            )
+        free_id(allocate_id())
+    assert stat.S_IMODE(LOCKS.stat().st_mode) == 0o700, "nobody else may lock these files"
 
 
 def test_two_graders_at_once_give_their_workers_numbers_of_their_own() -> None:

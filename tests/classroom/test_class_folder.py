@@ -89,7 +89,7 @@ def test_nbgrader_reads_the_configuration_of_the_folder(room: SimpleNamespace) -
     from nbgrader.apps import NbGraderAPI
 
     from autograde.batch.nbgrader_plugin import GradeSubmission
-    from autograde.classroom.late import class_config
+    from autograde.classroom.class_config import class_config
 
     config = class_config(room.folder)
     assert GradeSubmission in config.Autograde.autograde_preprocessors
@@ -325,3 +325,16 @@ def test_a_locked_gradebook_is_named_and_nothing_is_lost(
     for status, output in tried:
         assert status == 2
         assert "cannot be used (database is locked): close what has it open" in output.replace("\n", " ")
+
+
+def test_a_damaged_gradebook_is_one_sentence_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "nbgrader_config.py").write_text("c = get_config()\n")
+    (tmp_path / "gradebook.db").write_text("this is no database\n" * 50)
+    (tmp_path / "submitted").mkdir()
+    for words in (["export", "--class", tmp_path], ["class", "init", tmp_path],
+                  ["collect", "x.zip", "--lesson", LESSON, "--into", tmp_path / "submitted"]):  # fmt: skip
+        status, output = run_instructors(*words)
+        said = " ".join(output.split())
+        assert status == 2, output
+        assert "cannot be used (file is not a database): put a copy of gradebook.db back" in said
+        assert "SQL:" not in said

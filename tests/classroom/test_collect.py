@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import warnings
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from autograde.classroom.collect import Collected, CollectError, collect
 from autograde.classroom.roster import Member
 from autograde.settings import LIMITS
 from tests.support.commands import run_instructors
+from tests.support.costs import cpu_below
 from torchcourse.model import lessons
 
 LESSON = "01_tensors"
@@ -67,10 +69,42 @@ def test_the_latest_attempt_wins(tmp_path: Path) -> None:
     found, files = collected(tmp_path, {
         f"{moodle}{LESSON} (2).ipynb": b"second copy", f"{moodle}{LESSON}(10).ipynb": b"tenth copy",
         f"{moodle}{LESSON}.ipynb": b"first", f"{moodle}notes.ipynb": b"something else",
+    })  # fmt: skip
+    assert files == {ADAS: b"tenth copy"}
+    assert len(found.notes) == 1
+    found, files = collected(tmp_path, {
         f"{canvas}902_{LESSON}.ipynb": b"later", f"{canvas}901_{LESSON}-7.ipynb": b"earlier",
     })  # fmt: skip
-    assert files == {ADAS: b"tenth copy", BOS: b"later"}
-    assert len(found.notes) == 2
+    assert files[BOS] == b"later"
+    assert len(found.notes) == 1
+
+
+def test_where_moodle_made_the_archive_a_name_like_those_of_canvas_identifies_nobody(tmp_path: Path) -> None:
+    found, files = collected(tmp_path, {
+        f"Bo ONeil-Müller_7_assignsubmission_file/{LESSON}.ipynb": b"of bo",
+        f"Bo ONeil-Müller_7_assignfeedback/lovelaceada_40001_9_{LESSON}.ipynb": b"put in ada's place",
+    })  # fmt: skip
+    assert files == {BOS: b"of bo"}
+    assert "neither as Moodle nor as Canvas" in found.refused[0]
+
+
+def test_a_file_named_like_those_of_moodle_costs_nobody_else_anything_in_an_archive_of_canvas(tmp_path: Path) -> None:
+    found, files = collected(tmp_path, {
+        "lovelaceada_40001_1_Bo ONeil-Müller_7_assignsubmission_file_x.ipynb": b"of ada",
+        f"oneilmullerbo_40002_2_{LESSON}.ipynb": b"of bo",
+    })  # fmt: skip
+    assert files == {BOS: b"of bo"}
+    assert found.absent == ["ada"]
+
+
+def test_a_name_of_60_thousand_characters_is_one_line_at_once(tmp_path: Path) -> None:
+    """Marks that have to be put in order: normalizing such a name takes time that grows with its square."""
+    marks = "\u0315\u0300" * 8000  # 32 kB; the limit of the format is 64
+    with cpu_below(3):
+        found, _ = collected(
+            tmp_path, {f"a_1_assignsubmission_file/{number}{marks}.ipynb": b"" for number in range(20)}
+        )
+    assert all("the limit is 1000" in line and len(line) < 300 and "\n" not in line for line in found.refused)
 
 
 def test_a_number_of_hundreds_of_digits_is_a_part_of_the_name(tmp_path: Path) -> None:
@@ -119,20 +153,26 @@ def test_the_only_notebook_is_taken_whatever_its_name_and_of_several_none(tmp_pa
     ],
 )
 def test_what_is_unknown_or_unsafe_is_named_and_the_rest_goes_on(tmp_path: Path, name: str, why: str) -> None:
-    found, files = collected(tmp_path, {name: b"bad", f"bo_40002_2_{LESSON}.ipynb": b"of bo"})
+    moodle = "_assignsubmission_" in name
+    honest = f"Bo ONeil-Müller_2_assignsubmission_file/{LESSON}.ipynb" if moodle else f"bo_40002_2_{LESSON}.ipynb"
+    found, files = collected(tmp_path, {name: b"bad", honest: b"of bo"})
     assert files == {BOS: b"of bo"}
     assert len(found.refused) == 1
     assert why in found.refused[0]
     assert LESSON in found.refused[0]
 
 
+@pytest.mark.parametrize("name", ["", "\0.ipynb"])
+def test_an_entry_without_a_name_costs_nobody_else_anything(tmp_path: Path, name: str) -> None:
+    _, files = collected(tmp_path, {name: b"bad", f"bo_40002_2_{LESSON}.ipynb": b"of bo"})
+    assert files == {BOS: b"of bo"}
+
+
 def test_two_of_one_name_are_told_apart_by_canvas_and_not_guessed_for_moodle(tmp_path: Path) -> None:
     members = (ADA, BO, TWIN)
-    found, files = collected(tmp_path, {
-        f"lovelaceada_40003_1_{LESSON}.ipynb": b"of the twin",
-        f"Ada Lovelace_5_assignsubmission_file/{LESSON}.ipynb": b"of whom",
-    }, members)  # fmt: skip
+    _, files = collected(tmp_path, {f"lovelaceada_40003_1_{LESSON}.ipynb": b"of the twin"}, members)
     assert files == {f"twin/{LESSON}/{LESSON}.ipynb": b"of the twin"}
+    found, _ = collected(tmp_path, {f"Ada Lovelace_5_assignsubmission_file/{LESSON}.ipynb": b"of whom"}, members)
     assert "may be by ada, twin" in found.refused[0]
 
 
@@ -224,3 +264,33 @@ def test_the_command_says_that_an_archive_has_no_times(tmp_path: Path) -> None:
     assert "does not say when these were handed in, so none of them counts as late" in said
     assert f"{LESSON}/timestamp.txt" in said
     assert "handed in" not in run_instructors(*words)[1], "there is nothing new"
+
+
+def team(name: str, *members: Member) -> tuple[Member, ...]:
+    return tuple(replace(member, group=name) for member in members)
+
+
+def test_a_notebook_of_a_group_counts_for_everybody_in_it_who_has_none(tmp_path: Path) -> None:
+    cy = Member("cy", "Cy", "Late", "cy@example.org", "40009")
+    members = (*team("Group A", ADA, BO), cy)
+    moodle = {f"Group A_77_assignsubmission_file/{LESSON}.ipynb": b"ours"}
+    found, files = collected(tmp_path, moodle, members)
+    assert (files, found.refused[0].rsplit(": ", 2)[1:]) == (
+        {},
+        ["its author is a group on the roster", "add --groups."],
+    )
+    both = {ADAS: b"ours", BOS: b"ours"}
+    assert grouped(tmp_path / "moodle", moodle, members)[1] == both
+    found, files = grouped(tmp_path / "canvas", {f"x_40002_9_{LESSON}.ipynb": b"ours"}, members)
+    assert (files, found.notes) == (both, [f"ada: x_40002_9_{LESSON}.ipynb counts, from the group Group A."])
+    assert found.absent == ["cy"]
+    own = {f"x_40002_9_{LESSON}.ipynb": b"bo's", f"x_40001_8_{LESSON}.ipynb": b"ada's"}
+    assert grouped(tmp_path / "own", own, members)[1] == {ADAS: b"ada's", BOS: b"bo's"}
+
+
+def grouped(tmp_path: Path, files: Files, members: tuple[Member, ...]) -> tuple[Collected, Files]:
+    """Collect with groups; the names for the platform are left out of the files."""
+    tmp_path.mkdir()
+    into = tmp_path / "submitted"
+    found = collect(archive(tmp_path, files), LESSON, into, members, groups=True)
+    return found, {str(p.relative_to(into)): p.read_bytes() for p in into.rglob("*.ipynb")}

@@ -22,6 +22,7 @@ from autograde.results.grades_table import COLUMNS, BadTableError, Row, read_tab
 from autograde.source.release import load_release
 from tests.results.test_feedback import HOSTILE, Seen
 from tests.support.commands import run_instructors
+from tests.support.costs import cpu_below
 
 LESSON = "01_tensors"
 EXERCISES = load_release(LESSON).exercises
@@ -86,6 +87,15 @@ def test_a_field_that_never_ends_stops_the_reading_and_is_reported(tmp_path: Pat
     table = read_table(path)
     assert len(table.rows) == 1
     assert "field larger than field limit" in table.complaints[0]
+
+
+def test_what_is_too_much_to_show_at_once_unfolds(tmp_path: Path) -> None:
+    rows: list[list[object]] = [["ann", LESSON, "row_softmax", "?", 2, "failed", f"m{n:02}", ""] for n in range(22)]
+    rows += [[f"s{n}", LESSON, "row_softmax", 0, 2, "failed", f"m{n:02}", ""] for n in range(27)]
+    write_table(tmp_path, rows)
+    seen = re.sub(r"\s+", " ", Seen(report(tmp_path)).text)
+    assert "and 2 moreline 22: score is no number" in seen
+    assert "and 2 rarer ones 1 learner: m25 in row_softmax1 learner: m26 in row_softmax" in seen
 
 
 # Statistics
@@ -158,6 +168,14 @@ def test_an_example_names_nobody() -> None:
     assert anonymous("def f(x):\n    return x.max(dim=channel)", ["max.chan"]).endswith("x.max(dim=channel)")
     assert anonymous("def f(x:", ["ann"]) == ""
     assert anonymous('def f():\n    """only words"""', ["ann"]) == "def f():\n    pass"
+
+
+def test_an_answer_of_two_megabytes_does_not_stop_the_report(tmp_path: Path) -> None:
+    write_table(tmp_path, [[name, LESSON, "row_softmax", 0, 2, "failed", "no-sum", "said"] for name in ("ann", "bob")])
+    write_answer(tmp_path, "ann", "def row_softmax(x):\n    return x\n" + "x = 1\n" * 340_000)
+    write_answer(tmp_path, "bob", "def row_softmax(x):\n    return x.exp()")
+    with cpu_below(5):
+        assert "return x.exp()" in Seen(report(tmp_path)).text
 
 
 # Similarity

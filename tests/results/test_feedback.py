@@ -212,8 +212,8 @@ def test_a_message_that_is_cut_says_so() -> None:
     ],
 )
 def test_a_syntax_error_has_its_line_and_its_reason(source: str, says: str) -> None:
-    run, there = ExerciseRun(), SimpleNamespace(cells=[SubmittedCell("code", source, "one_hot")], states={})
-    there.states[0] = "SyntaxError"
+    cells = [SubmittedCell("code", source, "one_hot")]
+    run, there = ExerciseRun(), SimpleNamespace(cells=cells, states={0: "SyntaxError"}, quotes=True)
     _DeviceRun._no_answer(there, "one_hot", "unbound", run)
     assert run.incident == "error"
     assert says in run.reason

@@ -1,0 +1,120 @@
+"""The log of gradings, `grading-log.jsonl` in the results folder: who graded what, when, with which version.
+
+One line of JSON for each run of `torchcourse grade`, also for one that was interrupted. It names the scores that the
+run changed, and has what they depend on, so that the next run can say why scores differ.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from autograde.batch.recording import ScoreChange
+from autograde.judge.fingerprint import LIBRARIES, fingerprint, private_hashes
+from torchcourse import __version__
+
+__all__ = ["FILE", "Run", "append", "in_order", "reasons"]
+
+FILE = "grading-log.jsonl"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is logged of a run of `torchcourse grade`; `submissions` is the number that was graded or looked up."""
+
+    lessons: Sequence[str]
+    submissions: int
+    seed: int
+    finished: bool
+    changes: Sequence[ScoreChange]
+
+
+def append(out: Path, run: Run) -> None:
+    """Add a run to the log in a results folder."""
+    line = {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"), "who": _user(), "version": __version__,
+        "lessons": list(run.lessons), "submissions": run.submissions, "seed": run.seed, "finished": run.finished,
+        "changes": [_change(change) for change in in_order(run.changes)],
+        "conditions": _conditions(run.lessons, run.seed),
+    }  # fmt: skip
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / FILE).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def reasons(out: Path, seed: int, changes: Sequence[ScoreChange]) -> list[str]:
+    """Return why scores change against the last grading in `out`: a sentence for each reason, with the scores."""
+    found: dict[str, list[ScoreChange]] = defaultdict(list)
+    last, now = {}, {}
+    for lesson in {change.after.lesson for change in changes}:
+        last[lesson], now[lesson] = _last(out, lesson), _conditions([lesson], seed)[lesson]
+    for change in in_order(changes):
+        lesson = change.after.lesson
+        found[_reason(change, last[lesson], now[lesson])].append(change)
+    return [f"{reason}: {_shown(own)}" for reason, own in found.items()]
+
+
+def in_order(changes: Sequence[ScoreChange]) -> list[ScoreChange]:
+    """Return changes by student; they were found in the order in which workers finished."""
+    return sorted(changes, key=lambda c: (c.after.student, c.after.lesson))
+
+
+def _reason(change: ScoreChange, last: dict[str, Any] | None, now: dict[str, Any]) -> str:
+    exercise = change.after.exercise
+    if change.resubmitted:
+        return "Handed in again"
+    if last is None:
+        return "Graded with another version, of which there is no log"
+    parts = [f"the hidden half of {exercise}"] if last["hidden"].get(exercise) != now["hidden"][exercise] else []
+    parts += ["the seed"] if last["seed"] != now["seed"] else []
+    parts += [f"{name} {last['libraries'].get(name)} (now {version})" for name, version in now["libraries"].items()
+              if last["libraries"].get(name) != version]  # fmt: skip
+    if last["grader"] != now["grader"] and last["libraries"] == now["libraries"]:
+        parts.append("the lesson or the grader")
+    when = f"since {last['time']}, when {last['who']} graded it"
+    return f"Changed {when}: {', '.join(parts)}" if parts else f"Nothing changed {when}: these came out differently"
+
+
+def _shown(changes: Sequence[ScoreChange]) -> str:
+    return ", ".join(f"{c.after.student} {c.after.exercise} {c.after.score - c.before.score:+g}" for c in changes)
+
+
+def _last(out: Path, lesson: str) -> dict[str, Any] | None:
+    """Return what the last logged grading of a lesson depended on; None if there is none."""
+    found: dict[str, Any] | None = None
+    try:
+        with (out / FILE).open(encoding="utf-8") as file:
+            for text in file:
+                line = json.loads(text)
+                if lesson in line["lessons"]:
+                    found = {**line["conditions"][lesson], "time": line["time"], "who": line["who"]}
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return found
+
+
+def _conditions(lessons: Sequence[str], seed: int) -> dict[str, dict[str, Any]]:
+    """Return what scores depend on besides the submission, by lesson."""
+    libraries = {name: metadata.version(name) for name in LIBRARIES}
+    return {name: {"seed": seed, "grader": fingerprint(name), "hidden": private_hashes(name), "libraries": libraries}
+            for name in lessons}  # fmt: skip
+
+
+def _change(change: ScoreChange) -> dict[str, Any]:
+    before, after = change.before, change.after
+    return {"student": after.student, "lesson": after.lesson, "exercise": after.exercise, "before": before.score,
+            "after": after.score, "resubmitted": change.resubmitted, "kept": change.kept}  # fmt: skip
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user without a name, as in some containers
+        return "unknown"

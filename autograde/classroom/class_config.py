@@ -1,0 +1,29 @@
+"""What the nbgrader_config.py of a class folder says. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from traitlets.config import Config, PyFileConfigLoader
+
+from autograde.results.gradebook_url import gradebook_url
+
+__all__ = ["class_config", "class_gradebook", "is_class"]
+
+CONFIG_FILE = "nbgrader_config.py"
+
+
+def is_class(folder: Path) -> bool:
+    """Return whether `folder` is a class folder."""
+    return (folder / CONFIG_FILE).is_file()
+
+
+def class_config(folder: Path) -> Config:
+    """Return the configuration of a class folder."""
+    return PyFileConfigLoader(CONFIG_FILE, path=str(folder)).load_config()
+
+
+def class_gradebook(folder: Path) -> str:
+    """Return the URL of the gradebook of a class folder, or of a folder that `torchcourse grade` has written to."""
+    own = class_config(folder).CourseDirectory.get("db_url") if is_class(folder) else None
+    return gradebook_url(folder, str(own or ""))

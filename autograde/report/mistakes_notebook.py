@@ -1,0 +1,89 @@
+"""Make a notebook of a class's most frequent mistakes, to go through them in front of the class.
+
+It names nobody, and runs nothing of what learners wrote: their answers are quoted as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import nbformat
+
+from autograde.report.class_report import ShownMistake, answers_of, shown_mistake
+from autograde.report.item_statistics import MistakeCount, lesson_statistics
+from autograde.results.grades_table import read_table
+from autograde.results.html import printable
+from autograde.results.lesson_sections import section
+from autograde.source.private_half import private_half
+from autograde.source.release import load_release
+from torchcourse.model.catalogue import LESSONS
+
+__all__ = ["mistakes_notebook"]
+
+MOST = 10
+INTRODUCTION = """# {title}
+
+The answers are learners' own, laid out anew, without comments and names; read them before you show them. The cell
+below each takes an answer that you write together, and checks it."""
+
+
+def mistakes_notebook(out: Path, lessons: Collection[str] = ()) -> str:
+    """Return a notebook of the most frequent mistakes in the results in a folder, in `lessons` or in all lessons.
+
+    Raises:
+        BadTableError: when there is no grades.csv in `out`, or it is no table of grades.
+    """
+    rows = [row for row in read_table(out / "grades.csv").rows if row.lesson in (lessons or LESSONS)]
+    counted = [(one.lesson, mistake) for one in lesson_statistics(rows) for mistake in one.mistakes]
+    counted = [(lesson, mistake) for lesson, mistake in counted if mistake.exercise in load_release(lesson).exercises]
+    chosen = sorted(counted, key=lambda found: (-found[1].count, -found[1].of_wrong))[:MOST]
+    answers = answers_of(out / "autograded", rows)
+    title = "One mistake of this class" if len(chosen) == 1 else f"{len(chosen) or 'No'} mistakes of this class"
+    cells = [nbformat.v4.new_markdown_cell(INTRODUCTION.format(title=title), id="introduction")]
+    for lesson in dict.fromkeys(lesson for lesson, _ in chosen):
+        setup = enumerate(_setup(lesson))
+        cells += [nbformat.v4.new_code_cell(source, id=f"setup-{lesson}-{n}") for n, source in setup]
+    for number, (lesson, mistake) in enumerate(chosen, 1):
+        shown = shown_mistake(mistake, answers.get(lesson, {}))
+        text = _described(number, lesson, mistake, shown)
+        cells.append(nbformat.v4.new_markdown_cell(text, id=f"mistake-{number}"))
+        cells.append(nbformat.v4.new_code_cell(_stub(lesson, mistake.exercise), id=f"answer-{number}"))
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    text = nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
+    return f"{text}\n"
+
+
+def _described(number: int, lesson: str, mistake: MistakeCount, shown: ShownMistake) -> str:
+    """Return what the notebook says about a mistake, as Markdown in which nothing of a learner's acts."""
+    learners = "1 learner" if mistake.count == 1 else f"{mistake.count} learners"
+    parts = [f"## {number}. {_plain(mistake.name)}\n\n{learners}, in `{mistake.exercise}` of lesson {lesson[:2]}"
+             f" ({100 * mistake.of_wrong:.0f} % of those who were wrong)"]  # fmt: skip
+    if shown.examples:
+        fence = "`" * (1 + max(map(len, re.findall("`+", shown.examples[0])), default=2))
+        parts.append(f"{fence}python\n{shown.examples[0]}\n{fence}")
+    if shown.message:
+        parts.append(f"> {_plain(shown.message)}")
+    heading = next((m.read for m in private_half(lesson, mistake.exercise).mistakes if m.name == mistake.name), "")
+    prose = section(load_release(lesson), heading) if heading else ""
+    if prose:
+        unbroken = re.sub(r"\n\n+", "\n&#10;", prose)  # an empty line would end the HTML
+        parts.append(f"<details><summary>Read again: {heading}</summary>\n{unbroken}\n</details>")
+    return "\n\n".join(parts)
+
+
+def _plain(text: str) -> str:
+    """Return a learner's text as Markdown that shows it as it is, with `code` as code."""
+    parts = re.split(r"(`[^`]+`)", " ".join(printable(text).split()))
+    return "".join(p if p.startswith("`") and len(p) > 2 else re.sub(r"([^\w\s])", r"\\\1", p) for p in parts)
+
+
+def _setup(lesson: str) -> list[str]:
+    """Return the cells of a lesson that import what its answers need."""
+    cells = load_release(lesson).notebook["cells"]
+    return ["".join(cell["source"]) for cell in cells if "setup" in cell["metadata"].get("tags", ())]
+
+
+def _stub(lesson: str, exercise: str) -> str:
+    return f'{load_release(lesson).cells[exercise].source.rstrip()}\n\n\ncheck("{exercise}")'

@@ -1,0 +1,55 @@
+"""The notebook of the most frequent mistakes: what it shows, and that nothing of a learner's acts in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+
+from autograde.report.mistakes_notebook import mistakes_notebook
+from tests.report.test_class_report import LESSON, write_answer, write_table
+from tests.results.test_feedback import HOSTILE, Seen
+from tests.support.commands import run_instructors
+
+
+def test_the_ten_most_frequent_mistakes_are_shown_with_answer_message_and_section(tmp_path: Path) -> None:
+    made = ["wrong-dim"] * 3 + ["overflow"] + [f"rare-{n}" for n in range(12)]
+    write_table(tmp_path, [[f"ann.lee{n}", LESSON, "row_softmax", 0, 2, "failed", name, "Row 0 sums to `3`."]
+                           for n, name in enumerate(made)])  # fmt: skip
+    write_answer(tmp_path, "ann.lee0", "def row_softmax(x):\n    ann_y = '```'  # by Ann\n    return x.softmax(0)")
+    target = tmp_path / "week.ipynb"
+    status, output = run_instructors("report", tmp_path, "--mistakes", target)
+    assert status == 0, output
+    notebook = nbformat.read(target, 4)
+    nbformat.validate(notebook)
+    told = [cell.source for cell in notebook.cells if cell.id.startswith("mistake")]
+    assert len(told) == 10
+    assert told[0].startswith("## 1. wrong\\-dim\n\n3 learners, in `row_softmax` of lesson 01")
+    for words in ("````python\n", "return x.softmax(0)", "> Row 0 sums to `3`\\.", "<summary>Read again: "):
+        assert words in told[0]
+    text = target.read_text()
+    assert "ann" not in text.lower().replace("channel", "")
+    stubs = [cell.source for cell in notebook.cells if cell.id == "answer-1"]
+    setup = next(cell.source for cell in notebook.cells if cell.id == f"setup-{LESSON}-0")
+    names = dict[str, object]()
+    stub = stubs[0].rsplit("\n", 1)[0]
+    exec(f"{setup}\n{stub}", names)  # the annotations are names it has
+    assert callable(names["row_softmax"])
+    assert stubs[0].endswith('check("row_softmax")')
+    assert "x.softmax(0)" not in stubs[0], "what learners wrote is not run"
+    assert not (tmp_path / "report.html").exists()
+    assert "```" not in told[1], "an answer that is not there is not shown as `pass`"
+    assert run_instructors("report", tmp_path, "--mistakes", target, "--lessons", "02_autograd")[0] == 0
+    assert "No mistakes of this class" in target.read_text()
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "![x](http://e.org/x.png)", "[a](javascript:b)", "# h\n---\n$x$"])
+def test_nothing_that_a_learner_wrote_acts(tmp_path: Path, text: str) -> None:
+    write_table(tmp_path, [["bob", LESSON, "row_softmax", 0, 2, "failed", text, text]])
+    notebook = nbformat.reads(mistakes_notebook(tmp_path), 4)
+    told = "\n".join(cell.source for cell in notebook.cells if cell.id.startswith("mistake"))
+    seen = Seen(MarkdownIt("commonmark").render(told))
+    assert seen.tags <= {"h2", "p", "code", "blockquote"}
+    assert "$x$" not in told

@@ -106,7 +106,7 @@ slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().
 # ### Exercise: describe
 #
 # Write `describe(t)`: a dict that says everything there is to know about `t` except its values. Its keys: `shape` (a
-# plain `tuple`), `dtype`, `device` (as a string, `str(t.device)`), `ndim`, `numel`, `contiguous` (a bool; ask
+# `tuple`), `dtype`, `device` (as a string, `str(t.device)`), `ndim`, `numel`, `contiguous` (a bool; ask
 # `t.is_contiguous()`; we will come to its meaning below) and `nbytes` (the bytes that its own entries take, not its
 # storage).
 #
@@ -194,7 +194,10 @@ print(first, torch.equal(first, again))
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
     info = torch.finfo(dtype)
-    print(f"{str(dtype):15} {info.bits} bits   up to {info.max:.1e}   gap after 1: {info.eps:.1e}")
+    print(
+        f"{str(dtype):15} {info.bits} bits   up to {info.max:.1e}   gap after 1: "
+        f"{info.eps:.1e}"
+    )
 
 # %% [markdown]
 # When two dtypes meet, the result takes the *kind* that can hold both, in the order bool, integer, float, complex. A
@@ -205,14 +208,17 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 print((torch.tensor([1, 2]) * 0.5).dtype)
 print((torch.ones(2, dtype=torch.float16) + 1.5).dtype)
 print((torch.ones(2, dtype=torch.float32) + torch.ones(2, dtype=torch.float64)).dtype)
-print((torch.ones(2, dtype=torch.float32) + torch.tensor(1.5, dtype=torch.float64)).dtype)
+print(
+    (torch.ones(2, dtype=torch.float32) + torch.tensor(1.5, dtype=torch.float64)).dtype
+)
 
 # %% [markdown]
 # The sum, difference or product of two integer tensors is an integer tensor again, and a result that does not fit
 # wraps around without a word. Images are where this hurts:
 
 # %%
-bright, brighter = torch.tensor([200], dtype=torch.uint8), torch.tensor([100], dtype=torch.uint8)
+bright = torch.tensor([200], dtype=torch.uint8)
+brighter = torch.tensor([100], dtype=torch.uint8)
 bright + brighter, bright.to(torch.float32) + brighter
 
 # %% [markdown]
@@ -270,7 +276,13 @@ permuted, reshaped = photo.permute(2, 0, 1), photo.reshape(3, 24, 36)
 print(permuted.shape, reshaped.shape)
 
 # %% tags=["demo"]
-images.draw({"photo": photo, "permute": permuted.permute(1, 2, 0), "reshape": reshaped.permute(1, 2, 0)})
+images.draw(
+    {
+        "photo": photo,
+        "permute": permuted.permute(1, 2, 0),
+        "reshape": reshaped.permute(1, 2, 0),
+    }
+)
 
 # %% [markdown]
 # The shapes agree, and one of the two images is ruined. No error says so: a network would train on the confetti and
@@ -300,7 +312,8 @@ print(stack.movedim(0, -1).shape, stack.movedim(-2, 0).shape)
 
 # %% exercise="image_to_chw" points=2
 def image_to_chw(image: Tensor) -> Tensor:
-    """uint8 (H, W, C) or (N, H, W, C) to contiguous float32 (C, H, W) or (N, C, H, W) in [0, 1]."""
+    """uint8 (H, W, C) or (N, H, W, C) to contiguous float32 (C, H, W) or (N, C, H,
+    W) in [0, 1]."""
     ### BEGIN SOLUTION
     channels_first = image.movedim(-1, -3)
     return channels_first.contiguous().to(torch.float32) / 255
@@ -386,9 +399,14 @@ broadcasting.explore()
 # mean is a number, it can be trained on, and it is wrong: these predictions are perfect.
 
 # %%
-predictions, targets = torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([1.0, 2.0, 3.0, 4.0])
+predictions = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
+targets = torch.tensor([1.0, 2.0, 3.0, 4.0])
 difference = predictions - targets
-print(difference.shape, (difference**2).mean(), ((predictions.squeeze(1) - targets) ** 2).mean())
+print(
+    difference.shape,
+    (difference**2).mean(),
+    ((predictions.squeeze(1) - targets) ** 2).mean(),
+)
 
 # %% [markdown]
 # The same table is exactly right when you do want to compare everything with everything. For all pairs of `n` and `m`
@@ -405,7 +423,10 @@ mine[:, None] == yours[None, :]
 
 # %%
 here, there = torch.tensor([1000.0, 1000.0]), torch.tensor([1000.01, 1000.0])
-print((here @ here + there @ there - 2 * here @ there).sqrt(), (here - there).square().sum().sqrt())
+print(
+    (here @ here + there @ there - 2 * here @ there).sqrt(),
+    (here - there).square().sum().sqrt(),
+)
 
 # %% [markdown]
 # **In short:** align at the right, stretch the ones, and look at the shapes before you take a mean.
@@ -424,7 +445,8 @@ print((here @ here + there @ there - 2 * here @ there).sqrt(), (here - there).sq
 
 # %% exercise="pairwise_distances" points=3
 def pairwise_distances(a: Tensor, b: Tensor) -> Tensor:
-    """Euclidean distance of every row of a to every row of b: (n, d), (m, d) to (n, m)."""
+    """Euclidean distance of every row of a to every row of b: (n, d), (m, d) to (n,
+    m)."""
     ### BEGIN SOLUTION
     difference = a[:, None, :] - b[None, :, :]  # (n, 1, d) - (1, m, d) -> (n, m, d)
     return torch.linalg.vector_norm(difference, dim=-1)
@@ -560,7 +582,9 @@ print(torch.zeros(2, 3, 5)[torch.ones(2, 3, dtype=torch.bool)].shape)
 # row the score at its label. `scores[labels]` looks right and is not: it picks whole *rows*.
 
 # %%
-scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.3, 0.3, 0.4], [0.8, 0.1, 0.1]])
+scores = torch.tensor(
+    [[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.3, 0.3, 0.4], [0.8, 0.1, 0.1]]
+)
 labels = torch.tensor([1, 0, 2, 2])
 print(scores[labels].shape)
 
@@ -627,7 +651,9 @@ check("select_scores")
 # ```
 
 # %% exercise="one_hot" points=2
-def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def one_hot(
+    labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """A one at each label, zeros elsewhere: any shape (...) to (..., num_classes)."""
     ### BEGIN SOLUTION
     labels = labels.to(torch.int64)
@@ -651,7 +677,9 @@ check("one_hot")
 
 # %%
 a, b = torch.zeros(2, 3), torch.ones(2, 3)
-print(torch.cat([a, b]).shape, torch.cat([a, b], dim=1).shape, torch.stack([a, b]).shape)
+print(
+    torch.cat([a, b]).shape, torch.cat([a, b], dim=1).shape, torch.stack([a, b]).shape
+)
 print([piece.shape[0] for piece in torch.arange(7).split(3)])
 
 # %% [markdown]
@@ -661,7 +689,10 @@ print([piece.shape[0] for piece in torch.arange(7).split(3)])
 # %%
 values, indices = torch.tensor([0.1, 0.7, 0.2]).topk(2)
 print(values, indices, torch.tensor([5, 6, 7])[indices])
-print(torch.tensor([3, 1, 2]).sort(descending=True).values, torch.tensor([1, 2, 3]).cumsum(0))
+print(
+    torch.tensor([3, 1, 2]).sort(descending=True).values,
+    torch.tensor([1, 2, 3]).cumsum(0),
+)
 
 # %% [markdown]
 # `scatter_add` writes like `scatter`, but adds where several entries have the same target. That makes it a sum by
@@ -697,7 +728,11 @@ print(third == 0.3, torch.allclose(third, torch.tensor(0.3, dtype=torch.float64)
 # %%
 steps = torch.tensor([2.0, 4.0, float("nan")])
 real = torch.tensor([True, True, False])
-print((steps * real).sum(), steps.masked_fill(~real, 0).sum(), torch.where(real, steps, 0).sum())
+print(
+    (steps * real).sum(),
+    steps.masked_fill(~real, 0).sum(),
+    torch.where(real, steps, 0).sum(),
+)
 
 # %% [markdown]
 # `masked_fill` and `where` do not compute with what they drop; they replace it. That also keeps the gradient clean.
@@ -707,7 +742,10 @@ print((steps * real).sum(), steps.masked_fill(~real, 0).sum(), torch.where(real,
 
 # %%
 counts = torch.tensor([3, 0, 2])
-torch.tensor([6.0, 0.0, 5.0]) / counts, torch.tensor([6.0, 0.0, 5.0]) / counts.clamp(min=1)
+(
+    torch.tensor([6.0, 0.0, 5.0]) / counts,
+    torch.tensor([6.0, 0.0, 5.0]) / counts.clamp(min=1),
+)
 
 # %% [markdown]
 # **In short:** say what True means, drop entries by choosing instead of multiplying, and think of the empty row.
@@ -726,7 +764,8 @@ torch.tensor([6.0, 0.0, 5.0]) / counts, torch.tensor([6.0, 0.0, 5.0]) / counts.c
 
 # %% exercise="masked_mean" points=3
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the real steps (mask True): (b, t, d), bool (b, t) to (b, d); zeros where none is real."""
+    """Mean over the real steps (mask True): (b, t, d), bool (b, t) to (b, d);
+    zeros where none is real."""
     ### BEGIN SOLUTION
     real = mask.unsqueeze(-1)  # (b, t, 1)
     total = x.masked_fill(~real, 0).sum(dim=1)  # (b, d)
@@ -767,7 +806,10 @@ print(torch.einsum("ij->ji", matrix), torch.einsum("ii->", matrix))
 # %% tags=["demo"]
 generator = torch.Generator().manual_seed(0)
 for d in (4, 64, 1024):
-    dots = (torch.randn(1000, d, generator=generator) * torch.randn(1000, d, generator=generator)).sum(-1)
+    dots = (
+        torch.randn(1000, d, generator=generator)
+        * torch.randn(1000, d, generator=generator)
+    ).sum(-1)
     print(f"d = {d:4}: spread {dots.std().item():5.1f}, square root of d {d**0.5:5.1f}")
 
 # %% [markdown]
@@ -879,7 +921,10 @@ turns = {
 # %%
 place = grid.untyped_storage().data_ptr()
 for name, result in turns.items():
-    print(f"grid.{name:20}", "same memory" if result.untyped_storage().data_ptr() == place else "copy")
+    print(
+        f"grid.{name:20}",
+        "same memory" if result.untyped_storage().data_ptr() == place else "copy",
+    )
 
 # %% [markdown]
 # Two of these deserve a second look. `.to` copies only if there is something to convert. And `reshape` is a view
@@ -979,7 +1024,8 @@ strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
 
 # %% exercise="sliding_windows" points=3
 def sliding_windows(x: Tensor, size: int, step: int = 1) -> Tensor:
-    """Windows of `size` neighbours, one every `step` entries: (n,) to (num, size), in x's own memory."""
+    """Windows of `size` neighbours, one every `step` entries: (n,) to (num, size),
+    in x's own memory."""
     ### BEGIN SOLUTION
     n = len(x)
     if not 1 <= size <= n:
@@ -1049,7 +1095,8 @@ def to_numpy(t: Tensor) -> np.ndarray:
     """t as a NumPy array, in the same memory where that is possible."""
     ### BEGIN SOLUTION
     t = t.detach().cpu().resolve_conj().resolve_neg()
-    if t.dtype == torch.bfloat16:  # NumPy has no bfloat16; float32 holds each of its values exactly
+    # NumPy has no bfloat16; float32 holds each of its values exactly
+    if t.dtype == torch.bfloat16:
         t = t.to(torch.float32)
     return t.numpy()
     ### END SOLUTION

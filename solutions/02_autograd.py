@@ -72,7 +72,10 @@ for start in (3.0, 8.0):
 # %%
 import sys
 
-sys.breakpointhook = lambda: print("stopped; hidden is", sys._getframe(1).f_locals["hidden"])
+sys.breakpointhook = lambda: print(
+    "stopped; hidden is", sys._getframe(1).f_locals["hidden"]
+)
+
 
 def forward(x: Tensor) -> Tensor:
     hidden = torch.relu(x - 1)
@@ -94,7 +97,9 @@ x = torch.tensor([3.0, 4.0])
 product = w * x
 loss = product.sum()
 for name, t in {"w": w, "x": x, "product": product, "loss": loss}.items():
-    print(f"{name:8} leaf {t.is_leaf!s:6} requires grad {t.requires_grad!s:6} {t.grad_fn}")
+    print(
+        f"{name:8} leaf {t.is_leaf!s:6} requires grad {t.requires_grad!s:6} {t.grad_fn}"
+    )
 
 # %% [markdown]
 # Nodes point to the nodes they lead back to. Walk it by hand:
@@ -103,7 +108,8 @@ for name, t in {"w": w, "x": x, "product": product, "loss": loss}.items():
 node, indent = loss.grad_fn, ""
 while node is not None:
     print(indent + node.name())
-    node, indent = (node.next_functions[0][0] if node.next_functions else None), indent + "  "
+    node = node.next_functions[0][0] if node.next_functions else None
+    indent = indent + "  "
 
 # %% [markdown]
 # The chain ends in `AccumulateGrad`. That node belongs to the leaf `w`, and its job is to *add* what arrives to
@@ -153,8 +159,8 @@ no_leaf.is_leaf, leaf.is_leaf
 # %% [markdown]
 # ### Exercise: derivative
 #
-# Write `derivative(f, x)`: the derivative of `f`, a scalar function of a scalar tensor, at the Python float `x`. Compute in
-# `float64`, by autograd, and return a Python float.
+# Write `derivative(f, x)`: the derivative of `f`, a scalar function of a scalar tensor, at the Python float `x`.
+# Compute in `float64`, by autograd, and return a Python float.
 #
 # ```
 # derivative(lambda t: t**3, 2.0)    # 12.0
@@ -175,8 +181,8 @@ check("derivative")
 # %% [markdown]
 # ## Predict, then run
 #
-# Say what you expect before you run the next cell. `x` is `[1, 5, 3]`. What is the gradient of `x.sum()`? Of `x.mean()`? Of
-# `x.max()`?
+# Say what you expect before you run the next cell. `x` is `[1, 5, 3]`. What is the gradient of `x.sum()`? Of
+# `x.mean()`? Of `x.max()`?
 
 # %%
 for name in ("sum", "mean", "max"):
@@ -226,9 +232,9 @@ torch.allclose(w.grad, dz.T @ x)
 # %% [markdown]
 # ### Exercise: linear_mse_gradients
 #
-# Write `linear_mse_gradients(x, w, b, y)`: the gradients `(dw, db)` of `((x @ w.T + b - y) ** 2).mean()`, worked out by
-# hand. The shapes are `(n, i)`, `(o, i)`, `(o,)` and `(n, o)`. The mean is over all `n * o` entries. Rule: no autograd call
-# of any kind.
+# Write `linear_mse_gradients(x, w, b, y)`: the gradients `(dw, db)` of `((x @ w.T + b - y) ** 2).mean()`, worked out
+# by hand. The shapes are `(n, i)`, `(o, i)`, `(o,)` and `(n, o)`. The mean is over all `n * o` entries. Rule: no
+# autograd call of any kind.
 #
 # ```
 # x, w, b, y = torch.tensor([[1.0, 2.0]]), torch.zeros(1, 2), torch.zeros(1), torch.tensor([[3.0]])
@@ -236,8 +242,11 @@ torch.allclose(w.grad, dz.T @ x)
 # ```
 
 # %% exercise="linear_mse_gradients" points=3
-def linear_mse_gradients(x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of ((x @ w.T + b - y) ** 2).mean() for w and b, worked out by hand."""
+def linear_mse_gradients(
+    x: Tensor, w: Tensor, b: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of ((x @ w.T + b - y) ** 2).mean() for w and b,
+    worked out by hand."""
     ### BEGIN SOLUTION
     difference = x @ w.T + b - y  # (n, o)
     slope = 2 * difference / difference.numel()  # of the mean square, for each entry
@@ -406,8 +415,8 @@ descent.explore()
 # %% [markdown]
 # ## Asking for a gradient without side effects
 #
-# `backward()` leaves something behind in every leaf it reaches. A function that is asked for a gradient should not touch the
-# caller's tensors. `torch.autograd.grad(y, x)` returns gradients and stores none:
+# `backward()` leaves something behind in every leaf it reaches. A function that is asked for a gradient should not
+# touch the caller's tensors. `torch.autograd.grad(y, x)` returns gradients and stores none:
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -451,8 +460,8 @@ check("gradient")
 # %% [markdown]
 # ## Detach, clone and .data
 #
-# `detach` gives the same values, in the *same memory*, without history. `clone` gives new memory, *with* history: it is an
-# operation like any other, and gradients flow through it.
+# `detach` gives the same values, in the *same memory*, without history. `clone` gives new memory, *with* history: it
+# is an operation like any other, and gradients flow through it.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -518,8 +527,8 @@ for way in ("detach", "data"):
 # %% [markdown]
 # ### Exercise: snapshot
 #
-# Write `snapshot(t)`: a copy of `t` in memory of its own, without history, that does not require grad. `t`, of any dtype, may
-# be a leaf or part of a graph, and stays as it was.
+# Write `snapshot(t)`: a copy of `t` in memory of its own, without history, that does not require grad. `t`, of any
+# dtype, may be a leaf or part of a graph, and stays as it was.
 #
 # ```
 # w = torch.ones(2, requires_grad=True)
@@ -612,22 +621,23 @@ x.grad
 f = lambda x: torch.stack([x[0] * x[1], x[1] * x[2]])
 point = torch.tensor([1.0, 2.0, 3.0])
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # the first jvp loads a deprecated part of PyTorch itself
+    # the first jvp loads a deprecated part of PyTorch itself
+    warnings.simplefilter("ignore")
     value, along = torch.func.jvp(f, (point,), (torch.tensor([1.0, 0.0, 0.0]),))
 print("forward: ", along, "a column")
 value, pull = torch.func.vjp(f, point)
 print("reverse: ", pull(torch.tensor([1.0, 0.0]))[0], "a row")
 
 # %% [markdown]
-# A loss has one result and millions of inputs: reverse mode. A simulation with three settings and a million results: forward.
-# `torch.func.jacrev` and `jacfwd` build the whole table, row by row or column by column.
+# A loss has one result and millions of inputs: reverse mode. A simulation with three settings and a million results:
+# forward. `torch.func.jacrev` and `jacfwd` build the whole table, row by row or column by column.
 
 # %% [markdown]
 # ## Functions of your own
 #
-# Sometimes the derivative that autograd finds is not the one you want. A `torch.autograd.Function` has a `forward`, which
-# computes, and a `backward`, which gets the gradient of the result and returns the gradient of each input. What the backward
-# needs is handed over through `ctx`. You call it by `apply`.
+# Sometimes the derivative that autograd finds is not the one you want. A `torch.autograd.Function` has a `forward`,
+# which computes, and a `backward`, which gets the gradient of the result and returns the gradient of each input. What
+# the backward needs is handed over through `ctx`. You call it by `apply`.
 
 # %%
 class Cube(torch.autograd.Function):
@@ -757,7 +767,10 @@ check("LogSigmoid")
 here, eps = torch.tensor(1.0, dtype=torch.float64), 1e-4
 one_sided = (torch.exp(here + eps) - torch.exp(here)) / eps
 both_sides = (torch.exp(here + eps) - torch.exp(here - eps)) / (2 * eps)
-print(f"errors: {(one_sided - here.exp()).item():.1e} and {(both_sides - here.exp()).item():.1e}")
+print(
+    f"errors: {(one_sided - here.exp()).item():.1e} and "
+    f"{(both_sides - here.exp()).item():.1e}"
+)
 
 # %% [markdown]
 # Making `eps` smaller only helps up to a point: then the two values agree in nearly all their digits, and their
@@ -766,7 +779,10 @@ print(f"errors: {(one_sided - here.exp()).item():.1e} and {(both_sides - here.ex
 # %%
 for dtype in (torch.float32, torch.float64):
     here = torch.tensor(1.0, dtype=dtype)
-    errors = [(torch.exp(here + e) - torch.exp(here - e)) / (2 * e) - here.exp() for e in (1e-2, 1e-4, 1e-6, 1e-8)]
+    errors = [
+        (torch.exp(here + e) - torch.exp(here - e)) / (2 * e) - here.exp()
+        for e in (1e-2, 1e-4, 1e-6, 1e-8)
+    ]
     print(dtype, *(f"{error.item():8.0e}" for error in errors))
 
 # %% [markdown]
@@ -806,7 +822,9 @@ except RuntimeError as error:
 # ```
 
 # %% exercise="numerical_gradient" points=2
-def numerical_gradient(f: Callable[[Tensor], Tensor], x: Tensor, eps: float = 1e-6) -> Tensor:
+def numerical_gradient(
+    f: Callable[[Tensor], Tensor], x: Tensor, eps: float = 1e-6
+) -> Tensor:
     """Central differences in float64, one entry of x at a time."""
     ### BEGIN SOLUTION
     start = x.detach().to(torch.float64)
@@ -824,8 +842,8 @@ check("numerical_gradient")
 # %% [markdown]
 # ## Derivatives of derivatives
 #
-# A gradient is computed by operations, and these can be recorded too: `create_graph=True`. Then the gradient itself has a
-# history and can be differentiated.
+# A gradient is computed by operations, and these can be recorded too: `create_graph=True`. Then the gradient itself
+# has a history and can be differentiated.
 
 # %%
 x = torch.tensor(2.0, requires_grad=True)
@@ -852,8 +870,8 @@ torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
 # %% [markdown]
 # ### Exercise: hessian_vector_product
 #
-# Write `hessian_vector_product(f, x, v)`: the product of the Hessian of the scalar `f` at `x` with `v`, which has the shape of
-# `x`. Never build the Hessian: memory must grow like `x`, not like its square.
+# Write `hessian_vector_product(f, x, v)`: the product of the Hessian of the scalar `f` at `x` with `v`, which has the
+# shape of `x`. Never build the Hessian: memory must grow like `x`, not like its square.
 #
 # ```
 # x, v = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0])
@@ -861,14 +879,18 @@ torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
 # ```
 
 # %% exercise="hessian_vector_product" points=2
-def hessian_vector_product(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
+def hessian_vector_product(
+    f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor
+) -> Tensor:
     """The Hessian of f at x times v, without building the Hessian."""
     ### BEGIN SOLUTION
     leaf = x.detach().requires_grad_()
     (slope,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
     if not slope.requires_grad:  # f is linear: its slope does not depend on x
         return torch.zeros_like(leaf)
-    (product,) = torch.autograd.grad(slope, leaf, grad_outputs=v, materialize_grads=True)
+    (product,) = torch.autograd.grad(
+        slope, leaf, grad_outputs=v, materialize_grads=True
+    )
     return product
     ### END SOLUTION
 
@@ -918,8 +940,11 @@ print(torch.func.vmap(torch.func.grad(cube))(torch.tensor([1.0, 2.0, 3.0])))
 # ```
 
 # %% exercise="per_sample_gradients" points=2
-def per_sample_gradients(loss_fn: Callable[..., Tensor], w: Tensor, xs: Tensor, ys: Tensor) -> Tensor:
-    """Return the gradient of loss_fn(w, x, y) with respect to w for every sample: (n, *w.shape)."""
+def per_sample_gradients(
+    loss_fn: Callable[..., Tensor], w: Tensor, xs: Tensor, ys: Tensor
+) -> Tensor:
+    """Return the gradient of loss_fn(w, x, y) with respect to w for every sample: (n,
+    *w.shape)."""
     ### BEGIN SOLUTION
     of_one = torch.func.grad(loss_fn)
     return torch.func.vmap(of_one, in_dims=(None, 0, 0))(w, xs, ys)
@@ -977,8 +1002,8 @@ print("freed by an ordinary backward?   ", memory.expired())
 # %% [markdown]
 # ### Exercise: saved_bytes
 #
-# Write `saved_bytes(f, *inputs)`: how many bytes autograd keeps for the backward pass when `f(*inputs)` runs. Each storage
-# counts once, however often it is saved, and at its full size even where only a view of it is saved.
+# Write `saved_bytes(f, *inputs)`: how many bytes autograd keeps for the backward pass when `f(*inputs)` runs. Each
+# storage counts once, however often it is saved, and at its full size even where only a view of it is saved.
 #
 # ```
 # x = torch.ones(10, requires_grad=True)
@@ -990,7 +1015,8 @@ print("freed by an ordinary backward?   ", memory.expired())
 def saved_bytes(f: Callable[..., Any], *inputs: Tensor) -> int:
     """Bytes of all storages that autograd keeps for the backward of f(*inputs)."""
     ### BEGIN SOLUTION
-    storages: dict[int, torch.UntypedStorage] = {}  # keeping them means that no address is used twice
+    # keeping them means that no address is used twice
+    storages = {}
 
     def pack(t: Tensor) -> Tensor:
         storage = t.untyped_storage()
@@ -1004,6 +1030,65 @@ def saved_bytes(f: Callable[..., Any], *inputs: Tensor) -> int:
 
 # %% check="saved_bytes"
 check("saved_bytes")
+
+# %% [markdown]
+# ## Autograd in forty lines
+#
+# Nothing in this lesson is magic. Here is reverse-mode differentiation for single numbers, step by step. A `Number`
+# holds a value and remembers what it was made from: pairs of an input and the derivative with respect to that input,
+# known at the moment the operation runs.
+
+# %% tags=["demo"]
+import math
+
+class Number:
+    def __init__(self, value, made_from=()):
+        self.value, self.made_from, self.grad = value, made_from, 0.0
+
+    def __add__(self, other):
+        return Number(self.value + other.value, [(self, 1.0), (other, 1.0)])
+
+    def __mul__(self, other):
+        made_from = [(self, other.value), (other, self.value)]
+        return Number(self.value * other.value, made_from)
+
+    def tanh(self):
+        y = math.tanh(self.value)
+        return Number(y, [(self, 1 - y * y)])
+
+# %% [markdown]
+# That is the recording. `backward` needs an order: a number may pass its gradient on only after everything that used
+# it has added its share. So sort the graph, inputs first, and walk it from the end:
+
+# %% tags=["demo"]
+def in_order(number, seen):
+    if number not in seen:
+        for source, _ in number.made_from:
+            in_order(source, seen)
+        seen[number] = None
+    return list(seen)
+
+def backward(result):
+    result.grad = 1.0
+    for number in reversed(in_order(result, {})):
+        for source, slope in number.made_from:
+            source.grad += slope * number.grad
+
+# %% [markdown]
+# The `+=` is the chain rule's sum over paths, and it is also why gradients accumulate. Here `a` is used twice, and
+# PyTorch agrees:
+
+# %% tags=["demo"]
+a, b = Number(0.5), Number(-2.0)
+backward((a * b + a).tanh())
+t, u = torch.tensor(0.5, requires_grad=True), torch.tensor(-2.0, requires_grad=True)
+(t * u + t).tanh().backward()
+print(a.grad, t.grad.item())
+print(b.grad, u.grad.item())
+
+# %% [markdown]
+# PyTorch's engine does the same with tensors, in C++, on several devices, and frees what was saved as it goes.
+# (Python's `dict` keeps the order of insertion, so `seen` is both the set of what was visited and the sorted list.)
 
 # %% [markdown]
 # ## Looking inside
@@ -1042,7 +1127,10 @@ with warnings.catch_warnings(record=True) as caught:
         except RuntimeError as error:
             print(error)
 told = "".join(str(warning.message) for warning in caught)
-print("the operation stood in line", next(line for line in told.splitlines() if "in risky" in line).split("line")[-1])
+print(
+    "the operation stood in line",
+    next(line for line in told.splitlines() if "in risky" in line).split("line")[-1],
+)
 
 # %% [markdown]
 # The slope of a square root at 0 is infinite, and zero times infinity is NaN. A related trap: `torch.where(x > 0,
@@ -1052,7 +1140,9 @@ print("the operation stood in line", next(line for line in told.splitlines() if 
 # %%
 for name, f in {
     "where after": lambda x: torch.where(x > 0, x.sqrt(), 0.0),
-    "where before and after": lambda x: torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0),
+    "where before and after": lambda x: torch.where(
+        x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0
+    ),
 }.items():
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     f(x).sum().backward()
@@ -1061,8 +1151,9 @@ for name, f in {
 # %% [markdown]
 # ## Errors read aloud
 #
-# **"element 0 of tensors does not require grad and does not have a grad_fn"**: the graph was cut between the weights and the
-# loss. Look for `.item()`, `.data`, `detach()`, NumPy, a comparison or an `argmax`, or a `no_grad` around too much.
+# **"element 0 of tensors does not require grad and does not have a grad_fn"**: the graph was cut between the weights
+# and the loss. Look for `.item()`, `.data`, `detach()`, NumPy, a comparison or an `argmax`, or a `no_grad` around too
+# much.
 
 # %%
 w = torch.ones(2, requires_grad=True)
@@ -1080,11 +1171,11 @@ except RuntimeError as error:
 # **"one of the variables needed for gradient computation has been modified by an inplace operation"**: something that
 # the graph had saved was overwritten. Use the form without the underscore.
 #
-# **"grad can be implicitly created only for scalar outputs"**: the loss is not a single number. A `mean()` is missing, or you want to
-# give `backward` a vector.
+# **"grad can be implicitly created only for scalar outputs"**: the loss is not a single number. A `mean()` is
+# missing, or you want to give `backward` a vector.
 #
-# **"The differentiated Tensor ... appears to not have been used in the graph"**: you asked `autograd.grad` about a tensor on
-# which the result does not depend. Perhaps a copy of it was used. With `allow_unused=True` you get `None`.
+# **"The differentiated Tensor ... appears to not have been used in the graph"**: you asked `autograd.grad` about a
+# tensor on which the result does not depend. Perhaps a copy of it was used. With `allow_unused=True` you get `None`.
 
 # %%
 a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)

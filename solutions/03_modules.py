@@ -109,10 +109,10 @@ print(linear.weight.shape, torch.allclose(linear(x), x @ linear.weight.T + linea
 # %% [markdown]
 # ### Exercise: Affine
 #
-# Write `Affine(in_features, out_features, bias=True)`, a linear layer of your own: `x W^T + b` over the last dimension of
-# `x`, whatever comes before it. It has a parameter `weight` of shape `(out, in)`, and `bias` of shape `(out,)`, or registered as
-# None with `bias=False`. Both are drawn uniformly between -1/sqrt(in) and 1/sqrt(in). Rule: no `nn.Linear`, no `F.linear`.
-# You write `forward` as well.
+# Write `Affine(in_features, out_features, bias=True)`, a linear layer of your own: `x W^T + b` over the last
+# dimension of `x`, whatever comes before it. It has a parameter `weight` of shape `(out, in)`, and `bias` of shape
+# `(out,)`, or registered as None with `bias=False`. Both are drawn uniformly between -1/sqrt(in) and 1/sqrt(in).
+# Rule: no `nn.Linear`, no `F.linear`. You write `forward` as well.
 #
 # ```
 # layer = Affine(3, 2)
@@ -129,7 +129,9 @@ class Affine(nn.Module):
         ### BEGIN SOLUTION
         super().__init__()
         bound = in_features**-0.5
-        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
+        self.weight = nn.Parameter(
+            torch.empty(out_features, in_features).uniform_(-bound, bound)
+        )
         if bias:
             self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
         else:
@@ -170,12 +172,19 @@ class GatedLinear(nn.Module):
         ### BEGIN SOLUTION
         super().__init__()
         bound = in_features**-0.5
-        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
-        self.gate_weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
+        self.weight = nn.Parameter(
+            torch.empty(out_features, in_features).uniform_(-bound, bound)
+        )
+        self.gate_weight = nn.Parameter(
+            torch.empty(out_features, in_features).uniform_(-bound, bound)
+        )
         self.bias = nn.Parameter(torch.zeros(out_features))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias) * F.linear(x, self.gate_weight).sigmoid()
+        return (
+            F.linear(x, self.weight, self.bias)
+            * F.linear(x, self.gate_weight).sigmoid()
+        )
         ### END SOLUTION
 
 # %% check="GatedLinear"
@@ -185,8 +194,8 @@ check("GatedLinear")
 # ## Buffers: state that is not trained
 #
 # A model often needs numbers that no gradient should touch: the mean and spread of the training data, a table of
-# positions, running statistics. They must move with the model and be saved with it. That is a buffer. `nn.Buffer` is the
-# current spelling; older code says `self.register_buffer("mean", ...)`, which does the same.
+# positions, running statistics. They must move with the model and be saved with it. That is a buffer. `nn.Buffer` is
+# the current spelling; older code says `self.register_buffer("mean", ...)`, which does the same.
 #
 # Once a name is a buffer, assigning a tensor to it keeps it one:
 
@@ -204,7 +213,11 @@ class Counter(nn.Module):
 
 counter = Counter()
 counter(torch.zeros(8, 2))
-print(counter.seen, [name for name, _ in counter.named_buffers()], list(counter.state_dict()))
+print(
+    counter.seen,
+    [name for name, _ in counter.named_buffers()],
+    list(counter.state_dict()),
+)
 
 # %% [markdown]
 # With `persistent=False` a buffer moves, but is not saved: right for what can be computed again.
@@ -226,9 +239,10 @@ print(fresh.load_state_dict(counter.state_dict()), fresh.seen)
 # ### Exercise: Standardizer
 #
 # Write `Standardizer(dim)`: a module that returns `x` as it is until `fit(x)` is called with a table `(n, dim)`; from
-# then on it returns `(x - mean) / std`, column by column. `fit` sets the buffers `mean` and `std` and returns the
-# module itself. The standard deviation is the population's (divide by n, not n - 1), and where it is zero it becomes
-# 1. Both buffers are saved in the `state_dict`, and a fresh `Standardizer` can load them.
+# then on it returns `(x - mean) / std`, column by column. The result always has the dtype of `x`. `fit` sets the
+# buffers `mean` and `std` and returns the module itself. The standard deviation is the population's (divide by n, not
+# n - 1), and where it is zero it becomes 1. Both buffers are saved in the `state_dict`, and a fresh `Standardizer` can
+# load them.
 #
 # ```
 # s = Standardizer(2).fit(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
@@ -249,7 +263,8 @@ class Standardizer(nn.Module):
     @torch.no_grad()
     def fit(self, x: Tensor) -> "Standardizer":
         std = x.std(dim=0, correction=0)
-        self.mean.copy_(x.mean(dim=0))  # into the buffers, which keep their device and dtype
+        # into the buffers, which keep their device and dtype
+        self.mean.copy_(x.mean(dim=0))
         self.std.copy_(torch.where(std == 0, 1, std))
         return self
 
@@ -279,7 +294,10 @@ class InAModuleList(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
 
 
-print(len(list(InAList().parameters())), [name for name, _ in InAModuleList().named_parameters()])
+print(
+    len(list(InAList().parameters())),
+    [name for name, _ in InAModuleList().named_parameters()],
+)
 
 # %% [markdown]
 # The first one would run and train nothing. If you made an optimizer from its `parameters()`, you would at least get
@@ -327,13 +345,20 @@ print(len(list(nn.Sequential(one, nn.ReLU(), one).parameters())))
 class MLP(nn.Module):
     """Linear, BatchNorm1d, ReLU, Dropout for each hidden width, then one Linear."""
 
-    def __init__(self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0
+    ) -> None:
         ### BEGIN SOLUTION
         super().__init__()
         layers: list[nn.Module] = []
         width = in_dim
         for hidden in hidden_dims:
-            layers += [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(dropout)]
+            layers += [
+                nn.Linear(width, hidden),
+                nn.BatchNorm1d(hidden),
+                nn.ReLU(),
+                nn.Dropout(dropout),
+            ]
             width = hidden
         self.layers = nn.Sequential(*layers, nn.Linear(width, out_dim))
 
@@ -356,14 +381,18 @@ print({name: tuple(p.shape) for name, p in normed.named_parameters()})
 print({name: tuple(b.shape) for name, b in normed.named_buffers()})
 
 # %% [markdown]
-# **Weight tying.** A language model reads tokens through an embedding, a table with a row for each token, and writes scores
-# for tokens through a linear layer. Both are matrices of shape `(tokens, width)`, and one matrix can serve as both:
+# **Weight tying.** A language model reads tokens through an embedding, a table with a row for each token, and writes
+# scores for tokens through a linear layer. Both are matrices of shape `(tokens, width)`, and one matrix can serve as
+# both:
 
 # %%
 embedding, decoder = nn.Embedding(1000, 16), nn.Linear(16, 1000, bias=False)
 decoder.weight = embedding.weight
 tied = nn.ModuleDict({"embedding": embedding, "decoder": decoder})
-print([name for name, _ in tied.named_parameters()], [name for name, _ in tied.named_parameters(remove_duplicate=False)])
+print(
+    [name for name, _ in tied.named_parameters()],
+    [name for name, _ in tied.named_parameters(remove_duplicate=False)],
+)
 print(list(tied.state_dict()))
 
 # %% [markdown]
@@ -375,8 +404,9 @@ print(list(tied.state_dict()))
 # %% [markdown]
 # ### Exercise: count_parameters
 #
-# Write `count_parameters(model, trainable_only=False)`: the number of elements in a model's parameters, as an int. A tied
-# tensor counts once, buffers do not count. With `trainable_only=True`, parameters that do not require grad do not count either.
+# Write `count_parameters(model, trainable_only=False)`: the number of elements in a model's parameters, as an int. A
+# tied tensor counts once, buffers do not count. With `trainable_only=True`, parameters that do not require grad do
+# not count either.
 #
 # ```
 # count_parameters(nn.Linear(3, 2))    # 8
@@ -386,7 +416,9 @@ print(list(tied.state_dict()))
 def count_parameters(model: nn.Module, trainable_only: bool = False) -> int:
     """How many numbers a model's parameters hold."""
     ### BEGIN SOLUTION
-    return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable_only)
+    return sum(
+        p.numel() for p in model.parameters() if p.requires_grad or not trainable_only
+    )
     ### END SOLUTION
 
 # %% check="count_parameters"
@@ -400,7 +432,9 @@ check("count_parameters")
 
 # %%
 listened = nn.Linear(2, 2)
-handle = listened.register_forward_hook(lambda module, inputs, output: print("hook saw", tuple(output.shape)))
+handle = listened.register_forward_hook(
+    lambda module, inputs, output: print("hook saw", tuple(output.shape))
+)
 listened(torch.zeros(3, 2))
 listened.forward(torch.zeros(3, 2))
 handle.remove()
@@ -421,14 +455,25 @@ listened(torch.zeros(3, 2)).shape
 # %%
 kept = {}
 net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(inplace=True))
-handle = net[0].register_forward_hook(lambda module, inputs, output: kept.update(plain=output, copy=output.detach().clone()))
+handle = net[0].register_forward_hook(
+    lambda module, inputs, output: kept.update(
+        plain=output, copy=output.detach().clone()
+    )
+)
 net(torch.randn(3, 2))
 handle.remove()
 negative = {name: int((output < 0).sum()) for name, output in kept.items()}
-print("negative ones:", negative["plain"], "in what was kept,", negative["copy"], "in its copy")
+print(
+    "negative ones:",
+    negative["plain"],
+    "in what was kept,",
+    negative["copy"],
+    "in its copy",
+)
 
 # %% [markdown]
-# And a function made in a loop looks up the loop's variable when it *runs*, not when it is made. By then the loop is over:
+# And a function made in a loop looks up the loop's variable when it *runs*, not when it is made. By then the loop is
+# over:
 
 # %%
 shouts = [lambda: name for name in ("first", "second")]
@@ -438,7 +483,8 @@ print([shout() for shout in shouts])
 # A function that makes the hook, or a default argument (`lambda name=name: ...`), keeps the name from its own
 # iteration.
 #
-# `model.named_modules()` gives all submodules under their dotted names, and `model.get_submodule("encoder.0")` one of them.
+# `model.named_modules()` gives all submodules under their dotted names, and `model.get_submodule("encoder.0")` one of
+# them.
 #
 # **In short:** call the module, not `forward`; copy what a hook keeps; remove the hooks you attach.
 
@@ -461,7 +507,10 @@ def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
     modules = dict(model.named_modules())
     unknown = [name for name in names if name not in modules]
     if unknown:
-        raise ValueError(f"names holds {unknown}, but has to name submodules: {', '.join(filter(None, modules))}")
+        raise ValueError(
+            f"names holds {unknown}, but has to name submodules: "
+            f"{', '.join(filter(None, modules))}"
+        )
     outputs: dict[str, Tensor] = {}
 
     def keep_as(name: str):
@@ -527,9 +576,10 @@ print(Careless().eval()(torch.ones(8)))
 # ### Exercise: Dropout
 #
 # Write `Dropout(p=0.5)`, inverted: in training each entry becomes zero with probability `p`, independently of the
-# others and anew in each call, and the rest are divided by `1 - p`. In eval mode the input comes back as it is. With
-# `p = 1` everything is zero, and nothing is NaN. A `p` outside [0, 1] raises on construction, with a message that
-# names it and says what it was. The result keeps the input's dtype and device. Rule: no dropout from torch.
+# others and anew in each call, and the rest are divided by `1 - p`. What is dropped is drawn by torch, so that
+# `torch.manual_seed` decides. In eval mode the input comes back as it is. With `p = 1` everything is zero, and nothing
+# is NaN. A `p` outside [0, 1] raises on construction, with a message that names it and says what it was. The result
+# keeps the input's dtype and device. Rule: no dropout from torch.
 #
 # ```
 # dropout = Dropout(0.5)
@@ -626,7 +676,11 @@ print("in eval:    ", frozen.running_mean)
 features = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
 print(nn.LayerNorm(3)(features).detach())
 sequences = torch.randn(2, 5, 3)
-print(torch.allclose(nn.LayerNorm(3)(sequences)[1, 4], nn.LayerNorm(3)(sequences[1, 4]), atol=1e-6))
+print(
+    torch.allclose(
+        nn.LayerNorm(3)(sequences)[1, 4], nn.LayerNorm(3)(sequences[1, 4]), atol=1e-6
+    )
+)
 print(list(nn.LayerNorm(3).state_dict()))
 
 # %% [markdown]
@@ -645,9 +699,12 @@ print(list(nn.LayerNorm(3).state_dict()))
 
 # %% exercise="BatchNorm" points=3
 class BatchNorm(nn.Module):
-    """Batch norm over (N, C) or (N, C, H, W), with the names and numbers of nn.BatchNorm1d and 2d."""
+    """Batch norm over (N, C) or (N, C, H, W),
+    with the names and numbers of nn.BatchNorm1d and 2d."""
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1
+    ) -> None:
         ### BEGIN SOLUTION
         super().__init__()
         self.eps, self.momentum = eps, momentum
@@ -658,7 +715,11 @@ class BatchNorm(nn.Module):
         self.num_batches_tracked = nn.Buffer(torch.tensor(0))
 
     def forward(self, x: Tensor) -> Tensor:
-        mean, var = self._of_the_batch(x) if self.training else (self.running_mean, self.running_var)
+        mean, var = (
+            self._of_the_batch(x)
+            if self.training
+            else (self.running_mean, self.running_var)
+        )
         shape = (1, -1) + (1,) * (x.ndim - 2)
         scale = self.weight * (var + self.eps).rsqrt()
         return (x - mean.view(shape)) * scale.view(shape) + self.bias.view(shape)
@@ -666,7 +727,10 @@ class BatchNorm(nn.Module):
     def _of_the_batch(self, x: Tensor) -> tuple[Tensor, Tensor]:
         count = x.numel() // x.shape[1]
         if count < 2:
-            raise ValueError(f"x has shape {tuple(x.shape)}: training needs more than one value per channel")
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: training needs more than one value "
+                "per channel"
+            )
         dims = [d for d in range(x.ndim) if d != 1]
         mean, var = x.mean(dims), x.var(dims, correction=0)
         with torch.no_grad():
@@ -713,7 +777,13 @@ print(stale.item(), stale.grad)
 # comparing letters is not enough:
 
 # %%
-names = ["encoder.weight", "encoder.bias", "encoder2.weight", "layers.1.weight", "layers.10.weight"]
+names = [
+    "encoder.weight",
+    "encoder.bias",
+    "encoder2.weight",
+    "layers.1.weight",
+    "layers.10.weight",
+]
 print([name for name in names if name.startswith("encoder")])
 print([name for name in names if name.startswith("layers.1")])
 
@@ -735,14 +805,18 @@ print([name for name in names if name.startswith("layers.1")])
 
 # %% exercise="freeze" points=2
 def freeze(model: nn.Module, prefix: str) -> list[str]:
-    """Freeze the parameters of the submodule or parameter called prefix; their sorted names."""
+    """Freeze the parameters of the submodule or parameter called prefix;
+    their sorted names."""
     ### BEGIN SOLUTION
     chosen = {
         name: parameter for name, parameter in model.named_parameters()
         if prefix and (name == prefix or name.startswith(prefix + "."))
     }
     if not chosen:
-        raise ValueError(f"prefix is {prefix!r}, but has to name a submodule or parameter that holds parameters")
+        raise ValueError(
+            f"prefix is {prefix!r}, but has to name a submodule or parameter that "
+            "holds parameters"
+        )
     for parameter in chosen.values():
         parameter.requires_grad_(False)
     return sorted(chosen)
@@ -782,7 +856,8 @@ print([group["weight_decay"] for group in torch.optim.AdamW(groups).param_groups
 
 # %% exercise="weight_decay_groups" points=2
 def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
-    """Two groups for an optimizer: tensors of 2 or more dimensions, which decay, and the rest."""
+    """Two groups for an optimizer: tensors of 2 or more dimensions, which decay,
+    and the rest."""
     ### BEGIN SOLUTION
     trained = [p for p in model.parameters() if p.requires_grad]
     return [
@@ -807,7 +882,10 @@ for size in (0.05, (2 / 128) ** 0.5, 0.3):
     x = torch.randn(256, 128, generator=generator)
     for _ in range(12):
         x = torch.relu(x @ (size * torch.randn(128, 128, generator=generator)).T)
-    print(f"weights of size {size:.3f}: after twelve layers a spread of {x.std().item():.1e}")
+    print(
+        f"weights of size {size:.3f}: after twelve layers a spread of "
+        f"{x.std().item():.1e}"
+    )
 
 # %% [markdown]
 # A unit adds up `fan_in` products, so the variance grows with `fan_in` times the weight's; a ReLU removes half of
@@ -858,10 +936,10 @@ print(any(p is layer.weight for p in optimizer.param_groups[0]["params"]))
 # %% [markdown]
 # ### Exercise: init_weights
 #
-# Write `init_weights(model)`: in place, however deep they sit, the weights of all `nn.Linear` and `nn.Conv2d` become
-# Kaiming normal (fan_in, relu) and their biases zero; norm layers (batch, layer, group, instance) get weight one and
-# bias zero. Some have no bias, and some have no weight. The parameters stay the same objects on the same device. The
-# model itself may be a single layer.
+# Write `init_weights(model)`: in place, however deep they sit, the weights of all `nn.Linear` and `nn.Conv2d`, subclasses
+# included, become Kaiming normal (fan_in, relu), drawn anew by torch, and their biases zero; norm layers (batch, layer,
+# group, instance) get weight one and bias zero. Some have no bias, and some have no weight. The parameters stay the
+# same objects on the same device. The model itself may be a single layer.
 #
 # ```
 # net = nn.Sequential(nn.Linear(400, 300), nn.LayerNorm(300))
@@ -877,7 +955,9 @@ def init_weights(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
-        elif isinstance(module, nn.LayerNorm | nn.GroupNorm | nn.modules.batchnorm._NormBase):
+        elif isinstance(
+            module, nn.LayerNorm | nn.GroupNorm | nn.modules.batchnorm._NormBase
+        ):
             if module.weight is not None:
                 nn.init.ones_(module.weight)
         else:
@@ -900,11 +980,49 @@ check("init_weights")
 images = torch.randn(2, 3, 32, 32)
 for k, p, s in ((3, 1, 1), (3, 0, 1), (3, 1, 2), (1, 0, 2), (7, 3, 2)):
     conv = nn.Conv2d(3, 8, k, stride=s, padding=p)
-    print(f"kernel {k}, padding {p}, stride {s}: {conv(images).shape[-1]} and {(32 + 2 * p - k) // s + 1}")
+    print(
+        f"kernel {k}, padding {p}, stride {s}: {conv(images).shape[-1]} and "
+        f"{(32 + 2 * p - k) // s + 1}"
+    )
 
 # %% [markdown]
 # Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only.
 #
+# Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only. By hand, on a picture
+# with a bright square: cut out each 3×3 window, multiply it by the kernel entry by entry, and add up. This kernel
+# answers to edges from dark to bright, left to right:
+
+# %% tags=["demo"]
+from torchcourse.demos import grids
+
+picture = torch.zeros(6, 6)
+picture[1:5, 2:5] = 1
+kernel = torch.tensor([[-1.0, 0.0, 1.0]] * 3)
+# (4, 4, 3, 3): a window for each place
+windows = picture.unfold(0, 3, 1).unfold(1, 3, 1)
+by_hand = (windows * kernel).sum(dim=(2, 3))
+print(torch.equal(by_hand, F.conv2d(picture[None, None], kernel[None, None])[0, 0]))
+first = torch.zeros(6, 6, dtype=torch.bool)
+first[:3, :3] = True
+corner = torch.zeros(4, 4, dtype=torch.bool)
+corner[0, 0] = True
+grids.draw(
+    {"picture": first, "result": corner}, picture=picture, kernel=kernel, result=by_hand
+)
+
+# %% [markdown]
+# The orange window gives the orange number. (What is called a convolution here does not flip the kernel; a
+# mathematician says *cross-correlation*.)
+#
+# **Pooling** shrinks an image without weights: the largest of each window, or its mean. **Flatten** turns channels,
+# height and width into one row of features for a linear layer, and keeps the batch. From then on the size is fixed:
+
+# %%
+pooled = nn.MaxPool2d(2)(images)
+print(pooled.shape, nn.AvgPool2d(2)(images).shape, nn.Flatten()(pooled).shape)
+print(nn.AdaptiveAvgPool2d(1)(images).flatten(1).shape, "whatever the size was")
+
+# %% [markdown]
 # **Residual blocks.** Deep nets became trainable when layers learned to *add* to what they get instead of replacing
 # it: `x + f(x)`. The sum passes gradients on untouched. Both sides need the same shape. Where `f` changes it, more
 # channels or a stride, x goes through a 1×1 convolution with that stride. A bias right before a batch norm is
@@ -913,7 +1031,13 @@ for k, p, s in ((3, 1, 1), (3, 0, 1), (3, 1, 2), (1, 0, 2), (7, 3, 2)):
 # %%
 plain = nn.Conv2d(3, 4, 3, bias=False)
 shifted = torch.randn(4).view(1, 4, 1, 1)
-print(torch.allclose(nn.BatchNorm2d(4)(plain(images)), nn.BatchNorm2d(4)(plain(images) + shifted), atol=1e-4))
+print(
+    torch.allclose(
+        nn.BatchNorm2d(4)(plain(images)),
+        nn.BatchNorm2d(4)(plain(images) + shifted),
+        atol=1e-4,
+    )
+)
 
 # %% [markdown]
 # ### Exercise: ResidualBlock
@@ -934,7 +1058,9 @@ class ResidualBlock(nn.Module):
     def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
         ### BEGIN SOLUTION
         super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(
+            in_channels, out_channels, 3, stride=stride, padding=1, bias=False
+        )
         self.bn1 = nn.BatchNorm2d(out_channels)
         self.relu = nn.ReLU()
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False)
@@ -956,6 +1082,100 @@ class ResidualBlock(nn.Module):
 check("ResidualBlock")
 
 # %% [markdown]
+# ## A small ResNet
+#
+# Blocks like this one, stacked, make a ResNet. It has three parts: a *stem* that turns the image into channels; blocks,
+# some of which halve the image and double the channels; and a *head*. The head begins with *global average pooling*,
+# the mean over height and width, so that an image of any size ends up as one vector. The block used below is yours as
+# soon as it passes.
+
+# %% tags=["demo"]
+from torchcourse.demos import parts as stand_ins
+
+own = stand_ins.yours("ResidualBlock", globals(), "torchvision's")
+Residual = own or stand_ins.Residual
+
+class SmallResNet(nn.Module):
+    def __init__(self, classes: int, width: int = 16) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(1, width, 3, padding=1, bias=False)
+        self.blocks = nn.Sequential(
+            Residual(width, width),
+            Residual(width, 2 * width, 2),
+            Residual(2 * width, 2 * width),
+        )
+        self.head = nn.Linear(2 * width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.blocks(self.stem(x))
+        return self.head(x.mean(dim=(2, 3)))
+
+# %% [markdown]
+# Follow an image through it, with forward hooks. Nothing in it depends on height or width, so other sizes work too:
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+network = SmallResNet(10)
+for name in ("stem", "blocks.0", "blocks.1", "blocks.2", "head"):
+    network.get_submodule(name).register_forward_hook(
+        lambda module, inputs, output, name=name: print(
+            f"{name:9} {tuple(output.shape)}"
+        )
+    )
+network(torch.randn(2, 1, 8, 8))
+print(f"{sum(p.numel() for p in network.parameters()):,} parameters")
+
+# %% [markdown]
+# Does it learn? A hundred steps on handwritten digits of 8 by 8 pixels answer that. Lesson 5 takes this loop apart;
+# here it only has to run:
+
+# %% tags=["demo"]
+from torchcourse import digits
+from torchcourse.demos import curves
+
+torch.manual_seed(0)
+network, losses = SmallResNet(10), []
+samples = digits.split()
+(x, y), (held_x, held_y) = samples["train"], samples["val"]
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+for step in range(100):
+    rows = torch.randint(len(x), (64,))
+    loss = F.cross_entropy(network(x[rows]), y[rows])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+network.eval()
+with torch.no_grad():
+    right = (network(held_x).argmax(1) == held_y).float().mean()
+print(f"{right:.1%} of 300 unseen digits are read correctly")
+curves.draw({"training loss": losses}, "a small ResNet on digits")
+
+# %% [markdown]
+# **Weights that others trained.** torchvision's ResNets are built like this one, deeper, and come with weights:
+# `torchvision.models.resnet18(weights="DEFAULT")` downloads them. What to do with such a model is what this lesson
+# was about: freeze all of it, replace the head by one with your number of classes, and train that. The head's
+# parameters are new, so they require gradients. Without the download:
+
+# %% tags=["demo"]
+from torchvision.models import resnet18
+
+model = resnet18(weights=None)
+for p in model.parameters():
+    p.requires_grad_(False)
+model.fc = nn.Linear(model.fc.in_features, 5)
+print([name for name, p in model.named_parameters() if p.requires_grad])
+
+# %% [markdown]
+# Its batch norms still learn in `train()`: their statistics are buffers. Keep them in `eval()` while the weights are
+# frozen. The images have to be prepared as they were in training; the weights say how:
+
+# %% tags=["demo"]
+from torchvision.models import ResNet18_Weights
+
+ResNet18_Weights.DEFAULT.transforms()
+
+# %% [markdown]
 # ## Other layers at a glance
 #
 # **Embedding**: a table; its inputs are row numbers. **GELU**: a smooth ReLU, which transformers use.
@@ -963,11 +1183,15 @@ check("ResidualBlock")
 # %%
 table = nn.Embedding(10, 4)
 print(table(torch.tensor([[1, 2, 3], [3, 2, 1]])).shape)
-print(F.relu(torch.tensor([-2.0, -0.5, 0.5, 2.0])), F.gelu(torch.tensor([-2.0, -0.5, 0.5, 2.0])))
+print(
+    F.relu(torch.tensor([-2.0, -0.5, 0.5, 2.0])),
+    F.gelu(torch.tensor([-2.0, -0.5, 0.5, 2.0])),
+)
 
 # %% [markdown]
-# **MultiheadAttention**: each position looks at the others. Two defaults surprise people: the batch comes second unless you say
-# `batch_first=True`, and in its masks True means *ignore*, while in the masks of lesson 1 True meant real.
+# **MultiheadAttention**: each position looks at the others. Two defaults surprise people: the batch comes second
+# unless you say `batch_first=True`, and in its masks True means *ignore*, while in the masks of lesson 1 True meant
+# real.
 
 # %%
 attention = nn.MultiheadAttention(embed_dim=8, num_heads=2, batch_first=True)
@@ -992,5 +1216,6 @@ print(mixed.shape, weights.shape, weights[1, 0].tolist()[-2:])
 # | initialisation | `sqrt(2 / fan_in)` before a ReLU; in place |
 # | weight decay | matrices yes; biases and norms no |
 # | shapes | `(n + 2p - k) // s + 1` |
+# | residual nets | stem, blocks, head; the mean over height and width makes any size fit |
 #
 # Next comes **lesson 4, data**: how batches are made, and how fast.

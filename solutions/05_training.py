@@ -91,7 +91,8 @@ print(loss.item())
 
 # %% exercise="train_step" points=2
 def train_step(model, batch, loss_fn, optimizer) -> float:
-    """One optimizer step on a batch (x, y), in training mode; the loss as a Python float."""
+    """One optimizer step on a batch (x, y), in training mode;
+    the loss as a Python float."""
     ### BEGIN SOLUTION
     x, y = batch
     model.train()
@@ -165,7 +166,10 @@ for weight in (1.0, 9.0):
 
 # %%
 scores = torch.tensor([[4.0, 0.0], [0.0, 4.0], [9.0, 9.0]])
-print(F.cross_entropy(scores, torch.tensor([0, 1, -100])), F.cross_entropy(scores[:2], torch.tensor([0, 1])))
+print(
+    F.cross_entropy(scores, torch.tensor([0, 1, -100])),
+    F.cross_entropy(scores[:2], torch.tensor([0, 1])),
+)
 print(F.cross_entropy(scores[:2], torch.tensor([0, 1]), label_smoothing=0.1))
 
 # %% [markdown]
@@ -181,8 +185,8 @@ assert prediction.squeeze(1).shape == target.shape
 # %% [markdown]
 # ### Exercise: cross_entropy
 #
-# Write `cross_entropy(logits, labels)`: the mean loss of logits `(n, c)` and int64 labels `(n,)`, finite for logits in the
-# thousands, and differentiable. `F.cross_entropy`, `log_softmax` and `nll_loss` are not allowed.
+# Write `cross_entropy(logits, labels)`: the mean loss of logits `(n, c)` and int64 labels `(n,)`, finite for logits
+# in the thousands, and differentiable. `F.cross_entropy`, `log_softmax` and `nll_loss` are not allowed.
 #
 # ```
 # logits = torch.tensor([[0.0, 0.0], [1000.0, 0.0]])
@@ -191,7 +195,8 @@ assert prediction.squeeze(1).shape == target.shape
 
 # %% exercise="cross_entropy" points=2
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy of logits (n, c) and labels (n,), finite whatever the logits."""
+    """Mean cross-entropy of logits (n, c) and labels (n,),
+    finite whatever the logits."""
     ### BEGIN SOLUTION
     chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
     return (logits.logsumexp(dim=1) - chosen).mean()
@@ -220,8 +225,12 @@ with torch.no_grad():
 # The mean of the batch means is not the mean if the last batch is smaller. Below, four batches of 100 and one of 1:
 
 # %%
-sizes, means = torch.tensor([100.0, 100, 100, 100, 1]), torch.tensor([0.2, 0.2, 0.2, 0.2, 5.0])
-print(f"mean of means {means.mean():.2f}, mean over samples {(sizes * means).sum() / sizes.sum():.2f}")
+sizes = torch.tensor([100.0, 100, 100, 100, 1])
+means = torch.tensor([0.2, 0.2, 0.2, 0.2, 5.0])
+print(
+    f"mean of means {means.mean():.2f}, mean over samples "
+    f"{(sizes * means).sum() / sizes.sum():.2f}"
+)
 
 # %% [markdown]
 # ### Exercise: evaluate
@@ -250,7 +259,8 @@ def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
             loss += loss_fn(logits, y).item() * len(y)
             right += (logits.argmax(dim=1) == y).sum().item()
             count += len(y)
-    for module, training in modes:  # one by one: a frozen batch norm may be in another mode than the rest
+    # one by one: a frozen batch norm may be in another mode than the rest
+    for module, training in modes:
         module.training = training
     return {"loss": loss / count, "accuracy": right / count}
     ### END SOLUTION
@@ -261,12 +271,20 @@ check("evaluate")
 # %% [markdown]
 # ## Overfit one batch first
 #
-# Before a long run, train on one batch until its loss is nearly zero. A model that cannot learn sixteen examples by heart
-# will not learn sixteen thousand, and here you find out in a second. If it fails, the fault is in the model, the loss or
-# the loop, not in the amount of data.
+# Before a long run, train on one batch until its loss is nearly zero. A model that cannot learn sixteen examples by
+# heart will not learn sixteen thousand, and here you find out in a second. If it fails, the fault is in the model,
+# the loss or the loop, not in the amount of data.
 
 # %%
-def run(steps=60, lr=0.5, seed=0, loss_fn=F.cross_entropy, data=None, zero=True, learn_first=True):
+def run(
+    steps=60,
+    lr=0.5,
+    seed=0,
+    loss_fn=F.cross_entropy,
+    data=None,
+    zero=True,
+    learn_first=True,
+):
     """Plain training on everything at once; the options break it."""
     x, y = data or blobs(400)
     model, losses = small_net(seed), []
@@ -278,7 +296,11 @@ def run(steps=60, lr=0.5, seed=0, loss_fn=F.cross_entropy, data=None, zero=True,
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):
             break
-        for act in (loss.backward, optimizer.step) if learn_first else (optimizer.step, loss.backward):
+        for act in (
+            (loss.backward, optimizer.step)
+            if learn_first
+            else (optimizer.step, loss.backward)
+        ):
             act()
     return losses
 
@@ -286,7 +308,9 @@ def run(steps=60, lr=0.5, seed=0, loss_fn=F.cross_entropy, data=None, zero=True,
 from torchcourse.demos import curves
 
 sixteen = blobs(16)
-curves.draw({"right labels": run(200, 2.0, data=sixteen)}, "loss on one batch of sixteen")
+curves.draw(
+    {"right labels": run(200, 2.0, data=sixteen)}, "loss on one batch of sixteen"
+)
 
 # %% [markdown]
 # `run` stops at a loss that is not finite. Such a *guard* belongs in every loop: after one NaN every weight soon is
@@ -295,8 +319,9 @@ curves.draw({"right labels": run(200, 2.0, data=sixteen)}, "loss on one batch of
 # %% [markdown]
 # ### Exercise: overfit_one_batch
 #
-# Write `overfit_one_batch(model, batch, loss_fn, optimizer, steps)`: `steps` optimizer steps on the same batch `(x, y)`.
-# Return the list of losses as Python floats, the first being the loss of the untouched model. Keep no graph alive.
+# Write `overfit_one_batch(model, batch, loss_fn, optimizer, steps)`: `steps` optimizer steps on the same batch `(x,
+# y)`. Return the list of losses as Python floats, the first being the loss of the untouched model. Keep no graph
+# alive.
 #
 # ```
 # # model, batch and optimizer as in the example of train_step
@@ -343,7 +368,13 @@ curves.draw({"right": right, "no zero_grad": run(zero=False)}, "1: missing zero_
 perfect = torch.eye(10)
 print(F.cross_entropy(perfect, torch.arange(10)).item())
 print("three classes:", F.cross_entropy(torch.eye(3), torch.arange(3)).item())
-curves.draw({"right": right, "two softmaxes": run(loss_fn=lambda z, y: F.cross_entropy(z.softmax(1), y))}, "2: double softmax")
+curves.draw(
+    {
+        "right": right,
+        "two softmaxes": run(loss_fn=lambda z, y: F.cross_entropy(z.softmax(1), y)),
+    },
+    "2: double softmax",
+)
 
 # %% [markdown]
 # **3. Squared error on class indices.** It treats classes as quantities: class 1 lies halfway between 0 and 2, and
@@ -365,11 +396,17 @@ def trained(outputs, loss_fn, lr):
 
 values, falling = trained(1, lambda z, y: F.mse_loss(z.squeeze(1), y.float()), 0.1)
 scores, _ = trained(3, F.cross_entropy, 0.5)
-answers = {"squared error": values.squeeze(1).round(), "cross-entropy": scores.argmax(1)}
+answers = {
+    "squared error": values.squeeze(1).round(),
+    "cross-entropy": scores.argmax(1),
+}
 for name, answer in answers.items():
     wrong = (answer != y) & (y != 1)
-    print(f"{name}: accuracy {(answer == y).float().mean():.2f};",
-          f"of the outer classes {wrong.sum()} are wrong, {(answer[wrong] == 1).sum()} called 1")
+    print(
+        f"{name}: accuracy {(answer == y).float().mean():.2f};",
+        f"of the outer classes {wrong.sum()} are wrong, "
+        f"{(answer[wrong] == 1).sum()} called 1",
+    )
 curves.draw({"squared error": falling}, "3: squared error on class indices")
 
 # %% [markdown]
@@ -378,14 +415,18 @@ curves.draw({"squared error": falling}, "3: squared error on class indices")
 
 # %% tags=["demo"]
 shuffled = (x, y[torch.randperm(400, generator=torch.Generator().manual_seed(1))])
-curves.draw({"right": right, "shuffled labels": run(data=shuffled)}, "4: shuffled labels")
+curves.draw(
+    {"right": right, "shuffled labels": run(data=shuffled)}, "4: shuffled labels"
+)
 
 # %% [markdown]
 # **5. Step before backward.** The first step finds no gradients. Later steps, without clearing in between, use those
 # of the batch before; with clearing at the top of the loop, there are none at all, and nothing moves:
 
 # %% tags=["demo"]
-curves.draw({"right": right, "step first": run(learn_first=False)}, "5: step before backward")
+curves.draw(
+    {"right": right, "step first": run(learn_first=False)}, "5: step before backward"
+)
 
 # %% [markdown]
 # **6. A stored graph.** `losses.append(loss)` keeps the graph of every step alive. A backward has at least freed the
@@ -399,38 +440,58 @@ def kilobytes_held(keep, batches=30):
     model, kept, saved, held = small_net(), [], {}, []
 
     def note(tensor):
-        saved[StorageWeakRef(tensor.untyped_storage())] = tensor.untyped_storage().nbytes()
+        saved[StorageWeakRef(tensor.untyped_storage())] = (
+            tensor.untyped_storage().nbytes()
+        )
         return tensor.detach()  # the tensor itself would hold the node that holds it
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         for _ in range(batches):
             kept.append(keep(F.cross_entropy(model(x), y)))
-            held.append(sum(size for weak, size in saved.items() if not weak.expired()) / 1024)
+            held.append(
+                sum(size for weak, size in saved.items() if not weak.expired()) / 1024
+            )
     return held
 
 # %% tags=["demo"]
-curves.draw({"loss.item()": kilobytes_held(Tensor.item), "loss": kilobytes_held(lambda loss: loss)},
-            "6: kilobytes held after each batch")
+curves.draw(
+    {
+        "loss.item()": kilobytes_held(Tensor.item),
+        "loss": kilobytes_held(lambda loss: loss),
+    },
+    "6: kilobytes held after each batch",
+)
 
 # %% [markdown]
 # **7. A learning rate that is too high.** The loss leaps to values far above `log(3)` and does not come back to where
 # it began; in deeper nets it often ends as NaN. (The axis counts in powers of ten.)
 
 # %% tags=["demo"]
-curves.draw({"right": right, "lr = 300": run(lr=300.0)}, "7: learning rate too high", log=True)
+curves.draw(
+    {"right": right, "lr = 300": run(lr=300.0)}, "7: learning rate too high", log=True
+)
 
 # %% [markdown]
 # **8. Batches averaged unweighted.** Training is right, but what is reported about it is wrong, by as much as the
 # last batch differs from the others. The loss over everything at once tells the truth:
 
 # %%
-outlier = (torch.cat([x, torch.tensor([[0.0, 9.0]])]), torch.cat([y, torch.tensor([1])]))  # 400 as before, and one odd point
+# 400 as before, and one odd point
+outlier = (
+    torch.cat([x, torch.tensor([[0.0, 9.0]])]),
+    torch.cat([y, torch.tensor([1])]),
+)
 with torch.no_grad():
     pieces = list(zip(outlier[0].split(100), outlier[1].split(100), strict=True))
     each = torch.stack([F.cross_entropy(model(xs), ys) for xs, ys in pieces])
     everything = F.cross_entropy(model(outlier[0]), outlier[1])
-    weighted = sum(loss * len(ys) for loss, (_, ys) in zip(each, pieces, strict=True)) / 401
-print(f"mean of batch means {each.mean():.2f}, weighted {weighted:.2f}, everything at once {everything:.2f}")
+    weighted = (
+        sum(loss * len(ys) for loss, (_, ys) in zip(each, pieces, strict=True)) / 401
+    )
+print(
+    f"mean of batch means {each.mean():.2f}, weighted {weighted:.2f}, everything at "
+    f"once {everything:.2f}"
+)
 
 # %% [markdown]
 # And a ninth, **training in eval mode**, shows in no loss curve at all: dropout is off and batch norm keeps its first
@@ -473,8 +534,9 @@ for piece in (values[:3], values[3:]):
 print("whole", whole, " in pieces", w.grad)
 
 # %% [markdown]
-# The last window of an epoch is often incomplete. Ten micro-batches and a step after every fourth leave two over. A loop that
-# steps only when it has counted to four forgets them, or worse, carries their gradients into the next epoch:
+# The last window of an epoch is often incomplete. Ten micro-batches and a step after every fourth leave two over. A
+# loop that steps only when it has counted to four forgets them, or worse, carries their gradients into the next
+# epoch:
 
 # %%
 def steps_of_an_epoch(micro_batches, every, last_too):
@@ -484,7 +546,12 @@ def steps_of_an_epoch(micro_batches, every, last_too):
             used.append(number - sum(used))
     return used
 
-print("counted to four only:", steps_of_an_epoch(10, 4, False), " the last one too:", steps_of_an_epoch(10, 4, True))
+print(
+    "counted to four only:",
+    steps_of_an_epoch(10, 4, False),
+    " the last one too:",
+    steps_of_an_epoch(10, 4, True),
+)
 
 # %% [markdown]
 # So step on what is left over as well, scaled by the number that is really there. Batch norm still sees one
@@ -507,7 +574,8 @@ print("counted to four only:", steps_of_an_epoch(10, 4, False), " the last one t
 
 # %% exercise="accumulated_step" points=2
 def accumulated_step(model, micro_batches, loss_fn, optimizer) -> float:
-    """One step on several micro-batches, as if they had been one batch; the loss of that batch."""
+    """One step on several micro-batches, as if they had been one batch;
+    the loss of that batch."""
     ### BEGIN SOLUTION
     total = sum(len(y) for _, y in micro_batches)
     optimizer.zero_grad()
@@ -543,9 +611,9 @@ print("each by itself:", a / a.norm(), b / b.norm())
 # %% [markdown]
 # ### Exercise: clip_gradients
 #
-# Write `clip_gradients(parameters, max_norm)`: scale all gradients in place so that their common norm is at most `max_norm`,
-# and return the norm before, as a Python float. `parameters` may be a generator, and some may have no gradient. Nothing from
-# `torch.nn.utils.clip_grad` is allowed.
+# Write `clip_gradients(parameters, max_norm)`: scale all gradients in place so that their common norm is at most
+# `max_norm`, and return the norm before, as a Python float. `parameters` may be a generator, and some may have no
+# gradient. Nothing from `torch.nn.utils.clip_grad` is allowed.
 #
 # ```
 # a, b = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
@@ -555,13 +623,15 @@ print("each by itself:", a / a.norm(), b / b.norm())
 
 # %% exercise="clip_gradients" points=2
 def clip_gradients(parameters, max_norm: float) -> float:
-    """Scale all gradients down, in place, to a common norm of at most max_norm; the norm before."""
+    """Scale all gradients down, in place, to a common norm of at most max_norm;
+    the norm before."""
     ### BEGIN SOLUTION
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not gradients:
         return 0.0
     norms = torch.stack([torch.linalg.vector_norm(g) for g in gradients])
-    norm = torch.linalg.vector_norm(norms).item()  # the device is waited for once, not for each parameter
+    # the device is waited for once, not for each parameter
+    norm = torch.linalg.vector_norm(norms).item()
     if norm > max_norm:
         for gradient in gradients:
             gradient.mul_(max_norm / norm)
@@ -622,7 +692,8 @@ for kind in (torch.optim.Adam, torch.optim.AdamW):
 # Write `class AdamW(torch.optim.Optimizer)` with `__init__(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8,
 # weight_decay=1e-2)` and `step(closure=None)`. It follows `torch.optim.AdamW`, respects parameter groups, skips
 # parameters without gradient, and resumes exactly from its own `state_dict`. Of torch's optimizers only the base
-# class is allowed. Call `super().__init__(params, defaults)` first, and put `@torch.no_grad()` above `step`.
+# class is allowed. Call `super().__init__(params, defaults)` first, and put `@torch.no_grad()` above `step`. If there
+# is a closure, `step` calls it once, at its beginning, with gradients on (`torch.enable_grad()`), and returns its loss.
 #
 # ```
 # p = nn.Parameter(torch.tensor([1.0]))
@@ -635,9 +706,13 @@ for kind in (torch.optim.Adam, torch.optim.AdamW):
 class AdamW(torch.optim.Optimizer):
     """Adam with decoupled weight decay; defaults as in torch.optim.AdamW."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2) -> None:
+    def __init__(
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2
+    ) -> None:
         ### BEGIN SOLUTION
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -677,8 +752,9 @@ check("AdamW")
 curves.explore()
 
 # %% [markdown]
-# PyTorch's schedulers write to `optimizer.param_groups`. Some count epochs, some count steps, and nothing tells you when you
-# call the wrong one at the wrong place. `OneCycleLR` for 100 steps, called once an epoch, would hardly leave its warm-up:
+# PyTorch's schedulers write to `optimizer.param_groups`. Some count epochs, some count steps, and nothing tells you
+# when you call the wrong one at the wrong place. `OneCycleLR` for 100 steps, called once an epoch, would hardly leave
+# its warm-up:
 
 # %%
 def last_rate(calls):
@@ -697,7 +773,9 @@ print(f"called per step: {last_rate(99):.1e}, called per epoch: {last_rate(5):.1
 
 # %%
 plateau_sgd = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
-plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(plateau_sgd, factor=0.1, patience=2)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+    plateau_sgd, factor=0.1, patience=2
+)
 for val_loss in (0.9, 0.7, 0.8, 0.75, 0.72, 0.71):
     plateau.step(val_loss)
     print(val_loss, plateau_sgd.param_groups[0]["lr"])
@@ -708,7 +786,17 @@ for val_loss in (0.9, 0.7, 0.8, 0.75, 0.72, 0.71):
 # page on top.
 
 # %%
-print(json.dumps({"epoch": 3, "lr": round(last_rate(30), 4), "train_loss": 0.41, "val_loss": 0.52, "val_accuracy": 0.87}))
+print(
+    json.dumps(
+        {
+            "epoch": 3,
+            "lr": round(last_rate(30), 4),
+            "train_loss": 0.41,
+            "val_loss": 0.52,
+            "val_accuracy": 0.87,
+        }
+    )
+)
 
 # %% [markdown]
 # ### Exercise: warmup_cosine
@@ -722,8 +810,11 @@ print(json.dumps({"epoch": 3, "lr": round(last_rate(30), 4), "train_loss": 0.41,
 # ```
 
 # %% exercise="warmup_cosine" points=1
-def warmup_cosine(step: int, *, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
-    """Return the learning rate of a step: a line up to peak, half a cosine down to floor, then flat."""
+def warmup_cosine(
+    step: int, *, warmup: int, total: int, peak: float, floor: float = 0.0
+) -> float:
+    """Return the learning rate of a step: a line up to peak,
+    half a cosine down to floor, then flat."""
     ### BEGIN SOLUTION
     if step < warmup:
         return peak * step / warmup
@@ -807,14 +898,19 @@ check("EarlyStopping")
 from sklearn.metrics import f1_score
 
 truth, always = [0] * 99 + [1], [0] * 100
-print("micro", f1_score(truth, always, average="micro"), " macro", f1_score(truth, always, average="macro", zero_division=0))
+print(
+    "micro",
+    f1_score(truth, always, average="micro"),
+    " macro",
+    f1_score(truth, always, average="macro", zero_division=0),
+)
 
 # %% [markdown]
 # ### Exercise: macro_f1
 #
-# Write `macro_f1(logits, labels, num_classes)`: the macro F1 of the `argmax` predictions as a Python float, as scikit-learn's
-# `f1_score` gives it with `average="macro"`, `labels=range(num_classes)` and `zero_division=0`: a class that is neither
-# predicted nor present counts as 0.
+# Write `macro_f1(logits, labels, num_classes)`: the macro F1 of the `argmax` predictions as a Python float, as
+# scikit-learn's `f1_score` gives it with `average="macro"`, `labels=range(num_classes)` and `zero_division=0`: a
+# class that is neither predicted nor present counts as 0.
 #
 # ```
 # logits = torch.tensor([[2.0, 1.0], [0.0, 1.0], [3.0, 1.0]])    # predicts 0, 1, 0
@@ -823,10 +919,12 @@ print("micro", f1_score(truth, always, average="micro"), " macro", f1_score(trut
 
 # %% exercise="macro_f1" points=2
 def macro_f1(logits: Tensor, labels: Tensor, num_classes: int) -> float:
-    """Return the mean F1 of the classes; a class that is neither present nor predicted counts as 0."""
+    """Return the mean F1 of the classes;
+    a class that is neither present nor predicted counts as 0."""
     ### BEGIN SOLUTION
     classes = torch.arange(num_classes, device=labels.device).unsqueeze(1)
-    predicted, real = logits.argmax(dim=1) == classes, labels == classes  # (num_classes, n)
+    # (num_classes, n)
+    predicted, real = logits.argmax(dim=1) == classes, labels == classes
     hits = (predicted & real).sum(dim=1)
     both = predicted.sum(dim=1) + real.sum(dim=1)
     return (2 * hits / both.clamp(min=1)).mean().item()
@@ -913,6 +1011,30 @@ loss.backward()
 print(f"first loss {loss.item():.2f}, log(3) = {math.log(3):.2f}")
 print({name: round(p.grad.norm().item(), 3) for name, p in model.named_parameters()})
 
+# %% [markdown]
+# Number 5 as a program: a *sweep*. Three rates, three seeds each, the same number of steps, and the medians side by
+# side. With one seed each you would compare luck. Rates are spread by factors, not by differences:
+
+# %% tags=["demo"]
+def final_loss(lr, seed, steps=60):
+    model = small_net(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+for lr in (0.01, 0.1, 1.0):
+    results = sorted(final_loss(lr, seed) for seed in range(3))
+    print(
+        f"lr {lr:4}: median {results[1]:.3f}, from {results[0]:.3f} to {results[2]:.3f}"
+    )
+
+# %% [markdown]
+# If the best rate is at the edge of the list, the list is too short.
+
 # %% tags=["demo"]
 from rich.progress import track
 
@@ -950,7 +1072,10 @@ for epoch in range(2):
         optimizer.step()
         network.eval()
         with torch.no_grad():
-            plot.add(train=loss.item(), val=F.cross_entropy(network(parts["val"][0]), parts["val"][1]).item())
+            plot.add(
+                train=loss.item(),
+                val=F.cross_entropy(network(parts["val"][0]), parts["val"][1]).item(),
+            )
 
 # %% [markdown]
 # ### Exercise: fit
@@ -969,8 +1094,11 @@ for epoch in range(2):
 # ```
 
 # %% exercise="fit" points=3
-def fit(model, train_loader, val_loader, *, epochs: int, lr: float, device) -> dict[str, list[float]]:
-    """Train with cross-entropy; return the history by epoch. The model ends with its best weights."""
+def fit(
+    model, train_loader, val_loader, *, epochs: int, lr: float, device
+) -> dict[str, list[float]]:
+    """Train with cross-entropy; return the history by epoch.
+    The model ends with its best weights."""
     ### BEGIN SOLUTION
     def one_epoch() -> float:
         model.train()
@@ -1015,6 +1143,54 @@ def fit(model, train_loader, val_loader, *, epochs: int, lr: float, device) -> d
 
 # %% check="fit"
 check("fit")
+
+# %% [markdown]
+# ## The digits, with what you wrote
+#
+# Now your pieces work together: `seed_everything` makes the run repeatable, `fit` trains and keeps the best weights,
+# and the history shows how it went. Training and validation loss fall together at first. Where the validation loss
+# turns up while the training loss goes on falling, the network has begun to learn the training digits by heart, and
+# the weights from before that point are the ones to keep.
+
+# %% tags=["demo"]
+from torch.utils.data import DataLoader, TensorDataset
+from torchcourse.demos.parts import still_open
+
+device = torch.device("cpu")
+loaders = {
+    name: DataLoader(TensorDataset(*tensors), batch_size=64, shuffle=name == "train")
+    for name, tensors in parts.items()
+}
+solved = not still_open(globals(), "seed_everything", "fit", "evaluate", "macro_f1")
+if solved:
+    seed_everything(0)
+    network = digits.SmallCNN().to(device)
+    loaded = loaders["train"], loaders["val"]
+    history = fit(network, *loaded, epochs=15, lr=0.01, device=device)
+    print(f"best validation accuracy {max(history['val_accuracy']):.1%}")
+    losses = {name: history[name] for name in ("train_loss", "val_loss")}
+    display(curves.draw(losses, "your training run", log=True))
+
+# %% [markdown]
+# The 297 test digits have not been looked at so far. They are opened once, after the last decision has been made. If
+# you look, change something and look again, they have become a second validation set, and you have no honest number
+# left. The *confusion matrix* counts which digit was taken for which: a row for each true digit, a column for each
+# answer; what is off the diagonal, here in orange, is a mistake.
+
+# %% tags=["demo"]
+from torchcourse.demos import grids
+
+if solved:
+    judged = evaluate(network, loaders["test"], F.cross_entropy, device)
+    network.eval()
+    with torch.no_grad():
+        logits = network(parts["test"][0])
+    truth, answers = parts["test"][1], logits.argmax(1)
+    confusion = torch.bincount(10 * truth + answers, minlength=100).view(10, 10)
+    f1 = macro_f1(logits, truth, 10)
+    print(f"test: accuracy {judged['accuracy']:.1%}, macro F1 {f1:.3f}")
+    off_diagonal = (confusion > 0) & ~torch.eye(10, dtype=torch.bool)
+    display(grids.draw({"true_by_answer": off_diagonal}, true_by_answer=confusion))
 
 # %% [markdown]
 # ## What you have seen

@@ -46,8 +46,15 @@ print(device, "is", devices.name(device))
 
 # %%
 accelerator = torch.accelerator
-print(accelerator.current_accelerator(), accelerator.current_accelerator(check_available=True))
-print(accelerator.is_available(), torch.cuda.is_available(), torch.backends.mps.is_available())
+print(
+    accelerator.current_accelerator(),
+    accelerator.current_accelerator(check_available=True),
+)
+print(
+    accelerator.is_available(),
+    torch.cuda.is_available(),
+    torch.backends.mps.is_available(),
+)
 
 # %% [markdown]
 # The first line is a trap. Without `check_available` you are told which accelerator torch was *built* for, whether
@@ -90,18 +97,27 @@ for kind in ("cpu", "cuda", "mps", "xpu"):
 
 # %% exercise="pick_device" points=2
 def pick_device(prefer: str | torch.device | None = None) -> torch.device:
-    """The preferred device if it is there; without a preference the accelerator, or else the CPU."""
+    """The preferred device if it is there; without a preference the accelerator,
+    or else the CPU."""
     ### BEGIN SOLUTION
     if prefer is None:
-        return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+        return torch.accelerator.current_accelerator(
+            check_available=True
+        ) or torch.device("cpu")
     try:
         device = torch.device(prefer)
         module = torch.get_device_module(device)
     except RuntimeError:
-        raise ValueError(f"prefer is {prefer!r}, but has to be the name of a device, such as 'cpu' or 'cuda'") from None
+        raise ValueError(
+            f"prefer is {prefer!r}, but has to be the name of a device, such as 'cpu' "
+            "or 'cuda'"
+        ) from None
     count = module.device_count() if module.is_available() else 0
     if count <= (device.index or 0):
-        raise ValueError(f"prefer is {prefer!r}, but has to be available, and this machine has {count} of that kind")
+        raise ValueError(
+            f"prefer is {prefer!r}, but has to be available, and this machine has "
+            f"{count} of that kind"
+        )
     return device
     ### END SOLUTION
 
@@ -134,7 +150,12 @@ from collections import namedtuple
 
 Batch = namedtuple("Batch", ["x", "mask"])
 batch = Batch(torch.zeros(2), torch.ones(2))
-print(isinstance(batch, tuple), tuple(batch) == batch, hasattr(tuple(batch), "mask"), batch._fields)
+print(
+    isinstance(batch, tuple),
+    tuple(batch) == batch,
+    hasattr(tuple(batch), "mask"),
+    batch._fields,
+)
 try:
     Batch([1, 2])
 except TypeError as error:
@@ -158,10 +179,12 @@ except TypeError as error:
 
 # %% exercise="move_to" points=2
 def move_to(obj, device: torch.device):
-    """obj with every tensor in it on `device`; dicts, lists, tuples and namedtuples keep their type."""
+    """obj with every tensor in it on `device`; dicts, lists,
+    tuples and namedtuples keep their type."""
     ### BEGIN SOLUTION
     if isinstance(obj, Tensor):
-        return obj.to(device, non_blocking=device.type != "cpu")  # to the CPU, wait for the numbers
+        # to the CPU, wait for the numbers
+        return obj.to(device, non_blocking=device.type != "cpu")
     if isinstance(obj, dict):
         return {key: move_to(value, device) for key, value in obj.items()}
     if isinstance(obj, list):
@@ -201,19 +224,35 @@ except RuntimeError as error:
 
 # %%
 x = torch.zeros(2, 3, dtype=torch.float64, device="meta")
-print(torch.arange(3, device=x.device).device, x.new_ones(3).dtype, torch.zeros_like(x).device)
+print(
+    torch.arange(3, device=x.device).device,
+    x.new_ones(3).dtype,
+    torch.zeros_like(x).device,
+)
 print(torch.zeros(3, device=device) + torch.tensor(1.0))
 
 # %% [markdown]
 # `new_ones` and `zeros_like` take the dtype as well. Python numbers (`x + 1`) need no device, and the last line shows
 # the one exception to the rule: a CPU tensor without dimensions may be mixed in.
 #
+# A fourth way changes the default: inside `with torch.device(...)` whatever is created without `device=` is created
+# there. It suits building a model, since the layers are made in place and never on the CPU first. It does not suit
+# functions, which should follow the tensor that they get and not what somebody has set around them:
+
+# %%
+with torch.device("meta"):
+    layer, made = nn.Linear(10_000, 10_000), torch.arange(3)
+print(layer.weight.device, made.device, torch.arange(3).device)
+
+# %% [markdown]
 # A mask for attention is the classic. In a text of t positions, position i may look at itself and at what came
 # before:
 
 # %%
 scores = torch.zeros(3, 3)
-forbidden = torch.tensor([[False, True, True], [False, False, True], [False, False, False]])
+forbidden = torch.tensor(
+    [[False, True, True], [False, False, True], [False, False, False]]
+)
 print(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
 
 # %% [markdown]
@@ -235,7 +274,8 @@ print(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
 
 # %% exercise="causal_mask" points=1
 def causal_mask(x: Tensor) -> Tensor:
-    """For x of shape (b, t, d), a bool mask (t, t): True where position i may not attend to position j."""
+    """For x of shape (b, t, d), a bool mask (t, t):
+    True where position i may not attend to position j."""
     ### BEGIN SOLUTION
     t = x.shape[1]
     return torch.ones(t, t, dtype=torch.bool, device=x.device).triu(diagonal=1)
@@ -290,7 +330,9 @@ class PositionalEncoding(nn.Module):
         position = torch.arange(max_len, dtype=torch.float32)[:, None]
         column = torch.arange(dim)
         angle = position / 10_000 ** (2 * (column // 2) / dim)
-        self.table = nn.Buffer(torch.where(column % 2 == 0, angle.sin(), angle.cos()), persistent=False)
+        self.table = nn.Buffer(
+            torch.where(column % 2 == 0, angle.sin(), angle.cos()), persistent=False
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.table[: x.shape[1]].to(x.dtype)
@@ -358,7 +400,8 @@ print(torch.device("cuda") == torch.device("cuda:0"))
 
 # %% exercise="stray_tensors" points=3
 def stray_tensors(model: nn.Module, device: torch.device) -> list[str]:
-    """Sorted names of the parameters, buffers and plain tensor attributes that are not on `device`."""
+    """Sorted names of the parameters,
+    buffers and plain tensor attributes that are not on `device`."""
     ### BEGIN SOLUTION
     home = torch.empty(0, device=device).device
     strays = []
@@ -383,10 +426,16 @@ check("stray_tensors")
 # %%
 size = 256 * 3 * 224 * 224 * 4
 lanes, coding = 16, 128 / 130  # of 130 bits on the wire, 128 are data
-speeds = {"PCIe 4.0 x16": 16 / 8 * lanes * coding, "PCIe 5.0 x16": 32 / 8 * lanes * coding,
-          "H100 memory": 3350}
+speeds = {
+    "PCIe 4.0 x16": 16 / 8 * lanes * coding,
+    "PCIe 5.0 x16": 32 / 8 * lanes * coding,
+    "H100 memory": 3350,
+}
 for way, speed in speeds.items():
-    print(f"{way}: {speed:6.1f} GB/s at most, {size / speed / 1e6:5.2f} ms for {size / 1e6:.0f} MB")
+    print(
+        f"{way}: {speed:6.1f} GB/s at most, {size / speed / 1e6:5.2f} ms for "
+        f"{size / 1e6:.0f} MB"
+    )
 
 # %% [markdown]
 # These are upper limits from specifications, not measurements. What they show is the order of magnitude: the bus is
@@ -402,7 +451,10 @@ for _ in range(5):
     start = time.perf_counter()
     target.copy_(source)
     times.append(time.perf_counter() - start)
-print(f"{4 * source.numel() / min(times) / 1e9:.1f} GB/s copied here, best of {len(times)}")
+print(
+    f"{4 * source.numel() / min(times) / 1e9:.1f} GB/s copied here, best of "
+    f"{len(times)}"
+)
 devices.print_recorded("transfer")
 
 # %% [markdown]
@@ -517,7 +569,8 @@ with torch.cpu.stream(torch.cpu.Stream()):
 
 # %% exercise="prefetch" points=3
 def prefetch(loader: Iterable, device: torch.device) -> Iterator:
-    """The loader's batches on `device`; the copy of the next one starts before the present one is handed out."""
+    """The loader's batches on `device`;
+    the copy of the next one starts before the present one is handed out."""
     ### BEGIN SOLUTION
     batches, end = iter(loader), object()
     copies = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -528,14 +581,16 @@ def prefetch(loader: Iterable, device: torch.device) -> Iterator:
             return end
         if copies is None:
             return move_to(batch, device)
-        copies.wait_stream(torch.cuda.current_stream(device))  # old batches are read until here
+        # old batches are read until here
+        copies.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(copies):
             return move_to(batch, device)
 
     following = fetch()
     while following is not end:
         if copies is not None:
-            torch.cuda.current_stream(device).wait_stream(copies)  # the step waits for its batch
+            # the step waits for its batch
+            torch.cuda.current_stream(device).wait_stream(copies)
         present, following = following, fetch()
         yield present
     ### END SOLUTION
@@ -593,7 +648,12 @@ for _ in range(9):
     start = time.perf_counter()
     torch.linalg.eigvalsh(a + a.T)
     times.append(1000 * (time.perf_counter() - start))
-print("milliseconds:", " ".join(f"{t:.1f}" for t in times), "| median", f"{sorted(times)[4]:.1f}")
+print(
+    "milliseconds:",
+    " ".join(f"{t:.1f}" for t in times),
+    "| median",
+    f"{sorted(times)[4]:.1f}",
+)
 devices.print_recorded("timing")
 
 # %% [markdown]
@@ -603,7 +663,10 @@ devices.print_recorded("timing")
 # %%
 for clock in ("time", "perf_counter", "monotonic", "process_time"):
     info = time.get_clock_info(clock)
-    print(f"{clock:13} goes only forward: {info.monotonic!s:5}  may be set: {info.adjustable}")
+    print(
+        f"{clock:13} goes only forward: {info.monotonic!s:5}  may be set: "
+        f"{info.adjustable}"
+    )
 
 # %% [markdown]
 # (`process_time` adds up what the threads of your process compute. Two busy threads make it run twice as fast, and
@@ -625,9 +688,14 @@ for clock in ("time", "perf_counter", "monotonic", "process_time"):
 
 # %% exercise="elapsed" points=3
 def elapsed(
-    fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10
+    fn: Callable[[], object],
+    device: torch.device,
+    *,
+    warmup: int = 3,
+    repeats: int = 10,
 ) -> list[float]:
-    """Seconds that each of `repeats` runs of fn takes on `device`, after `warmup` runs that are not timed."""
+    """Seconds that each of `repeats` runs of fn takes on `device`,
+    after `warmup` runs that are not timed."""
     ### BEGIN SOLUTION
     def wait() -> None:
         if device.type != "cpu":
@@ -649,6 +717,37 @@ def elapsed(
 check("elapsed")
 
 # %% [markdown]
+# **Ready-made.** `torch.utils.benchmark` does all of this: it warms up, waits for the device, repeats until the numbers
+# are steady, and uses one thread unless told otherwise, so that results compare.
+#
+# ```
+# timer = torch.utils.benchmark.Timer("a @ a", globals={"a": torch.randn(300, 300, device=device)})
+# timer.blocked_autorange(min_run_time=0.2)     # median, spread, and a warning where the spread is large
+# ```
+
+# %% [markdown]
+# To time a stretch of work *without* making the host wait in between, let the GPU take the times. An *event* is a mark
+# in its queue, and gets its time when the GPU arrives there:
+
+# %% tags=["demo"]
+if torch.cuda.is_available():
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    a = torch.randn(2000, 2000, device="cuda")
+    start.record()
+    a @ a
+    stop.record()
+    stop.synchronize()    # the only wait, at the very end
+    print(f"{start.elapsed_time(stop):.2f} ms on the GPU")
+else:
+    print("events need CUDA")
+
+# %% [markdown]
+# **Errors come late, too.** A kernel that fails, mostly for an index that is too large, reports it when the host next
+# waits, and the traceback ends at an innocent line. Run the program again with the environment variable
+# `CUDA_LAUNCH_BLOCKING=1`, set before Python starts: each call then waits, and the traceback is right. Or run one
+# batch on the CPU, where the message is also clearer. After such an error the process cannot use the GPU any more.
+
+# %% [markdown]
 # ## What a training step holds in memory
 #
 # Besides the activations, a training step holds several things for each parameter. Let us weigh them. An optimizer
@@ -663,9 +762,11 @@ model = nn.Linear(1000, 1000, bias=False)
 optimizer = torch.optim.AdamW(model.parameters())
 model(torch.ones(1, 1000)).sum().backward()
 optimizer.step()
-held = {"parameters": nbytes(model.parameters()),
-        "gradients": nbytes(p.grad for p in model.parameters()),
-        "states": nbytes(t for state in optimizer.state.values() for t in state.values())}
+held = {
+    "parameters": nbytes(model.parameters()),
+    "gradients": nbytes(p.grad for p in model.parameters()),
+    "states": nbytes(t for state in optimizer.state.values() for t in state.values()),
+}
 for what, size in held.items():
     print(f"{what}: {size / model.weight.numel():.0f} bytes for each parameter")
 
@@ -733,16 +834,24 @@ memory_line.explore()
 
 # %% exercise="training_bytes" points=2
 def training_bytes(
-    num_params: int, *, param_dtype: torch.dtype = torch.float32, optimizer: str = "adamw",
+    num_params: int,
+    *,
+    param_dtype: torch.dtype = torch.float32,
+    optimizer: str = "adamw",
     master_weights: bool = False,
 ) -> int:
-    """Bytes that parameters, gradients, optimizer states and a master copy take in training."""
+    """Bytes that parameters, gradients,
+    optimizer states and a master copy take in training."""
     ### BEGIN SOLUTION
     states = {"adamw": 2, "momentum": 1, "sgd": 0}
     if optimizer not in states:
-        raise ValueError(f"optimizer is {optimizer!r}, but has to be one of {', '.join(states)}")
+        raise ValueError(
+            f"optimizer is {optimizer!r}, but has to be one of {', '.join(states)}"
+        )
     parameter_and_gradient = 2 * param_dtype.itemsize
-    return num_params * (parameter_and_gradient + 4 * states[optimizer] + 4 * master_weights)
+    return num_params * (
+        parameter_and_gradient + 4 * states[optimizer] + 4 * master_weights
+    )
     ### END SOLUTION
 
 # %% check="training_bytes"
@@ -832,6 +941,19 @@ print("after the exception is gone:", alive[0]() is not None)
 # **In short:** reserved is not allocated, and what is referenced is not freed.
 
 # %% [markdown]
+# Who holds all that? On CUDA the allocator can write a diary, with the Python stack of every allocation:
+#
+# ```
+# torch.cuda.memory._record_memory_history()
+# ...                                            # a few steps
+# torch.cuda.memory._dump_snapshot("memory.pickle")
+# ```
+#
+# Drag the file onto [pytorch.org/memory_viz](https://pytorch.org/memory_viz), which reads it in the browser. A band
+# that never ends is a tensor that somebody keeps; a click shows the line that made it. (The underscores say that the
+# names may change.)
+
+# %% [markdown]
 # ## Out of memory
 #
 # What to do, from cheap to expensive:
@@ -847,7 +969,10 @@ print("after the exception is gone:", alive[0]() is not None)
 # The error has a class of its own. It is a RuntimeError, like many others:
 
 # %%
-print(torch.OutOfMemoryError.__mro__[:3], torch.cuda.OutOfMemoryError is torch.OutOfMemoryError)
+print(
+    torch.OutOfMemoryError.__mro__[:3],
+    torch.cuda.OutOfMemoryError is torch.OutOfMemoryError,
+)
 
 # %% [markdown]
 # So `except RuntimeError` also swallows an error about mismatched shapes. Catch the class itself, and try again
@@ -887,7 +1012,8 @@ while high - low > 1:
 
 # %% exercise="largest_batch" points=3
 def largest_batch(run: Callable[[int], object], start: int, limit: int) -> int:
-    """The largest size up to `limit` for which run(size) does not run out of memory; 0 if there is none."""
+    """The largest size up to `limit` for which run(size) does not run out of memory;
+    0 if there is none."""
     ### BEGIN SOLUTION
     def fits(size: int) -> bool:
         try:
@@ -1014,7 +1140,10 @@ for words, (flops, moved) in sizes.items():
 # %%
 for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35e12)):
     ridge, addition = flops / bandwidth, bandwidth / 6 / flops
-    print(f"{chip}: ridge at {ridge:.0f} operations a byte; an addition has {addition:.2%} of the peak")
+    print(
+        f"{chip}: ridge at {ridge:.0f} operations a byte; an addition has "
+        f"{addition:.2%} of the peak"
+    )
 
 # %% [markdown]
 # Below the ridge, memory is the limit, and faster arithmetic does not help. An addition that reaches a tiny share of
@@ -1063,12 +1192,18 @@ print(conv(last).is_contiguous(memory_format=torch.channels_last), conv(last).sh
 def roofline(
     flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float
 ) -> dict[str, object]:
-    """How fast an operation ran, what bounds it, and its share of what can be attained."""
+    """How fast an operation ran, what bounds it,
+    and its share of what can be attained."""
     ### BEGIN SOLUTION
     achieved, intensity = flops / seconds, flops / bytes
     attainable = min(peak_flops, intensity * peak_bandwidth)
     bound = "compute" if intensity >= peak_flops / peak_bandwidth else "memory"
-    return {"achieved": achieved, "intensity": intensity, "bound": bound, "fraction": achieved / attainable}
+    return {
+        "achieved": achieved,
+        "intensity": intensity,
+        "bound": bound,
+        "fraction": achieved / attainable,
+    }
     ### END SOLUTION
 
 # %% check="roofline"

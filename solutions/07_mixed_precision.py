@@ -52,8 +52,11 @@ from torchcourse import Unattempted, case, check, hint
 # %%
 for dtype in (torch.float32, torch.float16, torch.bfloat16):
     info = torch.finfo(dtype)
-    print(f"{str(dtype):15} max {info.max:9.3g}   smallest normal {info.smallest_normal:9.3g}"
-          f"   step above 1 {info.eps:.3g}")
+    print(
+        f"{str(dtype):15} max {info.max:9.3g}   smallest normal "
+        f"{info.smallest_normal:9.3g}"
+        f"   step above 1 {info.eps:.3g}"
+    )
 
 # %% [markdown]
 # bfloat16 is float32 with the last 16 bits left out: the same range, and only two to three decimal digits. float16
@@ -70,7 +73,11 @@ print("bfloat16", numbers.to(torch.bfloat16).tolist())
 # watch a conversion bit by bit:
 
 # %%
-integers = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32}
+integers = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+}
 for dtype, whole in integers.items():
     bits = torch.tensor(0.15625, dtype=dtype).view(whole).item()
     print(f"{str(dtype):15} {bits:0{torch.finfo(dtype).bits}b}")
@@ -94,8 +101,8 @@ from torchcourse.demos import bits as bit_explorer
 bit_explorer.explore()
 
 # %% [markdown]
-# Type a number above and choose a format. Worth a look: `65504`, `65519` and `65520` in float16; `6e-8` and `2e-8`; `257` in
-# bfloat16; `-0.0`.
+# Type a number above and choose a format. Worth a look: `65504`, `65519` and `65520` in float16; `6e-8` and `2e-8`;
+# `257` in bfloat16; `-0.0`.
 #
 # **float8** goes further in the same direction, with one byte: `e4m3` has 4 bits of exponent and 3 of mantissa and
 # ends at 448, `e5m2` has 5 and 2. With so few numbers every tensor needs a scale of its own, which the libraries that
@@ -104,7 +111,12 @@ bit_explorer.explore()
 # %%
 for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
     info = torch.finfo(dtype)
-    print(dtype, info.max, info.eps, torch.tensor([0.1, 3.14159, 17.0]).to(dtype).float().tolist())
+    print(
+        dtype,
+        info.max,
+        info.eps,
+        torch.tensor([0.1, 3.14159, 17.0]).to(dtype).float().tolist(),
+    )
 
 # %% [markdown]
 # **In short:** float16 has the digits, bfloat16 has the range.
@@ -176,8 +188,8 @@ print(update != 0, update.to(torch.float16) != 0, w + update.to(torch.float16))
 # %% [markdown]
 # ### Exercise: lost_updates
 #
-# Write `lost_updates(w, update, dtype)`: both are cast to `dtype` and added there. Return a bool tensor of the same shape that
-# is True where an update changes nothing although, before casting, it is not zero.
+# Write `lost_updates(w, update, dtype)`: both are cast to `dtype` and added there. Return a bool tensor of the same
+# shape that is True where an update changes nothing although, before casting, it is not zero.
 #
 # ```
 # lost_updates(torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0.001, 0.1, 0.0]), torch.bfloat16)   # [True, False, False]
@@ -218,8 +230,9 @@ for dtype in (torch.float32, torch.float16):
 # %% [markdown]
 # A gradient of zero is not an error. To the optimizer it means that the parameter need not change.
 #
-# The picture shows the gradients of a network of eight layers, sorted by size, and what float16 can hold of them. Move the
-# slider: it multiplies the loss, and so every gradient, by a power of two. Keep that in mind; we come back to it.
+# The picture shows the gradients of a network of eight layers, sorted by size, and what float16 can hold of them.
+# Move the slider: it multiplies the loss, and so every gradient, by a power of two. Keep that in mind; we come back
+# to it.
 
 # %% tags=["demo"]
 from torchcourse.demos import ranges
@@ -290,8 +303,8 @@ print((tiny / len(tiny)).sum(), tiny.mean())
 # %% [markdown]
 # ### Exercise: safe_mean
 #
-# Write `safe_mean(x)`: the mean of all elements of a half-precision tensor, as a tensor without dimensions in x's dtype, right
-# even where the sum overflows that dtype.
+# Write `safe_mean(x)`: the mean of all elements of a half-precision tensor, as a tensor without dimensions in x's
+# dtype, right even where the sum overflows that dtype.
 #
 # ```
 # x = torch.full((200,), 400.0, dtype=torch.float16)
@@ -331,7 +344,14 @@ layer, x = nn.Linear(4, 2), torch.randn(3, 4)
 with torch.autocast("cpu", dtype=torch.bfloat16):
     y = layer(x)
     loss = F.mse_loss(y, torch.zeros(3, 2))
-    print("product", y.dtype, "  sum with float32", (y + torch.ones(2)).dtype, "  loss", loss.dtype)
+    print(
+        "product",
+        y.dtype,
+        "  sum with float32",
+        (y + torch.ones(2)).dtype,
+        "  loss",
+        loss.dtype,
+    )
 loss.backward()
 print("weight", layer.weight.dtype, "  gradient", layer.weight.grad.dtype)
 
@@ -352,8 +372,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
         print((y @ y.T).dtype, (y.float() @ y.float().T).dtype)
 
 # %% [markdown]
-# Which operation is on which list depends on the device. Here are this machine's lists for a few of them; without a GPU the
-# second column is the simulated device, which follows CUDA's lists.
+# Which operation is on which list depends on the device. Here are this machine's lists for a few of them; without a
+# GPU the second column is the simulated device, which follows CUDA's lists.
 
 # %% tags=["demo"]
 from torchcourse.demos import casts
@@ -380,14 +400,18 @@ print(casts.table())
 # ```
 
 # %% exercise="autocast_report" points=2
-def autocast_report(model: nn.Module, x: Tensor, dtype: torch.dtype) -> dict[str, torch.dtype]:
+def autocast_report(
+    model: nn.Module, x: Tensor, dtype: torch.dtype
+) -> dict[str, torch.dtype]:
     """The output dtype of each leaf module under autocast."""
     ### BEGIN SOLUTION
     report, handles = {}, []
     try:
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
-                note = lambda module, inputs, output, name=name: report.update({name: output.dtype})
+                note = lambda module, inputs, output, name=name: report.update(
+                    {name: output.dtype}
+                )
                 handles.append(module.register_forward_hook(note))
         with torch.no_grad(), torch.autocast(x.device.type, dtype=dtype):
             model(x)
@@ -421,8 +445,15 @@ print(math.ceil(50257 / 8) * 8, math.ceil(50257 / 64) * 64)
 print("this machine's setting:", torch.get_float32_matmul_precision())
 a = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
 rounded = ((a.view(torch.int32) + 2**12) & ~(2**13 - 1)).view(torch.float32)
-for name, b in {"TF32": rounded, "bfloat16": a.bfloat16().float(), "float16": a.half().float()}.items():
-    print(f"{name:9} largest error in a product: {((b @ b) - (a @ a)).abs().max().item():.4f}")
+for name, b in {
+    "TF32": rounded,
+    "bfloat16": a.bfloat16().float(),
+    "float16": a.half().float(),
+}.items():
+    print(
+        f"{name:9} largest error in a product: "
+        f"{((b @ b) - (a @ a)).abs().max().item():.4f}"
+    )
 
 # %% [markdown]
 # Which 16-bit format, then?
@@ -446,7 +477,10 @@ def milliseconds(call, repeats=3):
 
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
     a = torch.randn(256, 256).to(dtype)
-    print(f"{str(dtype):15} a product of 256 by 256: {milliseconds(lambda: a @ a):7.2f} ms here")
+    print(
+        f"{str(dtype):15} a product of 256 by 256: {milliseconds(lambda: a @ a):7.2f} "
+        "ms here"
+    )
 
 # %% [markdown]
 # Autocast has a default for each device, and for CUDA it is float16 whatever the chip. So always pass the dtype:
@@ -521,8 +555,9 @@ for scale in (2.0**10, 2.0**11):
 # %% [markdown]
 # (To be exact, float16 rounds what is between 65504 and 65520 down to 65504. From 65520 on it is `inf`.)
 #
-# And bfloat16? Its range is that of float32. Only what is below 5e-41 becomes zero there, and no gradient that matters is so
-# small: it needs **no scaler**. A step with a disabled scaler, `GradScaler(enabled=False)`, lets one loop serve both.
+# And bfloat16? Its range is that of float32. Only what is below 5e-41 becomes zero there, and no gradient that
+# matters is so small: it needs **no scaler**. A step with a disabled scaler, `GradScaler(enabled=False)`, lets one
+# loop serve both.
 #
 # **In short:** scaling shifts all gradients along the axis of powers of two. It helps where they are all too small;
 # it cannot make the range wider.
@@ -530,15 +565,18 @@ for scale in (2.0**10, 2.0**11):
 # %% [markdown]
 # ### Exercise: best_loss_scale
 #
-# Write `best_loss_scale(grads, dtype=torch.float16)`: the largest power of two by which all gradients (a tensor or a list of
-# tensors) can be multiplied without any of them becoming inf in `dtype`, as a Python float. If all are zero, it is 1.0.
+# Write `best_loss_scale(grads, dtype=torch.float16)`: the largest power of two by which all gradients (a tensor or a
+# list of tensors) can be multiplied without any of them becoming inf in `dtype`, as a Python float. If all are zero,
+# it is 1.0.
 #
 # ```
 # best_loss_scale(torch.tensor([40.0, -1e-6]))    # 1024.0
 # ```
 
 # %% exercise="best_loss_scale" points=2
-def best_loss_scale(grads: Tensor | list[Tensor], dtype: torch.dtype = torch.float16) -> float:
+def best_loss_scale(
+    grads: Tensor | list[Tensor], dtype: torch.dtype = torch.float16
+) -> float:
     """The largest power of two at which no gradient becomes inf in dtype."""
     ### BEGIN SOLUTION
     tensors = [grads] if isinstance(grads, Tensor) else grads
@@ -547,7 +585,12 @@ def best_loss_scale(grads: Tensor | list[Tensor], dtype: torch.dtype = torch.flo
         return 1.0
 
     def fits(power: int) -> bool:
-        return torch.tensor(largest * 2.0**power, dtype=torch.float64).to(dtype).isfinite().item()
+        return (
+            torch.tensor(largest * 2.0**power, dtype=torch.float64)
+            .to(dtype)
+            .isfinite()
+            .item()
+        )
 
     power = math.floor(math.log2(torch.finfo(dtype).max) - math.log2(largest))
     while fits(power + 1):
@@ -583,7 +626,9 @@ for overflow in (False, False, False, True, False, False):
     scaler.step(optimizer)
     scaler.update()
     words = "overflow" if overflow else "fine    "
-    print(words, f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}")
+    print(
+        words, f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}"
+    )
 
 # %% [markdown]
 # Three methods share the work. `scale(loss)` multiplies. `step(optimizer)` divides the gradients by the scale, checks
@@ -620,10 +665,17 @@ class LossScaler:
     """Dynamic loss scaling."""
 
     def __init__(
-        self, scale: float = 2.0**16, growth: float = 2.0, backoff: float = 0.5, interval: int = 2000
+        self,
+        scale: float = 2.0**16,
+        growth: float = 2.0,
+        backoff: float = 0.5,
+        interval: int = 2000,
     ) -> None:
         ### BEGIN SOLUTION
-        self.now, self.growth, self.backoff, self.interval = scale, growth, backoff, interval
+        self.now = scale
+        self.growth = growth
+        self.backoff = backoff
+        self.interval = interval
         self.fine_in_a_row = 0
         self.overflowed = False
 
@@ -631,7 +683,12 @@ class LossScaler:
         return loss * self.now
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
-        grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        grads = [
+            p.grad
+            for group in optimizer.param_groups
+            for p in group["params"]
+            if p.grad is not None
+        ]
         for grad in grads:
             grad.mul_(1 / self.now)
         finite = all(grad.isfinite().all().item() for grad in grads)
@@ -646,7 +703,8 @@ class LossScaler:
             self.now *= self.backoff
         elif self.fine_in_a_row == self.interval:
             self.fine_in_a_row = 0
-            if self.now * self.growth <= torch.finfo(torch.float32).max:  # as GradScaler, whose scale is a float32
+            # as GradScaler, whose scale is a float32
+            if self.now * self.growth <= torch.finfo(torch.float32).max:
                 self.now *= self.growth
         self.overflowed = False
         ### END SOLUTION
@@ -708,7 +766,8 @@ print(length_after_clipping(True), length_after_clipping(False))
 # %% [markdown]
 # The second training would hardly move, and nothing would say so.
 #
-# And an overflow? With a scale that is far too high the gradients are inf. The weights stay as they were, the scale goes down:
+# And an overflow? With a scale that is far too high the gradients are inf. The weights stay as they were, the scale
+# goes down:
 
 # %%
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
@@ -727,8 +786,8 @@ print(torch.equal(before, model[0].weight), math.log2(scaler.get_scale()))
 # scheduler that counts steps should count only those that were made; a scale that went down during `update` means
 # that the step was skipped.
 #
-# With accumulation (lesson 5), each micro-batch's loss is scaled; `unscale_`, `step` and `update` come once, at the end, so that all
-# of them carry the same scale.
+# With accumulation (lesson 5), each micro-batch's loss is scaled; `unscale_`, `step` and `update` come once, at the
+# end, so that all of them carry the same scale.
 #
 # **In short:** scale, backward, unscale, clip, step, update. Nothing that reads a gradient comes before the
 # unscaling.
@@ -736,9 +795,10 @@ print(torch.equal(before, model[0].weight), math.log2(scaler.get_scale()))
 # %% [markdown]
 # ### Exercise: amp_step
 #
-# Write `amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None)`: one step on `batch`, a pair `(x, y)`
-# that is on `device` already. Forward and loss run under autocast with `dtype`; `scaler` is a GradScaler. With `max_norm`, the
-# gradients' norm is clipped to it. Gradients left over from before never count. Return the loss (not the scaled one) as a Python float.
+# Write `amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None)`: one step on `batch`, a
+# pair `(x, y)` that is on `device` already. Forward and loss run under autocast with `dtype`, and backward outside of
+# it; `scaler` is a GradScaler. With `max_norm`, the gradients' norm is clipped to it. Gradients left over from before
+# never count. Return the loss (not the scaled one) as a Python float.
 #
 # ```
 # model = nn.Linear(1, 1, bias=False)
@@ -751,7 +811,9 @@ print(torch.equal(before, model[0].weight), math.log2(scaler.get_scale()))
 # ```
 
 # %% exercise="amp_step" points=3
-def amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None) -> float:
+def amp_step(
+    model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None
+) -> float:
     """One training step in mixed precision; the loss as a Python float."""
     ### BEGIN SOLUTION
     x, y = batch
@@ -771,10 +833,75 @@ def amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_nor
 check("amp_step")
 
 # %% [markdown]
+# ## A training that fails in float16, and its cure
+#
+# The task is small numbers: targets around 1e-7, such as probabilities of rare events. In float16 without a scaler
+# every gradient is 0, and the loss stays where it was. With the scaler the same network learns, and bfloat16 needs
+# none:
+
+# %% tags=["demo"]
+def losses(dtype, scaled, steps=150):
+    torch.manual_seed(1)
+    model, data = nn.Linear(8, 1), torch.randn(256, 8)
+    nn.init.zeros_(model.weight), nn.init.zeros_(model.bias)
+    wanted = 1e-7 * data.sum(dim=1, keepdim=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-8)
+    scaler = torch.amp.GradScaler("cpu", enabled=scaled, init_scale=2.0**24)
+    history = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=dtype):
+            out = model(data)
+        loss = F.mse_loss(out.float(), wanted)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        history.append(loss.item())
+    return history
+
+from torchcourse.demos import curves
+
+runs = {
+    "float16 alone": losses(torch.float16, False),
+    "float16, scaled": losses(torch.float16, True),
+    "bfloat16": losses(torch.bfloat16, False),
+}
+curves.draw(runs, "squared error", log=True)
+
+# %% [markdown]
+# ## A Function under autocast
+#
+# A `torch.autograd.Function` of your own (lesson 2) gets whatever dtype autocast has made of its inputs, and its
+# backward runs without autocast. Two decorators settle both: `custom_fwd` casts the inputs, or keeps the forward's
+# state of autocast, and `custom_bwd` runs the backward under the same state.
+
+# %%
+class Cube(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * grad_output
+
+
+x = torch.full((1,), 50.0, dtype=torch.float16, requires_grad=True)
+with torch.autocast("cpu", dtype=torch.float16):
+    print(x**3, Cube.apply(x))
+
+# %% [markdown]
+# 125 000 is more than float16 can hold; in float32 it fits.
+
+# %% [markdown]
 # ## torch.cuda.amp, which you will still meet
 #
-# Until 2024 the same tools were imported from `torch.cuda.amp`, and worked for CUDA alone. They are deprecated. Old code says so
-# when it runs:
+# Until 2024 the same tools were imported from `torch.cuda.amp`, and worked for CUDA alone. They are deprecated. Old
+# code says so when it runs:
 
 # %%
 with warnings.catch_warnings(record=True) as caught:
@@ -819,8 +946,8 @@ for dtype in (torch.float32, torch.bfloat16):
 # steps were rounded up. The remedy: the optimizer keeps each weight in float32 too, adds the updates there, and
 # copies the rounded result into the parameter. Then small updates accumulate until they amount to a step.
 #
-# Where does an optimizer keep such things? In `self.state[p]`, a dict for each parameter; `state_dict()` saves what is in there,
-# and only that. A small optimizer that remembers each parameter's largest gradient shows the parts:
+# Where does an optimizer keep such things? In `self.state[p]`, a dict for each parameter; `state_dict()` saves what
+# is in there, and only that. A small optimizer that remembers each parameter's largest gradient shows the parts:
 
 # %%
 class LargestSeen(torch.optim.Optimizer):
@@ -832,7 +959,9 @@ class LargestSeen(torch.optim.Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    seen = self.state[p].setdefault("largest", torch.zeros(p.shape, device=p.device))
+                    seen = self.state[p].setdefault(
+                        "largest", torch.zeros(p.shape, device=p.device)
+                    )
                     torch.maximum(seen, p.grad.abs().float(), out=seen)
 
 
@@ -856,6 +985,32 @@ print(optimizer.state[w]["largest"], other.state[w]["largest"].dtype)
 # An optimizer with master weights therefore has to restore them itself: it overrides `load_state_dict`, calls the
 # base class, and then takes its float32 tensors from the dict that was passed in.
 #
+# There is a way to do without a copy: **stochastic rounding**. Round up or down at random, each neighbour the more
+# often the nearer it is. Every single step is less exact, but their mean is right, and small updates arrive. For
+# bfloat16 it is an addition of random bits below the ones that are kept:
+
+# %%
+def stochastic(x: Tensor) -> Tensor:
+    bits = x.float().view(torch.int32)
+    return (
+        ((bits + torch.randint_like(bits, 2**16)) & -(2**16))
+        .view(torch.float32)
+        .bfloat16()
+    )
+
+
+torch.manual_seed(0)
+nearest = torch.ones(1000, dtype=torch.bfloat16)
+random_ = torch.ones(1000, dtype=torch.bfloat16)
+for _ in range(200):
+    nearest = (nearest.float() - 1e-3).bfloat16()
+    random_ = stochastic(random_.float() - 1e-3)
+print(
+    f"wanted 0.8; to the nearest {nearest.float().mean():.3f}, at random "
+    f"{random_.float().mean():.3f}"
+)
+
+# %% [markdown]
 # And the memory? Count the bytes for each parameter with Adam, whose two averages are float32 in either recipe:
 
 # %%
@@ -920,11 +1075,14 @@ class MasterSGD(torch.optim.Optimizer):
         return self.state[p]["master"]
 
     def load_state_dict(self, state_dict) -> None:
-        super().load_state_dict(state_dict)  # casts every float state to the dtype of its parameter
+        # casts every float state to the dtype of its parameter
+        super().load_state_dict(state_dict)
         parameters = [p for group in self.param_groups for p in group["params"]]
         for number, saved in state_dict["state"].items():
             p = parameters[number]
-            self.state[p]["master"] = saved["master"].detach().to(p.device, torch.float32, copy=True)
+            self.state[p]["master"] = (
+                saved["master"].detach().to(p.device, torch.float32, copy=True)
+            )
         ### END SOLUTION
 
 # %% check="MasterSGD"
@@ -938,13 +1096,20 @@ check("MasterSGD")
 
 # %%
 def wide(width):
-    return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(width, width), nn.GELU())))
+    return nn.Sequential(
+        *(part for _ in range(4) for part in (nn.Linear(width, width), nn.GELU()))
+    )
 
 
 for rows in (32, 4096):
     x = torch.randn(rows, 64)
-    full, half = (casts.kept(wide(64), x, dtype) for dtype in (torch.float32, torch.bfloat16))
-    print(f"batch of {rows}: {full} bytes in float32, {half} under autocast, {half / full:.2f} of it")
+    full, half = (
+        casts.kept(wide(64), x, dtype) for dtype in (torch.float32, torch.bfloat16)
+    )
+    print(
+        f"batch of {rows}: {full} bytes in float32, {half} under autocast, "
+        f"{half / full:.2f} of it"
+    )
 
 # %% [markdown]
 # With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are also kept for
@@ -957,10 +1122,15 @@ for width, rows in ((16, 16), (512, 256)):
     model, x = wide(width), torch.randn(rows, width)
 
     def run(enabled):
-        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+        with (
+            torch.no_grad(),
+            torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled),
+        ):
             model(x)
 
-    times = [milliseconds(lambda: run(enabled), repeats=10) for enabled in (False, True)]
+    times = [
+        milliseconds(lambda: run(enabled), repeats=10) for enabled in (False, True)
+    ]
     print(f"width {width}: float32 {times[0]:.2f} ms, autocast {times[1]:.2f} ms here")
 
 # %% [markdown]

@@ -137,16 +137,22 @@ print(list(linear.state_dict()))
 
 # %% exercise="CountingBackend" points=2
 class CountingBackend:
-    """A backend for torch.compile that counts graphs, and the nodes in them that compute."""
+    """A backend for torch.compile that counts graphs,
+    and the nodes in them that compute."""
 
     def __init__(self) -> None:
         ### BEGIN SOLUTION
         self.graphs = 0
         self.ops = 0
 
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    def __call__(
+        self, graph: torch.fx.GraphModule, inputs: list[Tensor]
+    ) -> Callable[..., Any]:
         self.graphs += 1
-        self.ops += sum(node.op in ("call_function", "call_method", "call_module") for node in graph.graph.nodes)
+        self.ops += sum(
+            node.op in ("call_function", "call_method", "call_module")
+            for node in graph.graph.nodes
+        )
         return graph.forward
         ### END SOLUTION
 
@@ -201,7 +207,9 @@ from torch._dynamo.backends.common import aot_autograd
 
 
 def telling(which: str) -> Callable[..., Any]:
-    def compiler(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    def compiler(
+        graph: torch.fx.GraphModule, inputs: list[Tensor]
+    ) -> Callable[..., Any]:
         names = [str(n.target) for n in graph.graph.nodes if n.op == "call_function"]
         print(which, names)
         return make_boxed_func(graph.forward)
@@ -232,7 +240,11 @@ def graph_ops(fn: Callable[..., Any], *args: Tensor) -> list[str]:
     """The ATen operators that fn(*args) runs, in order."""
     ### BEGIN SOLUTION
     graph = make_fx(fn)(*args).graph
-    return [str(node.target) for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    return [
+        str(node.target)
+        for node in graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload)
+    ]
     ### END SOLUTION
 
 # %% check="graph_ops"
@@ -311,7 +323,9 @@ def count_graphs(fn: Callable[..., Any], *args: Any) -> int:
     ### BEGIN SOLUTION
     graphs = []
 
-    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    def backend(
+        graph: torch.fx.GraphModule, inputs: list[Tensor]
+    ) -> Callable[..., Any]:
         graphs.append(graph)
         return graph.forward
 
@@ -426,8 +440,8 @@ for f in (by_item, by_tensor):
 # ### Exercise: clip_by_norm
 #
 # Write `clip_by_norm(x, max_norm)`: x scaled down so that its norm over all elements is `max_norm` if it was larger,
-# and x unchanged if it was not. Zeros stay zeros. It must be one graph, must not wait for the device, and the
-# gradient must take into account that the factor depends on x.
+# and x unchanged if it was not. Zeros stay zeros, and the gradient there is a number. It must be one graph, must not wait
+# for the device, and the gradient must take into account that the factor depends on x.
 #
 # ```
 # clip_by_norm(torch.tensor([3.0, 4.0]), 1.0)     # [0.6, 0.8]
@@ -436,7 +450,8 @@ for f in (by_item, by_tensor):
 
 # %% exercise="clip_by_norm" points=2
 def clip_by_norm(x: Tensor, max_norm: float) -> Tensor:
-    """Return x, scaled down to the norm max_norm if it is longer; in one graph, without waiting."""
+    """Return x, scaled down to the norm max_norm if it is longer; in one graph,
+    without waiting."""
     ### BEGIN SOLUTION
     norm = torch.linalg.vector_norm(x)
     factor = max_norm / norm.clamp(min=max(max_norm, 1e-12))
@@ -462,12 +477,22 @@ def power(x: Tensor, n: int) -> Tensor:
 torch.compiler.reset()
 compiled = torch.compile(power, backend="eager", dynamic=False)
 compiled(torch.ones(3), 2)
-for args in ((torch.ones(4), 2), (torch.ones(3, dtype=torch.float64), 2), (torch.ones(3), 3)):
+for args in (
+    (torch.ones(4), 2),
+    (torch.ones(3, dtype=torch.float64), 2),
+    (torch.ones(3), 3),
+):
     try:
         with torch._dynamo.config.patch(error_on_recompile=True):
             compiled(*args)
     except torch._dynamo.exc.RecompileError as error:
-        print([line.split("#")[0].strip() for line in str(error).splitlines() if "/0:" in line][0])
+        print(
+            [
+                line.split("#")[0].strip()
+                for line in str(error).splitlines()
+                if "/0:" in line
+            ][0]
+        )
 
 # %% [markdown]
 # In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives
@@ -487,7 +512,9 @@ def compiled_versions(kind: Callable[[int], Any]) -> int:
     graphs: list[Any] = []
     times = Times()
     torch.compiler.reset()
-    compiled = torch.compile(times, backend=lambda graph, inputs: graphs.append(graph) or graph.forward)
+    compiled = torch.compile(
+        times, backend=lambda graph, inputs: graphs.append(graph) or graph.forward
+    )
     for number in range(2, 8):
         times.factor = kind(number)
         compiled(torch.ones(3))
@@ -539,6 +566,34 @@ for size in (3, 2, 4, 5, 7, 1):
 # %% [markdown]
 # There is one graph for two to four rows, one for more, and one for a single row.
 #
+# There is one graph for two to four rows, one for more, and one for a single row.
+#
+# **Numbers that come out of tensors.** `.item()` gives a number that the compiler cannot know. With
+# `capture_scalar_outputs` it becomes a symbol too, but one without any guard: nothing is known about it, and code
+# that needs to know, such as a slice of that length, stops the compiler. `torch._check` tells it, and checks the
+# claim when the program runs:
+
+# %%
+def head(x: Tensor, n: Tensor) -> Tensor:
+    count = n.item()
+    torch._check(count >= 0)
+    torch._check(count <= x.shape[0])
+    return x[:count] * 2
+
+# %% tags=["demo"]
+torch.compiler.reset()
+with torch._dynamo.config.patch(capture_scalar_outputs=True):
+    compiled = torch.compile(head, backend=sizes_seen, fullgraph=True)
+    print(
+        compiled(torch.ones(4), torch.tensor(3)),
+        compiled(torch.ones(4), torch.tensor(2)),
+    )
+    try:
+        compiled(torch.ones(4), torch.tensor(9))
+    except RuntimeError as error:
+        print("9 of 4 rows:", "Expected cond to be True" in str(error))
+
+# %% [markdown]
 # **In short:** a guard that fails costs a compilation; a symbol in place of a size saves it.
 
 # %% [markdown]
@@ -557,7 +612,8 @@ for size in (3, 2, 4, 5, 7, 1):
 
 # %% exercise="compile_dynamic" points=1
 def compile_dynamic(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
-    """Return a compiled fn that compiles at most twice, however many batch sizes come."""
+    """Return a compiled fn that compiles at most twice,
+    however many batch sizes come."""
     ### BEGIN SOLUTION
     return torch.compile(fn, backend=backend, dynamic=True)
     ### END SOLUTION
@@ -593,7 +649,8 @@ calls.explore()
 # %% [markdown]
 # Where the gain comes from tells you when there is one:
 #
-# - many small operations on the same elements: merged into one loop, they read and write memory once. Norms, activations, optimizers;
+# - many small operations on the same elements: merged into one loop, they read and write memory once. Norms,
+#   activations, optimizers;
 # - large matrix products: their kernels are fast already, and little is gained except that neighbouring operations
 #   are merged into them;
 # - a model that is dominated by Python between tiny kernels, on a GPU: `mode="reduce-overhead"` also records the
@@ -620,18 +677,39 @@ print(len(graphs), "graphs for twelve blocks")
 # keeps the fastest, which takes a while; "cudagraphs" refers to the recording of launches.
 
 # %% tags=["demo"]
-for mode in ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"):
+for mode in (
+    "default",
+    "reduce-overhead",
+    "max-autotune-no-cudagraphs",
+    "max-autotune",
+):
     print(f"{mode:27}", torch._inductor.list_mode_options()[mode])
 
 # %% [markdown]
+# **Caches.** What Inductor has compiled is kept on disk, under `TORCHINDUCTOR_CACHE_DIR` (a folder in `/tmp` unless
+# you set it), and found again by the graph, the shapes and the versions: the second start of the same program
+# compiles in a fraction of the time. Dynamo's own part, from Python to a graph, is done again. On a cluster,
+# `torch.compiler.save_cache_artifacts()` packs what one machine has compiled for the others.
+#
+# **CUDA graphs have pitfalls.** A recorded graph replays on fixed addresses. So the output of a call is overwritten
+# by the next one: `clone()` what you keep, or call `torch.compiler.cudagraph_mark_step_begin()` before each step.
+# Changing shapes record a graph each. And what runs on the CPU in between, or is changed in place from outside, is
+# not recorded, so that the mode falls back, with a message under `TORCH_LOGS="cudagraphs"`.
+#
 # To *measure* such a thing takes some care. Look at these times of ten runs, in milliseconds, one of which was
 # disturbed, and one of which includes the compilation:
 
 # %%
 runs = torch.tensor([3000.0, 1.1, 1.0, 1.2, 1.1, 9.0, 1.0, 1.1, 1.2, 1.1])
-print(f"mean {runs.mean():.1f}, without the first {runs[1:].mean():.2f}; median {runs.median():.1f}")
+print(
+    f"mean {runs.mean():.1f}, without the first {runs[1:].mean():.2f}; median "
+    f"{runs.median():.1f}"
+)
 low, high = runs[1:].quantile(torch.tensor([0.25, 0.75])).tolist()
-print(f"half of them lie between {low:.1f} and {high:.1f}: interquartile range {high - low:.1f}")
+print(
+    f"half of them lie between {low:.1f} and {high:.1f}: interquartile range "
+    f"{high - low:.1f}"
+)
 
 # %% [markdown]
 # A fair comparison:
@@ -674,9 +752,13 @@ print(f"{BACKEND}: a call is {ratio:.1f} times as fast as eager")
 
 # %% exercise="benchmark" points=3
 def benchmark(
-    fns: dict[str, Callable[..., Any]], *args: Any, device: torch.device | str, repeats: int = 30
+    fns: dict[str, Callable[..., Any]],
+    *args: Any,
+    device: torch.device | str,
+    repeats: int = 30,
 ) -> dict[str, dict[str, float]]:
-    """Median and interquartile range, in seconds, of fn(*args) for each of fns, in turns."""
+    """Median and interquartile range, in seconds, of fn(*args) for each of fns,
+    in turns."""
     ### BEGIN SOLUTION
     wait = torch.get_device_module(device).synchronize
     for fn in fns.values():
@@ -692,7 +774,11 @@ def benchmark(
             times[name].append(time.perf_counter() - start)
     result = {}
     for name, seconds in times.items():
-        low, high = torch.tensor(seconds, dtype=torch.float64).quantile(torch.tensor([0.25, 0.75]).double()).tolist()
+        low, high = (
+            torch.tensor(seconds, dtype=torch.float64)
+            .quantile(torch.tensor([0.25, 0.75]).double())
+            .tolist()
+        )
         result[name] = {"median": statistics.median(seconds), "iqr": high - low}
     return result
     ### END SOLUTION
@@ -766,8 +852,11 @@ with torch.compiler.set_stance("force_eager"):
 # ```
 
 # %% exercise="compile_or_eager" points=2
-def compile_or_eager(model: nn.Module, example: Tensor) -> tuple[Callable[..., Any], str | None]:
-    """Return the compiled model and None; where the compiler fails, the model as it is and why."""
+def compile_or_eager(
+    model: nn.Module, example: Tensor
+) -> tuple[Callable[..., Any], str | None]:
+    """Return the compiled model and None; where the compiler fails,
+    the model as it is and why."""
     ### BEGIN SOLUTION
     model(example)
     compiled = torch.compile(model)
@@ -794,7 +883,12 @@ def cumulated(x: Tensor) -> Tensor:
 
 
 print(cumulated(torch.ones(3)))
-print([str(n.target) for n in make_fx(lambda x: cumulated(x) * 2)(torch.ones(3)).graph.nodes][1:-1])
+print(
+    [
+        str(n.target)
+        for n in make_fx(lambda x: cumulated(x) * 2)(torch.ones(3)).graph.nodes
+    ][1:-1]
+)
 
 # %% [markdown]
 # The name is `namespace::name`; the schema comes from the annotations; `mutates_args=()` promises that no input is
@@ -925,7 +1019,9 @@ class Wrong(torch.autograd.Function):
 
 x = torch.ones(2, requires_grad=True)
 print(torch.equal(Wrong.apply(x), x * 2))
-print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).sum(), x))
+print(
+    torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).sum(), x)
+)
 
 # %% [markdown]
 # `torch.autograd.grad` returns gradients and leaves `.grad` alone, which matters in the middle of a training. A
@@ -937,10 +1033,11 @@ print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).
 # %% [markdown]
 # ### Exercise: same_numerics
 #
-# Write `same_numerics(model, compiled, x, atol)`: run both on the same float input and compare. `output` is the largest absolute difference of their
-# outputs, `grad` that of the gradients of the output's sum, over x and all trainable parameters of `model` (which `compiled` shares),
-# and `ok` says whether both are at most `atol`. Whatever is in a `.grad` is left as it was, and so is x with its `requires_grad`.
-# What is not a number is not ok, and a gradient that is missing counts as zero.
+# Write `same_numerics(model, compiled, x, atol)`: run both on the same float input and compare. `output` is the
+# largest absolute difference of their outputs, `grad` that of the gradients of the output's sum, over x and all
+# trainable parameters of `model` (which `compiled` shares), and `ok` says whether both are at most `atol`. Whatever
+# is in a `.grad` is left as it was, and so is x with its `requires_grad`. What is not a number is not ok, and a
+# gradient that is missing counts as zero.
 #
 # ```
 # same_numerics(model, torch.compile(model), x, 1e-5)
@@ -951,20 +1048,28 @@ print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).
 def same_numerics(
     model: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor, atol: float
 ) -> dict[str, float | bool]:
-    """The largest differences of outputs and of gradients, and whether both are within atol."""
+    """The largest differences of outputs and of gradients,
+    and whether both are within atol."""
     ### BEGIN SOLUTION
     parameters = [p for p in model.parameters() if p.requires_grad]
 
     def run(f: Callable[[Tensor], Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
         leaf = x.detach().clone().requires_grad_()
         y = f(leaf)
-        if not y.requires_grad:  # cut off from everything, so all its gradients are zero
+        # cut off from everything, so all its gradients are zero
+        if not y.requires_grad:
             return y, tuple(torch.zeros_like(t) for t in [leaf, *parameters])
-        return y.detach(), torch.autograd.grad(y.sum(), [leaf, *parameters], materialize_grads=True)
+        return y.detach(), torch.autograd.grad(
+            y.sum(), [leaf, *parameters], materialize_grads=True
+        )
 
     (y, grads), (z, others) = run(model), run(compiled)
     output = (y - z).abs().max().item()
-    grad = torch.stack([(g - o).abs().max() for g, o in zip(grads, others, strict=True)]).max().item()
+    grad = (
+        torch.stack([(g - o).abs().max() for g, o in zip(grads, others, strict=True)])
+        .max()
+        .item()
+    )
     return {"output": output, "grad": grad, "ok": output <= atol and grad <= atol}
     ### END SOLUTION
 

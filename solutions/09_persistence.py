@@ -180,7 +180,13 @@ import zipfile
 
 with zipfile.ZipFile(folder / "gift.pt") as archive:
     program = archive.read("gift/data.pkl")
-print([argument for code, argument, place in pickletools.genops(program) if code.name == "GLOBAL"])
+print(
+    [
+        argument
+        for code, argument, place in pickletools.genops(program)
+        if code.name == "GLOBAL"
+    ]
+)
 
 # %% [markdown]
 # Older checkpoints often hold harmless objects that are not on the list, such as an `argparse.Namespace` with the
@@ -202,7 +208,8 @@ print([argument for code, argument, place in pickletools.genops(program) if code
 
 # %% exercise="unsafe_globals" points=1
 def unsafe_globals(path: Path) -> list[str]:
-    """Return what a checkpoint needs beyond weights-only loading, sorted; execute nothing in it."""
+    """Return what a checkpoint needs beyond weights-only loading, sorted;
+    execute nothing in it."""
     ### BEGIN SOLUTION
     return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     ### END SOLUTION
@@ -363,6 +370,34 @@ table = torch.zeros(2, 3)
 table.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
 
 # %% [markdown]
+# **Versions.** A class that renames its parameters breaks the files that people already have. Modules have a place
+# for this: a number in `_version`, saved beside the weights, and a hook that may change the dict before it is loaded.
+# `BatchNorm` uses it for its `num_batches_tracked`, which did not exist in version 1:
+
+# %%
+class Scale(nn.Module):
+    _version = 2    # in version 1 the parameter was called `weight`
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(1))
+        self.register_load_state_dict_pre_hook(self.rename)
+
+    @staticmethod
+    def rename(module, state, prefix, metadata, strict, missing, unexpected, errors):
+        if metadata.get("version", 1) < 2 and prefix + "weight" in state:
+            state[prefix + "gain"] = state.pop(prefix + "weight")
+
+
+scale = Scale()
+print(scale.load_state_dict({"weight": torch.tensor([7.0])}), scale.gain)
+print(scale.state_dict()._metadata)
+
+# %% [markdown]
+# The version is kept in an attribute of the dict, `_metadata`. A plain dict, and a safetensors file, has none, and so
+# counts as version 1 here; then the names have to tell.
+
+# %% [markdown]
 # ### Exercise: load_matching
 #
 # Write `load_matching(model, state)`: copy the entries of `state` whose name and shape agree with the model's into
@@ -375,11 +410,18 @@ table.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
 # ```
 
 # %% exercise="load_matching" points=2
-def load_matching(model: nn.Module, state: dict[str, Tensor]) -> tuple[list[str], list[str]]:
-    """Copy the entries whose name and shape agree; return the names of those, and of the others."""
+def load_matching(
+    model: nn.Module, state: dict[str, Tensor]
+) -> tuple[list[str], list[str]]:
+    """Copy the entries whose name and shape agree; return the names of those,
+    and of the others."""
     ### BEGIN SOLUTION
     own = model.state_dict()
-    loaded = sorted(name for name, tensor in state.items() if name in own and own[name].shape == tensor.shape)
+    loaded = sorted(
+        name
+        for name, tensor in state.items()
+        if name in own and own[name].shape == tensor.shape
+    )
     with torch.no_grad():
         for name in loaded:
             own[name].copy_(state[name])
@@ -401,7 +443,10 @@ model = nn.Linear(2, 1)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
 model(torch.ones(1, 2)).sum().backward()
 optimizer.step()
-print(list(optimizer.state_dict()["state"][0]), optimizer.state_dict()["param_groups"][0]["lr"])
+print(
+    list(optimizer.state_dict()["state"][0]),
+    optimizer.state_dict()["param_groups"][0]["lr"],
+)
 
 # %% [markdown]
 # Below, a training run in a process of its own saves every 30 steps. In the middle of step 104 it is killed, with the
@@ -441,6 +486,10 @@ name, numbers, *rest = np.random.get_state()
 print(name, numbers.dtype, numbers.shape, rest, torch.from_numpy(numbers.copy()).dtype)
 
 # %% [markdown]
+# **In the middle of an epoch** there is one more position: that of the sampler. The `ResumableSampler` of lesson 4 has
+# `state_dict()` and `load_state_dict()` for this, and its state belongs into the same file. Without it, save at the
+# ends of epochs only. With workers, save the number of batches that were *trained on*, because the sampler is ahead.
+#
 # **Rotation.** Checkpoints are large, so you keep only the newest few. And always the best: it may be an old one, and
 # it is what you trained for. The order matters: first the new file must exist, complete, under its final name; only
 # then may an old one be deleted.
@@ -500,9 +549,11 @@ class Checkpointer:
     def save(self, step: int, metric: float, **parts: object) -> Path:
         kind, keys, *rest = np.random.get_state()
         checkpoint = {
-            "step": step, "metric": metric,
+            "step": step,
+            "metric": metric,
             "parts": {name: part.state_dict() for name, part in parts.items()},
-            "random": random.getstate(), "numpy": (kind, torch.from_numpy(keys.copy()), *rest),
+            "random": random.getstate(),
+            "numpy": (kind, torch.from_numpy(keys.copy()), *rest),
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         }
@@ -596,7 +647,8 @@ for state in ({"a": shared, "b": shared}, {"turned": shared.T}):
 
 # %% exercise="to_safetensors" points=1
 def to_safetensors(model: nn.Module, path: Path) -> None:
-    """A file for safetensors.torch.load_model, whatever the model's tensors share or look like."""
+    """A file for safetensors.torch.load_model,
+    whatever the model's tensors share or look like."""
     ### BEGIN SOLUTION
     from safetensors.torch import save_model
 
@@ -619,7 +671,10 @@ weight = average = torch.tensor(0.0)
 for step in range(400):
     weight = 1 + 0.5 * torch.randn((), generator=generator)
     average = 0.98 * average + 0.02 * weight
-print(f"the last weight {weight:.3f}, the average {average:.3f}, what it wanders around: 1")
+print(
+    f"the last weight {weight:.3f}, the average {average:.3f}, what it wanders "
+    "around: 1"
+)
 
 # %% [markdown]
 # There are three traps. `state_dict()` returns the model's own tensors: if you keep them without copying, your
@@ -663,7 +718,8 @@ class EMA:
         self.decay = decay
         self.average = {}
         for name, tensor in model.state_dict().items():
-            half = tensor.is_floating_point() and tensor.itemsize < 4  # small steps would be rounded away
+            # small steps would be rounded away
+            half = tensor.is_floating_point() and tensor.itemsize < 4
             dtype = torch.float32 if half else tensor.dtype
             self.average[name] = tensor.detach().to(dtype, copy=True)
 
@@ -705,7 +761,8 @@ print(sum(torch.full((1,), 1.0, dtype=torch.bfloat16) for _ in range(300)))
 
 # %% exercise="average_checkpoints" points=2
 def average_checkpoints(paths: list[Path]) -> dict[str, Tensor]:
-    """Return the mean of several files of weights; what has no mean comes from the last."""
+    """Return the mean of several files of weights;
+    what has no mean comes from the last."""
     ### BEGIN SOLUTION
     states = [torch.load(path, map_location="cpu", weights_only=True) for path in paths]
     average = dict(states[-1])
@@ -732,7 +789,12 @@ check("average_checkpoints")
 right = torch.zeros(1000)
 wrong = right.clone()
 wrong[7] = 5.0
-print("mean:", (right - wrong).abs().mean().item(), " largest:", (right - wrong).abs().max().item())
+print(
+    "mean:",
+    (right - wrong).abs().mean().item(),
+    " largest:",
+    (right - wrong).abs().max().item(),
+)
 
 # %% [markdown]
 # There are two more ways to be misled. `<` and `>` are False for NaN, so Python's `max` keeps whichever comes first.
@@ -761,7 +823,10 @@ def max_difference(reference, candidate, inputs: list[Tensor]) -> float:
     for x in inputs:
         wanted, found = reference(x), candidate(x)
         if wanted.shape != found.shape:
-            raise ValueError(f"candidate gives the shape {tuple(found.shape)}, the reference {tuple(wanted.shape)}")
+            raise ValueError(
+                f"candidate gives the shape {tuple(found.shape)}, the reference "
+                f"{tuple(wanted.shape)}"
+            )
         equal = (wanted == found) | (wanted.isnan() & found.isnan())
         gap = (wanted.double() - found.double()).abs().masked_fill(equal, 0)
         gap = gap.masked_fill(gap.isnan(), math.inf)
@@ -825,7 +890,8 @@ class Branching(nn.Module):
         return x * 2 if x.sum() > 0 else x - 1
 
 
-logging.disable(logging.ERROR)  # the error says it; torch would also show the graph so far
+# the error says it; torch would also show the graph so far
+logging.disable(logging.ERROR)
 try:
     with contextlib.redirect_stderr(io.StringIO()):
         torch.export.export(Branching(), (torch.ones(2),))
@@ -878,7 +944,9 @@ batch = torch.export.Dim("batch")
 
 # %% tags=["demo"]
 example = (torch.randn(2, 3),)
-torch.onnx.export(net, example, folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False)
+torch.onnx.export(
+    net, example, folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False
+)
 print({file.name: file.stat().st_size for file in sorted(folder.glob("net.onnx*"))})
 
 # %% [markdown]
@@ -894,7 +962,9 @@ import onnxruntime
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
 providers = ["CPUExecutionProvider"]
-session = onnxruntime.InferenceSession(folder / "net.onnx", options, providers=providers)
+session = onnxruntime.InferenceSession(
+    folder / "net.onnx", options, providers=providers
+)
 entry = session.get_inputs()[0]
 print(entry.name, entry.shape)
 
@@ -902,7 +972,11 @@ print(entry.name, entry.shape)
 for n in (1, 2, 7):
     x = torch.randn(n, 3)
     (found,) = session.run(None, {entry.name: x.numpy()})
-    print(n, "rows, largest difference", float(np.abs(found - net(x).detach().numpy()).max()))
+    print(
+        n,
+        "rows, largest difference",
+        float(np.abs(found - net(x).detach().numpy()).max()),
+    )
 
 # %% [markdown]
 # They are equal up to rounding. Only now is it worth asking how fast it is. We run them in turns, so that a busy
@@ -913,14 +987,22 @@ from time import perf_counter
 
 x = torch.randn(16, 3)
 times: dict[str, list[float]] = {"torch": [], "ONNX Runtime": []}
-runs = {"torch": lambda: net(x), "ONNX Runtime": lambda: session.run(None, {entry.name: x.numpy()})}
+runs = {
+    "torch": lambda: net(x),
+    "ONNX Runtime": lambda: session.run(None, {entry.name: x.numpy()}),
+}
 with torch.no_grad():
     for _ in range(200):
         for name, run in runs.items():
             start = perf_counter()
             run()
             times[name].append(perf_counter() - start)
-print({name: f"{1e6 * np.median(values):.0f} microseconds" for name, values in times.items()})
+print(
+    {
+        name: f"{1e6 * np.median(values):.0f} microseconds"
+        for name, values in times.items()
+    }
+)
 
 # %% [markdown]
 # For a net this small nearly all of it is overhead, and a runtime without Python has less. For large layers both end
@@ -940,15 +1022,21 @@ class Halving(nn.Module):
 
 for training in (True, False):
     written = torch.export.export(Halving().train(training), (torch.ones(2),)).module()
-    print("exported in", "training:" if training else "eval:    ", written(torch.ones(2)))
+    print(
+        "exported in", "training:" if training else "eval:    ", written(torch.ones(2))
+    )
 
 # %% tags=["demo"]
 ends_in_dropout = nn.Sequential(nn.Linear(3, 100), nn.Dropout(0.5)).train()
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it asks whether training mode is meant
     torch.onnx.export(ends_in_dropout, example, folder / "dropout.onnx", verbose=False)
-session_of_training = onnxruntime.InferenceSession(folder / "dropout.onnx", options, providers=providers)
-(found,) = session_of_training.run(None, {session_of_training.get_inputs()[0].name: example[0].numpy()})
+session_of_training = onnxruntime.InferenceSession(
+    folder / "dropout.onnx", options, providers=providers
+)
+(found,) = session_of_training.run(
+    None, {session_of_training.get_inputs()[0].name: example[0].numpy()}
+)
 print("share of zeros in ONNX Runtime:", (found == 0).mean())
 
 # %% [markdown]
@@ -961,7 +1049,7 @@ print("share of zeros in ONNX Runtime:", (found == 0).mean())
 #
 # Write `export_onnx(model, example, path)`: an ONNX file at `path` that does what the model does in eval mode, for a
 # batch of any size, with the same numbers in ONNX Runtime. `example` is a batch of two or more for the model's only
-# input. Afterwards the model is back in its old mode.
+# input. Afterwards the model and each of its parts are back in their old modes.
 #
 # ```
 # export_onnx(nn.Linear(3, 2), torch.zeros(2, 3), Path("linear.onnx"))
@@ -970,7 +1058,8 @@ print("share of zeros in ONNX Runtime:", (found == 0).mean())
 
 # %% exercise="export_onnx" points=2
 def export_onnx(model: nn.Module, example: Tensor, path: Path) -> None:
-    """Export to ONNX in eval mode, for a batch of any size, and restore the model's mode."""
+    """Export to ONNX in eval mode, for a batch of any size,
+    and restore the model's mode."""
     ### BEGIN SOLUTION
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -1021,7 +1110,8 @@ for x in (torch.ones(2), -torch.ones(2)):
 # ### Exercise: trace_differs
 #
 # Write `trace_differs(fn, example, other)`: trace `fn` on `example` with `torch.jit.trace`, and return whether the
-# trace gives a different result from `fn` on `other`: True or False. Rounding errors do not count as a difference.
+# trace gives a different result from `fn` on `other`: True or False. Another shape, or an error in the trace, is a
+# different result, too; rounding is none.
 #
 # ```
 # relu_or_double = lambda x: x * 2 if x.sum() > 0 else x.relu()
@@ -1039,7 +1129,9 @@ def trace_differs(fn, example: Tensor, other: Tensor) -> bool:
         found = traced(other)
     except RuntimeError:
         return True
-    return found.shape != wanted.shape or not torch.allclose(found, wanted, equal_nan=True)
+    return found.shape != wanted.shape or not torch.allclose(
+        found, wanted, equal_nan=True
+    )
     ### END SOLUTION
 
 # %% check="trace_differs"

@@ -33,8 +33,11 @@ from torchcourse import Unattempted, case, check, hint
 
 @contextlib.contextmanager
 def evaluating(*models):
-    """Evaluation mode in this block; afterwards every submodule has its own mode again."""
-    modes = [(module, module.training) for model in models for module in model.modules()]
+    """Evaluation mode in this block;
+    afterwards every submodule has its own mode again."""
+    modes = [
+        (module, module.training) for model in models for module in model.modules()
+    ]
     for model in models:
         model.eval()
     try:
@@ -145,7 +148,8 @@ for labels in (torch.tensor([1, 2, 3, 1]), torch.tensor([[0], [1], [2], [0]])):
         F.cross_entropy(logits, labels)
     except (RuntimeError, IndexError, ValueError) as error:
         print(f"{type(error).__name__}: {error}")
-print(F.cross_entropy(logits, torch.tensor([0, 1, 2, -100])))      # -100 is `ignore_index`: no error at all
+# -100 is `ignore_index`: no error at all
+print(F.cross_entropy(logits, torch.tensor([0, 1, 2, -100])))
 
 # %% [markdown]
 # `<`, `>` and `==` with NaN are always False. So ask whether all labels are inside the range, and not whether some are
@@ -209,9 +213,13 @@ check("check_batch")
 
 # %% tags=["demo"]
 images = torch.rand(6, 64) / torch.tensor([16.0, 16, 0, 16, 16, 16]).unsqueeze(1)
-reader = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10))
+reader = nn.Sequential(
+    nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10)
+)
 print(use(check_batch, reader, (images, torch.tensor([1, 10, 3, 4, 10, 2])), 10))
-print(use(check_batch, reader, (torch.rand(6, 64), torch.tensor([1, 0, 3, 4, 9, 2])), 10))
+print(
+    use(check_batch, reader, (torch.rand(6, 64), torch.tensor([1, 0, 3, 4, 9, 2])), 10)
+)
 
 # %% [markdown]
 # ## The loss before the first step
@@ -222,9 +230,15 @@ print(use(check_batch, reader, (torch.rand(6, 64), torch.tensor([1, 0, 3, 4, 9, 
 
 # %%
 labels = torch.randint(10, (1000,))
-print(f"ln 10 = {math.log(10):.2f}, even: {F.cross_entropy(torch.zeros(1000, 10), labels):.2f}")
+print(
+    f"ln 10 = {math.log(10):.2f}, even: "
+    f"{F.cross_entropy(torch.zeros(1000, 10), labels):.2f}"
+)
 for scale in (1, 10, 100):
-    print(f"outputs of size {scale}: {F.cross_entropy(scale * torch.randn(1000, 10), labels):.2f}")
+    print(
+        f"outputs of size {scale}: "
+        f"{F.cross_entropy(scale * torch.randn(1000, 10), labels):.2f}"
+    )
 
 # %% [markdown]
 # Measure it in evaluation mode and without a graph. Give the loss logits, not probabilities: a softmax before the loss
@@ -232,7 +246,10 @@ for scale in (1, 10, 100):
 
 # %%
 sure = 100 * torch.randn(1000, 10)
-print(f"{F.cross_entropy(sure, labels):.2f}, after a softmax {F.cross_entropy(sure.softmax(1), labels):.2f}")
+print(
+    f"{F.cross_entropy(sure, labels):.2f}, after a softmax "
+    f"{F.cross_entropy(sure.softmax(1), labels):.2f}"
+)
 
 # %% [markdown]
 # ### Exercise: initial_loss_gap
@@ -246,7 +263,8 @@ print(f"{F.cross_entropy(sure, labels):.2f}, after a softmax {F.cross_entropy(su
 
 # %% exercise="initial_loss_gap" points=1
 def initial_loss_gap(model, batch, num_classes: int) -> float:
-    """Cross-entropy of a model on a batch, minus that of a guess; the model stays as it is."""
+    """Cross-entropy of a model on a batch, minus that of a guess;
+    the model stays as it is."""
     ### BEGIN SOLUTION
     x, y = batch
     with evaluating(model), torch.no_grad():
@@ -343,8 +361,13 @@ net = nn.Linear(2, 3)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 for step in range(3):
     F.cross_entropy(net(points), torch.tensor([0, 1, 2, 0, 1])).backward()
-    fresh = torch.autograd.grad(F.cross_entropy(net(points), torch.tensor([0, 1, 2, 0, 1])), net.weight)[0]
-    print(f"step {step}: gradient used is {net.weight.grad.norm() / fresh.norm():.1f} times that of the batch")
+    fresh = torch.autograd.grad(
+        F.cross_entropy(net(points), torch.tensor([0, 1, 2, 0, 1])), net.weight
+    )[0]
+    print(
+        f"step {step}: gradient used is {net.weight.grad.norm() / fresh.norm():.1f} "
+        "times that of the batch"
+    )
     optimizer.step()
 
 # %% [markdown]
@@ -363,13 +386,18 @@ for step in range(3):
 
 # %% exercise="repaired_training" points=3
 def repaired_training(train, test, *, epochs: int, lr: float, seed: int) -> dict:
-    """Train a net on (x, y); a loss for each epoch, and the accuracy on the test data."""
+    """Train a net on (x, y); a loss for each epoch,
+    and the accuracy on the test data."""
     ### BEGIN SOLUTION
     class Net(nn.Module):
         def __init__(self, inputs, hidden, classes):
             super().__init__()
             self.layers = nn.Sequential(
-                nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.1),
+                nn.Linear(inputs, hidden),
+                nn.ReLU(),
+                nn.Linear(hidden, hidden),
+                nn.ReLU(),
+                nn.Dropout(0.1),
                 nn.Linear(hidden, classes),
             )
 
@@ -396,7 +424,10 @@ def repaired_training(train, test, *, epochs: int, lr: float, seed: int) -> dict
     #>
     #> class Net(nn.Module):
     #>     def __init__(self, inputs, hidden):
-    #>         self.layers = [nn.Linear(inputs, hidden), nn.Linear(hidden, hidden), nn.Dropout(0.1), nn.Linear(hidden, 1)]
+    #>         self.layers = [
+    #>             nn.Linear(inputs, hidden), nn.Linear(hidden, hidden),
+    #>             nn.Dropout(0.1), nn.Linear(hidden, 1),
+    #>         ]
     #>
     #>     def forward(self, x):
     #>         for layer in self.layers:
@@ -428,9 +459,14 @@ def rings(count, seed):
     angle = 6.283 * torch.rand(count, generator=generator)
     return torch.stack([radius * angle.cos(), radius * angle.sin()], 1) / 1.5, labels
 
-outcome = use(repaired_training, rings(240, 1), rings(150, 2), epochs=150, lr=0.02, seed=0)
+outcome = use(
+    repaired_training, rings(240, 1), rings(150, 2), epochs=150, lr=0.02, seed=0
+)
 if isinstance(outcome, dict):
-    outcome = f"loss {outcome['loss'][0]:.2f} to {outcome['loss'][-1]:.2f}, accuracy {outcome['accuracy']:.2f}"
+    outcome = (
+        f"loss {outcome['loss'][0]:.2f} to {outcome['loss'][-1]:.2f}, accuracy "
+        f"{outcome['accuracy']:.2f}"
+    )
 print(outcome)
 
 # %% [markdown]
@@ -445,12 +481,18 @@ def deep(depth, gain):
     layers = [nn.Linear(32, 32) for _ in range(depth)]
     for layer in layers:
         nn.init.normal_(layer.weight, std=gain / 32**0.5)
-    return nn.Sequential(*(part for layer in layers for part in (layer, nn.Tanh())), nn.Linear(32, 3))
+    return nn.Sequential(
+        *(part for layer in layers for part in (layer, nn.Tanh())), nn.Linear(32, 3)
+    )
+
 
 for gain in (0.3, 1.0, 4.0):
     net = deep(10, gain)
     F.cross_entropy(net(torch.randn(64, 32)), torch.randint(3, (64,))).backward()
-    print(f"gain {gain}: first layer {net[0].weight.grad.norm():.1e}, last {net[-1].weight.grad.norm():.1e}")
+    print(
+        f"gain {gain}: first layer {net[0].weight.grad.norm():.1e}, last "
+        f"{net[-1].weight.grad.norm():.1e}"
+    )
 
 # %% [markdown]
 # There is a difference between a gradient of zero and no gradient. Zero: the parameter is part of the loss, and a small
@@ -475,7 +517,8 @@ print(used.grad, cut.grad, unused.grad)
 
 # %% exercise="gradient_report" points=1
 def gradient_report(model) -> dict:
-    """The gradient's norm of each trainable parameter by name; None where there is no gradient."""
+    """The gradient's norm of each trainable parameter by name;
+    None where there is no gradient."""
     ### BEGIN SOLUTION
     return {
         name: None if p.grad is None else p.grad.norm().item()
@@ -492,7 +535,9 @@ class TwoStreams(nn.Module):
     """Adds two streams; somebody has detached one."""
     def __init__(self):
         super().__init__()
-        self.left, self.right, self.head = nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(8, 3)
+        self.left = nn.Linear(4, 8)
+        self.right = nn.Linear(4, 8)
+        self.head = nn.Linear(8, 3)
 
     def forward(self, x):
         return self.head(self.left(x).relu() + self.right(x).relu().detach())
@@ -513,10 +558,16 @@ print(use(gradient_report, streams))
 torch.manual_seed(0)
 before = nn.Linear(8, 100)
 hidden = before(torch.randn(500, 8)).relu()
-print(f"share of zeros {(hidden == 0).float().mean():.1%}, dead units {(hidden == 0).all(0).float().mean():.1%}")
+print(
+    f"share of zeros {(hidden == 0).float().mean():.1%}, dead units "
+    f"{(hidden == 0).all(0).float().mean():.1%}"
+)
 before.bias.data -= 2.0
 hidden = before(torch.randn(500, 8)).relu()
-print(f"share of zeros {(hidden == 0).float().mean():.1%}, dead units {(hidden == 0).all(0).float().mean():.1%}")
+print(
+    f"share of zeros {(hidden == 0).float().mean():.1%}, dead units "
+    f"{(hidden == 0).all(0).float().mean():.1%}"
+)
 
 # %% [markdown]
 # To see the output of a layer inside a model, hang a hook on it: `register_forward_hook(f)` calls `f(module, inputs,
@@ -537,7 +588,8 @@ print(f"share of zeros {(hidden == 0).float().mean():.1%}, dead units {(hidden =
 
 # %% exercise="dead_units" points=2
 def dead_units(model, name: str, loader) -> float:
-    """The share of a submodule's units that put out zero for every sample of the loader."""
+    """The share of a submodule's units that put out zero for every sample of the
+    loader."""
     ### BEGIN SOLUTION
     fired = []
 
@@ -584,7 +636,10 @@ for scale in (1.0, 1000.0):
     optimizer = torch.optim.Adam([p], lr=0.01)
     (scale * p).sum().backward()
     optimizer.step()
-    print(f"lr times gradient {0.01 * p.grad.norm():.3f}, real change {(p.detach() - 1).norm():.3f}")
+    print(
+        f"lr times gradient {0.01 * p.grad.norm():.3f}, real change "
+        f"{(p.detach() - 1).norm():.3f}"
+    )
 
 # %% [markdown]
 # To measure the change you need the parameter from before, and an optimizer writes into the memory that is there.
@@ -632,8 +687,19 @@ check("update_ratios")
 torch.manual_seed(0)
 for rate in (1e-6, 1e-3, 0.3):
     net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-    ratios = use(update_ratios, net, loader[0], F.cross_entropy, torch.optim.AdamW(net.parameters(), lr=rate))
-    print(rate, ratios if isinstance(ratios, str) else {name: f"{ratio:.1e}" for name, ratio in ratios.items()})
+    ratios = use(
+        update_ratios,
+        net,
+        loader[0],
+        F.cross_entropy,
+        torch.optim.AdamW(net.parameters(), lr=rate),
+    )
+    print(
+        rate,
+        ratios
+        if isinstance(ratios, str)
+        else {name: f"{ratio:.1e}" for name, ratio in ratios.items()},
+    )
 
 # %% [markdown]
 # ## What is not trained
@@ -671,7 +737,8 @@ print([any(p is one for one in held) for p in model.parameters()])
 
 # %% exercise="untrained" points=2
 def untrained(model, optimizer) -> dict:
-    """The names of parameters that a step leaves alone, sorted, each under the first reason that applies."""
+    """The names of parameters that a step leaves alone, sorted,
+    each under the first reason that applies."""
     ### BEGIN SOLUTION
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     report = {"frozen": [], "not_in_optimizer": [], "no_gradient": []}
@@ -701,7 +768,8 @@ print("the new head:", use(untrained, model, optimizer))
 
 # %%
 x = torch.tensor([1000.0])
-print(x.exp(), x.exp() - x.exp(), torch.tanh(x.exp()))     # infinity, NaN of it; and it can vanish again
+# infinity, NaN of it; and it can vanish again
+print(x.exp(), x.exp() - x.exp(), torch.tanh(x.exp()))
 
 # %% [markdown]
 # The backward can make a NaN that the forward does not show. At zero, `norm()` has a gradient of 0, and the root of the
@@ -712,7 +780,10 @@ print(x.exp(), x.exp() - x.exp(), torch.tanh(x.exp()))     # infinity, NaN of it
 x = torch.zeros(2, requires_grad=True)
 print("loss:", x.norm().item(), x.square().sum().sqrt().item())
 try:
-    with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly(check_nan=True):
+    with (
+        warnings.catch_warnings(action="ignore"),
+        torch.autograd.detect_anomaly(check_nan=True),
+    ):
         x.square().sum().sqrt().backward()
 except RuntimeError as error:
     print(error)
@@ -738,7 +809,8 @@ print(torch.full((3,), -torch.inf).softmax(0), torch.tensor(0.0) / torch.tensor(
 
 # %% exercise="first_nonfinite" points=2
 def first_nonfinite(model, x) -> str | None:
-    """The name of the leaf module that is the first to put out NaN or inf; None if none does."""
+    """The name of the leaf module that is the first to put out NaN or inf;
+    None if none does."""
     ### BEGIN SOLUTION
     found = []
 
@@ -749,7 +821,11 @@ def first_nonfinite(model, x) -> str | None:
 
         return hook
 
-    leaves = [(name, module) for name, module in model.named_modules() if not list(module.children())]
+    leaves = [
+        (name, module)
+        for name, module in model.named_modules()
+        if not list(module.children())
+    ]
     handles = [module.register_forward_hook(watch(name)) for name, module in leaves]
     try:
         model(x)
@@ -858,7 +934,12 @@ print("weights finite:", bool(net.weight.isfinite().all()))
 # %%
 w = nn.Parameter(torch.ones(3))
 loss = (w * 2).sum()
-for name, t in {"parameter": w, "loss": loss, "detached": loss.detach(), "view": w[:2]}.items():
+for name, t in {
+    "parameter": w,
+    "loss": loss,
+    "detached": loss.detach(),
+    "view": w[:2],
+}.items():
     print(f"{name:10} requires_grad {t.requires_grad!s:6} grad_fn {t.grad_fn}")
 
 # %% [markdown]
@@ -884,7 +965,10 @@ def held_graphs(obj) -> list[str]:
         if isinstance(value, Tensor):
             return [path] if value.grad_fn is not None else []
         if isinstance(value, dict):
-            parts = [(item, key if top else f"{path}[{key!r}]") for key, item in value.items()]
+            parts = [
+                (item, key if top else f"{path}[{key!r}]")
+                for key, item in value.items()
+            ]
         elif isinstance(value, (list, tuple)):
             parts = [(item, f"{path}[{place}]") for place, item in enumerate(value)]
         else:
@@ -946,7 +1030,8 @@ def dependencies(fn, x: Tensor) -> Tensor:
     """Bool (n, n): whether entry i of fn(x) depends on entry j of x."""
     ### BEGIN SOLUTION
     n = len(x)
-    jacobian = torch.autograd.functional.jacobian(fn, x.detach())  # the output's shape, then that of x
+    # the output's shape, then that of x
+    jacobian = torch.autograd.functional.jacobian(fn, x.detach())
     return (jacobian.reshape(n, -1, n, x[0].numel()) != 0).any(dim=3).any(dim=1)
     ### END SOLUTION
 
@@ -961,7 +1046,11 @@ check("dependencies")
 norm = nn.BatchNorm1d(5)
 for training in (True, False):
     table = use(dependencies, norm.train(training), torch.randn(4, 5))
-    print("training" if training else "evaluation", table if isinstance(table, str) else int(table.sum()), "of 16")
+    print(
+        "training" if training else "evaluation",
+        table if isinstance(table, str) else int(table.sum()),
+        "of 16",
+    )
 print(use(dependencies, lambda steps: steps - steps.mean(0), torch.randn(4, 2)))
 
 # %% [markdown]
@@ -975,9 +1064,14 @@ print(use(dependencies, lambda steps: steps - steps.mean(0), torch.randn(4, 2)))
 
 # %%
 a, b = torch.tensor([1.0, torch.nan]), torch.tensor([1.0, 2.0])
-print(bool(((a - b).abs() > 1e-3).any()), torch.allclose(a, b, rtol=0, atol=1e-3, equal_nan=True))
+print(
+    bool(((a - b).abs() > 1e-3).any()),
+    torch.allclose(a, b, rtol=0, atol=1e-3, equal_nan=True),
+)
 infinite = torch.tensor([torch.inf])
-print(torch.allclose(infinite, infinite), torch.allclose(torch.ones(1, 2), torch.ones(2)))
+print(
+    torch.allclose(infinite, infinite), torch.allclose(torch.ones(1, 2), torch.ones(2))
+)
 
 # %% [markdown]
 # (`allclose` also broadcasts, as its last answer shows: compare shapes first.)
@@ -997,7 +1091,8 @@ print(torch.allclose(infinite, infinite), torch.allclose(torch.ones(1, 2), torch
 
 # %% exercise="first_divergence" points=3
 def first_divergence(reference, candidate, x, atol: float) -> str | None:
-    """The name of the first submodule whose outputs differ, in the reference's order of execution."""
+    """The name of the first submodule whose outputs differ,
+    in the reference's order of execution."""
     ### BEGIN SOLUTION
     def record(model):
         outputs, calls, handles = {}, {}, []
@@ -1021,12 +1116,16 @@ def first_divergence(reference, candidate, x, atol: float) -> str | None:
         return outputs
 
     def agree(a, b):
-        return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=atol, equal_nan=True)
+        return a.shape == b.shape and torch.allclose(
+            a, b, rtol=0, atol=atol, equal_nan=True
+        )
 
     ours, theirs = record(reference), record(candidate)
     for key, tensors in ours.items():
         others = theirs.get(key, tensors)
-        if len(tensors) != len(others) or not all(agree(a, b) for a, b in zip(tensors, others)):
+        if len(tensors) != len(others) or not all(
+            agree(a, b) for a, b in zip(tensors, others)
+        ):
             return key[0]
     return None
     ### END SOLUTION
@@ -1038,7 +1137,12 @@ check("first_divergence")
 import copy
 
 torch.manual_seed(0)
-theirs = nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), nn.Sequential(nn.Linear(6, 6), nn.GELU()), nn.Linear(6, 2))
+theirs = nn.Sequential(
+    nn.Linear(6, 6),
+    nn.LayerNorm(6),
+    nn.Sequential(nn.Linear(6, 6), nn.GELU()),
+    nn.Linear(6, 2),
+)
 mine = copy.deepcopy(theirs)
 mine[2][1] = nn.GELU(approximate="tanh")           # nearly the same
 mine[1].eps = 1e-3
@@ -1059,7 +1163,10 @@ def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy
     batch = next(iter(loader))
     print("batch        ", use(check_batch, model, batch, num_classes))
     gap = use(initial_loss_gap, model, batch, num_classes)
-    print("first loss   ", gap if isinstance(gap, str) else f"{gap:+.2f} from ln {num_classes}")
+    print(
+        "first loss   ",
+        gap if isinstance(gap, str) else f"{gap:+.2f} from ln {num_classes}",
+    )
     print("first bad    ", use(first_nonfinite, copy.deepcopy(model), batch[0]))
     patient = copy.deepcopy(model)
     optimizer = make_optimizer(patient)
@@ -1067,7 +1174,10 @@ def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy
     gradients = use(gradient_report, patient)
     for title, found in (("updates", ratios), ("gradients", gradients)):
         if isinstance(found, dict):
-            found = {name: size if size is None else f"{size:.0e}" for name, size in found.items()}
+            found = {
+                name: size if size is None else f"{size:.0e}"
+                for name, size in found.items()
+            }
         print(f"{title:13}", found)
     print("not trained  ", use(untrained, patient, optimizer))
     for name, module in model.named_modules():
@@ -1075,7 +1185,10 @@ def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy
             print("dead units   ", name, use(dead_units, model, name, loader))
     with evaluating(model):
         table = use(dependencies, model, batch[0][:4])
-    print("samples that see others", table if isinstance(table, str) else int(table.fill_diagonal_(False).sum()))
+    print(
+        "samples that see others",
+        table if isinstance(table, str) else int(table.fill_diagonal_(False).sum()),
+    )
     print("guarded step ", use(guarded_step, patient, batch, loss_fn, optimizer, 1.0))
 
 # %% [markdown]
@@ -1084,11 +1197,18 @@ def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy
 
 # %% tags=["demo"]
 torch.manual_seed(0)
-patient = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+patient = nn.Sequential(
+    nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3)
+)
 patient[2].bias.data.fill_(-9.0)
 shifted = [(x, y + 1) for x, y in loader]
 try:
-    diagnose(patient, shifted, 3, lambda model: torch.optim.Adam(model[4].parameters(), lr=1e-3))
+    diagnose(
+        patient,
+        shifted,
+        3,
+        lambda model: torch.optim.Adam(model[4].parameters(), lr=1e-3),
+    )
 except Exception as error:
     print(type(error).__name__, error)
 
@@ -1097,7 +1217,9 @@ except Exception as error:
 # first. With the labels mended:
 
 # %% tags=["demo"]
-diagnose(patient, loader, 3, lambda model: torch.optim.Adam(model[4].parameters(), lr=1e-3))
+diagnose(
+    patient, loader, 3, lambda model: torch.optim.Adam(model[4].parameters(), lr=1e-3)
+)
 
 # %% [markdown]
 # ## What to take along

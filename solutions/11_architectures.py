@@ -39,9 +39,18 @@ from torchcourse import Unattempted, case, check, digits, hint
 
 # %%
 row = torch.arange(7.0).view(1, 1, 7)
-for kernel, stride, padding, dilation in ((3, 1, 0, 1), (3, 2, 0, 1), (3, 1, 1, 1), (3, 1, 0, 2), (3, 3, 0, 2)):
+for kernel, stride, padding, dilation in (
+    (3, 1, 0, 1),
+    (3, 2, 0, 1),
+    (3, 1, 1, 1),
+    (3, 1, 0, 2),
+    (3, 3, 0, 2),
+):
     conv = nn.Conv1d(1, 1, kernel, stride, padding, dilation)
-    print(f"kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}: {conv(row).shape[-1]}")
+    print(
+        f"kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}: "
+        f"{conv(row).shape[-1]}"
+    )
 
 # %% [markdown]
 # - *Padding* adds that many zeros on both sides, so the row gets longer by twice as much.
@@ -72,12 +81,17 @@ except RuntimeError as error:
 # ```
 
 # %% exercise="conv_output_size" points=1
-def conv_output_size(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+def conv_output_size(
+    size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1
+) -> int:
     """How many outputs a convolution has along one dimension."""
     ### BEGIN SOLUTION
     room = size + 2 * padding - (dilation * (kernel - 1) + 1)
     if room < 0:
-        raise ValueError(f"kernel {kernel} with dilation {dilation} does not fit into {size} with padding {padding}")
+        raise ValueError(
+            f"kernel {kernel} with dilation {dilation} does not fit into {size} with "
+            f"padding {padding}"
+        )
     return room // stride + 1
     ### END SOLUTION
 
@@ -204,10 +218,14 @@ for groups in (1, 4, 32):
 # ```
 
 # %% exercise="conv2d" points=3
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride=1, padding=0) -> Tensor:
+def conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride=1, padding=0
+) -> Tensor:
     """What F.conv2d gives."""
     ### BEGIN SOLUTION
-    (sy, sx), (py, px) = ((a, a) if isinstance(a, int) else a for a in (stride, padding))
+    (sy, sx), (py, px) = (
+        (a, a) if isinstance(a, int) else a for a in (stride, padding)
+    )
     _, _, kh, kw = weight.shape
     x = F.pad(x, (px, px, py, py))
     windows = x.unfold(2, kh, sy).unfold(3, kw, sx)
@@ -272,7 +290,10 @@ for residual in (False, True):
     for layer in layers:
         y = y + layer(y).relu() if residual else layer(y).relu()
     y.sum().backward()
-    print("with the sum:   " if residual else "without the sum:", f"{x.grad.norm().item():.1e}")
+    print(
+        "with the sum:   " if residual else "without the sum:",
+        f"{x.grad.norm().item():.1e}",
+    )
 
 # %% [markdown]
 # Without the sum hardly any gradient arrives; with it the gradient grows instead, and norms keep that in bounds.
@@ -294,7 +315,11 @@ print(torch.cat([sharp, up], dim=1).shape)
 # %%
 odd = torch.randn(1, 8, 7, 7)
 small = F.max_pool2d(odd, 2)
-print(small.shape[-2:], F.interpolate(small, scale_factor=2).shape[-2:], F.interpolate(small, size=odd.shape[-2:]).shape[-2:])
+print(
+    small.shape[-2:],
+    F.interpolate(small, scale_factor=2).shape[-2:],
+    F.interpolate(small, size=odd.shape[-2:]).shape[-2:],
+)
 
 # %% [markdown]
 # One more, about norms: with a batch of one and a bottom of one pixel, a batch norm has one value per channel and raises in training.
@@ -324,7 +349,9 @@ class TinyUNet(nn.Module):
         def stage(inputs: int, outputs: int) -> nn.Sequential:
             return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU())
 
-        self.large, self.middle, self.bottom = stage(channels, 8), stage(8, 16), stage(16, 32)
+        self.large = stage(channels, 8)
+        self.middle = stage(8, 16)
+        self.bottom = stage(16, 32)
         self.middle_again, self.large_again = stage(32 + 16, 16), stage(16 + 8, 8)
         self.head = nn.Conv2d(8, classes, 1)
 
@@ -401,7 +428,10 @@ print(h.shape, c.shape)
 
 # %%
 for kind in (nn.RNN, nn.GRU, nn.LSTM):
-    print(f"{kind.__name__:4} {sum(p.numel() for p in kind(32, 64).parameters()):6} parameters")
+    print(
+        f"{kind.__name__:4} {sum(p.numel() for p in kind(32, 64).parameters()):6} "
+        "parameters"
+    )
 
 # %% [markdown]
 # ### Exercise: LSTMCell
@@ -432,12 +462,16 @@ class LSTMCell(nn.Module):
         self.weight_hh = uniform(4 * hidden_size, hidden_size)
         self.bias_ih, self.bias_hh = uniform(4 * hidden_size), uniform(4 * hidden_size)
 
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
         if state is None:
             zeros = x.new_zeros(*x.shape[:-1], self.weight_hh.shape[1])
             state = zeros, zeros
         h, c = state
-        gates = F.linear(x, self.weight_ih, self.bias_ih) + F.linear(h, self.weight_hh, self.bias_hh)
+        gates = F.linear(x, self.weight_ih, self.bias_ih) + F.linear(
+            h, self.weight_hh, self.bias_hh
+        )
         i, f, g, o = gates.chunk(4, dim=-1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         return o.sigmoid() * c.tanh(), c
@@ -488,7 +522,9 @@ print(outputs[1, -1], outputs[1, 1], alone[0, -1])
 # lengths must be on the CPU for it, and `enforce_sorted=False` allows any order:
 
 # %%
-packed = nn.utils.rnn.pack_padded_sequence(batch, lengths, batch_first=True, enforce_sorted=False)
+packed = nn.utils.rnn.pack_padded_sequence(
+    batch, lengths, batch_first=True, enforce_sorted=False
+)
 with torch.no_grad():
     _, (h_n, _) = lstm(packed)
 print(h_n[0, 1])
@@ -525,7 +561,9 @@ check("last_real")
 
 # %% tags=["demo"]
 Cell = parts.yours("LSTMCell", globals()) or nn.LSTMCell
-take_last = parts.yours("last_real", globals()) or (lambda outputs, lengths: outputs[:, -1])
+take_last = parts.yours("last_real", globals()) or (
+    lambda outputs, lengths: outputs[:, -1]
+)
 
 
 class RowReader(nn.Module):
@@ -538,7 +576,9 @@ class RowReader(nn.Module):
         for row in images[:, 0].unbind(1):
             state = self.cell(row, state)
             outputs.append(state[0])
-        return self.head(take_last(torch.stack(outputs, 1), torch.full((len(images),), 8)))
+        return self.head(
+            take_last(torch.stack(outputs, 1), torch.full((len(images),), 8))
+        )
 
 
 torch.manual_seed(0)
@@ -586,9 +626,20 @@ print("inverted:", inverted[0, 0].tolist())
 
 # %%
 nothing = torch.zeros(1, 1, 4, 4, dtype=torch.bool)
-print("plain softmax:         ", scores.masked_fill(~nothing, -torch.inf).softmax(-1)[0, 0, 0])
-print("nn.MultiheadAttention: ", module(x, x, x, key_padding_mask=torch.ones(1, 4, dtype=torch.bool))[0][0, 0, :3].detach())
-print("SDPA:                  ", F.scaled_dot_product_attention(q, k, v, attn_mask=nothing)[0, 0, 0, :3])
+print(
+    "plain softmax:         ",
+    scores.masked_fill(~nothing, -torch.inf).softmax(-1)[0, 0, 0],
+)
+print(
+    "nn.MultiheadAttention: ",
+    module(x, x, x, key_padding_mask=torch.ones(1, 4, dtype=torch.bool))[0][
+        0, 0, :3
+    ].detach(),
+)
+print(
+    "SDPA:                  ",
+    F.scaled_dot_product_attention(q, k, v, attn_mask=nothing)[0, 0, 0, :3],
+)
 
 # %% [markdown]
 # NaN, NaN and 0. One NaN in a batch makes every gradient NaN. In the second case the NaN is there because the weights are asked for, which
@@ -687,7 +738,10 @@ class MultiHeadAttention(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(x).chunk(3, dim=-1)
+        )
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.proj(mixed.transpose(1, 2).flatten(2))
         ### END SOLUTION
@@ -702,8 +756,14 @@ check("MultiHeadAttention")
 if Own := parts.yours("MultiHeadAttention", globals()):
     mine = Own(8, 2)
     theirs = module.state_dict()
-    mine.load_state_dict({"qkv.weight": theirs["in_proj_weight"], "qkv.bias": theirs["in_proj_bias"],
-                          "proj.weight": theirs["out_proj.weight"], "proj.bias": theirs["out_proj.bias"]})
+    mine.load_state_dict(
+        {
+            "qkv.weight": theirs["in_proj_weight"],
+            "qkv.bias": theirs["in_proj_bias"],
+            "proj.weight": theirs["out_proj.weight"],
+            "proj.bias": theirs["out_proj.bias"],
+        }
+    )
     print(torch.allclose(mine(x), module(x, x, x)[0], atol=1e-6))
 
 # %% [markdown]
@@ -729,16 +789,22 @@ from torchcourse.demos import curves
 def losses(norm_first: bool, depth: int, steps: int = 60) -> list[float]:
     torch.manual_seed(0)
     embed, head = nn.Embedding(10, 32), nn.Linear(32, 10)
-    blocks = nn.ModuleList([parts.Block(32, 2, norm_first=norm_first) for _ in range(depth)])
+    blocks = nn.ModuleList(
+        [parts.Block(32, 2, norm_first=norm_first) for _ in range(depth)]
+    )
     places = nn.Parameter(torch.randn(8, 32))
-    optimizer = torch.optim.Adam([places, *embed.parameters(), *blocks.parameters(), *head.parameters()], lr=2e-3)
+    optimizer = torch.optim.Adam(
+        [places, *embed.parameters(), *blocks.parameters(), *head.parameters()], lr=2e-3
+    )
     history = []
     for _ in range(steps):
         letters = torch.randint(10, (32, 8))
         h = embed(letters) + places
         for block in blocks:
             h = block(h)
-        loss = F.cross_entropy(head(h).flatten(0, 1), letters[:, :1].expand(-1, 8).flatten())
+        loss = F.cross_entropy(
+            head(h).flatten(0, 1), letters[:, :1].expand(-1, 8).flatten()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -777,7 +843,9 @@ class TransformerBlock(nn.Module):
         self.ln1 = nn.LayerNorm(dim)
         self.attn = MultiHeadAttention(dim, heads)
         self.ln2 = nn.LayerNorm(dim)
-        self.mlp = nn.Sequential(nn.Linear(dim, mlp_ratio * dim), nn.GELU(), nn.Linear(mlp_ratio * dim, dim))
+        self.mlp = nn.Sequential(
+            nn.Linear(dim, mlp_ratio * dim), nn.GELU(), nn.Linear(mlp_ratio * dim, dim)
+        )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         x = x + self.attn(self.ln1(x), mask)
@@ -802,7 +870,10 @@ k, v = torch.randn(1, 1, 4, 8), torch.randn(1, 1, 4, 8)
 newest = torch.randn(1, 1, 1, 8)
 out = F.scaled_dot_product_attention(newest, k, v, is_causal=True)
 print(torch.allclose(out, v[:, :, :1]))
-print(torch.ones(1, 4, dtype=torch.bool).tril(), torch.ones(1, 4, dtype=torch.bool).tril(4 - 1))
+print(
+    torch.ones(1, 4, dtype=torch.bool).tril(),
+    torch.ones(1, 4, dtype=torch.bool).tril(4 - 1),
+)
 
 # %% [markdown]
 # The result is value 0, and nothing else: `is_causal` counts the triangle from the top left corner, so query 0 sees key 0. But our query is the
@@ -827,8 +898,11 @@ print(torch.ones(1, 4, dtype=torch.bool).tril(), torch.ones(1, 4, dtype=torch.bo
 # ```
 
 # %% exercise="cached_attention" points=3
-def cached_attention(q: Tensor, k: Tensor, v: Tensor, cache=None) -> tuple[Tensor, object]:
-    """Causal attention of new queries to all keys so far; and the cache for the next call."""
+def cached_attention(
+    q: Tensor, k: Tensor, v: Tensor, cache=None
+) -> tuple[Tensor, object]:
+    """Causal attention of new queries to all keys so far;
+    and the cache for the next call."""
     ### BEGIN SOLUTION
     if cache is not None:
         k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
@@ -850,7 +924,10 @@ check("cached_attention")
 # %%
 layers, heads, size, tokens = 32, 32, 128, 8192
 for key_heads in (32, 8, 1):
-    print(f"{key_heads:2} key heads: {2 * layers * key_heads * size * tokens * 2 / 2**30:.2f} GiB in 16 bits")
+    print(
+        f"{key_heads:2} key heads: "
+        f"{2 * layers * key_heads * size * tokens * 2 / 2**30:.2f} GiB in 16 bits"
+    )
 
 # %% [markdown]
 # Which query head shares with which? The first four with key head 0, the next four with key head 1: neighbours together. Repeating
@@ -891,7 +968,11 @@ check("grouped_query_attention")
 
 # %%
 shuffled = torch.randperm(4)
-print(torch.allclose(module(x, x, x)[0][:, shuffled], module(*[x[:, shuffled]] * 3)[0], atol=1e-6))
+print(
+    torch.allclose(
+        module(x, x, x)[0][:, shuffled], module(*[x[:, shuffled]] * 3)[0], atol=1e-6
+    )
+)
 
 # %% [markdown]
 # Shuffle the input, and the output is shuffled alike: nothing else has changed. The text is made up, simple, and has rules to be found:
@@ -909,17 +990,22 @@ make_mask = parts.yours("attention_mask", globals()) or parts.mask_of
 
 
 class Writer(nn.Module):
-    def __init__(self, vocabulary: int, dim: int = 48, depth: int = 2, longest: int = 48) -> None:
+    def __init__(
+        self, vocabulary: int, dim: int = 48, depth: int = 2, longest: int = 48
+    ) -> None:
         super().__init__()
         self.longest = longest
-        self.letters, self.places = nn.Embedding(vocabulary, dim), nn.Embedding(longest, dim)
+        self.letters = nn.Embedding(vocabulary, dim)
+        self.places = nn.Embedding(longest, dim)
         self.blocks = nn.ModuleList([Block(dim, 4) for _ in range(depth)])
         self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, vocabulary)
 
     def forward(self, ids: Tensor) -> Tensor:
         ids = ids[:, -self.longest:]
         mask = make_mask(torch.ones_like(ids, dtype=torch.bool), causal=True)
-        h = self.letters(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
+        h = self.letters(ids) + self.places(
+            torch.arange(ids.shape[1], device=ids.device)
+        )
         for block in self.blocks:
             h = block(h, mask)
         return self.head(self.norm(h))
@@ -936,7 +1022,9 @@ history = []
 for step in range(300):
     starts = torch.randint(len(data) - 49, (32,))
     windows = data[starts[:, None] + torch.arange(49)]
-    loss = F.cross_entropy(writer(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+    loss = F.cross_entropy(
+        writer(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten()
+    )
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -952,7 +1040,10 @@ curves.draw({"loss": history}, "the next character")
 scores = torch.tensor([3.0, 2.0, 0.0, -1.0])
 for temperature in (0.5, 1.0, 2.0):
     print(temperature, (scores / temperature).softmax(0))
-print("top 2:", scores.masked_fill(scores < scores.topk(2).values[-1], -torch.inf).softmax(0))
+print(
+    "top 2:",
+    scores.masked_fill(scores < scores.topk(2).values[-1], -torch.inf).softmax(0),
+)
 
 # %% [markdown]
 # A loop around a model has duties of its own. No graph, or the memory grows with each token. Eval mode, or dropout disturbs the
@@ -973,8 +1064,16 @@ print("top 2:", scores.masked_fill(scores < scores.topk(2).values[-1], -torch.in
 # ```
 
 # %% exercise="generate" points=3
-def generate(model: nn.Module, ids: Tensor, max_new: int, *, temperature: float = 1.0, top_k: int | None = None,
-             eos: int | None = None, generator: torch.Generator | None = None) -> Tensor:
+def generate(
+    model: nn.Module,
+    ids: Tensor,
+    max_new: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    eos: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
     """ids with up to max_new tokens behind them, as the model continues."""
     ### BEGIN SOLUTION
     def choose(scores: Tensor) -> Tensor:
@@ -983,7 +1082,9 @@ def generate(model: nn.Module, ids: Tensor, max_new: int, *, temperature: float 
         if top_k is not None:
             least = scores.topk(min(top_k, scores.shape[-1])).values[:, -1:]
             scores = scores.masked_fill(scores < least, -torch.inf)
-        return torch.multinomial((scores / temperature).softmax(-1), 1, generator=generator)[:, 0]
+        return torch.multinomial(
+            (scores / temperature).softmax(-1), 1, generator=generator
+        )[:, 0]
 
     modes = {module: module.training for module in model.modules()}
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
@@ -1010,7 +1111,9 @@ check("generate")
 # writes; else a bare loop does.
 
 # %% tags=["demo"]
-def bare_loop(model: nn.Module, ids: Tensor, max_new: int, temperature: float) -> Tensor:
+def bare_loop(
+    model: nn.Module, ids: Tensor, max_new: int, temperature: float
+) -> Tensor:
     with torch.no_grad():
         for _ in range(max_new):
             ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], dim=1)
@@ -1021,7 +1124,11 @@ write = parts.yours("generate", globals()) or bare_loop
 start = torch.tensor([[codes[letter] for letter in "the old "]])
 for name, model in (("untrained", Writer(len(letters))), ("trained", writer)):
     print(f"--- {name}")
-    print("".join(letters[code] for code in write(model, start, 90, temperature=0)[0].tolist()))
+    print(
+        "".join(
+            letters[code] for code in write(model, start, 90, temperature=0)[0].tolist()
+        )
+    )
 
 # %% [markdown]
 # Where does it look? The first block's first head, on a short text, with shares computed by hand from the weights that the block holds:
@@ -1035,7 +1142,8 @@ ids = torch.tensor([[codes[letter] for letter in words]])
 
 def shares_of_first_head(block: nn.Module) -> Tensor:
     held = {tuple(p.shape): p for p in block.parameters()}
-    weight, bias = held.get((144, 48), torch.zeros(144, 48)), held.get((144,), torch.zeros(144))
+    weight = held.get((144, 48), torch.zeros(144, 48))
+    bias = held.get((144,), torch.zeros(144))
     norm = next(part for part in block.modules() if isinstance(part, nn.LayerNorm))
     h = norm(writer.letters(ids) + writer.places(torch.arange(len(words))))
     q, k, _ = F.linear(h, weight, bias).chunk(3, dim=-1)
@@ -1043,7 +1151,11 @@ def shares_of_first_head(block: nn.Module) -> Tensor:
     return scores.masked_fill(torch.ones(13, 13).triu(1).bool(), -torch.inf).softmax(-1)
 
 
-attention_map.draw(shares_of_first_head(writer.blocks[0]).detach(), words, "one head of the first block")
+attention_map.draw(
+    shares_of_first_head(writer.blocks[0]).detach(),
+    words,
+    "one head of the first block",
+)
 
 # %% [markdown]
 # The upper right is empty: nobody looks ahead.
@@ -1060,15 +1172,28 @@ from torch.utils.flop_counter import FlopCounterMode
 def cost(name: str, layer: nn.Module, *inputs: Tensor) -> None:
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         layer(*inputs)
-    print(f"{name:22}{sum(p.numel() for p in layer.parameters()):9} parameters {counter.get_total_flops() / 1e6:8.1f} MFLOPs")
+    print(
+        f"{name:22}{sum(p.numel() for p in layer.parameters()):9} parameters "
+        f"{counter.get_total_flops() / 1e6:8.1f} MFLOPs"
+    )
 
 
 cost("convolution 3x3", nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 16, 16))
-cost("the same, depthwise", nn.Conv2d(64, 64, 3, padding=1, groups=64), torch.randn(1, 64, 16, 16))
+cost(
+    "the same, depthwise",
+    nn.Conv2d(64, 64, 3, padding=1, groups=64),
+    torch.randn(1, 64, 16, 16),
+)
 cost("linear", nn.Linear(64, 64), torch.randn(1, 256, 64))
 for steps in (256, 1024):
     tokens = torch.randn(1, steps, 64)
-    cost(f"attention, {steps} steps", nn.MultiheadAttention(64, 4, batch_first=True), tokens, tokens, tokens)
+    cost(
+        f"attention, {steps} steps",
+        nn.MultiheadAttention(64, 4, batch_first=True),
+        tokens,
+        tokens,
+        tokens,
+    )
 
 # %% [markdown]
 # The convolution uses its few weights at each of 256 pixels. And attention's cost grows faster than the text: four times the steps cost more than

@@ -29,7 +29,10 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+)
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -86,7 +89,11 @@ command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2",
            "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "hello.py"]
 quiet = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 if sys.platform == "linux":
-    print(subprocess.run(command, env=quiet, capture_output=True, text=True, timeout=100).stdout)
+    print(
+        subprocess.run(
+            command, env=quiet, capture_output=True, text=True, timeout=100
+        ).stdout
+    )
 
 # %% [markdown]
 # `torchrun --nproc-per-node=2 hello.py` is the same command. On four machines with eight GPUs each you would start it
@@ -143,7 +150,8 @@ def draws():
     return torch.randperm(6, generator=own).tolist(), torch.randperm(6).tolist()
 
 torch.manual_seed(time.time_ns())
-print(draws()[0], draws()[0])                      # a generator of its own: the same each time
+# a generator of its own: the same each time
+print(draws()[0], draws()[0])
 print(draws()[1], draws()[1])                      # the global one: another each time
 
 # %% [markdown]
@@ -167,7 +175,13 @@ print(draws()[1], draws()[1])                      # the global one: another eac
 
 # %% exercise="shard_indices" points=2
 def shard_indices(
-    n: int, rank: int, world_size: int, *, epoch: int, seed: int, drop_last: bool = False
+    n: int,
+    rank: int,
+    world_size: int,
+    *,
+    epoch: int,
+    seed: int,
+    drop_last: bool = False,
 ) -> list[int]:
     """This rank's share of an order of range(n) that all ranks agree on."""
     ### BEGIN SOLUTION
@@ -299,7 +313,9 @@ check("broadcast_model")
 # %% tags=["demo"]
 def mixed_up():
     names = {0: ["b", "c"], 1: ["a", "c"]}[dist.get_rank()]
-    gradients = {name: torch.full((2,), {"a": 1.0, "b": 100.0, "c": 7.0}[name]) for name in names}
+    gradients = {
+        name: torch.full((2,), {"a": 1.0, "b": 100.0, "c": 7.0}[name]) for name in names
+    }
     for gradient in gradients.values():
         dist.all_reduce(gradient)
     return {name: (gradient / 2).tolist() for name, gradient in gradients.items()}
@@ -353,7 +369,8 @@ def two_steps():
     return model.weight.tolist()
 
 try:
-    ranks.run(two_steps)                           # other data on each rank, and the same weights
+    # other data on each rank, and the same weights
+    ranks.run(two_steps)
 except Unattempted as stub:
     print(stub)
 
@@ -366,8 +383,11 @@ except Unattempted as stub:
 # %% tags=["demo"]
 def shards_of_three_and_one():
     weight = nn.Parameter(torch.ones(()))
-    data = torch.tensor([8.0, 8.0, 8.0]) if dist.get_rank() == 0 else torch.tensor([0.0])
-    (weight * data).mean().backward()              # the gradient is the mean of the data
+    data = (
+        torch.tensor([8.0, 8.0, 8.0]) if dist.get_rank() == 0 else torch.tensor([0.0])
+    )
+    # the gradient is the mean of the data
+    (weight * data).mean().backward()
     dist.all_reduce(weight.grad)
     return weight.grad.item() / 2
 
@@ -400,11 +420,15 @@ print("one big batch:", [round(number, 2) for number in whole]);
 # The third is the evaluation. Shares are padded to one length, so some samples count twice:
 
 # %% tags=["demo"]
-right = [1, 0, 0]                                  # 3 samples, one of them answered correctly
+# 3 samples, one of them answered correctly
+right = [1, 0, 0]
 
 def accuracy_of_padded_shares():
-    share = {0: [0, 2], 1: [1, 0]}[dist.get_rank()]          # sample 0 fills up the second share
-    counts = torch.tensor([sum(right[i] for i in share), len(share)], dtype=torch.float64)
+    # sample 0 fills up the second share
+    share = {0: [0, 2], 1: [1, 0]}[dist.get_rank()]
+    counts = torch.tensor(
+        [sum(right[i] for i in share), len(share)], dtype=torch.float64
+    )
     dist.all_reduce(counts)
     return (counts[0] / counts[1]).item()
 
@@ -542,7 +566,8 @@ ranks.run(lambda: exchanges("around the backward"));
 
 # %% exercise="accumulated_ddp_step" points=3
 def accumulated_ddp_step(ddp, micro_batches, loss_fn, optimizer) -> float:
-    """One step on all micro-batches of all ranks, with one gradient exchange; the loss."""
+    """One step on all micro-batches of all ranks, with one gradient exchange;
+    the loss."""
     ### BEGIN SOLUTION
     optimizer.zero_grad()
     samples = sum(len(y) for _, y in micro_batches)
@@ -571,7 +596,10 @@ check("accumulated_ddp_step")
 
 # %%
 for world in (2, 4, 8, 64, 1024):
-    print(f"{world:5} ranks: {2 * (world - 1) / world:.2f} n leave each rank; by way of rank 0, {world - 1} n")
+    print(
+        f"{world:5} ranks: {2 * (world - 1) / world:.2f} n leave each rank; by way of "
+        f"rank 0, {world - 1} n"
+    )
 
 # %% [markdown]
 # Less than 2 n, however many ranks there are. With 7 billion gradients of 2 bytes, that is 28 GB for each step and
@@ -716,7 +744,11 @@ check("rank_zero_first")
 
 # %% exercise="zero_bytes" points=2
 def zero_bytes(
-    num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16
+    num_params: int,
+    world_size: int,
+    *,
+    stage: int,
+    param_dtype: torch.dtype = torch.bfloat16,
 ) -> int:
     """The bytes that one rank holds for a model trained with AdamW."""
     ### BEGIN SOLUTION
@@ -733,7 +765,10 @@ check("zero_bytes")
 # %% tags=["demo"]
 try:
     for world in (8, 64):
-        sizes = [f"stage {s}: {zero_bytes(7 * 10**9, world, stage=s) / 1e9:.1f} GB" for s in range(4)]
+        sizes = [
+            f"stage {s}: {zero_bytes(7 * 10**9, world, stage=s) / 1e9:.1f} GB"
+            for s in range(4)
+        ]
         print(f"7 billion parameters, {world} ranks   " + "   ".join(sizes))
 except Unattempted as stub:
     print(stub)
@@ -777,7 +812,12 @@ def optimizer_too_early(early):
     before = model.weight.full_tensor().clone()
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
-    return "trained" if (model.weight.full_tensor() != before).any() else "no change, no error"
+    return (
+        "trained"
+        if (model.weight.full_tensor() != before).any()
+        else "no change, no error"
+    )
+
 
 ranks.run(lambda: optimizer_too_early(True))
 ranks.run(lambda: optimizer_too_early(False));
@@ -963,7 +1003,10 @@ check("tensor_parallel_mlp")
 
 # %%
 for pieces in (1, 4, 16, 64):
-    print(f"4 ranks, {pieces:2} micro-batches: {3 / (pieces + 3):.0%} of the time in the bubble")
+    print(
+        f"4 ranks, {pieces:2} micro-batches: {3 / (pieces + 3):.0%} of the time in "
+        "the bubble"
+    )
 
 # %% [markdown]
 # ## Which one, then

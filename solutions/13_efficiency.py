@@ -22,7 +22,8 @@
 # %% tags=["setup"]
 import os
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")    # a profiler without a GPU driver prints noise
+# a profiler without a GPU driver prints noise
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +43,11 @@ def use(tool, *args, **options):
     except Unattempted as stub:
         return f"({stub.name} is not written yet)"
     except Exception as error:
-        return f"({getattr(tool, '__name__', 'the tool')} raised {type(error).__name__}: {error})"
+        return (
+            f"({getattr(tool, '__name__', 'the tool')} raised {type(error).__name__}: "
+            f"{error})"
+        )
+
 
 # %% tags=["demo"]
 # %load_ext torchcourse
@@ -113,7 +118,9 @@ def report(run):
 
 
 plan = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
-with profile(activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=report) as run:
+with profile(
+    activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=report
+) as run:
     for _ in range(4):
         with record_function("forward"):
             step(batch)
@@ -159,7 +166,9 @@ print(use(hot_ops, step, batch, top=3))
 # %% tags=["demo"]
 from torchcourse.demos import efficiency
 
-efficiency.before_and_after(lambda: step(batch), lambda: last(first(batch).relu()).softmax(1))
+efficiency.before_and_after(
+    lambda: step(batch), lambda: last(first(batch).relu()).softmax(1)
+)
 
 # %% [markdown]
 # ## Waiting for the device
@@ -172,11 +181,15 @@ efficiency.before_and_after(lambda: step(batch), lambda: last(first(batch).relu(
 
 # %%
 x = torch.randn(5)
-if x.sum() > 0:                                   # `if` calls bool(), and that asks for the number
+# `if` calls bool(), and that asks for the number
+if x.sum() > 0:
     pass
-print(x[x > 0].shape)                             # how many are True? The shape depends on the values
-print(x[torch.tensor([0, 2])].shape)              # an integer index: the shape is known beforehand
-print(torch.where(x > 0, x, -x).shape)            # a mask, but the shape is known: nobody waits
+# how many are True? The shape depends on the values
+print(x[x > 0].shape)
+# an integer index: the shape is known beforehand
+print(x[torch.tensor([0, 2])].shape)
+# a mask, but the shape is known: nobody waits
+print(torch.where(x > 0, x, -x).shape)
 
 # %% [markdown]
 # You can count them without a GPU. A `TorchDispatchMode` sees every operator that runs, whatever Python called it, and
@@ -218,7 +231,10 @@ def host_syncs(fn, *args) -> int:
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             shape = torch.Tag.dynamic_output_shape in func.tags
             if func is torch.ops.aten.index.Tensor:
-                shape = any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
+                shape = any(
+                    i is not None and i.dtype in (torch.bool, torch.uint8)
+                    for i in args[1]
+                )
             self.count += torch.Tag.data_dependent_output in func.tags or shape
             return func(*args, **(kwargs or {}))
 
@@ -249,7 +265,10 @@ def quiet(x):
     return torch.stack([row.square().mean() for row in x]).sum().item()
 
 
-print(use(host_syncs, talkative, torch.randn(100, 4)), use(host_syncs, quiet, torch.randn(100, 4)))
+print(
+    use(host_syncs, talkative, torch.randn(100, 4)),
+    use(host_syncs, quiet, torch.randn(100, 4)),
+)
 
 # %% [markdown]
 # ## How much arithmetic
@@ -283,9 +302,17 @@ def rate(call, flops, repeats=5):
 
 
 large, small = torch.randn(512, 512), torch.randn(8, 8)
-print(f"a large product     {rate(lambda: large @ large, 2 * 512**3):8.2f} GFLOP/s  compute-bound")
-print(f"an addition         {rate(lambda: large + 1, 512**2):8.2f} GFLOP/s  memory-bound")
-print(f"a tiny product      {rate(lambda: small @ small, 2 * 8**3):8.2f} GFLOP/s  launch-bound")
+print(
+    f"a large product     {rate(lambda: large @ large, 2 * 512**3):8.2f} GFLOP/s  "
+    "compute-bound"
+)
+print(
+    f"an addition         {rate(lambda: large + 1, 512**2):8.2f} GFLOP/s  memory-bound"
+)
+print(
+    f"a tiny product      {rate(lambda: small @ small, 2 * 8**3):8.2f} GFLOP/s  "
+    "launch-bound"
+)
 
 # %% [markdown]
 # Backward costs about twice as much as forward: for y = x W it needs a product for the gradient of W and one for that
@@ -449,7 +476,8 @@ with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
 def attention_backends(q: Tensor, k: Tensor, v: Tensor, **options) -> list[str]:
     """Names of the backends that accept this call of scaled_dot_product_attention."""
     ### BEGIN SOLUTION
-    with sdpa_kernel(SDPBackend.MATH):                   # takes every call that is right
+    # takes every call that is right
+    with sdpa_kernel(SDPBackend.MATH):
         F.scaled_dot_product_attention(q, k, v, **options)
     names = ["MATH"]
     for name in ("CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "FLASH_ATTENTION"):
@@ -513,8 +541,11 @@ print(f"all at once {whole / 1e6:.1f} MB, in a loop {looped / 1e6:.1f} MB")
 # ```
 
 # %% exercise="chunked_cross_entropy" points=3
-def chunked_cross_entropy(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
-    """Mean cross-entropy of `hidden @ weight.T`, never with more than `chunk` rows of logits."""
+def chunked_cross_entropy(
+    hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int
+) -> Tensor:
+    """Mean cross-entropy of `hidden @ weight.T`,
+    never with more than `chunk` rows of logits."""
     ### BEGIN SOLUTION
     def summed(rows, y):
         return F.cross_entropy(rows @ weight.T, y, reduction="sum")
@@ -597,7 +628,8 @@ check("quantize_int8")
 # of two int8 matrices in PyTorch is int8 itself:
 
 # %%
-a8, b8 = torch.full((1, 3), 100, dtype=torch.int8), torch.full((1, 3), 100, dtype=torch.int8)
+a8 = torch.full((1, 3), 100, dtype=torch.int8)
+b8 = torch.full((1, 3), 100, dtype=torch.int8)
 print((a8 @ b8.T).item(), "instead of", 3 * 100 * 100)
 print(torch._int_mm(a8, b8.T).item(), "by torch._int_mm, which adds up in int32")
 
@@ -693,7 +725,10 @@ if isinstance(smaller, str):
 else:
     x = torch.randn(8, 512)
     off = (smaller(x) - original(x)).abs().max() / original(x).abs().max()
-    print(f"{file_bytes(original):,} bytes, then {file_bytes(smaller):,}; off by {off:.2%}")
+    print(
+        f"{file_bytes(original):,} bytes, then {file_bytes(smaller):,}; off by "
+        f"{off:.2%}"
+    )
 
 # %% [markdown]
 # In earnest you would not write this: `torchao` is PyTorch's library for quantization (`quantize_` swaps the layers of
@@ -737,7 +772,9 @@ print(half.round() + 3, (half + 3).round())
 # ```
 
 # %% exercise="fake_quantize" points=2
-def fake_quantize(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
+def fake_quantize(
+    x: Tensor, scale: float, zero_point: int, low: int, high: int
+) -> Tensor:
     """Quantize and dequantize; the gradient passes where the value was in range."""
     ### BEGIN SOLUTION
     class Fake(torch.autograd.Function):
@@ -810,7 +847,7 @@ SOURCE = r"""
 using torch::stable::Tensor;
 
 Tensor plus_one(const Tensor& given) {
-  Tensor x = torch::stable::contiguous(given);             // a copy, unless row follows row
+  Tensor x = torch::stable::contiguous(given);  // a copy, unless row follows row
   Tensor y = torch::stable::empty_like(x);
   const float* from = static_cast<const float*>(x.const_data_ptr());
   float* into = static_cast<float*>(y.mutable_data_ptr());
@@ -819,7 +856,9 @@ Tensor plus_one(const Tensor& given) {
 }
 
 STABLE_TORCH_LIBRARY(lesson13, m) { m.def("plus_one(Tensor x) -> Tensor"); }
-STABLE_TORCH_LIBRARY_IMPL(lesson13, CPU, m) { m.impl("plus_one", TORCH_BOX(&plus_one)); }
+STABLE_TORCH_LIBRARY_IMPL(lesson13, CPU, m) {
+  m.impl("plus_one", TORCH_BOX(&plus_one));
+}
 """
 
 # %% [markdown]
@@ -829,7 +868,8 @@ STABLE_TORCH_LIBRARY_IMPL(lesson13, CPU, m) { m.impl("plus_one", TORCH_BOX(&plus
 import logging
 import shutil
 
-logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)    # it warns that there is no GPU
+# it warns that there is no GPU
+logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 missing = [tool for tool in ("g++", "ninja") if shutil.which(tool) is None]
 if missing:
     print(f"{' and '.join(missing)} are missing here, so there is nothing to run.")
@@ -851,8 +891,16 @@ else:
 
 # %%
 t = torch.tensor([[1.0, 2, 3], [4, 5, 6]])
-print("memory of t.T:", torch.as_strided(t.T, (6,), (1,)).tolist(), " its rows:", t.T.flatten().tolist())
-print("one double as two floats:", torch.tensor([1.1], dtype=torch.float64).view(torch.float32).tolist())
+print(
+    "memory of t.T:",
+    torch.as_strided(t.T, (6,), (1,)).tolist(),
+    " its rows:",
+    t.T.flatten().tolist(),
+)
+print(
+    "one double as two floats:",
+    torch.tensor([1.1], dtype=torch.float64).view(torch.float32).tolist(),
+)
 print("2**24 + 1 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**24)
 
 # %% [markdown]
@@ -870,7 +918,8 @@ print("2**24 + 1 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**24)
 
 # %% exercise="rms_norm_cpp" points=3
 def rms_norm_cpp() -> str:
-    """C++ source of torchcourse::rms_norm(Tensor x, float eps) -> Tensor for the CPU."""
+    """C++ source of torchcourse::rms_norm(Tensor x,
+    float eps) -> Tensor for the CPU."""
     ### BEGIN SOLUTION
     return r"""
 #include <torch/csrc/stable/library.h>
@@ -924,7 +973,9 @@ check("rms_norm_cpp")
 # %% tags=["demo"]
 if not missing:
     try:
-        torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(torch.zeros(2))
+        torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(
+            torch.zeros(2)
+        )
     except Exception as error:
         print(str(error).splitlines()[0])
 
@@ -932,7 +983,11 @@ if not missing:
     def _(x):
         return torch.empty_like(x)
 
-    print(torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(torch.zeros(2)))
+    print(
+        torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(
+            torch.zeros(2)
+        )
+    )
     torch.compiler.reset()
 
 # %% [markdown]
@@ -968,7 +1023,9 @@ def complete_rms_norm() -> None:
         return r * grad - x * r**3 * along, None
 
     torch.library.register_fake("torchcourse::rms_norm", fake)
-    torch.library.register_autograd("torchcourse::rms_norm", backward, setup_context=setup)
+    torch.library.register_autograd(
+        "torchcourse::rms_norm", backward, setup_context=setup
+    )
     ### END SOLUTION
 
 # %% check="complete_rms_norm"

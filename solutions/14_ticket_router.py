@@ -9,15 +9,18 @@
 # %% [markdown]
 # # 14 · The ticket router
 #
-# A support desk gets 4,000 tickets a day. Today two people read each one and send it to a queue: `billing`, `technical` or `account`. You are
-# asked for a model that does this for as many tickets as it safely can. A ticket that is read by a human costs 1; one that lands in the wrong
-# queue costs 6, since it is read twice and its customer is angry. An answer may take 20 milliseconds.
+# A support desk gets 4,000 tickets a day. Two people share the reading, and send each ticket to a queue: `billing`,
+# `technical` or `account`. You are asked for a model that does this for as many tickets as is safe. A ticket that is
+# read by a human costs 1; one that lands in the wrong queue costs 6, since it is read twice and its customer is
+# angry. An answer may take 20 milliseconds.
 #
-# This lesson is that project, from the file of tickets to a folder that a server runs from. There are twelve exercises, each one a part
-# of it, and it takes about an hour and a half. Where a part of yours does not pass yet, a simpler one stands in, and the lesson says
-# so; it goes on with yours as soon as it passes. Solve all twelve, and you have a router made of nothing but your own code.
+# This lesson is that project, from the file of tickets to a folder that a server runs from. There are twelve
+# exercises, each one a part of it. Where a part of yours does not pass yet, a simpler one stands in, and the lesson
+# says so; it goes on with yours as soon as it passes. Solve all twelve, and every part that was an exercise is your
+# own.
 #
-# Everything runs offline and on the CPU. The tickets are made up, by a script with a seed, with all that makes real ones hard.
+# Everything runs offline and on the CPU. The tickets are made up by a script with a seed. They have duplicates,
+# typos, contradictory labels, and two matters in one ticket, as real ones do.
 
 # %% tags=["setup"]
 import copy
@@ -41,7 +44,7 @@ from torchcourse import Unattempted, case, check, hint
 # %% [markdown]
 # ## What came in
 #
-# Before any model: look at what you have. Each row is a text and the queue in which it ended.
+# Before any model: look at what you have. Each row is a text and the queue it ended up in.
 
 # %% tags=["demo"]
 from torchcourse.data import desk
@@ -56,8 +59,8 @@ for text, label in rows[:5]:
 desk_charts.lengths(rows)
 
 # %% [markdown]
-# Three things to notice. The classes are about 6 : 3 : 1, so whoever always says `billing` is right in 60 % of all cases. A few texts are
-# very long, and some are empty. And the sum of the numbers says nothing about what repeats:
+# The classes are about 6 : 3 : 1, so a program that always says `billing` is right 60 % of the time. A few texts are
+# very long, and some are empty. What the chart does not show is how much of this repeats:
 
 # %% tags=["demo"]
 counted = Counter(text for text, _ in rows)
@@ -65,32 +68,39 @@ print(counted.most_common(3))
 twice = {}
 for text, label in rows:
     twice.setdefault(text, set()).add(label)
-print(sum(len(labels) > 1 for labels in twice.values()), "texts with more than one label")
+print(
+    sum(len(labels) > 1 for labels in twice.values()), "texts with more than one label"
+)
 
 # %% [markdown]
 # ## Clean first
 #
-# The same ticket twice counts double in training, and if one copy is in the test, the test is a memory game. Contradictory labels are
-# worse: whichever side the model takes, it is wrong. Nothing in the file says which label is right, and the first is no better than the
-# second. So what contradicts itself goes.
+# The same ticket twice counts double in training, and if one copy is in the training set and another in the test set,
+# the test measures only memory. Contradictory labels are worse: whichever side the model takes, it is wrong. Nothing
+# in the file says which label is right, and the first is no better than the second. So we drop every ticket that has
+# two labels. (Those are the hard ones; the scores below do not count them, and the desk will still get some.)
 #
 # Copies are rarely exact. Mail programs add spaces, people shout:
 
 # %%
-print("I was charged  twice\n" == "i was charged twice", " ".join("I was charged  twice\n".split()).lower())
+print(
+    "I was charged  twice\n" == "i was charged twice",
+    " ".join("I was charged  twice\n".split()).lower(),
+)
 
 # %% [markdown]
 # ### Exercise: clean_tickets
 #
-# Write `clean_tickets(rows)`: `rows` is a list of `(text, label)` strings. Two texts are the same ticket if they are equal after trimming,
-# collapsing runs of white space to one space, and lower-casing.
+# Write `clean_tickets(rows)`: `rows` is a list of `(text, label)` strings. Two texts are the same ticket if they are
+# equal after trimming, collapsing runs of white space to one space, and lower-casing.
 #
 # - A row whose text is empty after that is dropped.
-# - Of the rows of one ticket, the first is kept as it was written; where their labels disagree, all are dropped.
+# - Of the rows of one ticket, the first is kept as it was written; if their labels disagree, none is kept.
 # - The order stays.
 #
-# Return `(kept, report)`: a list of `(text, label)`, and a dict that counts rows that were dropped: `empty`, `conflicts` (their ticket had
-# several labels), `duplicates` (all others). So the kept rows and the three counts add up to the rows that came in.
+# Return `(kept, report)`: a list of `(text, label)`, and a dict that counts the rows that were dropped: `empty`,
+# `conflicts` (their ticket had several labels), `duplicates` (all other dropped rows). All three keys are always
+# there, and the kept rows and the three counts add up to the rows that came in.
 #
 # ```
 # clean_tickets([("Refund!", "billing"), ("refund! ", "billing")])
@@ -98,7 +108,9 @@ print("I was charged  twice\n" == "i was charged twice", " ".join("I was charged
 # ```
 
 # %% exercise="clean_tickets" points=2
-def clean_tickets(rows: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], dict[str, int]]:
+def clean_tickets(
+    rows: list[tuple[str, str]],
+) -> tuple[list[tuple[str, str]], dict[str, int]]:
     """Each ticket once, none with contradictory labels, and what was dropped."""
     ### BEGIN SOLUTION
     keys = [" ".join(text.split()).lower() for text, _ in rows]
@@ -132,35 +144,48 @@ print(len(kept), "kept;", report)
 # %% [markdown]
 # ## Split before anything is learned
 #
-# A vocabulary, a mean, a threshold: all of these are learned. What is held out must have had no part in any of them, so the split comes first.
+# A vocabulary, a mean, a threshold: all of these are learned. What is held out must have had no part in any of them,
+# so the split comes first.
 #
-# How bad is a leak? Here is a model that has learned nothing but the training texts by heart. On rows that were dealt out one by one
-# from the file as it came in, it looks like it knows something:
+# How bad is a leak? Here is a model that has only learned the training texts by heart. On rows dealt out one by one
+# from the file as it came in, it seems to know something:
 
 # %% tags=["demo"]
 order = random.Random(0).sample(range(len(rows)), len(rows))
 heart = {" ".join(rows[i][0].split()).lower(): rows[i][1] for i in order[400:]}
 known = [i for i in order[:400] if " ".join(rows[i][0].split()).lower() in heart]
-print(f"{len(known)} of 400 held-out tickets are known by heart")
+right = sum(heart[" ".join(rows[i][0].split()).lower()] == rows[i][1] for i in known)
+print(
+    f"{len(known)} of 400 held-out tickets are known by heart, {right} with the right "
+    "label"
+)
 
 # %% [markdown]
-# And a class of a tenth of all tickets is small. Deal 60 tickets out of 200 by chance, and see how many of the 20 rare ones are among them:
+# And a class of a tenth of all tickets is small. Deal 60 tickets out of 200 by chance, and see how many of the 20
+# rare ones are among them:
 
 # %%
-print([sum(i < 20 for i in random.Random(seed).sample(range(200), 60)) for seed in range(12)])
+print(
+    [
+        sum(i < 20 for i in random.Random(seed).sample(range(200), 60))
+        for seed in range(12)
+    ]
+)
 
 # %% [markdown]
-# Six would be right. A score that rests on three tickets is a matter of luck, so each class is dealt out by itself.
+# Six would be right; it is anything from four to eight. The score of a class that rests on four tickets is a matter of
+# luck, so each class is dealt out by itself.
 
 # %% [markdown]
 # ### Exercise: split_tickets
 #
-# Write `split_tickets(texts, labels, fraction, seed)`: return `(train, held_out)`, two lists of ints, which together hold each index once.
+# Write `split_tickets(texts, labels, fraction, seed)`: return `(train, held_out)`, two lists of ints, which together
+# hold each index once.
 #
-# - `fraction` is the share to hold out, and every class has that share there, as nearly as whole tickets allow. Every class is on
-#   both sides.
+# - `fraction`, between 0 and 1, is the share to hold out: of each class that share of its rows, as nearly as groups of
+#   equal texts allow. Every class is on both sides.
 # - Texts that are equal after trimming, collapsing white space and lower-casing never stand on both sides.
-# - The same `seed` gives the same split, another seed another; the global generators are untouched.
+# - The same `seed` gives the same split, and other seeds, as a rule, other splits; the global generators are untouched.
 # - A class with a single text (equal ones count once) raises `ValueError`, with a message that names the class.
 #
 # ```
@@ -168,7 +193,9 @@ print([sum(i < 20 for i in random.Random(seed).sample(range(200), 60)) for seed 
 # ```
 
 # %% exercise="split_tickets" points=3
-def split_tickets(texts: list[str], labels: list[str], fraction: float, seed: int) -> tuple[list[int], list[int]]:
+def split_tickets(
+    texts: list[str], labels: list[str], fraction: float, seed: int
+) -> tuple[list[int], list[int]]:
     """Indices to train on and to hold out, class by class, equal texts together."""
     ### BEGIN SOLUTION
     groups: dict[str, list[int]] = {}
@@ -181,12 +208,17 @@ def split_tickets(texts: list[str], labels: list[str], fraction: float, seed: in
     train, held_out = [], []
     for label, members in sorted(by_class.items()):
         if len(members) == 1:
-            raise ValueError(f"labels: the class {label!r} has a single text, and both sides need one")
+            raise ValueError(
+                f"labels: the class {label!r} has a single text, and both sides need "
+                "one"
+            )
         draw.shuffle(members)
         wanted, taken = fraction * sum(map(len, members)), 0
         for place, group in enumerate(members):
             nearer = taken + len(group) / 2 <= wanted
-            last_of_train = place == len(members) - 1 and taken == sum(map(len, members[:-1]))
+            last_of_train = place == len(members) - 1 and taken == sum(
+                map(len, members[:-1])
+            )
             if (nearer or place == 0) and not last_of_train:
                 held_out += group
                 taken += len(group)
@@ -201,28 +233,42 @@ check("split_tickets")
 # %% tags=["demo"]
 split = router_parts.part("split_tickets", globals())
 rest, held_rows = split(texts, labels, 0.2, seed=0)
-train_rows, val_rows = split([texts[i] for i in rest], [labels[i] for i in rest], 0.15, seed=0)
+train_rows, val_rows = split(
+    [texts[i] for i in rest], [labels[i] for i in rest], 0.15, seed=0
+)
 train_rows, val_rows = [rest[i] for i in train_rows], [rest[i] for i in val_rows]
-for name, part in (("train", train_rows), ("validation", val_rows), ("held out", held_rows)):
-    print(f"{name:10} {len(part):4}", dict(sorted(Counter(labels[i] for i in part).items())))
+for name, part in (
+    ("train", train_rows),
+    ("validation", val_rows),
+    ("held out", held_rows),
+):
+    print(
+        f"{name:10} {len(part):4}",
+        dict(sorted(Counter(labels[i] for i in part).items())),
+    )
 
 # %% [markdown]
-# Three parts: one to learn from, one to choose by (when to stop, which threshold), and one that is asked once, at the end.
+# The split is used twice, and gives three parts: one to learn from, one to choose by (when to stop, which threshold),
+# and one that is asked once, at the end.
 
 # %% [markdown]
 # ## A vocabulary of words to learn from
 #
-# The model reads numbers, so each word gets one. A word that occurs once in training teaches nothing, except by heart; typos are such
-# words. They all become `<unk>`. And the same texts in another order have to give the same numbers, or the weights of yesterday
-# mean something else today.
+# The model reads numbers, so each word gets one. A word that occurs only once, such as a typo, can only be learned by
+# heart; all of these become `<unk>`. And the same texts in another order have to give the same numbers, or
+# yesterday's weights no longer fit today's ids.
+#
+# Words are cut at white space only, so `twice.` is another word than `twice`. A real tokenizer would cut the full stop
+# off, or split rare words into pieces.
 
 # %% [markdown]
 # ### Exercise: build_vocab
 #
-# Write `build_vocab(texts, max_size, min_count=1)`: a dict from word to id. Words are the lower-cased pieces between white space. `<pad>` is
-# 0 and `<unk>` is 1. Then come the words that occur at least `min_count` times, the most frequent first, equally frequent ones in
-# alphabetical order, with ids 2, 3, 4 and so on. There are at most `max_size` entries, `<pad>` and `<unk>` among them. (A customer may
-# well write `<unk>` in a ticket: that changes nothing.)
+# Write `build_vocab(texts, max_size, min_count=1)`: a dict from word to id. Words are the lower-cased pieces between
+# white space. `<pad>` is 0 and `<unk>` is 1. Then come the words that occur at least `min_count` times, the most
+# frequent first, equally frequent ones in alphabetical order, with ids 2, 3, 4 and so on. There are at most
+# `max_size` entries, at least 2, `<pad>` and `<unk>` among them. (A customer may well write `<unk>` or `<pad>` in a
+# ticket: that changes nothing.)
 #
 # ```
 # build_vocab(["Pay the bill", "the BILL"], max_size=4)    # {"<pad>": 0, "<unk>": 1, "bill": 2, "the": 3}
@@ -230,12 +276,19 @@ for name, part in (("train", train_rows), ("validation", val_rows), ("held out",
 
 # %% exercise="build_vocab" points=1
 def build_vocab(texts: list[str], max_size: int, min_count: int = 1) -> dict[str, int]:
-    """The words of these texts, by count and then by alphabet, after <pad> and <unk>."""
+    """The words of these texts, by count and then by alphabet,
+    after <pad> and <unk>."""
     ### BEGIN SOLUTION
     counts = Counter(word for text in texts for word in text.lower().split())
-    words = [word for word, count in counts.items() if count >= min_count and word not in ("<pad>", "<unk>")]
+    words = [
+        word
+        for word, count in counts.items()
+        if count >= min_count and word not in ("<pad>", "<unk>")
+    ]
     words.sort(key=lambda word: (-counts[word], word))
-    return {word: index for index, word in enumerate(["<pad>", "<unk>", *words][:max_size])}
+    return {
+        word: index for index, word in enumerate(["<pad>", "<unk>", *words][:max_size])
+    }
     ### END SOLUTION
 
 # %% check="build_vocab"
@@ -245,22 +298,30 @@ check("build_vocab")
 build = router_parts.part("build_vocab", globals())
 vocab = build([texts[i] for i in train_rows], **router_parts.VOCAB)
 unknown = [w for i in held_rows for w in texts[i].lower().split() if w not in vocab]
-print(len(vocab), "words;", len(unknown), "of", sum(len(texts[i].split()) for i in held_rows), "held-out words are unknown")
+print(
+    len(vocab),
+    "words;",
+    len(unknown),
+    "of",
+    sum(len(texts[i].split()) for i in held_rows),
+    "held-out words are unknown",
+)
 print(unknown[:12])
 
 # %% [markdown]
 # ## From texts to a batch
 #
-# Tickets differ in length, tensors do not. What is padded costs time, so a batch is only as long as it has to be, and tickets of like length
-# go together. The mask says what is real. It is made from lengths: an id tells nothing about who wrote it.
+# Tickets differ in length; the rows of a tensor cannot. Padding costs time, so a batch is only as long as it has to be,
+# and tickets of similar length go together. The mask says what is real. It is made from the lengths, not from the
+# ids: a customer may write `<pad>`, and that is a real word.
 
 # %% [markdown]
 # ### Exercise: encode
 #
-# Write `encode(texts, vocab, max_len)`: a dict with `input_ids`, int64 of shape `(b, t)`, and `attention_mask`, bool of that shape, True where
-# a word is real. Words are the lower-cased pieces between white space; unknown ones get the id of `<unk>`. Each text is cut at `max_len` words
-# and padded on the right with the id of `<pad>`. `t` is the length of the longest text *after* cutting, not more. A text without
-# any word becomes one `<unk>`.
+# Write `encode(texts, vocab, max_len)`: a dict with `input_ids`, int64 of shape `(b, t)`, and `attention_mask`, bool
+# of that shape, True where a word is real. Words are the lower-cased pieces between white space; unknown ones get the
+# id of `<unk>`. Each text is cut at `max_len` words and padded on the right with the id of `<pad>`. `t` is the length
+# of the longest text *after* cutting, not more. A text without any word becomes one `<unk>`.
 #
 # ```
 # encode(["pay the bill", "pay"], {"<pad>": 0, "<unk>": 1, "pay": 2, "bill": 3}, max_len=16)
@@ -271,7 +332,10 @@ print(unknown[:12])
 def encode(texts: list[str], vocab: dict[str, int], max_len: int) -> dict[str, Tensor]:
     """Ids and mask of a batch, as long as its longest text but at most `max_len`."""
     ### BEGIN SOLUTION
-    rows = [[vocab.get(word, vocab["<unk>"]) for word in text.lower().split()[:max_len]] for text in texts]
+    rows = [
+        [vocab.get(word, vocab["<unk>"]) for word in text.lower().split()[:max_len]]
+        for text in texts
+    ]
     rows = [row or [vocab["<unk>"]] for row in rows]
     longest = max(map(len, rows), default=0)
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
@@ -291,29 +355,41 @@ numbers = torch.tensor([names.index(label) for label in labels])
 
 
 def batched(part: list[int]) -> list[dict[str, Tensor]]:
-    return router_parts.batches(to_ids, [texts[i] for i in part], numbers[part], vocab, router_parts.MAX_LEN)
+    return router_parts.batches(
+        to_ids, [texts[i] for i in part], numbers[part], vocab, router_parts.MAX_LEN
+    )
 
 
 train, val, held = batched(train_rows), batched(val_rows), batched(held_rows)
 real = sum(batch["attention_mask"].sum().item() for batch in train)
-print(f"{real / sum(batch['input_ids'].numel() for batch in train):.0%} of what the model computes on is real")
+print(
+    f"{real / sum(batch['input_ids'].numel() for batch in train):.0%} of what the "
+    "model computes on is real"
+)
 
 # %% [markdown]
 # ## What has to be beaten
 #
-# A number alone says nothing. Two baselines: always the largest class, and a logistic regression on the words of a ticket, whatever their
-# order. The score is macro F1, the mean over the three classes, in which a queue of 10 % counts as much as one of 60 %.
+# A number alone says nothing. Two baselines: always the largest class, and a logistic regression on the words of a
+# ticket, whatever their order. The score is macro F1 (lesson 5). The F1 of a class is `2 * TP / (predicted +
+# labelled)`, where TP counts the tickets that are both; macro F1 is the mean over the classes, so that a queue of 10 %
+# counts as much as one of 60 %.
 
 # %% tags=["demo"]
 held_numbers = numbers[held_rows]
 always = router_parts.majority(numbers[train_rows], held_numbers)
-bag = router_parts.bag_of_words([texts[i] for i in train_rows], numbers[train_rows], [texts[i] for i in held_rows])
+bag = router_parts.bag_of_words(
+    [texts[i] for i in train_rows], numbers[train_rows], [texts[i] for i in held_rows]
+)
 for name, logits in (("majority", always), ("bag of words", bag)):
     accuracy = (logits.argmax(1) == held_numbers).float().mean().item()
-    print(f"{name:13} accuracy {accuracy:.3f}, macro F1 {router_parts.macro_f1(logits, held_numbers):.3f}")
+    print(
+        f"{name:13} accuracy {accuracy:.3f}, macro F1 "
+        f"{router_parts.macro_f1(logits, held_numbers):.3f}"
+    )
 
 # %% [markdown]
-# Where does the bag of words fail? Look at some:
+# Where does the bag of words fail?
 
 # %% tags=["demo"]
 for i in (bag.argmax(1) != held_numbers).nonzero().flatten()[:4].tolist():
@@ -325,11 +401,14 @@ for i in (bag.argmax(1) != held_numbers).nonzero().flatten()[:4].tolist():
 # %% [markdown]
 # ## The router
 #
-# An encoder of lesson 11, small: words and positions are looked up and added, two layers of attention mix them, the mean over the real
-# words is one vector per ticket, and a linear layer makes logits of it.
+# A small version of the encoder from lesson 11: words and positions are looked up and added, two layers of attention
+# mix them, the mean over the real words is one vector per ticket, and a linear layer turns it into logits.
 #
-# Padding gets in twice if you let it: words attend to it, and the mean counts it. Nothing fails, since the shapes fit; a ticket just
-# gets another answer when a longer one happens to be in its batch. Without positions, order is lost:
+# Padding gets in twice if you let it: words attend to it, and the mean counts it. Nothing fails, since the shapes
+# fit; a ticket just gets another answer when a longer one happens to be in its batch. Mind the convention: in
+# `src_key_padding_mask` True means *ignore*, the opposite of `attention_mask`.
+#
+# Without positions, order is lost. The layer cannot tell a ticket from its reverse:
 
 # %%
 torch.manual_seed(0)
@@ -341,12 +420,14 @@ print(torch.allclose(layer(words).mean(1), layer(words.flip(1)).mean(1), atol=1e
 # ### Exercise: TicketRouter
 #
 # Write `TicketRouter(vocab_size, num_classes, dim=32, heads=4, layers=2, max_len=64)`, a transformer encoder with
-# `forward(input_ids, attention_mask)`, which gives logits `(b, num_classes)` for ids and mask as `encode` makes them, up to `max_len` words long.
-# The last layer is `self.head`, an `nn.Linear` from whatever describes the ticket to the classes, with nothing after it.
+# `forward(input_ids, attention_mask)`, which gives logits `(b, num_classes)` for ids and mask as `encode` makes them,
+# up to `max_len` words long. The last layer is `self.head`, an `nn.Linear` from whatever describes the ticket to the
+# classes, with nothing after it.
 #
-# In eval mode, neither more padding, nor what stands under it, nor other tickets in the batch may change a ticket's
-# logits. The order of its words does. Use `nn.TransformerEncoderLayer` (with `batch_first=True`) or your block of lesson 11, and keep the encoder
-# layers in an `nn.ModuleList` called `layers`: a later exercise gives each of them a learning rate.
+# In eval mode, neither more padding (up to `max_len`), nor which ids stand under it, nor other tickets in the batch
+# may change a ticket's logits by more than rounding. The order of its words does. Use `nn.TransformerEncoderLayer`
+# (with `batch_first=True`) or your block of lesson 11, and keep the encoder layers in an `nn.ModuleList` called
+# `layers`: a later exercise gives each of them a learning rate.
 #
 # ```
 # router = TicketRouter(100, 3)
@@ -358,19 +439,30 @@ class TicketRouter(nn.Module):
     """A transformer encoder over words, averaged over the real ones, and a head."""
 
     def __init__(
-        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+        self,
+        vocab_size: int,
+        num_classes: int,
+        dim: int = 32,
+        heads: int = 4,
+        layers: int = 2,
+        max_len: int = 64,
     ) -> None:
         ### BEGIN SOLUTION
         super().__init__()
-        self.words, self.places = nn.Embedding(vocab_size, dim), nn.Embedding(max_len, dim)
+        self.words = nn.Embedding(vocab_size, dim)
+        self.places = nn.Embedding(max_len, dim)
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(dim, heads, 4 * dim, 0.1, "gelu", batch_first=True, norm_first=True)
+            nn.TransformerEncoderLayer(
+                dim, heads, 4 * dim, 0.1, "gelu", batch_first=True, norm_first=True
+            )
             for _ in range(layers)
         )
         self.head = nn.Linear(dim, num_classes)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        x = self.words(input_ids) + self.places(torch.arange(input_ids.shape[1], device=input_ids.device))
+        x = self.words(input_ids) + self.places(
+            torch.arange(input_ids.shape[1], device=input_ids.device)
+        )
         for layer in self.layers:
             x = layer(x, src_key_padding_mask=~attention_mask)
         real = attention_mask.unsqueeze(-1).to(x.dtype)
@@ -383,26 +475,56 @@ check("TicketRouter")
 # %% [markdown]
 # ## A new head
 #
-# Labels are dear, texts are not. Before it sees any label, the model can learn what words do to each other: hide one word of a ticket, and
-# let the model guess it. For that it gets a head as wide as the vocabulary. Large language models begin with the same game, on more text.
+# Labels are expensive, texts are free. Before it sees any label, the model can learn what words do to each other: hide
+# one word of a ticket, and let the model guess it. For that it gets a head as wide as the vocabulary. BERT was
+# trained by a game of this kind, on more text; models of the GPT family guess the next word instead.
 
 # %% tags=["demo"]
 Router = router_parts.part("TicketRouter", globals())
 torch.manual_seed(0)
 random.seed(0)
 router = Router(len(vocab), len(vocab))
-print([round(loss, 2) for loss in router_parts.pretrain(router, train, router_parts.PRETRAINING)])
+print(
+    [
+        round(loss, 2)
+        for loss in router_parts.pretrain(router, train, router_parts.PRETRAINING)
+    ]
+)
 
 # %% [markdown]
-# Pure guessing would be the logarithm of the vocabulary's size, a bit over 6. Now the head has to go, and one for three queues takes its place. A
-# new layer is made on the CPU and in float32 unless you say otherwise, and an optimizer that was made before still holds the old one.
+# What is that worth? Guessing all words alike gives the logarithm of the vocabulary's size. Knowing only how frequent
+# each word is gives less. What is below *that* has been learned from the other words of a ticket:
+
+# %% tags=["demo"]
+ids = torch.cat([batch["input_ids"][batch["attention_mask"]] for batch in train])
+share = torch.bincount(ids, minlength=len(vocab)) / len(ids)
+by_frequency = -(share * share.clamp(min=1e-9).log()).sum()
+print(
+    f"all alike {torch.tensor(len(vocab)).log():.2f}, by frequency {by_frequency:.2f}"
+)
+
+word_of = {number: word for word, number in vocab.items()}
+hidden = to_ids(
+    ["my card was charged <unk> for the family plan."], vocab, router_parts.MAX_LEN
+)
+router.eval()
+guesses = router(hidden["input_ids"], hidden["attention_mask"])[0].topk(5).indices
+print(
+    "my card was charged ___ for the family plan:",
+    [word_of[i] for i in guesses.tolist()],
+)
+
+# %% [markdown]
+# Now the head has to go, and one for three queues takes its place. A new layer is made on the CPU and in float32
+# unless you say otherwise, and an optimizer that was made before still holds the old one.
 
 # %% [markdown]
 # ### Exercise: swap_head
 #
-# Write `swap_head(model, num_classes)`: replace `model.head`, an `nn.Linear`, by a fresh `nn.Linear` with `num_classes` outputs, on the
-# device and in the dtype of the old one. It learns, whatever is frozen elsewhere; all other parameters and buffers keep their values and
-# flags. Return the sorted names of the new parameters, as `model.named_parameters()` has them.
+# Write `swap_head(model, num_classes)`: replace `model.head`, an `nn.Linear`, by a fresh `nn.Linear` with
+# `num_classes` outputs, on the device and in the dtype of the old one. Its parameters require gradients, even if the
+# old head's did not; all other parameters and buffers keep their values and flags. Return the sorted names of the new
+# parameters, as `model.named_parameters()` has them.
 #
 # ```
 # swap_head(TicketRouter(100, 100), 3)    # ["head.bias", "head.weight"]
@@ -413,7 +535,9 @@ def swap_head(model: nn.Module, num_classes: int) -> list[str]:
     """Give the model a new head of this width; return the names of its parameters."""
     ### BEGIN SOLUTION
     old = model.head
-    model.head = nn.Linear(old.in_features, num_classes, device=old.weight.device, dtype=old.weight.dtype)
+    model.head = nn.Linear(
+        old.in_features, num_classes, device=old.weight.device, dtype=old.weight.dtype
+    )
     return sorted(f"head.{name}" for name, _ in model.head.named_parameters())
     ### END SOLUTION
 
@@ -427,18 +551,21 @@ print(swap(router, len(names)), router.head)
 # %% [markdown]
 # ## Smaller steps further down
 #
-# The head knows nothing yet, and its first gradients are noise. If the layers below follow them at full speed, what they have learned is
-# gone within a few steps. So the rate falls from the head down. The usual bug is a list of parts that somebody wrote by
-# name: a norm added a year later is in no group, learns nothing, and no error tells.
+# The head knows nothing yet, and what it sends down at first is close to random. If the layers below follow it at full
+# speed, what they have learned is gone within a few steps. So the learning rate falls from the head down: `lr` for
+# the head, `lr * decay` for the last layer, `lr * decay**2` for the one below it, and so on to the embeddings. The
+# usual bug is a list of parts that somebody wrote by name: a norm added a year later is in no group, learns nothing,
+# and no error says so.
 
 # %% [markdown]
 # ### Exercise: layerwise_groups
 #
-# Write `layerwise_groups(model, lr, decay)`: a list of dicts with `params` and `lr`, which an optimizer takes. `model.head` learns at `lr`. Of
-# `model.layers`, an `nn.ModuleList` from the embeddings up to the head, the last has `decay` times that, and each one below has
-# `decay` times the rate of the one above it. Everything else (embeddings, and whatever the model has besides) has `decay` times the
-# rate of the lowest layer. Each parameter that requires a gradient is in exactly one group, a frozen one in none. A parameter that two parts share counts to
-# the higher one.
+# Write `layerwise_groups(model, lr, decay)`: a list of dicts with `params` and `lr`, which an optimizer takes.
+# `model.head` learns at `lr`. `model.layers` is an `nn.ModuleList`, the layer next to the embeddings first. Its last
+# layer learns at `lr * decay`, the one before it at `lr * decay**2`, and so on. Everything else (embeddings, and
+# whatever the model has besides) has `decay` times the rate of the first layer. Each parameter that requires a
+# gradient is in exactly one group, a frozen one in none; several groups may have the same rate. A parameter that two
+# parts share belongs to the one nearer the head.
 #
 # ```
 # groups = layerwise_groups(TicketRouter(100, 3), lr=0.001, decay=0.5)
@@ -447,7 +574,8 @@ print(swap(router, len(names)), router.head)
 
 # %% exercise="layerwise_groups" points=2
 def layerwise_groups(model: nn.Module, lr: float, decay: float) -> list[dict]:
-    """Parameter groups whose learning rate falls from the head down to the embeddings."""
+    """Parameter groups whose learning rate falls from the head down to the
+    embeddings."""
     ### BEGIN SOLUTION
     groups, placed = [], set()
     for depth, part in enumerate([model.head, *reversed(model.layers), model]):
@@ -467,24 +595,36 @@ try:
     gentle = groups(router, lr=3e-3, decay=0.7)
 except AttributeError:    # a router without `layers`
     gentle = [{"params": list(router.parameters()), "lr": 3e-3}]
-print([(round(group["lr"], 5), sum(p.numel() for p in group["params"])) for group in gentle])
+print(
+    [
+        (round(group["lr"], 5), sum(p.numel() for p in group["params"]))
+        for group in gentle
+    ]
+)
 
 optimizer = torch.optim.AdamW(gentle)
 router.train()
 for batch in random.sample(train, len(train)):
-    loss = F.cross_entropy(router(batch["input_ids"], batch["attention_mask"]), batch["labels"])
+    loss = F.cross_entropy(
+        router(batch["input_ids"], batch["attention_mask"]), batch["labels"]
+    )
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-print(f"after one gentle epoch: macro F1 {router_parts.macro_f1(*router_parts.scores(router, val)):.3f}")
+print(
+    "after one gentle epoch: macro F1 "
+    f"{router_parts.macro_f1(*router_parts.scores(router, val)):.3f}"
+)
 
 # %% [markdown]
 # ## Training with a log
 #
-# Now all layers learn. What you will want to know in a month, when somebody asks why the model is as it is, has to be written down while it
-# happens: a line of JSON an epoch, at once, so that a killed run leaves its log. Validation decides when to stop and which weights to keep.
+# The head is no longer random, so the small steps have done their work; from here on all layers learn at one rate. What
+# you will want to know in a month, when somebody asks why the model is as it is, has to be written down while it
+# happens: one line of JSON per epoch, written right away, so that a killed run leaves its log. Validation decides
+# when to stop and which weights to keep.
 #
-# The trap is in the copy. A `state_dict` is a view of the model, not a photograph:
+# The trap is in the copy. The tensors in a `state_dict` share memory with the parameters:
 
 # %%
 tiny = nn.Linear(1, 1)
@@ -496,23 +636,30 @@ print(torch.equal(best["weight"], tiny.weight))
 # %% [markdown]
 # ### Exercise: train_router
 #
-# Write `train_router(model, train, val, *, epochs, lr, device, log)`. `train` and `val` are lists of batches, dicts with `input_ids`, `attention_mask`
-# and `labels`, on the CPU. Train with AdamW and cross-entropy on `device`, going through the batches of `train` in a new order each epoch.
+# Write `train_router(model, train, val, *, epochs, lr, device, log)`. `train` and `val` are lists of batches, dicts
+# with `input_ids`, `attention_mask` and `labels`, on the CPU. Train with AdamW and cross-entropy on `device`, going
+# through the batches of `train` in a random order, drawn anew for each epoch.
 #
-# - After each epoch, append a line to the file `log`, a JSON object with `epoch` (from 1), `lr` (what the optimizer used), `train_loss`,
-#   `val_loss` and `macro_f1`. The last two are measured on all of `val` together, in eval mode. Lines that are there already stay.
-# - Stop early: when `val_loss` has not been lower than its best for two epochs in a row.
+# - After each epoch, append a line to the file `log`, a JSON object with `epoch` (from 1), `lr` (what the optimizer
+#   used), `train_loss` (a mean over the epoch), `val_loss` and `macro_f1`. The last two are measured on all tickets of
+#   `val` together, in eval mode; a mean over batches is something else.
+#   Lines that are there already stay.
+# - Stop early: after two epochs in a row that bring no new lowest `val_loss`.
 # - At the end the model has the weights of the epoch with the lowest `val_loss`. Return that epoch's record, as a dict.
 #
-# Macro F1 is the mean over classes of `2 * TP / (predicted + labelled)`, of those that occur in the labels or predictions.
+# Macro F1 is the mean of the classes' F1, `2 * TP / (predicted + labelled)`, over the classes that occur among the
+# labels or the predictions.
 
 # %% exercise="train_router" points=4
-def train_router(model: nn.Module, train: list, val: list, *, epochs: int, lr: float, device, log) -> dict:
+def train_router(
+    model: nn.Module, train: list, val: list, *, epochs: int, lr: float, device, log
+) -> dict:
     """Fine-tune, log an epoch a line, stop early, keep the best weights."""
     ### BEGIN SOLUTION
     model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
-    best, weights = {"val_loss": float("inf"), "epoch": 0}, copy.deepcopy(model.state_dict())
+    best = {"val_loss": float("inf"), "epoch": 0}
+    weights = copy.deepcopy(model.state_dict())
 
     def scored(batch: dict) -> tuple[Tensor, Tensor]:
         batch = {name: tensor.to(device) for name, tensor in batch.items()}
@@ -534,9 +681,16 @@ def train_router(model: nn.Module, train: list, val: list, *, epochs: int, lr: f
         predicted, f1 = logits.argmax(-1), []
         for c in torch.cat([predicted, labels]).unique().tolist():
             hits = ((predicted == c) & (labels == c)).sum().item()
-            f1.append(2 * hits / ((predicted == c).sum().item() + (labels == c).sum().item()))
-        record = {"epoch": epoch, "lr": optimizer.param_groups[0]["lr"], "train_loss": total / count,
-                  "val_loss": F.cross_entropy(logits, labels).item(), "macro_f1": sum(f1) / len(f1)}
+            f1.append(
+                2 * hits / ((predicted == c).sum().item() + (labels == c).sum().item())
+            )
+        record = {
+            "epoch": epoch,
+            "lr": optimizer.param_groups[0]["lr"],
+            "train_loss": total / count,
+            "val_loss": F.cross_entropy(logits, labels).item(),
+            "macro_f1": sum(f1) / len(f1),
+        }
         with open(log, "a") as file:
             file.write(json.dumps(record) + "\n")
         if record["val_loss"] < best["val_loss"]:
@@ -563,33 +717,47 @@ desk_charts.log(log)
 logits, wanted = router_parts.scores(router, held)
 print(f"held out: macro F1 {router_parts.macro_f1(logits, wanted):.3f}; "
       f"bag of words {router_parts.macro_f1(bag, held_numbers):.3f}")
-confusion = torch.zeros(3, 3, dtype=torch.int64).index_put((wanted, logits.argmax(1)), torch.tensor(1), accumulate=True)
+confusion = torch.zeros(3, 3, dtype=torch.int64).index_put(
+    (wanted, logits.argmax(1)), torch.tensor(1), accumulate=True
+)
 print(names)
 print(confusion)
 
 # %% [markdown]
-# Rows are the labels, columns what the router said. One run with one seed proves little. Here are five, each with a split, weights and an order of
-# its own, as `python benchmarks/ticket_router.py` measured them with the solutions of this lesson:
+# Rows are the labels, columns what the router said. One run with one seed proves little. Here are five, each with a
+# split, weights and an order of its own, as `python benchmarks/ticket_router.py` measured them with the solutions of
+# this lesson. Each column is a macro F1 on held-out tickets:
 
 # %% tags=["demo"]
 from importlib import resources
 
-recorded = json.loads((resources.files("torchcourse") / "data" / "router_seeds.json").read_text())
-print(f"recorded {recorded['date']} with torch {recorded['torch']}: {recorded['command']}")
+recorded = json.loads(
+    (resources.files("torchcourse") / "data" / "router_seeds.json").read_text()
+)
+print(
+    f"recorded {recorded['date']} with torch {recorded['torch']}: {recorded['command']}"
+)
 for row in recorded["rows"]:
-    print("  ".join(f"{key} {value:.3f}" if key != "seed" else f"seed {value}" for key, value in row.items()))
+    print(
+        "  ".join(
+            f"{key} {value:.3f}" if key != "seed" else f"seed {value}"
+            for key, value in row.items()
+        )
+    )
 
 # %% [markdown]
 # ## Labels that look wrong
 #
-# The model has read more tickets than anybody at the desk. Where it is sure that a ticket belongs elsewhere, either the model is wrong
-# or the label is. Both are worth a look. A ticket of which it is merely *unsure* is another matter.
+# The model has seen all labels at once and never tires. Where it is sure that a ticket belongs elsewhere, either the
+# model is wrong or the label is. Both are worth a look. A ticket of which it is merely *unsure* is another matter.
 
 # %% [markdown]
 # ### Exercise: suspect_labels
 #
-# Write `suspect_labels(logits, labels, k)` for logits `(n, classes)` and int64 labels `(n,)`: an int64 tensor with the indices of the `k` tickets
-# to whose own label the model gives the lowest probability, the lowest first, equal ones by index. With fewer than `k` tickets, all of them.
+# Write `suspect_labels(logits, labels, k)` for logits `(n, classes)` and int64 labels `(n,)`: an int64 tensor with
+# the indices of the `k` tickets whose label is least probable by the model, least probable first; of equally probable
+# ones, the lower index first. With fewer than `k` tickets, all of them. Compare log probabilities: far below, a
+# float32 probability is 0 for all.
 #
 # ```
 # logits = torch.tensor([[4.0, 0.0], [0.0, 1.0], [0.0, 6.0]])
@@ -598,7 +766,8 @@ for row in recorded["rows"]:
 
 # %% exercise="suspect_labels" points=2
 def suspect_labels(logits: Tensor, labels: Tensor, k: int) -> Tensor:
-    """Indices of the tickets whose own label the model finds least likely, worst first."""
+    """Indices of the tickets whose own label the model finds least likely,
+    worst first."""
     ### BEGIN SOLUTION
     own = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0]
     return own.argsort(stable=True)[:k]
@@ -609,30 +778,37 @@ check("suspect_labels")
 
 # %% tags=["demo"]
 suspects = router_parts.part("suspect_labels", globals())
-logits_seen, labels_seen = router_parts.scores(router, batched(sorted(val_rows + train_rows)))
-in_order = [texts[i] for i in sorted(sorted(val_rows + train_rows), key=lambda i: len(texts[i].split()))]
-for i in suspects(logits_seen, labels_seen, 5).tolist():
-    print(f"labelled {names[labels_seen[i]]:9} the router says {names[logits_seen[i].argmax()]:9} {in_order[i][:90]}")
+val_logits, val_labels = router_parts.scores(router, val)
+# the batches go by length
+in_order = sorted(val_rows, key=lambda i: len(texts[i].split()))
+for i in suspects(val_logits, val_labels, 5).tolist():
+    said, given = names[val_logits[i].argmax()], names[val_labels[i]]
+    print(f"labelled {given:9} the router says {said:9} {texts[in_order[i]][:90]}")
 
 # %% [markdown]
-# These go back to the desk, with the question which queue is right. They are not relabelled by the model: then it would be
-# marking its own homework.
+# These go back to the desk, with the question which queue is right. They are not relabelled by the model: then it
+# would be marking its own homework. Here only validation tickets were asked about, because the model has seen the
+# labels of the training tickets, and may know the wrong ones by heart. To ask about those, train on four fifths, ask
+# about the last, and take turns.
 
 # %% [markdown]
 # ## When to ask a human
 #
-# A wrong queue costs 6, a human costs 1. So the router keeps its hands off what it is not sure of. How sure is sure enough? A
-# softmax of 0.9 is no promise of 90 %; the threshold is measured, on tickets that the model has not learned from.
+# A wrong queue costs 6, a human costs 1. Routing a ticket that is right with probability p costs 6 (1 − p) on average,
+# so it pays above p = 5/6. The desk has set a stricter rule that is easier to explain: of the tickets that are
+# routed, at least 90 % must be right. That is a mean; tickets close to the threshold do worse than it.
 #
-# The share of right ones does not fall evenly as the threshold does. One early mistake, and it dips below the wish and comes back. And
-# many tickets may share one confidence: then all of them are routed, or none.
+# A softmax of 0.9 is no promise of 90 %. So the threshold is measured, on tickets that the model has not learned from.
+# The share that is right does not fall steadily as the threshold is lowered: one early mistake pushes it below the
+# target, and it recovers. And many tickets may share one confidence: then all of them are routed, or none.
 
 # %% [markdown]
 # ### Exercise: route_threshold
 #
-# Write `route_threshold(logits, labels, precision)`. A ticket's confidence is the largest probability that the model gives it. Return the
-# lowest confidence `c`, of those that occur, for which at least the share `precision` of all tickets with a confidence of `c` or more is
-# classified right; `inf` if there is none. A float. Tickets with the same confidence are routed together or not at all.
+# Write `route_threshold(logits, labels, precision)`. A ticket's confidence is its largest probability, as
+# `logits.softmax(-1)` gives it. Routing at `c` means that all tickets with a confidence of at least `c` are routed.
+# Among the confidences that occur, return the lowest at which the share of right ones among the routed is at least
+# `precision`, as a float; `inf` if there is none. Tickets with the same confidence are routed together or not at all.
 #
 # ```
 # logits = torch.tensor([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0]])
@@ -641,7 +817,8 @@ for i in suspects(logits_seen, labels_seen, 5).tolist():
 
 # %% exercise="route_threshold" points=2
 def route_threshold(logits: Tensor, labels: Tensor, precision: float) -> float:
-    """The lowest confidence from which on routing automatically is right often enough."""
+    """The lowest confidence from which on routing automatically is right often
+    enough."""
     ### BEGIN SOLUTION
     confidence, predicted = logits.softmax(-1).max(-1)
     right = predicted == labels
@@ -657,15 +834,24 @@ check("route_threshold")
 
 # %% tags=["demo"]
 find = router_parts.part("route_threshold", globals())
-val_logits, val_labels = router_parts.scores(router, val)
 threshold = find(val_logits, val_labels, precision=0.9)
-automatic = logits.softmax(-1).amax(-1) >= threshold
-hits = (logits.argmax(1) == wanted)[automatic]
-print(f"threshold {threshold:.3f}: {automatic.float().mean():.0%} of the held-out tickets are routed, "
-      f"{hits.float().mean() if len(hits) else 0:.1%} of them right")
+print(f"threshold {threshold:.3f}")
+for name, z, y in (
+    ("validation", val_logits, val_labels),
+    ("held out", logits, wanted),
+):
+    automatic = z.softmax(-1).amax(-1) >= threshold
+    hits = (z.argmax(1) == y)[automatic]
+    right = hits.float().mean().item() if len(hits) else 0.0
+    print(
+        f"{name:10} {automatic.float().mean():.0%} are routed, {right:.1%} of them "
+        "right"
+    )
 
 # %% [markdown]
-# The picture below is about validation tickets. Move the threshold to where a ticket costs least, and see what share is routed there.
+# Validation has chosen the epoch and the threshold, so its share is a little too good; the other is the honest one. The
+# picture below is about validation tickets. Move the threshold to where a ticket costs least, and see what share is
+# routed there. The release goes by the rule of the desk; with this picture you can tell them what the rule costs.
 
 # %% tags=["demo"]
 desk_charts.threshold(val_logits, val_labels).show()
@@ -673,16 +859,18 @@ desk_charts.threshold(val_logits, val_labels).show()
 # %% [markdown]
 # ## How long one request takes
 #
-# A customer sends one ticket and waits for it. A batch of 64 divided by 64 is throughput, and says nothing about that wait. Nor does
-# a mean: of a hundred requests, ninety may take 2 ms and ten 40. Hence p50, what half of them take at most, and p95.
+# A customer sends one ticket and waits for it. The time of a batch of 64, divided by 64, tells you the throughput, and
+# nothing about that wait. Nor does a mean: if ninety of a hundred requests take 2 ms and ten take 40 ms, the mean is
+# 5.8 ms, which nobody has waited. Hence p50, what half of them take at most, and p95, what 95 of 100 take at most.
 
 # %% [markdown]
 # ### Exercise: latency
 #
-# Write `latency(route, requests, *, warmup=5)`. `route(request)` answers one request, maybe on an accelerator, which works while the host goes on. Call
-# it `warmup` times without measuring, with requests from the list, then once with each request. Return a dict with `p50` and `p95`, the
-# 50th and the 95th percentile of the single times, in milliseconds. `torch.accelerator.synchronize()` waits for the device; it raises where
-# `torch.accelerator.is_available()` is False.
+# Write `latency(route, requests, *, warmup=5)`. `route(request)` answers one request, maybe on an accelerator, where
+# the call returns before the work is done. Call it `warmup` times without measuring, with requests from the list
+# (again from its beginning if it is shorter), then once with each request. Return a dict with `p50` and `p95`, the
+# 50th and the 95th percentile of the single times, in milliseconds, by any usual definition.
+# `torch.accelerator.synchronize()` waits for the device; it raises where `torch.accelerator.is_available()` is False.
 #
 # ```
 # latency(lambda text: text.upper(), ["a ticket"] * 100)    # {"p50": 0.0002, "p95": 0.0003}, or so
@@ -705,7 +893,11 @@ def latency(route, requests: list, *, warmup: int = 5) -> dict[str, float]:
         route(request)
         wait()
         times.append(1000 * (time.perf_counter() - start))
-    p50, p95 = torch.tensor(times, dtype=torch.float64).quantile(torch.tensor([0.5, 0.95], dtype=torch.float64)).tolist()
+    p50, p95 = (
+        torch.tensor(times, dtype=torch.float64)
+        .quantile(torch.tensor([0.5, 0.95], dtype=torch.float64))
+        .tolist()
+    )
     return {"p50": p50, "p95": p95}
     ### END SOLUTION
 
@@ -715,53 +907,110 @@ check("latency")
 # %% [markdown]
 # ## The release
 #
-# Weights alone are no release. Without the vocabulary nobody can feed them, without the names of the classes nobody understands the
-# answer. And a file that an exporter wrote is a claim, to be proved before anybody depends on it, on other sizes than the example's: a batch size that was
-# frozen in shows on no input of that size.
+# Weights alone are no release. Without the vocabulary nobody can feed them, without the names of the classes nobody
+# understands the answer. For the server there is also an ONNX file (lesson 9). The exporter has two surprises: by
+# default it puts the weights into a second file, and sizes are fixed unless they are declared dynamic:
+
+# %% tags=["demo"]
+import onnxruntime
+
+line, small = nn.Linear(3, 2).eval(), Path(tempfile.mkdtemp()) / "line.onnx"
+torch.onnx.export(
+    line,
+    (torch.randn(4, 3),),
+    small,
+    dynamo=True,
+    verbose=False,
+    external_data=False,
+    input_names=["x"],
+    output_names=["y"],
+    dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+)
+session = onnxruntime.InferenceSession(small, providers=["CPUExecutionProvider"])
+print(
+    session.get_inputs()[0].shape,
+    session.run(None, {"x": torch.ones(7, 3).numpy()})[0].shape,
+)
+
+# %% [markdown]
+# An exported file is a claim, and has to be checked before anybody depends on it. Check it on sizes other than the
+# example's: a batch size that the exporter froze does no harm on inputs of that size. And do not give it an example
+# with a single ticket or a single word: a size of 1 counts as a constant, whatever was declared.
 #
-# A release that fails must leave the old one as it was. So everything is written and proved elsewhere, and moved in place in the end.
+# A release that fails must leave the old one as it was. So everything is written and proved elsewhere, and moved into
+# place at the end.
 
 # %% [markdown]
 # ### Exercise: release
 #
-# Write `release(model, vocab, config, example, directory, atol=1e-4)`. `example` is a dict with `input_ids` and `attention_mask`, as the model takes them.
-# After it, `directory` is a folder with exactly these four files:
+# Write `release(model, vocab, config, example, directory, atol=1e-4)`. `example` is a dict with `input_ids` and
+# `attention_mask`, with which `model(**example)` works; it has several tickets of several words. Afterwards,
+# `directory` is a folder with exactly these four files:
 #
-# - `weights.pt`, the `state_dict`, by `torch.save`; `config.json` and `vocab.json`;
+# - `weights.pt`, the `state_dict`, by `torch.save`; `config.json` and `vocab.json`, the two dicts as JSON;
 # - `router.onnx`, the model in eval mode, for any batch size and length, with inputs `input_ids` and `attention_mask`.
 #
-# Write them to a temporary folder beside `directory`. Run the ONNX file in ONNX Runtime on inputs of *other* sizes than the example's, and
-# compare with the model. Only if all logits agree within `atol`, put the folder in the place of `directory`. Otherwise raise `ValueError`; then the old release
-# stands as it was, and nothing else is left beside it. Whatever happens, the model gets its mode back.
+# Write them to a temporary folder beside `directory`, whose parent exists. Run the ONNX file in ONNX Runtime on inputs
+# with *another* number of tickets and another number of words than the example has, though not more words, and
+# compare with the model. Only if all logits agree within `atol`, put the folder in the place of `directory`, whatever
+# was in it before. Otherwise raise `ValueError`; then the old release stands as it was, and nothing else is left
+# beside it. Whatever happens, the model and each of its parts get their modes back.
 
 # %% exercise="release" points=4
-def release(model: nn.Module, vocab: dict, config: dict, example: dict, directory, atol: float = 1e-4) -> None:
+def release(
+    model: nn.Module,
+    vocab: dict,
+    config: dict,
+    example: dict,
+    directory,
+    atol: float = 1e-4,
+) -> None:
     """Write a release, prove its ONNX file right, and only then put it in place."""
     ### BEGIN SOLUTION
     import onnxruntime
 
     directory, names = Path(directory), ("input_ids", "attention_mask")
-    folder, modes = Path(tempfile.mkdtemp(dir=directory.parent)), [(m, m.training) for m in model.modules()]
+    folder = Path(tempfile.mkdtemp(dir=directory.parent))
+    modes = [(m, m.training) for m in model.modules()]
     try:
         model.eval()
         torch.save(model.state_dict(), folder / "weights.pt")
         (folder / "config.json").write_text(json.dumps(config))
         (folder / "vocab.json").write_text(json.dumps(vocab))
         torch.onnx.export(
-            model, tuple(example[name] for name in names), folder / "router.onnx", dynamo=True, verbose=False,
-            external_data=False, input_names=names, output_names=["logits"],
-            dynamic_shapes=({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},) * 2,
+            model,
+            tuple(example[name] for name in names),
+            folder / "router.onnx",
+            dynamo=True,
+            verbose=False,
+            external_data=False,
+            input_names=names,
+            output_names=["logits"],
+            dynamic_shapes=({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
+            * 2,
         )
-        session = onnxruntime.InferenceSession(folder / "router.onnx", providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            folder / "router.onnx", providers=["CPUExecutionProvider"]
+        )
         ids, mask = (example[name] for name in names)
         for rows, length in ((1, 1), (len(ids) + 1, max(ids.shape[1] - 1, 1)), (3, 2)):
-            other = {"input_ids": torch.randint(len(vocab), (rows, length)),
-                     "attention_mask": torch.arange(length) < torch.randint(1, length + 1, (rows, 1))}
-            got = torch.from_numpy(session.run(None, {name: tensor.numpy() for name, tensor in other.items()})[0])
+            other = {
+                "input_ids": torch.randint(len(vocab), (rows, length)),
+                "attention_mask": torch.arange(length)
+                < torch.randint(1, length + 1, (rows, 1)),
+            }
+            got = torch.from_numpy(
+                session.run(
+                    None, {name: tensor.numpy() for name, tensor in other.items()}
+                )[0]
+            )
             with torch.no_grad():
                 wanted = model(*other.values())
             if not torch.allclose(got, wanted, rtol=0, atol=atol):
-                raise ValueError(f"the ONNX file is off by {(got - wanted).abs().max():.2g}, and atol is {atol}")
+                raise ValueError(
+                    f"the ONNX file is off by {(got - wanted).abs().max():.2g}, and "
+                    f"atol is {atol}"
+                )
         if directory.exists():
             directory.rename(folder.with_suffix(".old"))
         folder.rename(directory)
@@ -778,7 +1027,10 @@ check("release")
 # %% tags=["demo"]
 write = router_parts.part("release", globals())
 folder = Path(tempfile.mkdtemp()) / "router"
-config = {"classes": names, "max_len": router_parts.MAX_LEN, "threshold": min(threshold, 2.0), "macro_f1": record["macro_f1"]}
+config = {
+    "classes": names, "max_len": router_parts.MAX_LEN, "macro_f1": record["macro_f1"],
+    "threshold": min(threshold, 2.0),    # inf is no JSON, and 2 routes nothing either
+}
 example = {name: val[-1][name][:4] for name in ("input_ids", "attention_mask")}
 write(router, vocab, config, example, folder)
 print({path.name: path.stat().st_size for path in sorted(folder.iterdir())})
@@ -786,7 +1038,7 @@ print({path.name: path.stat().st_size for path in sorted(folder.iterdir())})
 # %% [markdown]
 # ## The server
 #
-# It needs no PyTorch: NumPy, ONNX Runtime, and the folder. This is all of it:
+# It does without PyTorch: all it needs is NumPy, ONNX Runtime and the folder.
 
 # %% tags=["demo"]
 from torchcourse.demos import serve
@@ -797,21 +1049,26 @@ print(Path(serve.__file__).read_text())
 import subprocess
 import sys
 
-ticket = "first I could not log in. But never mind that: my card was charged twice for the family plan"
-done = subprocess.run([sys.executable, serve.__file__, folder, ticket], capture_output=True, text=True)
+ticket = (
+    "first I could not log in. But never mind that: my card was charged twice for the "
+    "family plan"
+)
+done = subprocess.run(
+    [sys.executable, serve.__file__, folder, ticket], capture_output=True, text=True
+)
 print(done.stdout or done.stderr[-300:])
 
 # %% [markdown]
-# Which words mattered? The server asks itself again, once without each word, and names those whose loss costs it most confidence. Type a ticket of
-# your own, and then the same one the other way round:
+# Which words mattered? The server asks itself again, once without each word, and names those whose removal costs it
+# most confidence. Type a ticket of your own, and then the same one the other way round:
 
 # %% tags=["demo"]
 server = serve.Server(folder)
 desk_charts.ask(server, ticket).show()
 
 # %% [markdown]
-# And how fast is it? Three ways to answer the same requests, one at a time: PyTorch as it is, compiled (here with the backend that this machine
-# can use), and ONNX Runtime. Encoding is part of a request.
+# And how fast is it? Three ways to answer the same requests, one at a time: PyTorch as it is, compiled (here with the
+# backend that this machine can use), and ONNX Runtime. Encoding is part of a request.
 
 # %% tags=["demo"]
 from torchcourse.demos import calls
@@ -826,53 +1083,86 @@ compiled = torch.compile(router, backend=backend, dynamic=True)
 
 @torch.no_grad()
 def eager_route(text: str) -> Tensor:
-    return router(*to_ids([text], vocab, router_parts.MAX_LEN).values())
+    return router(**to_ids([text], vocab, router_parts.MAX_LEN))
 
 
 @torch.no_grad()
 def compiled_route(text: str) -> Tensor:
-    return compiled(*to_ids([text], vocab, router_parts.MAX_LEN).values())
+    return compiled(**to_ids([text], vocab, router_parts.MAX_LEN))
 
 
 def onnx_route(text: str) -> Tensor:
-    fed = {name: tensor.numpy() for name, tensor in to_ids([text], vocab, router_parts.MAX_LEN).items()}
+    fed = {
+        name: tensor.numpy()
+        for name, tensor in to_ids([text], vocab, router_parts.MAX_LEN).items()
+    }
     return torch.from_numpy(server.session.run(None, fed)[0])
 
 
-for name, route in (("eager", eager_route), (f"compiled ({backend})", compiled_route), ("ONNX Runtime", onnx_route)):
+for name, route in (
+    ("eager", eager_route),
+    (f"compiled ({backend})", compiled_route),
+    ("ONNX Runtime", onnx_route),
+):
     found = measure(route, requests, warmup=20)
-    print(f"{name:20} p50 {found['p50']:6.2f} ms, p95 {found['p95']:6.2f} ms")
+    off = max((route(text) - eager_route(text)).abs().max().item() for text in requests)
+    in_time = "within" if found["p95"] <= 20 else "over"
+    print(
+        f"{name:20} p50 {found['p50']:6.2f} ms, p95 {found['p95']:6.2f} ms, {in_time} "
+        f"the 20 ms; off by {off:.0e}"
+    )
 
 # %% [markdown]
-# All three give the same logits; which of them is fastest, and whether compiling pays for a model of this size, is for your machine to say.
+# All three give the same logits up to rounding. Which of them is fastest, and whether compiling pays for a model of
+# this size, is for your machine to say. (If `latency` is not solved yet, there is no p95 and so nothing to compare.)
 
 # %% [markdown]
 # ## Drift and rollback
 #
-# The day after the release, customers write about something new. No test that you ran can know. What can be watched without labels: how
-# many words are unknown, and how sure the router is. Here are held-out tickets, and the same tickets after the company has renamed its products:
+# The day after the release, customers write about something new. No test that you ran before could tell you. What can be
+# watched without labels: how many words are unknown, and how sure the router is. Here are held-out tickets, and the same
+# tickets after the company has renamed its products:
 
 # %% tags=["demo"]
-renamed = [text.replace("plan", "bundle").replace("card", "wallet").replace("account", "profile") for text in requests]
+renamed = [
+    text.lower()
+    .replace("plan", "bundle")
+    .replace("card", "wallet")
+    .replace("account", "profile")
+    for text in requests
+]
 for name, sample in (("as before", requests), ("renamed", renamed)):
     answers = [server.answer(text) for text in sample]
     lost = sum(word not in vocab for text in sample for word in text.lower().split())
-    print(f"{name:10} unknown words {lost:4}, to a human {sum(a['human'] for a in answers):3} of {len(sample)}")
+    print(
+        f"{name:10} unknown words {lost:4}, to a human "
+        f"{sum(a['human'] for a in answers):3} of {len(sample)}"
+    )
 
 # %% [markdown]
-# When such a number moves, look at tickets, label some, and train again. If a release turns out bad, go back: keep each one in a folder with a
-# date, and let a link say which one is served. Changing a link is one step, and so is changing it back.
+# When such a number moves, look at tickets, label some, and train again. If a release turns out bad, go back: keep
+# each one in a folder with a date, and let a link say which one is served. A new link that is renamed over the old
+# one takes its place in a single step, so that there is a release at every moment; going back is the same step.
 
 # %% tags=["demo"]
-current = folder.with_name("current")
-current.symlink_to(folder)
-print(current.resolve() == folder.resolve(), serve.Server(current).answer(ticket)["queue"])
+import os
+
+def serve_from(wanted: Path, current: Path) -> None:
+    fresh = current.with_name("fresh")
+    fresh.symlink_to(wanted)
+    os.replace(fresh, current)
+
+current, yesterday = folder.with_name("current"), folder.with_name("yesterday")
+shutil.copytree(folder, yesterday, dirs_exist_ok=True)
+for wanted in (folder, yesterday, folder):
+    serve_from(wanted, current)
+    print(current.resolve().name, serve.Server(current).answer(ticket)["queue"])
 
 # %% [markdown]
 # ## The same in Lightning
 #
-# You have written each part by hand. Lightning has a place for each of them. This page maps the names; **its code is not run here**, since Lightning is not
-# part of the course.
+# You have written each part by hand. Lightning has a place for each of them. This page maps the names; **its code is
+# not run here**, since Lightning is not part of the course.
 #
 # | here | in Lightning |
 # |---|---|
@@ -880,38 +1170,42 @@ print(current.resolve() == folder.resolve(), serve.Server(current).answer(ticket
 # | the two `for` loops of `train_router` | `Trainer(max_epochs=…).fit(module, datamodule)` |
 # | `model.train()`, `model.eval()`, `no_grad`, `.to(device)` | done by the `Trainer` around `training_step` and `validation_step` |
 # | `split_tickets`, `encode`, batches | a `LightningDataModule` with `setup`, `train_dataloader`, `val_dataloader` |
-# | AdamW, `layerwise_groups` | `configure_optimizers`, which returns the optimizer |
+# | AdamW, with groups or without | `configure_optimizers`, which returns the optimizer |
 # | patience 2 | `EarlyStopping(monitor="val_loss", patience=2)` |
-# | best weights | `ModelCheckpoint(monitor="val_loss")`, then `load_from_checkpoint` |
+# | best weights | `ModelCheckpoint(monitor="val_loss")`, then `LitRouter.load_from_checkpoint(path, router=router)` |
 # | a JSON line an epoch | `self.log("val_loss", …)` with a logger, such as `CSVLogger` |
 #
 # ```python
 # # not run here: pip install lightning
+# import lightning
+#
 # class LitRouter(lightning.LightningModule):
 #     def __init__(self, router):
 #         super().__init__()
 #         self.router = router
 #
+#     def forward(self, batch):
+#         return self.router(batch["input_ids"], batch["attention_mask"])
+#
 #     def training_step(self, batch, batch_idx):
-#         logits = self.router(batch["input_ids"], batch["attention_mask"])
-#         return F.cross_entropy(logits, batch["labels"])
+#         return F.cross_entropy(self(batch), batch["labels"])
 #
 #     def validation_step(self, batch, batch_idx):
-#         logits = self.router(batch["input_ids"], batch["attention_mask"])
-#         self.log("val_loss", F.cross_entropy(logits, batch["labels"]), batch_size=len(logits))
+#         loss = F.cross_entropy(self(batch), batch["labels"])
+#         self.log("val_loss", loss, batch_size=len(batch["labels"]))
 #
 #     def configure_optimizers(self):
-#         return torch.optim.AdamW(layerwise_groups(self.router, lr=3e-3, decay=0.7))
+#         return torch.optim.AdamW(self.router.parameters(), lr=3e-3)
 # ```
 #
-# One difference to know: `self.log` averages over batches, weighted by the batch size that it is told or guesses. A macro F1 is no mean
-# over batches, so it is collected in `on_validation_epoch_end`, or by `torchmetrics`.
+# One difference to know: `self.log` averages over batches, weighted by the batch size that it is told or guesses. A
+# macro F1 is no mean over batches, so it is computed in `on_validation_epoch_end`, or by `torchmetrics`.
 
 # %% [markdown]
 # ## The same with Hugging Face
 #
-# Where you are online, you would begin with a model that has read more than our tickets, such as DistilBERT. **This code is not run here**
-# either; it downloads a model.
+# Where you are online, you would begin with a model that has read more than our tickets, such as DistilBERT. **This
+# code is not run here** either; it downloads a model.
 #
 # | here | in Hugging Face's libraries |
 # |---|---|
@@ -920,26 +1214,32 @@ print(current.resolve() == folder.resolve(), serve.Server(current).answer(ticket
 # | padding to the longest of a batch | `DataCollatorWithPadding(tokenizer)` |
 # | the pretrained router with a new head | `AutoModelForSequenceClassification.from_pretrained(name, num_labels=3)`, which warns that the head is new |
 # | guessing hidden words | `AutoModelForMaskedLM` |
-# | `train_router` | `Trainer` with `TrainingArguments`; `EarlyStoppingCallback(2)` and `load_best_model_at_end=True` |
+# | `train_router` | `Trainer` with `TrainingArguments`; with `eval_strategy="epoch"` and `save_strategy="epoch"` also `EarlyStoppingCallback(2)` and `load_best_model_at_end=True` |
 # | macro F1 on all of validation | `compute_metrics`, which gets all logits and labels at once |
 # | `release` | `save_pretrained(folder)`, `push_to_hub`; ONNX by `optimum` |
 #
 # ```python
 # # not run here: pip install transformers datasets
+# from datasets import load_dataset
+# from transformers import (AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding,
+#                           Trainer, TrainingArguments)
+#
 # name = "distilbert-base-uncased"
 # tokenizer = AutoTokenizer.from_pretrained(name)
 # model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=3)
-# data = load_dataset("csv", data_files="tickets.csv").map(lambda row: tokenizer(row["text"], truncation=True))
-# trainer = Trainer(model, TrainingArguments("out", learning_rate=5e-5), train_dataset=data["train"],
+# data = load_dataset("csv", data_files="tickets.csv")["train"].class_encode_column("label")
+# data = data.map(lambda row: tokenizer(row["text"], truncation=True)).train_test_split(0.15)
+# trainer = Trainer(model, TrainingArguments("out", learning_rate=5e-5, eval_strategy="epoch"),
+#                   train_dataset=data["train"], eval_dataset=data["test"],
 #                   data_collator=DataCollatorWithPadding(tokenizer))
 # trainer.train()
 # ```
 #
-# Its `attention_mask` is yours with 1 for real and 0 for padding. What the libraries do not do for you is the first half of this lesson:
-# copies on both sides of the split, contradictory labels, a threshold that nobody measured.
+# Its `attention_mask` is yours with 1 for real and 0 for padding. What the libraries do not do for you: keep copies
+# out of the test, find contradictory labels, measure a threshold. That stays your work.
 
 # %% [markdown]
 # ## What you have now
 #
-# A folder that answers tickets, and a reason for each step on the way to it. If all twelve cells above pass, not a line of what
-# decides is borrowed. What would you do next: label the suspects, or look at the tickets that went to a human?
+# A folder that answers tickets. If all twelve checks pass, the router in it was cleaned, split, built, trained and
+# released by your code. What would you do next: label the suspects, or look at the tickets that went to a human?

@@ -20,6 +20,7 @@ from autograde.files import write_atomically
 from autograde.source import paths
 from autograde.source.script import Cell, read_script, with_given_code
 from torchcourse.model.catalogue import LESSONS
+from torchcourse.workspace.session import START
 
 __all__ = ["NamedStubs", "build", "generate", "source_notebook", "table_version"]
 
@@ -28,6 +29,14 @@ METADATA = {
     "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
 }
 
+MISSING = """from importlib.util import find_spec
+
+if not find_spec("torchcourse"):
+    raise ModuleNotFoundError("This lesson needs torchcourse: in a clone of the course run `make lab`, and elsewhere "
+                              '`%pip install "torchcourse-….whl[lab]"`, with the wheel that you were given.')
+
+"""
+"""Begins a lesson's first code cell. It looks before anything is imported, because torch may be missing as well."""
 
 COURSE = "default_course"
 """The name of the course in a gradebook on a server; nbgrader's commands leave it empty, which only SQLite allows."""
@@ -55,6 +64,7 @@ def source_notebook(lesson: str) -> Any:
     script = read_script(paths.SOLUTIONS / f"{lesson}.py")
     points = {cell.exercise: cell.points for cell in script if cell.exercise}
     cells = [_notebook_cell(cell, place, points) for place, cell in enumerate(script)]
+    cells[0].source += f"\n\n[All lessons, and your progress]({START})"
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={**METADATA, "torchcourse": {"lesson": lesson}})
     nbformat.validate(notebook)
     return notebook
@@ -68,7 +78,7 @@ def _notebook_cell(cell: Cell, place: int, points: dict[str, int]) -> Any:
     if cell.question:
         return _question(cell)
     make = nbformat.v4.new_markdown_cell if cell.kind == "markdown" else nbformat.v4.new_code_cell
-    made = make(cell.source, id=f"cell-{place:03}")
+    made = make(MISSING + cell.source if "setup" in cell.tags else cell.source, id=f"cell-{place:03}")
     if cell.tags:
         made.metadata["tags"] = list(cell.tags)
     return made

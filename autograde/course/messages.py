@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from torchcourse.checking.explain import Result, compare_derived
+from autograde.course.selection import results_of, selected
 from torchcourse.checking.report import judge
 from torchcourse.model import stored_observations
-from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
-from torchcourse.model.devices import checked_devices
-from torchcourse.model.known_mistake import KnownMistake
+from torchcourse.model.catalogue import exercises
 
 __all__ = ["Message", "messages"]
 
@@ -33,26 +31,11 @@ def messages(which: Sequence[str] | None = None) -> Iterator[Message]:
     Raises:
         UnknownExerciseError: for a lesson or exercise that does not exist.
     """
-    for name in which or LESSONS:
-        lesson, _, only = name.partition(":")
-        known = exercises(lesson)
-        if only and only not in known:
-            raise UnknownExerciseError(f"{lesson} has no exercise {only!r}.")
-        for exercise_name in [only] if only else known:
-            stored = stored_observations.load(lesson)[exercise_name]
-            exercise, mistakes = known[exercise_name], stored.known_mistakes()
+    for lesson, names, _ in selected(which):
+        for name in names:
+            stored, exercise = stored_observations.load(lesson)[name], exercises(lesson)[name]
+            mistakes = stored.known_mistakes()
             for mistake in mistakes:
-                results = _results(exercise.any_device, stored, mistake)
+                results = results_of(mistake, exercise.any_device, stored.cases, stored.wanted.seen)
                 says, unnamed = judge(exercise, results, mistakes).message, judge(exercise, results, []).message
-                yield Message(f"{lesson}:{exercise_name}", mistake.name, says, unnamed)
-
-
-def _results(any_device: bool, stored: stored_observations.Stored, mistake: KnownMistake) -> list[Result]:
-    """Return the results of a mistake in the visible cases."""
-    results = []
-    for device in checked_devices(any_device):
-        for number, case in enumerate(stored.cases):
-            seen, wanted = mistake.seen(device.name, number), stored.wanted.seen(device.name, number)
-            assert seen is not None and wanted is not None, "the build stores both for every case"
-            results.append(compare_derived(case, number, device.name, seen, wanted))
-    return results
+                yield Message(f"{lesson}:{name}", mistake.name, says, unnamed)

@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograde.course.build import table_version
+from autograde.course.build import MISSING, source_notebook, table_version
 from autograde.source import paths
 from autograde.source.private_half import private_half
 from autograde.source.script import MalformedScriptError, read_script, rubrics
@@ -105,6 +105,12 @@ def test_stubs_name_their_task_and_nothing_is_shown_yet(lesson: str) -> None:
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
+def test_code_fits_a_laptops_screen(lesson: str) -> None:
+    lines = (paths.SOLUTIONS / f"{lesson}.py").read_text().splitlines()
+    assert not [line for line in lines if len(line) > 88 and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
 def test_nothing_hidden_is_in_what_learners_get(lesson: str) -> None:
     public = (paths.NOTEBOOKS / f"{lesson}.ipynb").read_text()
     halves = [private_half(lesson, name) for name in exercises(lesson)]
@@ -113,11 +119,28 @@ def test_nothing_hidden_is_in_what_learners_get(lesson: str) -> None:
     assert not [word for word in (*names, *(half.why for half in halves), "more_cases") if word in public]
 
 
+def test_the_build_links_each_lesson_back_to_the_start_page() -> None:
+    title = source_notebook("15_quizzes").cells[0].source
+    assert title.startswith("# 15")
+    assert title.endswith("(START.ipynb)")
+
+
 def test_cell_ids_are_derived_and_unique() -> None:
     for lesson in LESSONS:
         ids = [cell.id for cell in notebook(lesson).cells]
         assert len(set(ids)) == len(ids)
         assert all(re.fullmatch(r"cell-\d{3}|exercise-\w+|check-\w+|question-\w+", i) for i in ids)
+
+
+def test_the_first_cell_says_what_to_install_where_the_course_is_missing() -> None:
+    for lesson in LESSONS:
+        first = next(cell.source for cell in source_notebook(lesson).cells if cell.cell_type == "code")
+        assert first.startswith(MISSING), lesson
+    bare = [sys.executable, "-I", "-S", "-c", first]  # neither the course nor torch
+    done = subprocess.run(bare, capture_output=True, text=True, encoding="utf-8", check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: This lesson needs torchcourse: ")
+    assert "pip install" in last
 
 
 def test_the_wheel_holds_the_lessons_and_nothing_of_solutions_or_autograde(tmp_path: Path) -> None:

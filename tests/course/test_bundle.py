@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import re
@@ -15,9 +14,8 @@ import pytest
 
 from autograde.course import bundle
 from autograde.course.bundle import BundleError, write_bundle
-from autograde.source import paths
-from autograde.source.private_half import private_half, private_path
-from autograde.source.script import read_script
+from autograde.source.private_half import private_half
+from tests.support.secrets import leaked_answers, leaked_programs, squeezed
 from torchcourse.model.catalogue import LESSONS, exercises
 
 FEW = ["01_tensors", "03_modules"]
@@ -37,10 +35,6 @@ def unpacked(path: Path) -> dict[str, bytes]:
     (wheel,) = (name for name in files if name.endswith(".whl"))
     with zipfile.ZipFile(io.BytesIO(files.pop(wheel))) as inner:
         return files | {f"{wheel}/{name}": inner.read(name) for name in inner.namelist()}
-
-
-def squeezed(text: str) -> str:
-    return re.sub(r"\s+", "", text)
 
 
 def readable(files: dict[str, bytes]) -> dict[str, str]:
@@ -73,29 +67,10 @@ def test_it_holds_what_learners_need_and_nothing_else(archive: Path) -> None:
 
 
 def test_no_answer_is_in_it(archive: Path) -> None:
-    texts = readable(unpacked(archive))
-    everything = squeezed("\n".join(texts.values()))
-    answers = [cell for lesson in LESSONS for cell in read_script(paths.SOLUTIONS / f"{lesson}.py") if cell.exercise]
-    assert len(answers) > 100
-    public = squeezed("\n".join(_shown()))
-    for cell in answers:
-        body = cell.source.split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
-        assert squeezed(body) not in everything, cell.exercise
-        lines = [line.strip() for line in body.splitlines()]
-        own = [line for line in lines if len(line) > 45 and not line.startswith("#")]
-        leaked = [line for line in own if squeezed(line) in everything and squeezed(line) not in public]
-        assert not leaked, (cell.exercise, leaked)
+    everything = squeezed("\n".join(readable(unpacked(archive)).values()))
+    assert leaked_answers(everything) == []
     assert "BEGINSOLUTION" not in everything
 
-
-def _shown() -> list[str]:
-    """What lessons show on purpose: cells that are no answers, and what stands around the hole in those that are."""
-    cells = [cell for lesson in LESSONS for cell in read_script(paths.SOLUTIONS / f"{lesson}.py")]
-    return [re.sub(r"(?s)### BEGIN SOLUTION.*### END SOLUTION", "", cell.source) for cell in cells]
-
-
-TOO_SHORT_TO_TELL = 40
-"""Characters of a program that anybody might write, such as `return torch.empty_like(x)`."""
 
 SECRET_WORDS = (
     "autograde.hidden", "autograde/hidden", "hidden.common", "autograde.source.mistakes", "autograde.judge.oracle",
@@ -110,15 +85,10 @@ def test_no_hidden_case_and_no_hidden_mistake_is_in_it(archive: Path) -> None:
     known = set(re.findall(r"[\w-]+", words))
     programs = squeezed("\n".join(text for name, text in readable(files).items() if name.endswith((".py", ".ipynb"))))
     stored = {name: data for name, data in files.items() if name.endswith(".bin")}
+    assert leaked_programs(programs) == []
     told = b"\n".join(stored.values()).decode("utf-8", "replace")
     for lesson in LESSONS:
-        halves = {private_path(lesson, name): private_half(lesson, name) for name in exercises(lesson)}
-        for text in (path.read_text() for path in halves):
-            for node in ast.parse(text).body:
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    body = "".join(squeezed(ast.get_source_segment(text, part) or "") for part in node.body)
-                    assert len(body) < TOO_SHORT_TO_TELL or body not in programs, node.name
-        names = {mistake.name for half in halves.values() for mistake in half.mistakes}
+        names = {mistake.name for name in exercises(lesson) for mistake in private_half(lesson, name).mistakes}
         secret = {name for name in names if f'"{name}"' not in told}  # the others are named to learners by checks
         assert not secret & known, lesson
     for word in SECRET_WORDS:

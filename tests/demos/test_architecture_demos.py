@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from torchcourse.checking import failed_case
+from torchcourse.checking.report import Report
 from torchcourse.demos import attention_map, parts, receptive
 
 LAYER = st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2))
@@ -82,3 +84,29 @@ def test_the_sentences_follow_their_rules() -> None:
             True,
             True,
         )
+
+
+def test_what_waits_for_an_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    def causal(t: int) -> None:
+        raise AssertionError
+
+    assert parts.still_open({"receptive_field": causal}, "receptive_field", "LSTMCell") == [
+        "receptive_field",
+        "LSTMCell",
+    ]
+    waits = "This waits for receptive_field and LSTMCell. Run the cell again when the check says right.\n"
+    assert capsys.readouterr().out == waits
+
+
+def test_an_answer_that_has_just_passed_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def passed(layers: list[Any]) -> int:
+        return 0
+
+    failed_case.remember(Report("receptive_field", "passed", ""), passed)
+    assert parts.still_open({"receptive_field": passed}, "receptive_field") == []
+    assert parts.still_open({"receptive_field": lambda layers: 0}, "receptive_field") == ["receptive_field"]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_residual_block_that_stands_in_has_the_shape_of_the_exercises(stride: int) -> None:
+    assert parts.Residual(8, 16, stride)(torch.randn(2, 8, 8, 8)).shape == (2, 16, 8 // stride, 8 // stride)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,15 @@ def forward_difference(f: Function, x: float) -> float:
     return (value(f, x + 1e-6) - value(f, x)) / 1e-6
 
 
+def extrapolated_difference(f: Function, x: float) -> float:
+    """Richardson's extrapolation: each column cancels one more term of the error."""
+    steps = [0.05 * max(1.0, abs(x)) * 0.5**i for i in range(6)]
+    column = [(value(f, x + h) - value(f, x - h)) / (2 * h) for h in steps]
+    for order in range(1, len(steps)):
+        column = [b + (b - a) / (4.0**order - 1) for a, b in pairwise(column)]
+    return column[0]
+
+
 VALUE = (
     "The result is {got} where {want} is wanted: {value} is the value f(x), and the derivative is its slope, which "
     "`backward()` leaves in the `.grad` of the input."
@@ -64,6 +74,7 @@ MISTAKES = [
     Mistake("returns-value", value, VALUE, LEAVES),
     Mistake("returns-value", value_as_a_tensor, VALUE, LEAVES),
     Mistake("returns-tensor", slope, NUMBER, LEAVES),
+    Mistake("returns-tensor", lambda f, x: slope(f, x, torch.float32), NUMBER, LEAVES),
     Mistake("returns-nothing", what_backward_returns, "The result is {got} where {want} is wanted: `backward()` itself "
             "returns nothing, it writes into the `.grad` of the leaves.", LEAVES),
     Mistake("returns-value-and-slope", lambda f, x: (value(f, x), slope(f, x).item()), "The result is {got}, where "
@@ -73,6 +84,9 @@ MISTAKES = [
             "given.", LEAVES),
     Mistake("differences-instead-of-autograd", central_difference, DIFFERENCE, LEAVES),
     Mistake("differences-instead-of-autograd", forward_difference, DIFFERENCE, LEAVES),
+    Mistake("differences-instead-of-autograd", extrapolated_difference, "In the case \"{case}\" the result is {got} "
+            "where {want} is wanted: a factor from `detach()` counts as fixed for autograd, and differences of two "
+            "values do not know that.", LEAVES),
 ]  # fmt: skip
 
 

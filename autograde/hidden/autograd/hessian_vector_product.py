@@ -65,6 +65,14 @@ def differences(f: Function, x: Tensor, v: Tensor) -> Tensor:
     return (slope(f, x + 1e-3 * v)[1] - slope(f, x - 1e-3 * v)[1]).detach() / 2e-3
 
 
+def rows_in_lists(f: Function, x: Tensor, v: Tensor) -> Tensor:
+    leaf, g = slope(f, x)
+    listed = [torch.autograd.grad(e, leaf, retain_graph=True)[0].flatten().tolist() for e in g.flatten()]
+    other = v.flatten().tolist()
+    sums = [sum(a * b for a, b in zip(row, other, strict=True)) for row in listed]
+    return torch.tensor(sums, dtype=x.dtype, device=x.device).reshape(x.shape)
+
+
 FIRST = (
     'In the case "{case}" the result is {got} where {want} is wanted: that is made of first derivatives only, and H '
     "holds the second ones; differentiate the gradient once more."
@@ -81,6 +89,10 @@ MISTAKES = [
             "differentiated.", TWICE),
     Mistake("builds-hessian", hessian_flattened, BUILDS, TWICE),
     Mistake("builds-hessian", hessian_at_v, BUILDS, TWICE),
+    Mistake("builds-hessian", rows_in_lists, "The memory of the call {got}, where {want} is allowed: all rows of H "
+            "were held at once, though not as tensors.", TWICE),
+    Mistake("linear-function-raises", hvp, "In the case \"{case}\" the call raised {error}: the slope of a linear f "
+            "is the same for every x, so it has no graph to differentiate; H is all zeros.", TWICE),
     Mistake("only-for-vectors", dot_of_vectors, "In the case \"{case}\" {what} raised {error}: `g @ v` is g·v only "
             "where both have one dimension; `(g * v).sum()` is so for any shape.", TWICE),
     Mistake("row-sums-not-product", lambda f, x, v: row_sums(f, x) * v, "In the case \"{case}\" the result is {got} "
@@ -121,6 +133,8 @@ def more_cases(draw: Draw) -> list[Case]:
 def hvp_of_a_product(f: Function, x: Tensor, v: Tensor) -> Tensor:
     leaf = x.clone().detach().requires_grad_(True)
     g = torch.autograd.grad(f(leaf), leaf, create_graph=True)[0]
+    if g.grad_fn is None:
+        return 0 * v
     (g * v).sum().backward()  # type: ignore[no-untyped-call]
     assert leaf.grad is not None
     return leaf.grad

@@ -64,6 +64,9 @@ MISTAKES = [
             "is a mean over {count} entries, and every gradient has to be divided by that number.", HAND),
     Mistake("mean-over-batch-only", times(lambda _n, o: o), "The gradient db is {ratio} times what it should be: the "
             "mean is over all {count} entries, n times o, and not over the {n} examples alone.", HAND),
+    Mistake("mean-over-batch-only", times(lambda _n, o: 0.5 * o), "The gradient db is {ratio} times what it should be: "
+            "the mean is over all {count} entries and not over the {n} examples alone, and the derivative of a square "
+            "is twice what was squared.", HAND),
     Mistake("mean-over-outputs-only", times(lambda n, _o: n), "The gradient db is {ratio} times what it should be: the "
             "mean is over all {count} entries, n times o, and not over the {o} outputs alone.", HAND),
     Mistake("missing-factor-two", times(lambda _n, _o: 0.5), "The gradient db is {ratio} times what it should be: the "

@@ -81,6 +81,12 @@ MISTAKES = [
     Mistake("made-on-cpu", function(lambda x: torch.minimum(x, torch.zeros(x.shape, dtype=x.dtype))
                                     - torch.log1p(torch.exp(-x.abs())), mirrored), MIXED, ERRORS),
     logged("dtype-not-kept", DTYPE, forward=lambda x: stable(x.float())),
+    logged("backward-in-float32", "In the case \"{case}\" the gradient agrees with the wanted one in the first digits "
+           "only: a float64 input was rounded to float32 on the way, and `gradcheck` would "
+           "not pass.", backward=lambda x, g: (g.float() * torch.sigmoid(-x.float())).to(x.dtype)),
+    logged("backward-in-float32", "In the case \"{case}\" the value agrees with the wanted one in the first digits "
+           "only: a float64 input was rounded to float32 on the way, and `gradcheck` would "
+           "not pass.", forward=lambda x: stable(x.float()).to(x.dtype)),
 ]  # fmt: skip
 
 

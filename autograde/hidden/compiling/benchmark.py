@@ -102,6 +102,15 @@ class WaitsAfterOnly(Stopwatch):
         return time.perf_counter() - start
 
 
+class WallClock(Stopwatch):
+    def once(self, fn: Any, args: Any) -> float:
+        self.wait()
+        start = time.time()
+        fn(*args)
+        self.wait()
+        return time.time() - start
+
+
 class OneAfterTheOther(Stopwatch):
     def order(self, names: list[str], repeats: int) -> list[str]:
         return [name for name in names for _ in range(repeats)]
@@ -150,6 +159,8 @@ MISTAKES = [
     Mistake("not-interleaved", OneAfterTheOther().benchmark, "In the case \"{case}\", the variants ran {turns}, and "
             "should take turns: whatever changes on the machine meanwhile would fall to one of them alone.",
             MEASURING),
+    Mistake("uses-wall-clock", WallClock().benchmark, TIMES + "`time.time` follows the clock on the wall, "
+            "which may be set back.", MEASURING),
     Mistake("mean-not-median", Mean().benchmark, TIMES + "that is the mean, which a single late run pulls up.",
             MEASURING),
     Mistake("spread-is-standard-deviation", StandardDeviation().benchmark, TIMES + "that is the standard deviation; "

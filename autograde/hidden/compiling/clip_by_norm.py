@@ -57,6 +57,10 @@ def divides_by_zero(x: Tensor, max_norm: float) -> Tensor:
     return x / length * length.clamp(max=max_norm)
 
 
+def root_of_squares(x: Tensor, max_norm: float) -> Tensor:
+    return x * (max_norm / (x * x).sum().sqrt().clamp(min=max_norm))
+
+
 def detaches_the_norm(x: Tensor, max_norm: float) -> Tensor:
     return scaled(x, torch.linalg.vector_norm(x).detach(), max_norm)
 
@@ -87,6 +91,9 @@ MISTAKES = [
             "stays as it is.", MENDING),
     Mistake("nan-on-zero", divides_by_zero, LENGTH + "x was divided by its norm, and zero by zero is not a number.",
             MENDING),
+    Mistake("nan-gradient-at-zero", root_of_squares, "In the case \"{case}\" the value is right, and the {what} is "
+            "{got}: the slope of `sqrt` at 0 is infinite, and infinity times 0 is not a number. `vector_norm` takes "
+            "care of that.", MENDING),
     Mistake("python-branch", branches, STOPS, MENDING),
     Mistake("python-branch", branches_on_item, STOPS, MENDING),
     Mistake("detached", detaches_the_norm, LENGTH + "the norm was cut out of the graph, so the gradient takes the "
@@ -118,7 +125,7 @@ def more_cases(draw: Draw) -> list[Case]:
 
 
 def clip_with_minimum(x: Tensor, max_norm: float) -> Tensor:
-    norm = x.pow(2).sum().sqrt()
+    norm = x.norm(p=2)
     return x * torch.clamp(max_norm / (norm + 1e-6), max=1.0)
 
 

@@ -76,6 +76,16 @@ def gives_no_reason(model: Any, example: Any) -> Any:
     return (model if tried(model, compiled, example) else compiled), None
 
 
+def gives_the_exception(model: Any, example: Any) -> Any:
+    model(example)
+    compiled = COMPILE(model)
+    try:
+        compiled(example)
+    except Exception as error:
+        return model, error
+    return compiled, None
+
+
 def gives_little_reason(model: Any, example: Any) -> Any:
     compiled = COMPILE(model)
     return (model, "failed") if tried(model, compiled, example) else (compiled, None)
@@ -112,6 +122,8 @@ MISTAKES = [
             "model that works.", FAILS),
     Mistake("lets-compiler-errors-out", lets_errors_out, "In the case \"{case}\" the call raised {raised}: where the "
             "compiler fails, the eager model is still there to run.", FAILS),
+    Mistake("reason-is-the-exception", gives_the_exception, OUTCOME + "the reason is a string, which can be kept in a "
+            "log; an exception keeps the whole traceback alive.", FAILS),
     Mistake("gives-no-reason", gives_no_reason, OUTCOME + "somebody will want to know why it is slow.", FAILS),
     Mistake("gives-no-reason", gives_little_reason, OUTCOME + "somebody will want to know what went wrong.", FAILS),
     Mistake("demands-one-graph", demands_one_graph, OUTCOME + "a graph break is no failure; only `fullgraph=True` "
@@ -163,7 +175,7 @@ def or_eager_in_place(model: nn.Module, example: Tensor) -> tuple[Any, Any]:
     try:
         trial(example)
     except RuntimeError as error:
-        return model.forward, error
+        return model.forward, str(error)
     model.compile()
     return model, None
 

@@ -124,6 +124,35 @@ class JudgesTheOutputOnly(Comparison):
         return output <= atol
 
 
+class LosesNan(Comparison):
+    def gaps(self, some: Any, others: Any) -> list[float]:
+        return [0.0, *super().gaps(some, others)]  # max keeps its first argument where the second is no number
+
+
+class AsksForLess(Comparison):
+    def ok(self, output: float, grad: float, atol: float) -> bool:
+        return output < atol and grad < atol
+
+
+class MeanOfTheGradients(Comparison):
+    def gaps(self, some: Any, others: Any) -> list[float]:
+        self.gap, gap = lambda a, b: float((b - a).abs().mean()), self.gap  # type: ignore[method-assign]
+        try:
+            return super().gaps(some, others)
+        finally:
+            self.gap = gap  # type: ignore[method-assign]
+
+
+class ByAllclose(Comparison):
+    def __call__(self, model: Any, compiled: Any, x: Tensor, atol: float) -> Any:
+        found = super().__call__(model, compiled, x, atol)
+        (y, some), (z, others) = self.run(model, model, x), self.run(compiled, model, x)
+        zeros = [torch.zeros(()) if t is None else t.cpu() for pair in zip(some, others, strict=True) for t in pair]
+        close = [torch.allclose(a, b, atol=atol) for a, b in zip(zeros[::2], zeros[1::2], strict=True)
+                 if a.shape == b.shape]  # fmt: skip
+        return found | {"ok": torch.allclose(y, z, atol=atol) and all(close) and found["grad"] <= 1.01 * atol}
+
+
 class AsksWhetherAbove(Comparison):
     def ok(self, output: float, grad: float, atol: float) -> bool:
         return not (output > atol or grad > atol)
@@ -136,6 +165,13 @@ LEFT = (
     "had left."
 )
 MISTAKES = [
+    Mistake("nan-counts-as-equal", LosesNan(), BOTH + "Python's `max` keeps the other number where one is NaN, and "
+            "what is not a number is not ok.", NUMBERS),
+    Mistake("less-than-atol", AsksForLess(), BOTH + "a difference of just atol is at most atol.", NUMBERS),
+    Mistake("mean-not-largest", MeanOfTheGradients(), BOTH + "a mean over the gradient hides the one entry that is far "
+            "off; the largest difference counts.", NUMBERS),
+    Mistake("allclose-for-ok", ByAllclose(), BOTH + "`allclose` adds a share of the numbers themselves, its rtol, to "
+            "what is allowed.", NUMBERS),
     Mistake("forgets-gradients", ForgetsGradients(), BOTH + "outputs alone were compared, and training follows "
             "gradients.", NUMBERS),
     Mistake("mean-not-largest", MeanOfTheOutput(), BOTH + "a mean hides the one place that is wrong.", NUMBERS),
@@ -201,7 +237,8 @@ def numerics_by_backward(model: nn.Module, compiled: Any, x: Tensor, atol: float
         for p, old in kept:
             p.grad = old
     output = (first[0] - second[0]).abs().max()
-    grad = max(float((a - b).abs().max()) for a, b in zip(first[1], second[1], strict=True))
+    gaps = torch.stack([(a - b).abs().max().cpu() for a, b in zip(first[1], second[1], strict=True)])
+    grad = float(gaps.max())  # Python's max would lose a NaN
     return {"output": output, "grad": grad, "ok": bool(output <= atol) and grad <= atol}
 
 
@@ -210,7 +247,7 @@ def numerics_by_copies(model: nn.Module, compiled: Any, x: Tensor, atol: float) 
         leaf = x.detach().clone().requires_grad_()
         inputs = [p for p in model.parameters() if p.requires_grad] + [leaf]
         out = f(leaf)
-        found = torch.autograd.grad(out.mean(), inputs, allow_unused=True, materialize_grads=True)
+        found = torch.autograd.grad(out.sum(), inputs, allow_unused=True, materialize_grads=True)
         return out, list(found)
 
     (a, ga), (b, gb) = grads(model), grads(compiled)

@@ -46,6 +46,10 @@ def half_fake(x: Tensor, gate: Tensor) -> Tensor:
     return torch.empty_like(x, dtype=torch.float16)
 
 
+def fake_on_the_cpu(x: Tensor, gate: Tensor) -> Tensor:
+    return torch.empty(x.shape, dtype=x.dtype)
+
+
 def keep(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs)
 
@@ -105,6 +109,9 @@ MISTAKES = [
             "the real one.", OWN),
     Mistake("fake-of-wrong-dtype", as_operator(5, fake=half_fake), OPCHECK + "The fake result has another dtype than "
             "the real one.", OWN),
+    Mistake("fake-on-the-cpu", as_operator(12, fake=fake_on_the_cpu), "The fake result is {got} where {want} is "
+            "wanted: `torch.empty` needs the device of x, or take `torch.empty_like(x)`. With inputs on a GPU the "
+            "compiler would plan for the CPU.", OWN),
     Mistake("derivative-cut-short", as_operator(6, backward=back_short), VALUE + "g·sigmoid(g) is a product, so its "
             "derivative has two terms.", OWN),
     Mistake("gradients-swapped", as_operator(7, backward=back_swapped), VALUE + "gradients are returned in the order "

@@ -120,6 +120,37 @@ class YieldsIndices(ByLength):
             yield from batch
 
 
+class CountsEpochsItself(ByLength):
+    def __iter__(self) -> Iterator[Any]:
+        batches = list(super().__iter__())
+        self.epoch += 1
+        yield from batches
+
+
+class NeedsSetEpoch(ByLength):
+    def __init__(self, lengths: list[int], batch_size: int, seed: int) -> None:
+        super().__init__(lengths, batch_size, seed)
+        del self.epoch
+
+
+class ReadOnce(ByLength):
+    def __init__(self, lengths: list[int], batch_size: int, seed: int) -> None:
+        super().__init__(lengths, batch_size, seed)
+        self.made = super().__iter__()
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.made = super().__iter__()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.made
+
+
+class SeededByHash(ByLength):
+    def rng(self) -> Any:
+        return random.Random(hash(f"{self.seed} {self.epoch}"))
+
+
 LENGTHS = "Batches of like lengths"
 SAME = 'In the case "{case}" the order of the batches in epoch 1 is {order}: '
 RESEEDED = 'In the case "{case}" the global generators were moved: {generators}. Use a generator of the sampler\'s own.'
@@ -131,6 +162,14 @@ MISTAKES = [
     Mistake("reseeds-global-rng", ReseedsRandom, RESEEDED, LENGTHS),
     Mistake("ignores-lengths", IgnoresLengths, "In the case \"{case}\" the padding is {padding}: batches of like "
             "lengths are asked for.", LENGTHS),
+    Mistake("counts-epochs-itself", CountsEpochsItself, "In the case \"{case}\" epoch 1, read twice in a row, was "
+            "{reread} the second time: only `set_epoch` begins another epoch.", LENGTHS),
+    Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" epoch 1, read twice in a row, was {reread} the "
+            "second time: an iterator is used up, so make a new one in `__iter__`.", LENGTHS),
+    Mistake("needs-set-epoch", NeedsSetEpoch, "In the case \"{case}\" the call raised {error}: before `set_epoch` is "
+            "called, the epoch is 0.", LENGTHS),
+    Mistake("seeded-by-a-salted-hash", SeededByHash, "In the case \"{case}\" epoch 1 comes in {elsewhere} order in a "
+            "new process: Python gives the `hash` of a text other values in each process.", LENGTHS),
     Mistake("same-order-every-epoch", NeverShuffles, SAME + "sorted batches come in the same order each time, from "
             "short to long.", LENGTHS),
     Mistake("reseeds-global-rng", ReseedsTorch, RESEEDED, LENGTHS),

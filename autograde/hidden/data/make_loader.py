@@ -81,6 +81,11 @@ def with_workers_that(seeding: Callable[[int, int], None]) -> Callable[..., Any]
     return answer
 
 
+def seeds_the_global_generator(dataset: Any, batch_size: int, *, seed: int, **given: Any) -> Any:
+    torch.manual_seed(seed)
+    return load(dataset, batch_size, seed=seed, **given, generator=None)
+
+
 WORKERS = "Workers"
 TWINS = (
     'In the case "{case}" NumPy {numpy} and `random` {python} in the {workers} workers: a `worker_init_fn` that sets '
@@ -103,6 +108,9 @@ MISTAKES = [
         '`torch.device` never equals a string, so compare its `type`.', WORKERS, pin_memory=False),
     one("order-not-seeded", load, "In the case \"{case}\" a second run with the same seed has {rerun} order: it was "
         "drawn from the global generator, so pass one made from `seed`.", WORKERS, generator=None),
+    one("order-not-seeded", seeds_the_global_generator, "In the case \"{case}\" a second run with the same seed has "
+        "{rerun} order: `torch.manual_seed` moves the global generator, from which others draw before the loader does. "
+        "Pass a generator made from `seed`.", WORKERS),
     one("seed-ignored", always_seed_0, "In the case \"{case}\" another seed gave {reseeded} order.", WORKERS),
     one("workers-do-not-persist", load, "In the case \"{case}\" the workers of epoch 2 are {later}: they are started "
         "again in every epoch unless they persist.", WORKERS, persistent_workers=False),

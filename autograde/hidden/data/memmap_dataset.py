@@ -61,6 +61,14 @@ class LoadsEverything(Mapped):
         return np.fromfile(self.path, self.dtype).reshape(self.shape)
 
 
+class LoadsOnceToLook(Mapped):
+    """Reads everything at the first item, and keeps nothing of it."""
+
+    def open(self) -> Any:
+        np.fromfile(self.path, self.dtype)
+        return super().open()
+
+
 class PicklesTheData(Mapped):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
@@ -151,6 +159,8 @@ MISTAKES = [
     Mistake("opens-in-init", OpensInInit, OPENED, LARGE),
     Mistake("loads-everything", LoadsEverything, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: all "
             "{bytes} bytes had been read into memory at the first use, and the file was not asked again.", LARGE),
+    Mistake("loads-everything", LoadsOnceToLook, "In the case \"{case}\" `{what}` says: {got}. The file was read as a "
+            "whole for its first item, which a file larger than memory does not allow.", LARGE),
     Mistake("shares-file-memory", SharesFileMemory, FILE + "The item is no tensor of its own but looks into the mapped "
             "file; writing to it would end the process.", LARGE),
     Mistake("pickles-the-data", PicklesTheData, "In the case \"{case}\" the pickled dataset takes {pickled}: a memmap "

@@ -131,6 +131,16 @@ class HandsOutItsOwnDict(Resumable):
         return self.now
 
 
+class SeededByHash(Resumable):
+    def order(self) -> list[int]:
+        return self.shuffled(hash(f"{self.seed} {self.now['epoch']}"))
+
+
+class KeepsTheCallersState(Resumable):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.now = state
+
+
 STOPPING = "Stopping in the middle of an epoch"
 JOINED = 'In the case "{case}", stopped after {stops} and taken up again, the epoch had {joined}: '
 MISTAKES = [
@@ -144,6 +154,12 @@ MISTAKES = [
             "{following}: it has to depend on the epoch as well as on the seed.", STOPPING),
     Mistake("counts-after-the-yield", CountsAfterTheYield, JOINED + "what stands after `yield` runs only when the next "
             "index is asked for, so the saved position was one behind.", STOPPING),
+    Mistake("seeded-by-a-salted-hash", SeededByHash, "In the case \"{case}\" the {what} is {got} where {want} is "
+            "wanted: Python gives the `hash` of a text other values in each process, and it is a new process "
+            "that resumes.",
+            STOPPING),
+    Mistake("keeps-the-callers-state", KeepsTheCallersState, "In the case \"{case}\" the {what} is {got}, and should "
+            "be {want}: the sampler went on counting in the dict that it was given to load.", STOPPING),
     Mistake("restarts-epoch", LoadsNothing, JOINED + "the loaded state was not used.", STOPPING),
     Mistake("reshuffles-on-resume", ShufflesByPosition, JOINED + "the order depends on the position at which it is "
             "taken up.", STOPPING),

@@ -67,6 +67,13 @@ def reseeds_torch(n: int, fractions: list[float], seed: int) -> Split:
     return cut(torch.randperm(n).tolist(), fractions)
 
 
+def reseeds_torch_and_puts_the_state_back(n: int, fractions: list[float], seed: int) -> Split:
+    state = torch.get_rng_state()
+    parts = reseeds_torch(n, fractions, seed)
+    torch.set_rng_state(state)
+    return parts
+
+
 def reseeds_random(n: int, fractions: list[float], seed: int) -> Split:
     refuse_bad(fractions)
     random.seed(seed)
@@ -162,6 +169,7 @@ MISTAKES = [
     Mistake("unshuffled", unshuffled, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the parts are "
             "stretches of the file, which is often sorted by date or by class.", SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch, RESEEDED, SPLITS),
+    Mistake("reseeds-global-rng", reseeds_torch_and_puts_the_state_back, RESEEDED, SPLITS),
     Mistake("loses-samples", rounds_every_size_down, LOST + "each size was rounded down, and what was left over is "
             "lost.", SPLITS),
     Mistake("accepts-any-fractions", refuses_nothing, "In the case \"{case}\" the call gave {got}: fractions that do "

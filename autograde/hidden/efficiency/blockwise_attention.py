@@ -154,6 +154,21 @@ def list_of_scores(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
     return mixed / sum(w.sum(-1, keepdim=True) for w in weights)
 
 
+def lists_of_numbers(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
+    """Keeps all scores as lists; the gradients come from a second run that keeps nothing."""
+    if torch.is_grad_enabled():
+        return right(q, k, v, block)
+    listed = [right.scores(q, keys).tolist() for keys in k.split(block, -2)]  # type: ignore[no-untyped-call]
+    top = q.new_full((*q.shape[:-1], 1), -math.inf)
+    for part in listed:
+        top = torch.maximum(top, q.new_tensor(part).amax(-1, keepdim=True))
+    total, mixed = torch.zeros_like(top), q.new_zeros(*q.shape[:-1], v.shape[-1])
+    for part, values in zip(listed, v.split(block, -2), strict=True):  # type: ignore[no-untyped-call]
+        weights = (q.new_tensor(part) - top).exp()
+        total, mixed = total + weights.sum(-1, keepdim=True), mixed + weights @ values
+    return mixed / total
+
+
 def blocks_of_queries(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
     return whole_scores(q, k, v) if q.shape[-2] <= block else torch.cat(
         [whole_scores(part, k, v) for part in q.split(4 * block, -2)], -2  # type: ignore[no-untyped-call]
@@ -174,6 +189,8 @@ MISTAKES = [
             "weights of different blocks do not add up.", READ),
     Mistake("materializes-scores", whole_scores, PEAK + "the scores of all keys were made at once.", READ),
     Mistake("materializes-scores", list_of_scores, PEAK + "the blocks of scores were made one by one, and all kept.",
+            READ),
+    Mistake("materializes-scores", lists_of_numbers, PEAK + "the blocks of scores were kept as lists of numbers.",
             READ),
     Mistake("materializes-scores", blocks_of_queries, PEAK + "the queries were taken in blocks, each against all keys.",
             READ),
@@ -198,7 +215,7 @@ def more_cases(draw: Draw) -> list[Case]:
     t, n = draw.size(1, 4), draw.size(5, 40)
     q, k, v = (draw.normal(2, rows, 4) for rows in (t, n, n))
     return [
-        attention_case(draw, "drawn sizes", t, n, block=draw.size(2, 9)),
+        attention_case(draw, "drawn sizes", t, n, block=draw.size(2, 9), measured=True),
         attention_case(draw, "a block larger than the keys", t, 7, block=100),
         attention_case(draw, "more than 64 keys", 2, 70),
         case("three dimensions", rtol=1e-3, q=q, k=k, v=v, block=4),

@@ -74,6 +74,22 @@ def loop_only(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Ten
     return added((part(rows, weight, y) for rows, y in chunks(hidden, labels, chunk)), len(labels))
 
 
+def kept_in_bytes(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
+    def pack(t: Tensor) -> Any:
+        if t.is_leaf:
+            return t
+        return bytes(t.detach().cpu().flatten().view(torch.uint8).tolist()), t.dtype, t.shape, t.device
+
+    def unpack(kept: Any) -> Tensor:
+        if isinstance(kept, Tensor):
+            return kept
+        data, dtype, shape, device = kept
+        return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape).to(device)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        return loop_only(hidden, weight, labels, chunk)
+
+
 def one_checkpoint(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
     return again(loop_only, hidden, weight, labels, chunk)
 
@@ -179,6 +195,8 @@ MISTAKES = [
     Mistake("keeps-all-logits", whole, PEAK + "the logits of all rows were made at once.", READ),
     Mistake("keeps-all-logits", loop_only, PEAK + "the loop made a chunk at a time, and autograd kept each of them for "
             "backward.", READ),
+    Mistake("keeps-all-logits", kept_in_bytes, PEAK + "the loop made a chunk at a time, and what autograd keeps of "
+            "each was kept as bytes, which take memory as tensors do.", READ),
     Mistake("keeps-all-logits", one_checkpoint, PEAK + "with one checkpoint around the whole loop, backward computes "
             "all chunks again before it frees the first.", READ),
     Mistake("no-weight-gradient", weight_detached, CUT + "the weight was cut off from the loss.", READ),
@@ -201,7 +219,7 @@ def more_cases(draw: Draw) -> list[Case]:
     rows, chunk = draw.size(5, 30), draw.size(2, 7)
     strided = draw.normal(4, 2 * rows)[:, ::2].T
     return [
-        rows_case(draw, "drawn sizes", rows, chunk),
+        rows_case(draw, "drawn sizes", rows, chunk, measured=True),
         rows_case(draw, "as many rows as a chunk", 6, 6),
         rows_case(draw, "one row", 1, chunk),
         case("strided hidden states", rtol=1e-3, hidden=strided, weight=draw.normal(7, 4),

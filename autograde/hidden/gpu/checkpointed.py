@@ -12,6 +12,7 @@ from torch.utils import checkpoint as ckpt
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from autograde.hidden.common import one
+from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
@@ -54,6 +55,22 @@ def looks_up_the_block_late(blocks: Blocks, x: Tensor) -> Any:
     return x
 
 
+def keeps_it_in_bytes(blocks: Blocks, x: Tensor) -> Any:
+    def pack(t: Tensor) -> Any:
+        if t.is_leaf:
+            return t
+        return bytes(t.detach().cpu().flatten().view(torch.uint8).tolist()), t.dtype, t.shape, t.device
+
+    def unpack(kept: Any) -> Tensor:
+        if isinstance(kept, Tensor):
+            return kept
+        data, dtype, shape, device = kept
+        return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape).to(device)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        return stores_everything(blocks, x)
+
+
 def leaves_out_the_last(blocks: Blocks, x: Tensor) -> Any:
     return rerun(list(blocks)[:-1], x)
 
@@ -72,6 +89,16 @@ def detaches_the_input(blocks: Blocks, x: Tensor, **otherwise: Any) -> Any:
     return rerun(blocks, x.detach().requires_grad_(), **otherwise)
 
 
+def wakes_x(blocks: Blocks, x: Tensor) -> Any:
+    return rerun(blocks, x.requires_grad_(), use_reentrant=True)
+
+
+def by_number(blocks: Any, x: Tensor) -> Any:
+    for number in range(len(blocks)):
+        x = checkpoint(blocks[number], x, use_reentrant=False)
+    return x
+
+
 TWICE = "Checkpointing: compute it twice"
 STORES = 'In the case "{case}" backward keeps {bytes}: '
 LOSES = 'In the case "{case}" there is no {lost}, one of {lost_count}: '
@@ -87,6 +114,12 @@ OTHERS = (
 MISTAKES = [
     one("stores-everything", stores_everything, STORES + "the blocks run in turn, and everything inside of them is "
         "kept.", TWICE),
+    one("keeps-it-elsewhere", keeps_it_in_bytes, "In the case \"{case}\" what is kept for backward was {got}: bytes, "
+        "lists and files take memory as tensors do. What a checkpoint saves, it computes again.", TWICE),
+    Mistake("changes-x", wakes_x, "In the case \"{case}\" `x.requires_grad` was {got} where {want} is wanted: x is the "
+            "caller's, and `use_reentrant=False` gives gradients without changing it.", TWICE),
+    Mistake("needs-a-list", by_number, "In the case \"{case}\" the call raised {error}: `blocks` may be anything that "
+            "can be iterated over, so walk through it.", TWICE),
     one("loses-gradient", rerun, LOSES + "the reentrant kind gives none where its input needs none.", TWICE,
         use_reentrant=True),
     one("dropout-not-repeated", rerun, OTHERS, TWICE, preserve_rng_state=False),
@@ -110,7 +143,7 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     def drawn(name: str, count: int, dropout: float = 0.0, followed: bool = True, **more: Any) -> Case:
         x = draw.normal(draw.size(14, 18), draw.size(3, 6), **more)
-        return case(name, x=x, count=count, dropout=dropout, followed=followed)
+        return case(name, x=x, count=count, dropout=dropout, followed=followed, once=False)
 
     return [
         drawn("six blocks", 6),
@@ -147,6 +180,8 @@ def checkpointed_in_pairs(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
 
 
 def checkpointed_as_a_whole(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
+    blocks = list(blocks)  # they run twice
+
     def run(inner: Tensor) -> Tensor:
         return functools.reduce(lambda value, block: block(value), blocks, inner)
 

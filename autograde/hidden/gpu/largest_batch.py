@@ -62,6 +62,26 @@ class CatchesMemoryError(Search):
     too_large = MemoryError
 
 
+class ReadsTheMessage(Search):
+    def fits(self, run: Run, size: int) -> bool:
+        try:
+            run(size)
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            return False
+        return True
+
+
+class RunsZero(Search):
+    def __call__(self, run: Run, start: int, limit: int) -> int:
+        low, high, size = -1, limit + 1, start
+        while high - low > 1:
+            low, high = (size, high) if self.fits(run, size) else (low, size)
+            size = (low + high) // 2
+        return max(low, 0)
+
+
 class TrustsTheStart(Search):
     def known_to_fit(self, start: int) -> int:
         return start
@@ -157,6 +177,11 @@ BEYOND = RESULT + "no size beyond the limit is asked for."
 DOES_NOT_FIT = RESULT + "a batch of that size {fits}, and what is wanted is the last that did."
 SWALLOWED = 'In the case "{case}" the answer is {result}, and the model\'s own {wanted_error} never came out: '
 MISTAKES = [
+    Mistake("reads-the-message", ReadsTheMessage(), "In the case \"{case}\" the search ended with "
+            "torch.OutOfMemoryError: the wording of an error differs from device to device; ask for its "
+            "class, torch.OutOfMemoryError.", MEMORY),
+    Mistake("runs-zero", RunsZero(), "In the case \"{case}\" the {what} were {got} where {want} is wanted: a batch of "
+            "nothing always fits, or fails in a way of its own, so it is never run.", MEMORY),
     Mistake("swallows-other-errors", SwallowsRuntimeErrors(), SWALLOWED + "only torch.OutOfMemoryError means that a "
             "batch is too large.", MEMORY),
     Mistake("off-by-one", OneTooSmall(), RESULT + "the last size that fitted is one larger.", MEMORY),

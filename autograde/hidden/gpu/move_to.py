@@ -128,6 +128,18 @@ def always_to_the_cpu(obj: Any, device: torch.device) -> Any:
     return Move()(obj, torch.device("cpu"))
 
 
+class Detaches(Move):
+    def moved(self, obj: Any) -> Any:
+        return super().moved(obj.detach() if isinstance(obj, Tensor) else obj)
+
+
+class TakesApartWhatCanBeWalked(Move):
+    def passed(self, obj: Any) -> Any:
+        if hasattr(obj, "__iter__") and not isinstance(obj, str | torch.nn.Module):
+            return [self.moved(value) for value in obj]
+        return obj
+
+
 MOVING = "Moving what you have"
 CAME = 'In the case "{case}" the result is {came}, and {should} is wanted: '
 TOP = CAME + "containers inside of containers were left."
@@ -135,6 +147,10 @@ RAISED = 'In the case "{case}" the call raised {error}: '
 MISTAKES = [
     Mistake("namedtuple-lost", LosesNamedtuples(), "A namedtuple came out as {came}, and {should} is wanted: without "
             "its fields, `batch.x` no longer works.", MOVING),
+    Mistake("detached", Detaches(), CAME + "a tensor that moves stays part of its graph, and gradients go back to "
+            "where it came from.", MOVING),
+    Mistake("takes-other-things-apart", TakesApartWhatCanBeWalked(), CAME + "only dicts, lists, tuples and namedtuples "
+            "are looked into; that something can be iterated over makes it none of these.", MOVING),
     Mistake("mutates-input", MutatesInput(), 'In the case "{case}" the caller\'s own object was {afterwards}, since '
             "its items were assigned anew: build a new container instead.", MOVING),
     Mistake("only-top-level", only_the_outermost, TOP, MOVING),
@@ -180,7 +196,7 @@ def move_by_tree(obj: Any, device: torch.device) -> Any:
 def move_with_a_stack(obj: Any, device: torch.device) -> Any:
     if torch.is_tensor(obj):
         there = torch.empty_like(obj, device=device)
-        return there.copy_(obj) if not there.is_meta else there
+        return there.copy_(obj)
     if hasattr(obj, "_asdict"):
         return type(obj)(**{name: move_with_a_stack(value, device) for name, value in obj._asdict().items()})
     if isinstance(obj, dict):

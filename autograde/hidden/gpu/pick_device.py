@@ -114,10 +114,17 @@ class ReturnsText(Pick):
         return str(super().__call__(prefer))
 
 
+class CountsCudaForAll(Pick):
+    def count(self, device: torch.device) -> int:
+        return torch.cuda.device_count()
+
+
 CHOOSING = "Choosing a device"
 CUDA_ONLY = 'In the case "{case}" the device is {chosen} where {wanted_device} is wanted: there are others than CUDA.'
 UNNAMED = 'In the case "{case}" the message was "{message}": it should name `prefer` and say what it was.'
 MISTAKES = [
+    Mistake("counts-cuda-for-every-kind", CountsCudaForAll(), "In the case \"{case}\" the call raised {error}: the "
+            "number of CUDA devices says nothing about other kinds; ask `torch.get_device_module(device)`.", CHOOSING),
     Mistake("hardcoded-cuda", KnowsCudaOnly(), CUDA_ONLY, CHOOSING),
     Mistake("ignores-preference", IgnoresPreference(), 'In the case "{case}" the answer was {got}, and {want} is '
             "wanted: `prefer` has no influence on it.", CHOOSING),

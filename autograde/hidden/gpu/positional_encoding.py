@@ -61,6 +61,11 @@ class SavedInStateDict(Encoding):
         self.register_buffer("table", table)
 
 
+class Detaches(Encoding):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.detach())
+
+
 class TableIsTrained(Encoding):
     def hold(self, table: Tensor) -> None:
         self.table = nn.Parameter(table)
@@ -157,6 +162,8 @@ UNBEGUN = (
     "there that could remember a buffer."
 )
 MISTAKES = [
+    Mistake("detached", Detaches, "`{what}` is {got} where {want} is wanted: x was cut off from what it was made of, "
+            "and nothing below this module would ever train.", MAKING),
     Mistake("plain-attribute", PlainAttribute, "The table is {table}: a tensor that is a plain attribute stays behind "
             "when `.to()` moves the module.", MAKING),
     Mistake("saved-in-state-dict", SavedInStateDict, "The state_dict holds {saved} numbers that can be computed again: "

@@ -163,6 +163,47 @@ def clears_all_hooks(model: nn.Module, names: list[str], x: Tensor) -> dict[str,
     return found
 
 
+def clears_the_hooks_of_what_it_asks_for(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
+    found, modules = dict[str, Tensor](), checked(model, names)
+    attach(modules, names, found)
+    try:
+        model(x)
+    finally:
+        for name in names:
+            modules[name]._forward_hooks.clear()
+    return found
+
+
+def in_eval_mode(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
+    model.eval()
+    return capture(model, names, x)
+
+
+def by_the_beginning(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
+    modules = {m: module for m, module in model.named_modules() if any(map(m.startswith, names))}
+    for name in names:
+        if not any(m.startswith(name) for m in modules):
+            raise ValueError(f"names holds {name!r}, which is no submodule")
+    found: dict[str, Tensor] = {}
+    with hooked(modules, list(modules), found):
+        model(x)
+    return found
+
+
+def the_last_that_begins_so(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
+    modules: Modules = {}
+    for name in names:
+        for m, module in model.named_modules():
+            if m.startswith(name):
+                modules[name] = module
+        if name not in modules:
+            raise ValueError(f"names holds {name!r}, which is no submodule")
+    found: dict[str, Tensor] = {}
+    with hooked(modules, names, found):
+        model(x)
+    return found
+
+
 def by_attribute(model: nn.Module, name: str) -> Any:
     return getattr(model, name)
 
@@ -199,20 +240,27 @@ MISTAKES = [
             "{want} is wanted: every hook looked up the loop's name when it ran, and that was the last one.", CALLS),
     Mistake("captures-inputs", captures_inputs, "In the case \"{case}\" the {what} is {got} and should be {want}: a "
             "hook gets module, inputs and output in this order.", CALLS),
-    Mistake("removes-others-hooks", clears_all_hooks, "In the case \"{case}\" the number of hooks changed by {left}: "
-            "hooks that were there before are not this function's to remove.", CALLS),
+    *(Mistake("removes-others-hooks", program, "In the case \"{case}\" the number of hooks changed by {left}: hooks "
+              "that were there before are not this function's to remove.", CALLS)
+      for program in (clears_all_hooks, clears_the_hooks_of_what_it_asks_for)),
+    Mistake("leaves-eval-mode", in_eval_mode, "In the case \"{case}\" the modes of the modules were {got} where {want} "
+            "is wanted: `model(x)` is run in the mode that the caller chose.", CALLS),
+    *(Mistake("matches-partial-name", program, "In the case \"{case}\" the {what} is {got} where {want} is wanted: a "
+              "submodule has to have the name itself, and not one that begins with it.", CALLS)
+      for program in (by_the_beginning, the_last_that_begins_so)),
 ]  # fmt: skip
 
 
 def more_cases(draw: Draw) -> list[Case]:
     w, n = draw.size(3, 6), draw.size(2, 5)
-    common: dict[str, Any] = {"which": "tower", "width": w}
+    rest: dict[str, Any] = {"width": w, "modes": "", "others": []}
+    common = {"which": "tower", **rest}
     return [
         case("many layers", names=["head", "encoder.2", "act", "encoder"], x=draw.normal(n, w), refused="", **common),
         case("a name with a part too many", names=["head.weight"], x=draw.normal(n, w), refused="head.weight",
              **common),
-        case("the first layer, the second raises", which="breaking", width=w, names=["first"], x=draw.normal(n, w),
-             refused=""),
+        case("the first layer, the second raises", which="breaking", names=["first"], x=draw.normal(n, w),
+             refused="", **rest),
     ]  # fmt: skip
 
 

@@ -72,6 +72,13 @@ class SameMask(Dropout):
         return self.once
 
 
+class ExactCount(Dropout):
+    def mask(self, x: Tensor) -> Tensor:
+        mask = torch.ones(x.numel(), dtype=torch.bool, device=x.device)
+        mask[torch.randperm(x.numel(), device=x.device)[: round(self.p * x.numel())]] = False
+        return mask.view(x.shape)
+
+
 class ScaledInEval(Dropout):
     def forward(self, x: Tensor) -> Tensor:
         return self.dropped(x) if self.training else x * (1 - self.p)
@@ -116,6 +123,8 @@ MISTAKES = [
             IN_EVAL, MODES),
     Mistake("never-drops", override(Dropout, forward=lambda self, x: x), "With p = {p} the share of zeros in training "
             "is {share_of_zeros}: nothing was dropped.", MODES),
+    Mistake("drops-an-exact-count", ExactCount, "With p = {p} the {what} {got}: entries are dropped independently of "
+            "each other, so that their number is left to chance.", MODES),
     Mistake("same-mask-every-call", SameMask, SAME_MASK, MODES),
     Mistake("nan-at-one", override(Dropout, dropped=lambda self, x: self.scaled(x * self.mask(x))),
             "With p = {p} there are NaNs in the output: the factor 1 / (1 - p) is 1 / 0 there, and 0 * inf is NaN.",

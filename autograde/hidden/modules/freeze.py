@@ -102,6 +102,26 @@ def zeroed(model: nn.Module, prefix: str) -> list[str]:
     return names
 
 
+def newly_frozen(model: nn.Module, prefix: str) -> list[str]:
+    names = [n for n, p in model.named_parameters() if inside(n, prefix) and p.requires_grad]
+    both(prefix, names)
+    for name in names:
+        model.get_parameter(name).requires_grad_(False)
+    return sorted(names)
+
+
+def named_newly_frozen(model: nn.Module, prefix: str) -> list[str]:
+    before = {n for n, p in model.named_parameters() if p.requires_grad}
+    return [name for name in freeze(model, prefix) if name in before]
+
+
+def thaws_the_rest(model: nn.Module, prefix: str) -> list[str]:
+    names = freeze(model, prefix)
+    for name, p in model.named_parameters():
+        p.requires_grad_(name not in names)
+    return names
+
+
 def freeze_by_submodule(model: nn.Module, prefix: str) -> list[str]:
     module = model.get_submodule(prefix)
     module.requires_grad_(False)
@@ -124,6 +144,10 @@ def parameters_not_names(model: nn.Module, prefix: str) -> list[nn.Parameter]:
     return [parameter for name, parameter in model.named_parameters() if name in frozen]
 
 
+NEWLY = (
+    'In the case "{case}" the names of parameters that were frozen before the call are missing from what came back: '
+    "{got}, and {want} is wanted."
+)
 NO_LIST = RETURNED + "a sorted list of names."
 MISTAKES = [
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.startswith),
@@ -132,6 +156,13 @@ MISTAKES = [
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.startswith, refuse=nothing),
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.__contains__, refuse=only_unknown),
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.__contains__, refuse=nothing),
+    one("matches-in-the-middle", freeze, "For the prefix {prefix!r} there came {refused}, and {count} parameters are "
+        "frozen, not {want_count}: a name further inside of a path is no prefix of it.", FREEZING,
+        inside=lambda name, prefix: f".{prefix}." in f".{name}."),
+    Mistake("returns-the-newly-frozen", newly_frozen, NEWLY, FREEZING),
+    Mistake("returns-the-newly-frozen", named_newly_frozen, NEWLY, FREEZING),
+    Mistake("thaws-the-rest", thaws_the_rest, COUNT + "what had been frozen before was set free again; only what is "
+            "inside the prefix is to be changed.", FREEZING),
     Mistake("freezes-everything", everything, COUNT + "the rest of the model has to go on training.", FREEZING),
     one("freezes-everything", freeze, COUNT + "the prefix was never looked at.", FREEZING,
         inside=lambda name, prefix: True),

@@ -98,6 +98,11 @@ def weights(fill: Callable[[Tensor], Any]) -> Callable[[nn.Module], None]:
     return starting(weight=lambda self, weight: fill(weight))
 
 
+class OfTheVeryType(Start):
+    def walk(self, model: nn.Module) -> Iterable[nn.Module]:
+        return [m for m in model.modules() if type(m) in (*self.layers, *NORMS)]
+
+
 OLD = 'In the case "{case}" {untouched} still holds its old numbers: '
 NESTED = OLD + "submodules have submodules, and the model may be a layer itself."
 SPREAD = "The weights of {layer} have {ratio} times the standard deviation sqrt(2 / fan_in) that is wanted: "
@@ -110,6 +115,8 @@ MISTAKES = [
             "second device they live on {its_device}.", INIT),
     Mistake("skips-nested", starting(walk=lambda self, model: model.children()), NESTED, INIT),
     Mistake("skips-nested", starting(walk=lambda self, model: list(model.modules())[1:]), NESTED, INIT),
+    Mistake("subclasses-left", OfTheVeryType(), OLD + "`type(m) is nn.Linear` does not hold for a subclass, and "
+            "`isinstance` does.", INIT),
     Mistake("fan-out", weights(lambda w: nn.init.kaiming_normal_(w, mode="fan_out", nonlinearity="relu")), SPREAD
             + "fan_out was counted, the inputs of a unit decide.", INIT),
     Mistake("gain-of-relu-missing", weights(lambda w: nn.init.kaiming_normal_(w, nonlinearity="linear")), NO_GAIN,

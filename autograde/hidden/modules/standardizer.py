@@ -55,6 +55,9 @@ class Standardizer(nn.Module):
         self.mean, self.std = mean, std
 
     def forward(self, x: Tensor) -> Any:
+        return self.standardized(x).to(x.dtype)
+
+    def standardized(self, x: Tensor) -> Any:
         return (x - self.mean) / self.std
 
 
@@ -132,9 +135,12 @@ MISTAKES = [
             BUFFERS),
     Mistake("fit-returns-nothing", ReturnsNothing, "`fit` returned {got}, and should return the module itself, so that "
             "`Standardizer(3).fit(x)` is one.", BUFFERS),
-    Mistake("mean-not-subtracted", override(Standardizer, forward=lambda self, x: x / self.std), AT + "the mean was "
-            "not subtracted.", BUFFERS),
-    Mistake("not-divided", override(Standardizer, forward=lambda self, x: x - self.mean), AT + "the mean was "
+    Mistake("dtype-not-kept", override(Standardizer, forward=lambda self, x: self.standardized(x)), "In the case "
+            "\"{case}\" the {what} is {got} and should be {want}: float16 with float32 buffers makes float32, and the "
+            "result keeps the dtype of x.", BUFFERS),
+    Mistake("mean-not-subtracted", override(Standardizer, standardized=lambda self, x: x / self.std), AT + "the mean "
+            "was not subtracted.", BUFFERS),
+    Mistake("not-divided", override(Standardizer, standardized=lambda self, x: x - self.mean), AT + "the mean was "
             "subtracted, but nothing was divided by std.", BUFFERS),
 ]  # fmt: skip
 
@@ -171,7 +177,7 @@ class StandardizerRegistered(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.sub(self.mean).div(self.std)
+        return x.sub(self.mean).div(self.std).type_as(x)
 
 
 class StandardizerWithFlag(nn.Module):
@@ -194,7 +200,7 @@ class StandardizerWithFlag(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / self.std
+        return ((x.float() - self.mean) / self.std).to(x.dtype) if x.dtype == torch.half else (x - self.mean) / self.std
 
 
 RIGHT_ANSWERS: list[Callable[..., Any]] = [StandardizerRegistered, StandardizerWithFlag]

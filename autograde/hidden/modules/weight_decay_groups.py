@@ -98,6 +98,14 @@ def both_decay(model: nn.Module, weight_decay: float) -> Groups:
     return [group | {"weight_decay": weight_decay} for group in groups(model, weight_decay)]
 
 
+def decay_hard_coded(model: nn.Module, _weight_decay: float) -> Groups:
+    return groups(model, 0.01)
+
+
+def in_sets(model: nn.Module, weight_decay: float) -> Groups:
+    return [group | {"params": set(group["params"])} for group in groups(model, weight_decay)]
+
+
 DECAYS = (
     'In the case "{case}" {decayed} is in the first group: pulling a bias or the scale of a norm towards zero makes '
     "nothing simpler; only tensors of two or more dimensions decay."
@@ -116,6 +124,10 @@ MISTAKES = [
     Mistake("decays-bias-and-norm", frozen_too(no_bias), DECAYS, FREEZING),
     Mistake("decays-what-is-not-named-bias", by_the_type_of_norms, "In the case \"{case}\" {decayed} is in the first "
             "group: the number of dimensions decides, and a parameter of one's own may have any name.", FREEZING),
+    Mistake("decay-hard-coded", decay_hard_coded, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: it "
+            "is the argument `weight_decay`, and no number of your own.", FREEZING),
+    Mistake("params-in-a-set", in_sets, "In the case \"{case}\" the `{what}` {got}: a set has no order, and an "
+            "optimizer numbers its parameters. A parameter comes once in `parameters()` anyway.", FREEZING),
     Mistake("spares-matrices", by(lambda name, p: p.ndim > 2), "In the case \"{case}\" {undecayed} is in the second "
             "group: two dimensions are enough to decay.", FREEZING),
     Mistake("nothing-decays", by(lambda name, p: False), "In the case \"{case}\" {undecayed} is in the second group: "

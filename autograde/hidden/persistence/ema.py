@@ -39,10 +39,13 @@ class Average:
 
     def update(self, model: nn.Module) -> None:
         for name, tensor in self.entries(model).items():
-            if tensor.is_floating_point():
+            if self.is_averaged(tensor):
                 self.average[name].mul_(self.decay).add_(tensor, alpha=1 - self.decay)
             else:
                 self.take_over(name, tensor)
+
+    def is_averaged(self, tensor: Tensor) -> bool:
+        return tensor.is_floating_point()
 
     def take_over(self, name: str, whole: Tensor) -> None:
         self.average[name].copy_(whole)
@@ -57,6 +60,11 @@ class Average:
 class TracksByReference(Average):
     def first(self, tensor: Tensor) -> Tensor:
         return tensor
+
+
+class AveragesFloat32Only(Average):
+    def is_averaged(self, tensor: Tensor) -> bool:
+        return tensor.dtype == torch.float32
 
 
 class StartsAtZero(Average):
@@ -87,6 +95,11 @@ class AveragesIntegersAsFloats(Average):
 class ForgetsIntegers(Average):
     def take_over(self, name: str, whole: Tensor) -> None:
         pass
+
+
+class SharesIntegers(Average):
+    def take_over(self, name: str, whole: Tensor) -> None:
+        self.average[name] = whole
 
 
 class ForgetsBuffers(Average):
@@ -190,6 +203,8 @@ MISTAKES = [
     Mistake("keeps-graph", KeepsGraphOfParameters, GRAPH, AVERAGES),
     Mistake("averages-tied-weights-twice", AveragesTiedTwice, ENTRY + "it is tied, and in a copy of the model it was "
             "averaged once for each of its names.", AVERAGES),
+    Mistake("averages-float32-only", AveragesFloat32Only, ENTRY + "it was copied like a counter. Floats of any width "
+            "are averaged: ask `is_floating_point()`.", AVERAGES),
     Mistake("forgets-integer-buffers", ForgetsIntegers, WHOLE, AVERAGES),
     Mistake("forgets-buffers", ForgetsBuffers, ENTRY + "the statistics of a batch norm are buffers, and belong to the "
             "average too.", AVERAGES),
@@ -198,6 +213,8 @@ MISTAKES = [
     Mistake("shares-memory-with-the-copy", HandsOutTheAverage, "After copy_to the model was changed, and a second copy "
             "of {entry} came out as {value} where {want_value} is wanted: the average itself was handed out.",
             AVERAGES),
+    Mistake("shares-memory-with-the-model", SharesIntegers, ENTRY + "the average holds the model's own tensor, which "
+            "went on changing after the last update.", AVERAGES),
     Mistake("rebinds-parameter", Rebinds, REPLACED, AVERAGES),
     Mistake("rebinds-parameter", Assigns, REPLACED, AVERAGES),
     Mistake("made-on-cpu", MadeOnTheCpu, MIXED, AVERAGES),

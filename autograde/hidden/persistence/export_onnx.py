@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,24 @@ def write(model: nn.Module, example: Tensor, path: Path, dynamic: bool = True) -
     )  # fmt: skip
 
 
+@contextlib.contextmanager
+def in_eval_mode(model: nn.Module) -> Iterator[None]:
+    """Put a model in eval mode for this block, and each of its parts back in its own mode after it."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    yield
+    for module, training in modes:
+        module.training = training
+
+
 def fixed_batch(model: nn.Module, example: Tensor, path: Path) -> None:
+    with in_eval_mode(model):
+        write(model, example, path, dynamic=False)
+
+
+def wakes_a_frozen_norm(model: nn.Module, example: Tensor, path: Path) -> None:
     training = model.training
-    write(model.eval(), example, path, dynamic=False)
+    write(model.eval(), example, path)
     model.train(training)
 
 
@@ -45,7 +61,6 @@ def batch_of_one(model: nn.Module, example: Tensor, path: Path) -> None:
 
 def exports_in_train_mode(model: nn.Module, example: Tensor, path: Path) -> None:
     write(model, example, path)
-    model.train(model.training)
 
 
 def leaves_eval_mode(model: nn.Module, example: Tensor, path: Path) -> None:
@@ -58,9 +73,8 @@ def leaves_training_mode(model: nn.Module, example: Tensor, path: Path) -> None:
 
 
 def never_saves(model: nn.Module, example: Tensor, path: Path) -> None:
-    training = model.training
-    model.eval()
-    model.train(training)
+    with in_eval_mode(model):
+        pass
 
 
 ONNX = "ONNX: a program for other runtimes"
@@ -78,6 +92,8 @@ MISTAKES = [
     Mistake("never-saves", never_saves, "In the case \"{case}\" the file at `path` is what is examined, and it {file}.",
             ONNX),
     Mistake("fixed-batch", batch_of_one, FIXED, ONNX),
+    Mistake("wakes-frozen-parts", wakes_a_frozen_norm, 'In the case "{case}" the parts of the model are {got}, where '
+            "{want} is wanted: `train(training)` sets all of them alike, and one of them was in eval mode.", ONNX),
 ]  # fmt: skip
 
 
@@ -91,10 +107,11 @@ def more_cases(draw: Draw) -> list[Case]:
 
 
 def onnx_the_old_way(model: nn.Module, example: Tensor, path: Path) -> None:
-    torch.onnx.export(
-        model, (example,), str(path), dynamo=False, input_names=["x"], output_names=["y"],
-        dynamic_axes={"x": {0: "n"}, "y": {0: "n"}},
-    )  # fmt: skip
+    with in_eval_mode(model):
+        torch.onnx.export(
+            model, (example,), str(path), dynamo=False, input_names=["x"], output_names=["y"],
+            dynamic_axes={"x": {0: "n"}, "y": {0: "n"}},
+        )  # fmt: skip
 
 
 def onnx_of_a_copy(model: nn.Module, example: Tensor, path: Path) -> None:

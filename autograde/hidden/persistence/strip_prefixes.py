@@ -27,6 +27,15 @@ PREFIXES = ("module.", "_orig_mod.")
 State = dict[str, Tensor]
 
 
+def strip_and_copy(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    found = {}
+    for name, tensor in state.items():
+        while name.startswith(("module.", "_orig_mod.")):
+            name = name.split(".", 1)[1]
+        found[name] = tensor.clone()
+    return found
+
+
 def strip_everywhere(state: State) -> State:
     return {name.replace("module.", "").replace("_orig_mod.", ""): tensor for name, tensor in state.items()}
 
@@ -114,6 +123,8 @@ ONE_PREFIX = (
     "`_orig_mod.` there."
 )
 MISTAKES = [
+    Mistake("copies-the-tensors", strip_and_copy, "The {what} in the result are {got} where {want} are wanted: a state "
+            "may take gigabytes, and only its names change.", NAMES),
     Mistake("replaces-inside-names", strip_everywhere, INSIDE, NAMES),
     Mistake("replaces-inside-names", strip_middle, INSIDE, NAMES),
     Mistake("replaces-inside-names", strip_to_the_last, "The result has the name {name} where {meant} is wanted: all "

@@ -68,6 +68,16 @@ def safely_after_replacing(model: nn.Module, path: Path) -> None:
     save_model(model, str(path))
 
 
+def safely_merging_equal_values(model: nn.Module, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    kept: dict[str, torch.Tensor] = {}
+    for name, tensor in model.state_dict().items():
+        if not any(torch.equal(tensor, other) for other in kept.values()):
+            kept[name] = tensor.contiguous().clone()
+    save_file(kept, str(path))
+
+
 ON_TIED = 'In the case "{case}" saving ended so: {saving}. Tied tensors share memory, and the file holds each once.'
 MISTAKES = [
     Mistake("fails-on-tied", safely_by_file, ON_TIED, SAFE),
@@ -78,6 +88,8 @@ MISTAKES = [
               "was stored under each of its names, as if there were two.", SAFE, cloned=True),
     Mistake("forgets-buffers", safely_the_parameters, 'In the case "{case}" load_model said: {loading}. Buffers '
             'belong in the file just as parameters do.', SAFE),
+    Mistake("merges-equal-values", safely_merging_equal_values, "In the case \"{case}\" load_model said: {loading}. "
+            "Tensors with equal values are not tied: they are two, and need not stay equal.", SAFE),
     Mistake("pickles-instead", safely_pickled, "In the case \"{case}\" load_model said: {loading}. What torch.save "
             "writes is a pickle in a zip, whatever the file is called.", SAFE),
     Mistake("changes-the-model", safely_after_replacing, "The model that was only to be saved has changed: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -112,6 +113,25 @@ def differs_in_numpy(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
     return np.any(~np.isclose(found, wanted))
 
 
+def fails_with_the_trace(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    return not alike(traced(fn, example)(other), fn(other))
+
+
+def broadcasts(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    try:
+        return not torch.allclose(traced(fn, example)(other), fn(other))
+    except RuntimeError:
+        return True
+
+
+def is_generous(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    try:
+        found, wanted = traced(fn, example)(other), fn(other)
+    except RuntimeError:
+        return True
+    return found.shape != wanted.shape or bool(((found - wanted).abs() > 1e-2).any())
+
+
 WRONG = "For a function with {function} the answer was {found} where {meant} is wanted: "
 RECORDED = WRONG + "two recordings may have other operations, and the same results."
 MISTAKES = [
@@ -134,6 +154,11 @@ MISTAKES = [
             "difference.", SCRIPT),
     Mistake("wants-all-to-differ", differs_everywhere, WRONG + "one entry that differs is enough.", SCRIPT),
     Mistake("wants-all-to-differ", differs_entry_by_entry, WRONG + "one entry that differs is enough.", SCRIPT),
+    Mistake("fails-with-the-trace", fails_with_the_trace, "For a function with {function} the call raised {error}. A "
+            "trace may fail on `other` where `fn` does not, and that is a difference, too.", SCRIPT),
+    Mistake("broadcasts-shapes", broadcasts, WRONG + "`allclose` broadcasts, so results of shapes (d,) and (1, d) "
+            "count as equal. Compare the shapes first.", SCRIPT),
+    Mistake("too-generous", is_generous, WRONG + "that is more than rounding.", SCRIPT),
     Mistake("answer-turned-round", agrees, WRONG + "True means that they disagree.", SCRIPT),
     Mistake("returns-numpy-bool", differs_in_numpy, "The call returned {returned}, and a Python bool is wanted: "
             "`bool(...)` makes one of it.", SCRIPT),
@@ -155,23 +180,29 @@ def more_cases(draw: Draw) -> list[Case]:
 
 
 def differs_by_the_largest_gap(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:
-    recorded = TRACE(fn, (example,), check_trace=False)
-    gap = (recorded(other) - fn(other)).abs().max()
-    return bool(gap > 1e-6)
+    recorded, wanted = TRACE(fn, (example,), check_trace=False), fn(other)
+    try:
+        found = recorded(other)
+    except RuntimeError:
+        return True
+    return found.shape != wanted.shape or bool((found - wanted).abs().max() > 1e-5)
 
 
 def differs_by_assertion(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:
     recorded = TRACE(fn, example_inputs=example)
     try:
         torch.testing.assert_close(recorded(other), fn(other))
-    except AssertionError:
+    except (AssertionError, RuntimeError):
         return True
     return False
 
 
 def differs_from_a_trace_of_other(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:
-    one, two = (TRACE(fn, x.clone(), strict=False)(other.clone()) for x in (example, other))
-    return not np.allclose(one.numpy(), two.numpy())
+    two = TRACE(fn, other.clone(), strict=False)(other.clone())
+    with contextlib.suppress(RuntimeError):
+        one = TRACE(fn, example.clone(), strict=False)(other.clone())
+        return not (one.shape == two.shape and np.allclose(one.numpy(), two.numpy()))
+    return True
 
 
 RIGHT_ANSWERS: list[Callable[..., Any]] = [

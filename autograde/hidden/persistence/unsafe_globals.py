@@ -72,6 +72,12 @@ def unsafe_bare(path: Path) -> list[str]:
     return sorted(name.rpartition(".")[2] for name in _unsafe(path))
 
 
+def unsafe_by_the_files_name(path: Path) -> list[str]:
+    with zipfile.ZipFile(path) as archive:
+        archive.getinfo(f"{path.stem}/data.pkl")
+    return _unsafe(path)
+
+
 def unsafe_functions(path: Path) -> list[str]:
     return [name for name in _unsafe(path) if not name.startswith("torch.")]
 
@@ -83,6 +89,8 @@ SAFE_LISTED = "The list has {extra}, which weights-only loading accepts: only wh
 MISTAKES = [
     Mistake("executes-pickle", unsafe_by_loading, EXECUTED, PICKLE),
     Mistake("executes-pickle", unsafe_after_loading, EXECUTED, PICKLE),
+    Mistake("bound-to-the-files-name", unsafe_by_the_files_name, "In the case \"{case}\" the call raised {error}: the "
+            "archive keeps the name under which it was saved, whatever the file is called now.", PICKLE),
     Mistake("lists-safe-ones", unsafe_and_safe, SAFE_LISTED, PICKLE),
     Mistake("lists-safe-ones", unsafe_without_torch, SAFE_LISTED, PICKLE),
     Mistake("not-sorted", unsafe_in_order, "The names came as {names} where {want_names} is wanted: they are sorted.",

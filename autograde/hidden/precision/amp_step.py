@@ -102,6 +102,12 @@ class NoAutocast(Step):
         return contextlib.nullcontext()
 
 
+class BackwardInside(Step):
+    def backward(self, loss: Tensor) -> None:
+        with self.autocast():
+            super().backward(loss)
+
+
 class LossOutside(Step):
     def forward(self, x: Tensor, y: Tensor) -> Any:
         with self.autocast():
@@ -202,6 +208,8 @@ MISTAKES = [
             "and nothing is gained.", PROTOCOL),
     Mistake("loss-outside-autocast", LossOutside(), CAST + "the loss belongs inside as well. Autocast takes care that "
             "it is computed in float32; outside, half-precision logits go into it as they are.", PROTOCOL),
+    Mistake("backward-inside-autocast", BackwardInside(), CAST + "leave the block before `backward`, which takes each "
+            "operator's dtype from the forward pass and needs no autocast of its own.", PROTOCOL),
     Mistake("dtype-ignored", AlwaysFloat16(), DTYPE, PROTOCOL),
     Mistake("dtype-ignored", NamesNoDtype(), DTYPE, PROTOCOL),
     Mistake("dtype-ignored", AlwaysBfloat16(), DTYPE, PROTOCOL),

@@ -106,6 +106,20 @@ class OneLrForAll(SGD):
         super().update(p, grad, {"lr": self.lr})
 
 
+class ProductInLowPrecision(SGD):
+    def update(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        super().update(p, group["lr"] * grad, {"lr": 1.0})
+
+
+class WritesAllBack(SGD):
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        masters = {p: self.master(p) for group in self.param_groups for p in group["params"]}
+        super().step()
+        for p, master in masters.items():
+            self.hand_back(p, master)
+
+
 class FailsOnNone(SGD):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -137,6 +151,12 @@ MISTAKES = [
             "model computes, did not.", MASTERS),
     Mistake("parameter-becomes-float32", ParameterBecomesFloat32, "The `dtype of the parameters` is {got} where {want} "
             "is wanted: they were bound to the float32 copy, and the saving is gone.", MASTERS),
+    Mistake("product-in-low-precision", ProductInLowPrecision, "In the case \"{case}\" the float32 copies agree with "
+            "what is wanted in the first digits only: lr times the gradient was rounded to the gradient's dtype before "
+            "it was added. Take the gradient to float32 first.", MASTERS),
+    Mistake("touches-what-has-no-gradient", WritesAllBack, "In the case \"{case}\" a parameter without gradient had "
+            "other values written into it before a step, and {what} is {got}: it is left alone, and nothing is copied "
+            "into it.", MASTERS),
     Mistake("goes-uphill", GoesUphill, STALLS + "the step went along the gradient, and the loss falls the other way.",
             MASTERS),
     Mistake("one-lr-for-all", OneLrForAll, STALLS + "the learning rate came from the constructor. Each group has its "

@@ -142,6 +142,15 @@ class KnowsOnlyTheEmptyString(Cleaning):
         return text == ""
 
 
+class LeavesOutEmptyStringsFirst(Cleaning):
+    def __call__(self, rows: Rows) -> Any:
+        kept, report = super().__call__([row for row in rows if row[0]])
+        return kept, {**report, "empty": sum(not text for text, _ in rows)}
+
+    def is_empty(self, text: str) -> bool:
+        return False
+
+
 class CountsTickets(Cleaning):
     def counted(self, report: dict[str, int], labels: dict[str, list[str]]) -> dict[str, int]:
         return {**report, "conflicts": sum(len(set(all_of)) > 1 for key, all_of in labels.items() if key)}
@@ -193,6 +202,8 @@ MISTAKES = [
             "normalised form is for comparing; what is kept is the text as it was written.", CLEAN),
     Mistake("keeps-empty", KeepsEmpty(), KEPT + "a ticket without a word says nothing about its queue.", CLEAN),
     Mistake("blank-is-not-empty", KnowsOnlyTheEmptyString(), KEPT + "{surplus} is empty after trimming, too.", CLEAN),
+    Mistake("blank-is-not-empty", LeavesOutEmptyStringsFirst(), KEPT + "{surplus} is empty after trimming, too, and "
+            "was looked at before trimming.", CLEAN),
     Mistake("counts-tickets-not-rows", CountsTickets(), REPORT + "each dropped row counts, not each ticket; otherwise "
             "the report does not add up to the rows that came in.", CLEAN),
     Mistake("counts-conflicts-twice", CountsConflictsAsDuplicates(), REPORT + "a dropped row is counted once, as a "

@@ -136,6 +136,27 @@ def by_name(model: Any, lr: float, decay: float) -> Any:
     return [*groups, {"params": rest, "lr": lr * decay ** (len(model.layers) + 1)}]
 
 
+def by_first_name(model: Any, lr: float, decay: float) -> Any:
+    groups: dict[int, list[Any]] = {}
+    for name, p in model.named_parameters():
+        part, *rest = name.split(".")
+        depth = 0 if part == "head" else len(model.layers) - int(rest[0]) if part == "layers" else len(model.layers) + 1
+        if p.requires_grad:
+            groups.setdefault(depth, []).append(p)
+    return [{"params": params, "lr": lr * decay**depth} for depth, params in sorted(groups.items())]
+
+
+def children_only(model: Any, lr: float, decay: float) -> Any:
+    rest = [child for name, child in model.named_children() if name not in ("head", "layers")]
+    groups: list[dict[str, Any]] = []
+    placed: set[Any] = set()
+    for depth, parts in enumerate([[model.head], *([layer] for layer in reversed(model.layers)), rest]):
+        params = [p for part in parts for p in part.parameters() if p.requires_grad and p not in placed]
+        placed.update(params)
+        groups += [{"params": params, "lr": lr * decay**depth}] if params else []
+    return groups
+
+
 def shared_twice(model: Any, lr: float, decay: float) -> Any:
     parts = [model.head, *reversed(model.layers), nn.ModuleList([model.words, model.places])]
     groups: list[dict[str, Any]] = [
@@ -187,6 +208,10 @@ MISTAKES = [
             "has besides belongs to the embeddings.", RATES),
     Mistake("loses-parameters", LosesTheEmbeddings(), LOST + "the embeddings and all else need a group, too.", RATES),
     Mistake("loses-parameters", WeightsOnly(), LOST + "biases and norms learn, too.", RATES),
+    Mistake("loses-parameters", children_only, LOST + "only modules were visited, and a parameter that belongs to the "
+            "model itself is in none of them.", RATES),
+    Mistake("shared-goes-by-first-name", by_first_name, IS + "`named_parameters()` names a shared parameter once, by "
+            "where it came first. It belongs to the part nearer the head.", RATES),
     Mistake("takes-frozen", TakesFrozen(), 'In the case "{case}" these {what}: {got}. A frozen parameter is in no '
             "group; weight decay or momentum could still move it.", RATES),
     Mistake("shared-in-two-groups", shared_twice, 'In the case "{case}" these {what}: {got}. A shared parameter is '

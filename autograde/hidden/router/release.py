@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -190,9 +191,9 @@ class NeverProves(Release):
         pass
 
 
-class OnlyPrints(Release):
+class OnlyLogs(Release):
     def refuse(self) -> None:
-        print("parity failed")
+        logging.getLogger(__name__).info("parity failed")
 
 
 class KeepsQuiet(Release):
@@ -211,6 +212,24 @@ class LeavesRubbish(Release):
 class LeavesEval(Release):
     def give_back(self, modes: Any) -> None:
         pass
+
+
+class OnSuccessOnly(Release):
+    def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
+        modes = [(m, m.training) for m in model.modules()]
+        super().__call__(model, vocab, config, example, directory, atol)
+        self.afterwards(modes)
+
+    def give_back(self, modes: Any) -> None:
+        pass
+
+    def afterwards(self, modes: Any) -> None:
+        Release().give_back(modes)
+
+
+class OneFlagOnSuccessOnly(OnSuccessOnly):
+    def afterwards(self, modes: Any) -> None:
+        modes[0][0].train(modes[0][1])
 
 
 class TrainAfterwards(Release):
@@ -247,13 +266,17 @@ MISTAKES = [
     Mistake("words-without-ids", WordsAsAList(), IS + "the dict itself is asked for.", RELEASE),
     Mistake("weights-not-a-state-dict", WholeModel(), IS + "a `state_dict` loads without running code.", RELEASE),
     Mistake("never-proves", NeverProves(), IS + "nothing compared the file with the model.", RELEASE),
-    Mistake("prints-and-goes-on", OnlyPrints(), IS + "the failure was noticed, and the release went on.", RELEASE),
+    Mistake("prints-and-goes-on", OnlyLogs(), IS + "the failure was noticed, and the release went on.", RELEASE),
     Mistake("keeps-quiet", KeepsQuiet(), IS + "the release was given up, and nobody was told.", RELEASE),
     Mistake("leaves-rubbish", LeavesRubbish(), 'In the case "{case}" something is left beside the folder: {beside}. '
             "A failed release tidies up, too.", RELEASE),
     Mistake("leaves-eval-mode", LeavesEval(), IS + "the model was put in eval mode and left there.", RELEASE),
     Mistake("one-flag-for-all-modes", TrainAfterwards(), IS + "`train()` sets all parts of the model alike, and one of "
             "them had another mode.", RELEASE),
+    Mistake("restores-mode-on-success-only", OnSuccessOnly(), IS + "a release that was given up left the model in eval "
+            "mode. Give the modes back in `finally`.", RELEASE),
+    Mistake("restores-mode-on-success-only", OneFlagOnSuccessOnly(), IS + "the mode came back after a success only, "
+            "and then as one flag for all parts of the model.", RELEASE),
     Mistake("keeps-old-files", IntoTheOld(), 'In the case "{case}" the folder holds {files}: files of the old release '
             "are still among them.", RELEASE),
 ]  # fmt: skip

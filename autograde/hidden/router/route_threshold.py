@@ -131,6 +131,11 @@ class OnACoarseGrid(Threshold):
         return [n / 20 for n in range(1, 21)]
 
 
+class OnAFineGrid(OneForNone):
+    def candidates(self, confidence: Tensor) -> list[float]:
+        return [n / 100 for n in range(101)]
+
+
 class BeforeTheFirstWrong(Threshold):
     def is_good(self, confidence: Tensor, right: Tensor, candidate: float, precision: float) -> bool:
         return bool(right[self.routed(confidence, candidate)].all())
@@ -215,6 +220,8 @@ MISTAKES = [
             "not of those that are routed.", HUMAN),
     Mistake("coarse-grid", OnACoarseGrid(), IS + "only some round values were tried; those that occur are asked for.",
             HUMAN),
+    Mistake("coarse-grid", OnAFineGrid(), IS + "round values were tried, and 1 was returned where none of them will "
+            "do. A confidence that occurs is asked for, or `inf`.", HUMAN),
     Mistake("made-on-cpu", with_numpy, NUMPY_ONLY, HUMAN),
     Mistake("made-on-cpu", labels_on_the_cpu, MIXED, HUMAN),
 ]  # fmt: skip

@@ -70,6 +70,14 @@ def freezes_the_head_too(model: Any, num_classes: int) -> Any:
     return named
 
 
+def copies_the_flags(model: Any, num_classes: int) -> Any:
+    old = model.head
+    named = right(model, num_classes)
+    for new, before in zip(model.head.parameters(), old.parameters(), strict=True):
+        new.requires_grad_(before.requires_grad)
+    return named
+
+
 def casts_the_model(model: Any, num_classes: int) -> Any:
     model.head = nn.Linear(model.head.in_features, num_classes).to(model.head.weight.device)
     model.float()
@@ -147,6 +155,8 @@ MISTAKES = [
     Mistake("freezes-backbone", freezes, REST + "what is to learn is not decided here.", HEAD),
     Mistake("freezes-the-head", freezes_the_head_too, IS + "the new head was frozen with the rest, and nothing can "
             "learn.", HEAD),
+    Mistake("copies-the-flags", copies_the_flags, IS + "the old head was frozen, and the new one took that over. It "
+            "has learned nothing yet, so it has to learn.", HEAD),
     Mistake("changes-a-number-only", changes_out_features, IS + "`out_features` is a note. The weight keeps its shape "
             "when the note is changed.", HEAD),
     Mistake("keeps-equal-head", keeps_an_equal_head, IS + "as many classes are not the same classes, so the head is "

@@ -140,6 +140,15 @@ class Worst(Training):
         return bool(best["epoch"] == 0 or record["val_loss"] > best["val_loss"])
 
 
+class ComparesWithTheEpochBefore(Training):
+    def begin(self, log: Any) -> None:
+        self.before = math.inf
+
+    def better(self, record: Any, best: Any) -> bool:
+        lower, self.before = record["val_loss"] < self.before, record["val_loss"]
+        return bool(lower)
+
+
 class Accuracy(Training):
     def score(self, logits: Tensor, labels: Tensor) -> float:
         return (logits.argmax(-1) == labels).double().mean().item()
@@ -247,6 +256,8 @@ MISTAKES = [
     Mistake("keeps-last-not-best", KeepsLastAndReturnsIt(), END + "nothing was put back, and the last record came "
             "back, too.", LOG),
     Mistake("keeps-worst-not-best", Worst(), END + "a lower loss is better.", LOG),
+    Mistake("compares-with-epoch-before", ComparesWithTheEpochBefore(), END + "each epoch was compared with the one "
+            "before it. After a bad epoch, one that is a little better is not the best.", LOG),
     Mistake("accuracy-not-macro-f1", Accuracy(), SCORE + "with classes of different sizes, accuracy is about the "
             "largest.", LOG),
     Mistake("percent-not-fraction", Percent(), SCORE + "a fraction is asked for.", LOG),

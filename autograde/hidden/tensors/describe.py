@@ -39,6 +39,10 @@ def facts(t: Tensor) -> dict[str, Any]:
     }
 
 
+def strides_in_order(t: Tensor) -> tuple[int, ...]:
+    return tuple(math.prod(t.shape[n + 1 :]) for n in range(t.ndim))
+
+
 LEN = (
     "`numel` came out as {got} where the tensor of shape {shape} has {want} elements: the size of the first dimension "
     "is not the number of elements, and a tensor of no dimensions has no first one."
@@ -72,6 +76,9 @@ MISTAKES = [
     Mistake("dtype-is-a-string", lambda t: facts(t) | {"dtype": t.type()}, NO_STRING, WHAT),
     Mistake("contiguous-assumed", lambda t: facts(t) | {"contiguous": True}, "`contiguous` came out as {got} for the "
             "shape {shape} with strides {stride}, whose elements do not lie in reading order without gaps.", WHAT),
+    Mistake("contiguous-by-strides", lambda t: facts(t) | {"contiguous": t.stride() == strides_in_order(t)},
+            "`contiguous` came out as {got} for the shape {shape} with strides {stride}: no step is ever taken along "
+            "an axis of size one, so its stride does not matter, and `t.is_contiguous()` says {want}.", WHAT),
     Mistake("method-not-called", lambda t: facts(t) | {"contiguous": t.is_contiguous}, NOT_CALLED, WHAT),
     Mistake("method-not-called", lambda t: facts(t) | {"numel": t.numel}, NOT_CALLED, WHAT),
     Mistake("method-not-called", lambda t: facts(t) | {"ndim": t.dim}, NOT_CALLED, WHAT),

@@ -76,6 +76,10 @@ MISTAKES = [
     Mistake("masked-values-leak", lambda x, mask: (x * mask[..., None]).sum(1) / real_count(mask), "Row {row} came out "
             "as {got_row} and should be {want_row}: padding held NaN or inf, and NaN * 0 and inf * 0 are NaN, not 0.",
             MASKS),
+    Mistake("divides-by-length", lambda x, mask: (x * mask[..., None]).mean(1), "Row {row} came out as {got_row} and "
+            "should be {want_row}: its sum was divided by all {length} steps, of which only {real} are real. Besides, "
+            "NaN * 0 is NaN, so what is masked can still show.", MASKS),
+    Mistake("nan-on-empty", lambda x, mask: (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True), ON_EMPTY, MASKS),
     Mistake("mask-inverted", lambda x, mask: masked_mean(x, ~mask), INVERTED, MASKS),
     Mistake("mask-inverted", lambda x, mask: real_sum(x, ~mask) / real_count(mask), INVERTED, MASKS),
     Mistake("mask-inverted", lambda x, mask: real_sum(x, mask) / real_count(~mask), INVERTED, MASKS),
@@ -103,6 +107,9 @@ MISTAKES = [
             "{want_row}: the first {real} steps were averaged, where the mask picks others.", MASKS),
     Mistake("gradient-not-finite", unused_nan, "In the case \"{case}\" the values are right, but the {what} is {got}: "
             "`where` drops the 0 / 0 of a row, and its gradient is 0 times inf all the same.", MASKS),
+    Mistake("detached", lambda x, mask: masked_mean(x.detach(), mask), "The values are right, but the {what} is "
+            "{got}: the result was worked out outside the graph, as by `x.data`, `detach()` or under "
+            "`no_grad`.", MASKS),
     Mistake("made-on-cpu", loop_on_the_cpu, LEFT, ERRORS),
     Mistake("nan-on-empty", nan_replaced_before, ON_EMPTY, MASKS),
     *(m for m in with_floats(masked_mean) if m.name != "changes-its-input"),

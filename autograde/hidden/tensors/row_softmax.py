@@ -101,6 +101,7 @@ MISTAKES = [
     Mistake("wrong-dim", lambda x: over_dim(x, -2), WRONG_DIM, REDUCE),
     Mistake("wrong-dim", lambda x: over_dim(x, 1), WRONG_DIM, REDUCE),
     Mistake("wrong-dim", unshifted_over_one, WRONG_DIM, REDUCE),
+    Mistake("wrong-dim", lambda x: x.exp() / x.exp().sum(0, keepdim=True), WRONG_DIM, REDUCE),
     Mistake("whole-tensor", divided_by_the_sum_of_all, WHOLE, REDUCE),
     Mistake("whole-tensor", everything_over_all, WHOLE, REDUCE),
     Mistake("not-normalised", lambda x: (x - x.amax(-1, keepdim=True)).exp(), "Row {row} sums to {row_sum} and not to "
@@ -108,6 +109,7 @@ MISTAKES = [
     Mistake("missing-keepdim", sum_without_keepdim, KEEPDIM, REDUCE),
     Mistake("missing-keepdim", lambda x: softmax_unshifted(x - x.amax(-1)), KEEPDIM, REDUCE),
     Mistake("missing-keepdim", both_without_keepdim, KEEPDIM, REDUCE),
+    Mistake("missing-keepdim", lambda x: x.exp() / x.exp().sum(-1), KEEPDIM, REDUCE),
     Mistake("global-maximum", lambda x: softmax_unshifted(x - x.max()), "{nans} of {count} results are NaN: the "
             "largest entry of the whole tensor was subtracted, so that in a row far below it every exp is 0, and 0 / 0 "
             "is NaN.", REDUCE),

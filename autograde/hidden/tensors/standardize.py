@@ -104,6 +104,11 @@ MISTAKES = [
     Mistake("missing-keepdim", without_keepdim, NO_KEEPDIM, REDUCE),
     Mistake("missing-keepdim", mean_without_keepdim, NO_KEEPDIM, REDUCE),
     Mistake("missing-keepdim", variance_without_keepdim, NO_KEEPDIM, REDUCE),
+    Mistake("missing-keepdim", lambda x, dim, eps=1e-5: (x - x.mean(dim)) / (x.var(dim) + eps).sqrt(), NO_KEEPDIM,
+            REDUCE),
+    Mistake("sample-variance", lambda x, dim, eps=1e-5: centred(x, dim) / (x.std(dim, keepdim=True) + eps), "With eps "
+            "= {eps} the variance of the result is {var} and should be {wanted_var}: the sum of squares was divided by "
+            "{count} - 1, which is the sample's, and eps was added to the root and not under it.", REDUCE),
     Mistake("sample-variance", sample_variance, "The variance of the result is {var} and should be {wanted_var}: the "
             "sum of squares was divided by {count} - 1, which is the sample's, and not by {count}.", REDUCE),
     Mistake("eps-outside-root", eps_outside_root, "With eps = {eps} the variance of the result is {var} and should be "

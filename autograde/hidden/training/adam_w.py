@@ -40,11 +40,19 @@ class AdamW(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
+        loss = self.called(closure)
         for group in self.groups():
             for p in group["params"]:
                 if p.grad is not None:
                     self.update(p, group)
+        return loss
+
+    def called(self, closure: Any) -> Any:
+        if closure is None:
+            return None
+        with torch.enable_grad():
+            return closure()
 
     def groups(self) -> list[dict[str, Any]]:
         return self.param_groups
@@ -86,6 +94,17 @@ class AdamW(torch.optim.Optimizer):
         p.sub_(step)
 
 
+class OverwritesGradients(AdamW):
+    def update(self, p: Any, group: dict[str, Any]) -> None:
+        super().update(p, group)
+        p.grad.square_()
+
+
+class DropsTheLoss(AdamW):
+    def step(self, closure: Any = None) -> Any:
+        super().step(closure)
+
+
 class Coupled(AdamW):
     def gradient(self, p: Any, decay: float) -> Any:
         return p.grad + decay * p
@@ -108,9 +127,9 @@ class AveragesInAnAttribute(AdamW):
 class CountInAnAttribute(AdamW):
     count = 0
 
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
         self.count += 1
-        super().step(closure)
+        return super().step(closure)
 
     def steps(self, state: Any) -> int:
         return self.count
@@ -118,6 +137,17 @@ class CountInAnAttribute(AdamW):
 
 ONE_CORRECTED = VALUE + "only one of the two averages was corrected for its start at zero."
 MISTAKES = [
+    Mistake("overwrites-gradients", OverwritesGradients, "In the case \"{case}\" the {what} were {got} where {want} is "
+            "wanted: `p.grad` is not the optimizer's to write into; others read it after the step, and only "
+            "`zero_grad` clears it.", OPTIMIZERS),
+    Mistake("closure-ignored", override(AdamW, called=lambda self, closure: None), 'In the case "{case}" {what} {got}, '
+            "where {want} is wanted: `step(closure)` calls the closure first, which computes the gradients.",
+            OPTIMIZERS),
+    Mistake("closure-without-gradients", override(AdamW, called=lambda self, closure: closure and closure()), "In the "
+            'case "{case}" {what} {got}, where {want} is wanted: under `no_grad` its backward would fail, so '
+            "`torch.enable_grad()` goes around the call.", OPTIMIZERS),
+    Mistake("loss-not-returned", DropsTheLoss, 'In the case "{case}" {what} {got}, where {want} is wanted.',
+            OPTIMIZERS),
     Mistake("coupled-weight-decay", Coupled, VALUE + "the decay was added to the gradient, where Adam divides it by "
             "the size of the gradients. In AdamW it shrinks the parameter directly.", OPTIMIZERS),
     Mistake("no-bias-correction", override(AdamW, corrections=lambda self, c1, c2: (1, 1)), VALUE + "both averages "
@@ -210,7 +240,9 @@ class AdamWUncorrectedState(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
+        with torch.enable_grad():
+            loss = closure() if closure else None
         for g in self.param_groups:
             for p in (p for p in g["params"] if p.grad is not None):
                 s = self.state[p]
@@ -221,6 +253,7 @@ class AdamWUncorrectedState(torch.optim.Optimizer):
                 s["all"] = (m, v, left1, left2)
                 size = m / (1 - left1) / ((v / (1 - left2)).sqrt() + g["eps"])
                 p.copy_(p - g["lr"] * (g["weight_decay"] * p + size))
+        return loss
 
 
 RIGHT_ANSWERS: list[Callable[..., Any]] = [AdamWWithTensors, AdamWUncorrectedState]

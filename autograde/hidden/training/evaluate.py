@@ -85,6 +85,12 @@ def mean_accuracy_of_batches(_self: Evaluate, right: list[int], sizes: list[int]
     return sum(r / n for r, n in zip(right, sizes, strict=True)) / len(sizes)
 
 
+def switches_gradients_off(model: Any, loader: Any, loss_fn: Any, device: Any) -> dict[str, float]:
+    found = Evaluate()(model, loader, loss_fn, device)
+    torch.set_grad_enabled(False)
+    return found
+
+
 class LastBatchOnly(Evaluate):
     def loss(self, losses: list[float], sizes: list[int]) -> float:
         return losses[-1]
@@ -102,6 +108,9 @@ UNEVEN = VALUE + (
 )
 LEFT_MODE = "The model was left in {got} and should be in {want}, the one it came in: whoever called goes on with it."
 MISTAKES = [
+    Mistake("leaves-gradients-off", switches_gradients_off, "`{what}` is {got} where {want} is wanted: "
+            "`torch.set_grad_enabled(False)` lasts until somebody switches it on again, and the next training step "
+            "fails; `with torch.no_grad():` ends with its block.", EVALUATING),
     Mistake("averages-batches", evaluating(loss=mean_loss_of_batches, accuracy=mean_accuracy_of_batches), UNEVEN,
             EVALUATING),
     Mistake("averages-batches", evaluating(loss=mean_loss_of_batches), UNEVEN, EVALUATING),

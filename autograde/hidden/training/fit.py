@@ -50,16 +50,22 @@ class Fit:
         best, weights = math.inf, copy.deepcopy(model.state_dict())
         for epoch in range(epochs):
             history["lr"].append(optimizer.param_groups[0]["lr"])
-            self.before_training(model, epoch)
-            history["train_loss"].append(self.epoch(model, train_loader, optimizer, schedule, device))
-            self.before_judging(model)
-            loss, accuracy = self.judged(model, val_loader, device)
+            for part in self.parts():
+                if part == "train":
+                    self.before_training(model, epoch)
+                    history["train_loss"].append(self.epoch(model, train_loader, optimizer, schedule, device))
+                else:
+                    self.before_judging(model)
+                    loss, accuracy = self.judged(model, val_loader, device)
             history["val_loss"].append(loss)
             history["val_accuracy"].append(accuracy)
             if self.better(loss, best) or epoch == 0:
                 best, weights = loss, copy.deepcopy(model.state_dict())
         self.restore(model, weights)
         return self.returned(history)
+
+    def parts(self) -> tuple[str, str]:
+        return "train", "judge"
 
     def place(self, device: Any) -> Any:
         return device
@@ -149,6 +155,9 @@ MISTAKES = [
             + "the rate that the optimizer used is so small that the model hardly moved.", CAPSTONE),
     Mistake("did-not-learn", fitting(step=lambda self, optimizer, schedule: None), UNLEARNED + "the optimizer never "
             "made a step, so there was nothing to learn or keep.", CAPSTONE),
+    Mistake("validates-before-training", fitting(parts=lambda self: ("judge", "train")), "Validation ran {got} where "
+            "{want} is wanted: the epoch's numbers, and the weights kept as the best, are those after its pass.",
+            CAPSTONE),
     Mistake("trains-in-eval-mode", fitting(before_training=lambda self, model, epoch: model.eval()), TRAINED + "batch "
             "norm learns no statistics there.", CAPSTONE),
     Mistake("trains-in-eval-mode", fitting(before_training=train_mode_once), TRAINED + "the validation of the first "

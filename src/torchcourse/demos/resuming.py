@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -76,19 +77,33 @@ class Run:
         self.steps = state["steps"]
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute on one thread in this block: for nets as small as this one, waiting for others takes most of the time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def train_and_save(folder: Path) -> None:
     """Train and save checkpoints until killed: runs in a process of its own."""
-    run = Run(seed=0)
-    for _ in islice(run.losses(), STEPS):
-        if run.steps % EVERY == 0:
-            draft = folder / "draft"
-            torch.save(run.state(), draft)
-            draft.replace(folder / f"{run.steps}.pt")
+    with _one_thread():
+        run = Run(seed=0)
+        for _ in islice(run.losses(), STEPS):
+            if run.steps % EVERY == 0:
+                draft = folder / "draft"
+                torch.save(run.state(), draft)
+                draft.replace(folder / f"{run.steps}.pt")
 
 
 @cache
 def left_behind() -> dict[int, dict[str, Any]]:
     """Return the checkpoints, by step, of a training process that was killed in step 104."""
+    print(f"Training in a process of its own, which is killed in step {DIES}: a few seconds.", flush=True)
     with tempfile.TemporaryDirectory() as name:
         environment = {**os.environ, "TORCHCOURSE_DIES": "yes", "TORCHCOURSE_SIMULATED": "off"}
         subprocess.run([sys.executable, "-m", "torchcourse.demos.resuming", name], env=environment, timeout=100)
@@ -98,16 +113,17 @@ def left_behind() -> dict[int, dict[str, Any]]:
 @cache
 def never_killed() -> list[float]:
     """Return all losses of the same training without interruption."""
-    with torch.random.fork_rng(devices=[]):
+    with _one_thread():
         return list(islice(Run(seed=0).losses(), STEPS))
 
 
 @cache
 def resumed(step: int, restored: str) -> list[float]:
     """Return the losses from a checkpoint on, in a new run with these parts restored."""
-    with torch.random.fork_rng(devices=[]):
+    state = left_behind()[step]
+    with _one_thread():
         run = Run(seed=1)
-        run.restore(left_behind()[step], CHOICES[restored])
+        run.restore(state, CHOICES[restored])
         return list(islice(run.losses(), STEPS - step))
 
 
@@ -131,10 +147,7 @@ def draw(restored: str = "everything", checkpoint: str = SAVED[0]) -> Picture:
 
 
 def explorer() -> Live:
-    """Run all choices, so that the menus react at once, and return the picture without showing it."""
-    for restored in CHOICES:
-        for checkpoint in SAVED:
-            resumed(int(checkpoint), restored)
+    """Return the picture with its menus without showing it; each choice is run when it is first made."""
     return Live(draw, restored=list(CHOICES), checkpoint=SAVED)
 
 

@@ -24,8 +24,7 @@ def probe(
     load(module, weights)
     before = x.clone()
     x.requires_grad_()
-    with answer.watched():
-        output = module(x) if mask is None else module(x, mask)
+    output = answer.run(module, x, *(() if mask is None else (mask,)))
     held = {name: p for name, p in module.named_parameters() if name in NAMES}
     if mask is None or not isinstance(output, Tensor) or output.shape != x.shape:
         seen |= {**look(output, x), **gradients(output, x=x, **held)}

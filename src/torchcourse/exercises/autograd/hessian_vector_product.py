@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,11 +12,17 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.functions import Function, coefficients, function
-from torchcourse.probes.memory import peak_bytes
+from torchcourse.probes.memory import outside_bytes, peak_bytes
 from torchcourse.probes.observe import kept, look
 
 FEW = 24
 MANY = 96
+MUCH_MORE = 8
+"""Four times the entries may take this many times the memory; with H it would be sixteen times."""
+SHORT, LONG = 32, 128
+"""Entries of x for which what is held outside of tensors is measured."""
+MORE = (LONG**2 - SHORT**2) * 4 // 2
+"""The bytes by which what is held grows between them where half of the Hessian is kept, in whatever form."""
 
 
 def probe(answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor, measured: bool) -> dict[str, Any]:
@@ -23,14 +30,18 @@ def probe(answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor, meas
     f, before = function(form, c), (x.clone(), v.clone())
     seen = {**look(answer(f, x, v), x), **kept(x=(x.detach(), before[0]), v=(v, before[1]))}
     if measured and x.device.type == "cpu":
-        seen["peak"] = [_peak(answer, f, *before, count) for count in (FEW, MANY)]
+        seen["peak"] = [peak_bytes(_call(answer, f, *before, count)) for count in (FEW, MANY)]
+        if seen["peak"][1] <= MUCH_MORE * seen["peak"][0]:  # else there is nothing more to find out
+            seen["outside of tensors"] = [
+                answer.run(outside_bytes, _call(answer.answer, f, *before, n), MORE) for n in (SHORT, LONG)
+            ]
     return seen
 
 
-def _peak(answer: Watched, f: Function, x: Tensor, v: Tensor, count: int) -> int:
-    """Return the most bytes that the answer holds at once for an `x` of `count` entries."""
+def _call(answer: Callable[..., Any], f: Function, x: Tensor, v: Tensor, count: int) -> Callable[[], object]:
+    """Return a call of the answer with an `x` of `count` entries."""
     long = [t.flatten().repeat(count)[:count] for t in (x, v)]
-    return peak_bytes(lambda: answer(f, *long))
+    return lambda: answer(f, *long)
 
 
 def derive(_case: Case, seen: Observations) -> Observations:
@@ -38,8 +49,10 @@ def derive(_case: Case, seen: Observations) -> Observations:
     if "peak" not in seen:
         return seen
     few, many = seen["peak"]
-    rest = {name: value for name, value in seen.items() if name != "peak"}
-    rest["memory"] = "grows like x" if many <= 8 * few else "grows like x squared"
+    rest = {name: value for name, value in seen.items() if name not in ("peak", "outside of tensors")}
+    short, long = seen.get("outside of tensors", (0, 0))
+    grows = many > MUCH_MORE * few or long - short > MORE
+    rest["memory"] = "grows like x squared" if grows else "grows like x"
     return rest
 
 
@@ -58,6 +71,7 @@ def cases(draw: Draw) -> list[Case]:
         drawn("neighbours depend on each other", "neighbours", n),
         drawn("a matrix, float64", "neighbours", 2, n, dtype=wide),
         drawn("a wave, float64", "wave", n, dtype=wide),
+        drawn("a linear function", "linear", n, dtype=wide),
     ]
 
 

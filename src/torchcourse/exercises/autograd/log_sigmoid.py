@@ -42,6 +42,8 @@ def cases(draw: Draw) -> list[Case]:
         case("entries up to 1000", **near, x=far, g=draw.uniform(1, 2, 7)),
         case("a matrix, float64", **near, x=2 * draw.normal(2, n, dtype=torch.float64),
              g=draw.normal(2, n, dtype=torch.float64)),
+        case("float64, to ten digits", rtol=1e-10, atol=1e-12, **near, x=2 * draw.normal(n, dtype=torch.float64),
+             g=draw.normal(n, dtype=torch.float64)),
         case("entries up to 1000, float64", **near, x=far.double(), g=-draw.uniform(1, 2, 7, dtype=torch.float64)),
         case("small gradients, from 20 to 60", rtol=1e-3, far=True, x=torch.linspace(20, 60, n), g=torch.ones(n)),
         case("transposed", **near, x=draw.normal(n, 3).t(), g=torch.ones(1).expand(3, n)),

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.fake_clock import LAUNCH, World
+from torchcourse.probes.fake_clock import LAUNCH, SETBACK, World
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import number
 
@@ -23,7 +23,7 @@ def probe(
     answer: Watched, bases: dict[str, float], pattern: list[float], repeats: int | None, x: Tensor
 ) -> Observations:
     """Measure programs of known times, in a world whose clock the probe moves."""
-    world, host = World(x.device), 0.0 if x.device.type == "cpu" else LAUNCH
+    world, host = World(x.device, setback=SETBACK), 0.0 if x.device.type == "cpu" else LAUNCH
     fns = {name: world.program(name, [base * p for p in pattern], host, COMPILING) for name, base in bases.items()}
     options = {} if repeats is None else {"repeats": repeats}
     with world.instead(answer.answer):

@@ -23,6 +23,9 @@ def probe(answer: Watched, x: Tensor, max_norm: float, captured: bool) -> Observ
     seen = {**look(result, x), **kept(x=(x.detach(), raw)), "waits for": waited or "nothing"}
     if isinstance(result, Tensor) and bool(raw.any()):
         seen["gradient"] = _gradient(result, leaf)
+    elif isinstance(result, Tensor) and result.requires_grad:  # what it is at zero is free, if it is a number
+        (there,) = torch.autograd.grad(result.sum(), leaf)
+        seen["gradient at zero"] = "finite" if bool(there.isfinite().all()) else "not finite"
     if captured and x.device.type == "cpu":
         seen |= captured_whole(function, (raw, max_norm), (raw / 8, max_norm))
     return seen

@@ -85,7 +85,9 @@ def _reason(reason: object) -> str:
     """Describe whether a reason is given, and whether it mentions the error."""
     if reason is None:
         return "is None"
-    said = f"{type(reason).__name__} {reason}"
+    if not isinstance(reason, str):
+        return f"is {kind(reason)}"
+    said = reason
     tells = any(words in said for words in (BROKEN, "RuntimeError", "BackendCompilerFailed"))
     return "says what went wrong" if tells else "does not say what went wrong"
 

@@ -37,17 +37,19 @@ class _Skewed(torch.autograd.Function):
     """The identity, with a gradient that comes out too large."""
 
     @staticmethod
-    def forward(ctx: Any, t: Tensor) -> Tensor:
+    def forward(ctx: Any, t: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
         return t.clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0] * 3
+        return grads[0] * ctx.factor, None
 
 
 class Miscompiled(nn.Module):
     """A stand-in for the compiled model, which shares its parameters: it is off by `shift` at one place of its output,
-    and by a factor in the gradient of what `off` names; "cut w1" stands for no gradient of w1 at all."""
+    and by a factor in the gradient of what `off` names; "cut w1" stands for no gradient of w1 at all,
+    "nan w1" for one that is not a number."""
 
     def __init__(self, model: Small, shift: float, off: str) -> None:
         super().__init__()
@@ -56,9 +58,10 @@ class Miscompiled(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         model = self._orig_mod
         parts: dict[str, Any] = {"x": x, "w1": model.w1, "b1": model.b1, "w2": model.w2}
-        name = self.off.removeprefix("cut ")
+        how, _, name = self.off.rpartition(" ")
         if name:
-            parts[name] = _Skewed.apply(parts[name]) if name == self.off else parts[name].detach()
+            factor = math.nan if how == "nan" else 3
+            parts[name] = parts[name].detach() if how == "cut" else _Skewed.apply(parts[name], factor)
         out = model.compute(*parts.values())
         if not self.shift:
             return out
@@ -112,13 +115,16 @@ def derive(case: Case, seen: Observations) -> Observations:
 def cases(draw: Draw) -> list[Case]:
     i, h, o, n = draw.size(2, 3), draw.size(3, 4), 2, draw.size(3, 4)
     weights = {"w1": 0.5 * draw.normal(i, h), "b1": 0.5 * draw.normal(h), "w2": 1 + 0.1 * draw.normal(h, o)}
+    large = weights | {"b1": torch.full((h,), 3.0), "w2": torch.full((h, o), 1000.0)}
+    steep = torch.tensor([3.0, *[0.01] * (h - 1)])
+    uneven = {"w1": torch.zeros(i, h), "b1": steep, "w2": torch.ones(h, o)}
     common: dict[str, Any] = {"rtol": 0.02, "atol": 1e-5}
 
     def one(name: str, **more: Any) -> Case:
         usual = {"shift": 0.0, "off": "", "frozen": [], "spare": False, "grads": {}}
-        chosen = {**usual, **more}
+        chosen = {"weights": weights, **usual, **more}
         margin = chosen.pop("margin", 1e-3)
-        made = case(name, **common, weights=weights, x=draw.normal(n, i), **chosen)
+        made = case(name, **common, x=draw.normal(n, i), **chosen)
         return Case(made.name, {**made.inputs, "atol": margin}, made.tolerance)
 
     return [
@@ -132,6 +138,10 @@ def cases(draw: Draw) -> list[Case]:
         one("with gradients from before", grads={"w1": 5.0, "x": -2.0}),
         one("a frozen bias, and a parameter that takes no part", frozen=["b1"], spare=True, grads={"w2": 1.0}),
         one("one output is not a number", shift=math.nan),
+        one("a gradient is not a number", off="nan w2"),
+        one("a difference of just atol", weights=weights | {"w2": torch.zeros(h, o)}, shift=0.5, margin=0.5),
+        one("large outputs, a small difference", weights=large, shift=0.02, margin=0.005),
+        one("the gradient of one entry is off", weights=uneven, off="w2", margin=1.2 * n),
     ]
 
 

@@ -60,7 +60,18 @@ def _as_an_operator(function: Callable[..., Any], x: Tensor, gate: Tensor) -> Ob
     return {
         "runs as": re.sub(r"^torchcourse\w*::", "torchcourse::", own[0]),
         "opcheck": {test: "passes" if said == "SUCCESS" else _fault(said) for test, said in report.items()},
+        "fake result": _where_faked(function, x, gate),
     }
+
+
+def _where_faked(function: Callable[..., Any], x: Tensor, gate: Tensor) -> str:
+    """Return whether the result without numbers is on the device of the inputs: a fake that names none is on the CPU,
+    which `opcheck` does not notice there."""
+    try:
+        result = function(x.to("meta"), gate.to("meta"))
+    except Exception:  # opcheck says what is wrong with it
+        return "none"
+    return "on the device of the inputs" if result.device.type == "meta" else f"on the {result.device.type.upper()}"
 
 
 def _plain_name(said: object) -> str:

@@ -10,13 +10,16 @@ import torch
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import disturb, touched
+from torchcourse.model.observations import Observations, Raised, raised
+from torchcourse.probes.data_loading import another_salt, disturb, touched
 from torchcourse.probes.observe import kind
 
 
 def probe(answer: Watched, lengths: list[int], batch_size: int, seed: int) -> dict[str, Any]:
-    """Run epochs 0, 1, 2 and 1 again, then epoch 1 of a fresh sampler and of one with another seed."""
+    """Run epochs 0, 1, 2 and 1 again, then epoch 1 of a fresh sampler and of one with another seed.
+
+    Further samplers have epoch 0 without being told, and epoch 1 twice in one go and in another process.
+    """
     disturb(1)
     with touched() as found:
         sampler = answer(list(lengths), batch_size, seed)
@@ -24,11 +27,23 @@ def probe(answer: Watched, lengths: list[int], batch_size: int, seed: int) -> di
     disturb(2)
     fresh = _epoch(answer(list(lengths), batch_size, seed), 1)
     other = _epoch(answer(list(lengths), batch_size, seed + 50), 1)
-    return {"epochs": epochs, "fresh": fresh, "other": other, "global generators": found}
+    try:
+        untold: Any = _batches(answer(list(lengths), batch_size, seed))
+    except Exception as error:
+        untold = raised(error)
+    again = _batches(sampler)
+    with another_salt():
+        elsewhere = _epoch(answer(list(lengths), batch_size, seed), 1)
+    return {"epochs": epochs, "fresh": fresh, "other": other, "untold": untold, "again": again, "elsewhere": elsewhere,
+            "global generators": found}  # fmt: skip
 
 
 def _epoch(sampler: Any, epoch: int) -> list[Any]:
     sampler.set_epoch(epoch)
+    return _batches(sampler)
+
+
+def _batches(sampler: Any) -> list[Any]:
     batches = list(islice(sampler, 10_000))
     return [list(batch) if isinstance(batch, list | tuple) else batch for batch in batches]
 
@@ -38,10 +53,14 @@ def _padding(batches: list[list[int]], lengths: list[int]) -> int:
     return sum(max(each) * len(each) - sum(each) for each in long)
 
 
+def _same(order: list[Any], other: list[Any]) -> str:
+    return "the same" if order == other else "another"
+
+
 def derive(case: Case, seen: Observations) -> Observations:
     """Say what holds of the batches, whichever generator shuffled them."""
     lengths, size = case.inputs["lengths"], case.inputs["batch_size"]
-    first = seen["epochs"][0]
+    first, untold = seen["epochs"][0], seen["untold"]
     bad = next((batch for batch in first if not isinstance(batch, list)), None)
     if bad is not None:
         return {"yields": kind(bad)}
@@ -61,6 +80,9 @@ def derive(case: Case, seen: Observations) -> Observations:
         "order in epoch 1": "a new one" if orders[1] != orders[0] else "that of epoch 0",
         "order in epoch 2": "a new one" if orders[2] != orders[1] else "that of epoch 1",
         "epoch 1 a second time": "the same" if seen["epochs"][1] == seen["epochs"][3] else "another",
+        "epoch 0 without set_epoch": untold if isinstance(untold, Raised) else _same(untold, seen["epochs"][0]),
+        "epoch 1 read again": _same(seen["again"], seen["epochs"][3]) if seen["again"] else "empty",
+        "epoch 1 in another process": "the same" if seen["elsewhere"] == seen["epochs"][1] else "another",
         "epoch 1 of a fresh sampler": "the same" if seen["epochs"][1] == seen["fresh"] else "another",
         "epoch 1 with another seed": "another" if seen["epochs"][1] != seen["other"] else "the same",
         "global generators": ", ".join(seen["global generators"]) or "untouched",
@@ -89,6 +111,8 @@ def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> d
         "rerun": seen.get("epoch 1 a second time"),
         "fresh": seen.get("epoch 1 of a fresh sampler"),
         "reseeded": seen.get("epoch 1 with another seed"),
+        "reread": seen.get("epoch 1 read again"),
+        "elsewhere": seen.get("epoch 1 in another process"),
         "yields": seen.get("yields"),
     }
     return {name: value for name, value in fields.items() if value is not None}

@@ -54,6 +54,7 @@ def probe(
             return kind(loader)
         if device != "cpu":
             return loader.pin_memory
+        disturb(10 * disturbance)
         pins = loader.pin_memory
         loader.pin_memory = False  # what it says has been seen; pinning without CUDA only warns
         return {"pins": pins, "epochs": drain(loader, epochs), "visits": dataset.visits}

@@ -15,6 +15,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised, raised
 from torchcourse.probes.data_loading import drain, pickled, scratch, unpickled
+from torchcourse.probes.memory import bytes_by_file
 from torchcourse.probes.observe import kind
 
 REPEATS = 16
@@ -78,29 +79,22 @@ def _used(dataset: Any, path: Path, values: np.ndarray[Any, Any]) -> dict[str, A
 
 
 def _read_for_one(answer: Watched, values: np.ndarray[Any, Any]) -> str:
-    """Describe how much of a larger file is read, or kept in memory, for an item that is not the first."""
+    """Describe how much of a larger file is read, or kept in memory, for a first item and another one."""
     large = np.concatenate([values] * REPEATS)
     path = Path("large.bin")
     large.tofile(path)
-    dataset = answer(path, tuple(large.shape), large.dtype)
-    dataset[0]
-    was_tracing, before = tracemalloc.is_tracing(), _bytes_read()
+    was_tracing, before = tracemalloc.is_tracing(), bytes_by_file("rchar")
     tracemalloc.start()
     tracemalloc.reset_peak()
     start = tracemalloc.get_traced_memory()[0]
+    dataset = answer(path, tuple(large.shape), large.dtype)
+    dataset[0]
     dataset[len(values)]
     allocated = tracemalloc.get_traced_memory()[1] - start
     if not was_tracing:
         tracemalloc.stop()
-    return "all of the file" if max(allocated, _bytes_read() - before) >= large.nbytes else "a part of the file"
-
-
-def _bytes_read() -> int:
-    """Return how many bytes all threads of this process have read from files, where the system tells (Linux)."""
-    try:
-        return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
-    except (OSError, IndexError, ValueError):
-        return 0
+    taken = max(allocated, bytes_by_file("rchar") - before)
+    return "all of the file" if taken >= large.nbytes else "a part of the file"
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -10,7 +10,7 @@ from typing import Any
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import arrangement, disturb
+from torchcourse.probes.data_loading import another_salt, arrangement, disturb
 
 
 def probe(
@@ -41,7 +41,13 @@ def probe(
         if set_again:
             sampler.set_epoch(epoch)
     pieces.append(list(islice(sampler, 10 * n)))
-    seen = {"orders": orders, "other": other, "pieces": pieces, "next epoch": whole(sampler, epoch + 1)}
+    with another_salt():
+        elsewhere = whole(begun(1), epoch)
+    loaded, kept = begun(1), copy.deepcopy(state)
+    loaded.load_state_dict(state)
+    list(islice(loaded, 2))  # the state is the caller's
+    seen = {"orders": orders, "other": other, "elsewhere": elsewhere, "state kept": state == kept, "pieces": pieces, 
+            "next epoch": whole(sampler, epoch + 1)}  # fmt: skip
     left = begun(1)
     left.set_epoch(epoch)
     list(islice(left, 3))
@@ -57,6 +63,8 @@ def derive(case: Case, seen: Observations) -> Observations:
         "one epoch": "each index once" if whole else "not each index once",
         "order": arrangement(order),
         "order of the next epoch": "that of this epoch" if following == order else "a new one",
+        "order in another process": "the same" if seen["elsewhere"] == order else "another",
+        "state after loading it and going on": "as before" if seen["state kept"] else "changed",
         "order with another seed": "the same" if seen["other"] == order else "another",
         "stopped and resumed": "as if never stopped" if joined == order else _broken(joined, order, case.inputs),
         "next epoch after resuming": "as if never stopped" if seen["next epoch"] == following else "another",

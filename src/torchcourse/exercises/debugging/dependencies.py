@@ -85,6 +85,7 @@ def cases(draw: Draw) -> list[Case]:
         case("rows of matrices, float64", **drawn("shifted", 3, 2, 2, dtype=torch.float64)),
         case("one number for each row", **drawn("one number each", n, 3)),
         case("a vector", **drawn("running sums", n)),
+        case("a single row", **drawn("every row for itself", 1, 2)),
     ]
 
 

@@ -71,7 +71,7 @@ def probe(
     now, moved = memory(made), bool((flat(model.parameters()) != parameters).any())
     same = len(now) == len(state) and all(torch.equal(a, b) for a, b in zip(now, state, strict=True))
     seen: Observations = {
-        "loss": number(found["loss"]),
+        "loss": "a tensor with its graph" if getattr(found["loss"], "requires_grad", False) else number(found["loss"]),
         "grad_norm": number(found["grad_norm"]),
         "stepped": bool(found["stepped"]),
         "optimizer steps": len(taken),

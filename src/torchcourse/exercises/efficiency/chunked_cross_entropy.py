@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.memory import peak_bytes
+from torchcourse.probes.memory import outside_bytes, peak_bytes
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import look
 from torchcourse.probes.trainable_models import remark
 
-ROWS, WORDS, WIDTH, CHUNK = 256, 256, 4, 4
+ROWS, WORDS, WIDTH, CHUNK = 256, 4096, 4, 4
 LOGITS = ROWS * WORDS * 4
 """The bytes of all logits of the large call whose memory is measured."""
 FEWER, MANY, ALL = "a few rows at a time", "as much as many rows", "as much as all rows"
@@ -21,25 +24,31 @@ SHARE = 4
 """All logits may not be held; a quarter of them leaves room for what each chunk needs besides its logits."""
 
 
-def probe(answer: Watched, hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Observations:
-    """Observe loss and gradients; on the CPU also the memory that a large call takes, forward and backward."""
+def probe(
+    answer: Watched, hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int, measured: bool = False
+) -> Observations:
+    """Observe loss and gradients; if `measured`, on the CPU, also the memory that a large call takes, forward and
+    backward."""
     leaves = {"hidden": hidden.requires_grad_(), "weight": weight.requires_grad_()}
     result = answer(hidden, weight, labels, chunk)
     seen = {**look(result, hidden), **gradients(result, **leaves)}
-    return {**seen, "peak": _peak(answer)} if hidden.device.type == "cpu" else seen
+    return {**seen, "peak": _peak(answer)} if measured and hidden.device.type == "cpu" else seen
 
 
 def _peak(answer: Watched) -> int:
-    """Return the bytes that lived at once in a call with many rows in small chunks, and its backward."""
+    """Return the bytes that lived at once in a call with many rows in small chunks, and its backward, in tensors or
+    elsewhere."""
     hidden, weight = ramp(ROWS, WIDTH).requires_grad_(), ramp(WORDS, WIDTH).requires_grad_()
     labels = torch.arange(ROWS) % WORDS
 
-    def forward_and_back() -> None:
-        loss = answer.answer(hidden, weight, labels, CHUNK)
+    def forward_and_back(call: Callable[..., Any]) -> None:
+        loss = call(hidden, weight, labels, CHUNK)
         if isinstance(loss, Tensor) and loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
 
-    return peak_bytes(forward_and_back)
+    in_tensors = peak_bytes(lambda: forward_and_back(answer))
+    elsewhere: int = answer.run(outside_bytes, lambda: forward_and_back(answer.answer), LOGITS // SHARE - 1)
+    return max(in_tensors, elsewhere)
 
 
 def derive(_case: Case, seen: Observations) -> Observations:
@@ -53,18 +62,26 @@ def derive(_case: Case, seen: Observations) -> Observations:
 
 
 def rows_case(
-    draw: Draw, name: str, rows: int, chunk: int, *, size: float = 1.0, dtype: torch.dtype = torch.float32
+    draw: Draw,
+    name: str,
+    rows: int,
+    chunk: int,
+    *,
+    size: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+    measured: bool = False,
 ) -> Case:
     """Return the case of drawn hidden states and labels; `size` makes the logits larger."""
     words, width = draw.size(6, 9), draw.size(4, 5)
     hidden, weight = size * draw.normal(rows, width, dtype=dtype), draw.normal(words, width, dtype=dtype)
     labels = draw.integers(0, words, rows)
-    return case(name, rtol=1e-3, atol=1e-5, hidden=hidden, weight=weight, labels=labels, chunk=chunk)
+    inputs = {"hidden": hidden, "weight": weight, "labels": labels, "chunk": chunk, "measured": measured}
+    return case(name, rtol=1e-3, atol=1e-5, **inputs)
 
 
 def cases(draw: Draw) -> list[Case]:
     return [
-        rows_case(draw, "chunks of the same size", 8, 4),
+        rows_case(draw, "chunks of the same size", 8, 4, measured=True),
         rows_case(draw, "a last chunk that is smaller", 10, 4),
         rows_case(draw, "one chunk", 5, 8),
         rows_case(draw, "one row at a time", 4, 1),

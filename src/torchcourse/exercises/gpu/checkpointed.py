@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.memory import kept_bytes
-from torchcourse.probes.modules import gradients
+from torchcourse.probes.memory import kept_bytes, outside_bytes
+from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import kind, look
 from torchcourse.probes.trainable_models import remark
 
@@ -30,41 +30,84 @@ def blocks_like(x: Tensor, count: int, dropout: float) -> nn.ModuleList:
     return blocks.to(x.device, x.dtype)
 
 
+ROWS, WIDTH, COUNT = 4096, 8, 3
+ELSEWHERE = ROWS * 6 * WIDTH * 4
+"""What one block of the large call keeps of its inside, in bytes."""
+
+
+class _Runs:
+    """How often the first layer of each block runs."""
+
+    def __init__(self, blocks: nn.ModuleList) -> None:
+        self.counts = [0] * len(blocks)
+        for place, block in enumerate(blocks):
+            block.get_submodule("0").register_forward_pre_hook(self._counting(place))
+
+    def _counting(self, place: int) -> Callable[..., None]:
+        def count(*_: object) -> None:
+            self.counts[place] += 1
+
+        return count
+
+
 def in_turn(blocks: nn.ModuleList, x: Tensor) -> Tensor:
     for block in blocks:
         x = block(x)
     return x
 
 
-def forward_and_back(call: Callable[[Any, Tensor], Any], count: int, dropout: float, x: Tensor) -> Observations:
-    """Observe the result of a call on new blocks and x, the memory kept for backward, and the gradients."""
+def forward_and_back(
+    call: Callable[[Any, Tensor], Any], count: int, dropout: float, x: Tensor, once: bool = False
+) -> Observations:
+    """Observe the result of a call on new blocks and x, the memory kept for backward, and the gradients.
+
+    Args:
+        once: whether the blocks come from an iterator.
+    """
     blocks = blocks_like(x, count, dropout)
+    runs = _Runs(blocks)
     torch.default_generator.manual_seed(11)
     if x.is_cuda:
         torch.cuda.manual_seed(11)
-    x = x.detach().requires_grad_(x.requires_grad)
-    output, held = kept_bytes(lambda: call(blocks, x), but=[x, *blocks.parameters()])
-    seen: Observations = {"kept": held}
+    needed = x.requires_grad
+    x = x.detach().requires_grad_(needed)
+    given: Any = iter(blocks) if once else blocks
+    output, held = kept_bytes(lambda: call(given, x), but=[x, *blocks.parameters()])
+    seen: Observations = {"kept": held, "x.requires_grad": "as before" if x.requires_grad == needed else "changed"}
     if not isinstance(output, Tensor):
         return {**seen, "returned": kind(output)}
     first = {"x": x} if x.requires_grad else {}
     seen |= {**look(output, x), **gradients(output, **first, **dict(blocks.named_parameters()))}
-    return seen
+    return {**seen, "runs": runs.counts}
 
 
-def probe(answer: Watched, x: Tensor, count: int, dropout: float, followed: bool) -> Observations:
+def _outside(answer: Watched) -> int:
+    """Return how many bytes a large call holds outside of tensors."""
+    x = ramp(ROWS, WIDTH, low=-1, high=1).requires_grad_()
+    blocks = blocks_like(x, COUNT, 0.0)
+    held: int = answer.run(outside_bytes, lambda: answer.answer(blocks, x), ELSEWHERE)
+    return held
+
+
+def probe(answer: Watched, x: Tensor, count: int, dropout: float, followed: bool, once: bool) -> Observations:
     """Run blocks forward and back through the answer, and plainly in turn, to compare with."""
     x.requires_grad_(followed)
     plain = forward_and_back(in_turn, count, dropout, x)
-    return {"own": forward_and_back(answer, count, dropout, x), "plain": plain}
+    seen: Observations = {"own": forward_and_back(answer, count, dropout, x, once), "plain": plain}
+    return {**seen, "outside": _outside(answer)} if x.device.type == "cpu" else seen
 
 
 def derive(case: Case, seen: Observations) -> Observations:
     """Compare what was seen with running the blocks in turn."""
     own, plain = seen["own"], seen["plain"]
     kept_words = "less than without" if own["kept"] < 0.9 * plain["kept"] else "as much as without"
+    if seen.get("outside", 0) > ELSEWHERE:
+        kept_words = "less than without in tensors, and the rest elsewhere"
+    elif kept_words == "less than without" and max(own.get("runs", [2])) < 2:
+        kept_words = "less than without, and no block ran again in backward"
     tidy: Observations = {
-        "kept for backward": remark(kept_words, f"{own['kept']} bytes, and {plain['kept']} without checkpointing")
+        "x.requires_grad": own["x.requires_grad"],
+        "kept for backward": remark(kept_words, f"{own['kept']} bytes, and {plain['kept']} without checkpointing"),
     }
     if "returned" in own:
         return {"returned": own["returned"], **tidy}
@@ -91,14 +134,18 @@ def _compared(own: Observations, plain: Observations, names: list[str]) -> str:
 def cases(draw: Draw) -> list[Case]:
     n, d = draw.size(16, 20), draw.size(4, 6)
 
-    def drawn(name: str, count: int, dropout: float = 0.0, followed: bool = True, **more: Any) -> Case:
-        return case(name, x=draw.normal(n, d, **more), count=count, dropout=dropout, followed=followed)
+    def drawn(
+        name: str, count: int, dropout: float = 0.0, followed: bool = True, once: bool = False, **more: Any
+    ) -> Case:
+        x = draw.normal(n, d, **more)
+        return case(name, x=x, count=count, dropout=dropout, followed=followed, once=once)
 
     return [
         drawn("four blocks", 4),
         drawn("x that needs no gradient", 5, followed=False),  # enough for two segments of two and a rest
         drawn("dropout in the blocks", 3, dropout=0.5),
         drawn("dropout, and x that needs no gradient", 4, dropout=0.3, followed=False),
+        drawn("blocks from an iterator", 3, once=True),
         drawn("float64", 3, dtype=torch.float64),
     ]
 

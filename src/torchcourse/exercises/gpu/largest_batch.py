@@ -35,7 +35,8 @@ class Allocator:
         if self.error and size >= self.breaks_at:
             raise ERRORS[self.error]("the model does not take this batch")
         if size > self.capacity:
-            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size} MiB.")
+            words = "CUDA out of memory. " if self.capacity % 2 else "No room. "  # each device has a wording of its own
+            raise torch.OutOfMemoryError(f"{words}Tried to allocate {size} MiB.")
 
 
 def probe(answer: Watched, start: int, limit: int, capacity: int, error: str, breaks_at: int) -> Observations:
@@ -63,6 +64,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     if type(result) is int:
         tidy["result"] = remark("beyond the limit", str(result)) if result > limit else result
         tidy["a batch of that size"] = "fits" if result <= case.inputs["capacity"] else "does not fit"
+    tidy["sizes tried"] = "from 1 up" if min(seen["tried"], default=1) > 0 else "0 or less, too"
     return {**tidy, "calls": remark(words, f"{calls} calls, and {allowed} are allowed")}
 
 

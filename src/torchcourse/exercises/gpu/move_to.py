@@ -6,6 +6,7 @@ from collections import namedtuple
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +18,9 @@ from torchcourse.probes.observe import kind, moved_to
 Batch = namedtuple("Batch", ["x", "mask"])
 Sample = namedtuple("Sample", ["ids", "length", "text"])
 TUPLES: dict[str, Any] = {"Batch": Batch, "Sample": Sample}
+
+
+OTHERS: dict[str, Any] = {"a set": {1, 2}, "bytes": b"ab", "an array": np.zeros(2), "a range": range(3)}
 
 
 class Other:
@@ -33,6 +37,10 @@ def assembled(spec: Any) -> Any:
             return TUPLES[word](*(assembled(item) for item in inside))
         if word == "a module":
             return nn.Linear(inside, 1)
+        if word == "with history":
+            return inside.detach().requires_grad_() * 2
+        if word == "another thing":
+            return OTHERS[inside]
         return Other() if word == "an object" else {key: assembled(item) for key, item in spec.items()}
     return type(spec)(assembled(item) for item in spec) if isinstance(spec, list | tuple) else spec
 
@@ -67,6 +75,7 @@ def seen_in(obj: Any, goal: torch.device, originals: set[int]) -> Any:
     """Return the result as plain data; for other objects, whether each is the one that went in."""
     if isinstance(obj, Tensor):
         there = "on the target" if obj.device == goal else f"on {obj.device.type}"
+        there += ", part of a graph" * obj.requires_grad
         if obj.is_meta:
             return f"a {str(obj.dtype).removeprefix('torch.')} tensor of shape {tuple(obj.shape)} {there}"
         return {"tensor": obj, "where": there}
@@ -99,6 +108,13 @@ def cases(draw: Draw) -> list[Case]:
         case("a namedtuple", obj={"Batch": [x, mask]}, target="elsewhere", **like),
         case("a namedtuple in a list", obj=[{"Sample": [y, 3, "a word"]}, (x,)], target="elsewhere", **like),
         case("text, numbers and None", obj=words, target="elsewhere", **like),
+        case("a tensor that is part of a graph", obj=[{"with history": x}], target="elsewhere", **like),
+        case(
+            "sets, bytes and the like",
+            obj=[x, *({"another thing": name} for name in OTHERS)],
+            target="elsewhere",
+            **like,
+        ),
         case("a module and an object", obj=[{"a module": d}, {"an object": 1}, x], target="elsewhere", **like),
         case("from the CPU to the device", obj=(x, {"y": y}), target="device", **like),
         case("a dict that is flat", obj={"x": x, "rest": [y, mask]}, target="elsewhere", **like),

@@ -47,6 +47,7 @@ def cases(draw: Draw) -> list[Case]:
         on(APPLE, "cpu"),
         on(TWO, "cuda:1"),
         on(TWO, "cuda:1", as_device=True),
+        on(INTEL, "xpu", as_device=True),
         on(BARE, "cuda", refuses=True),
         on(APPLE, "cuda", refuses=True),
         on(ONE, typo, refuses=True),

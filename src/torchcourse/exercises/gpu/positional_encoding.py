@@ -27,7 +27,9 @@ def probe(answer: Watched, dim: int, max_len: int, x: Tensor) -> Observations:
     before = x.clone()
     with answer.watched():
         output = module(x)
-    return {**seen, **look(output, x), **kept(x=(x, before))}
+    leaf = before.clone().requires_grad_()
+    followed = getattr(module(leaf * 1), "requires_grad", False)
+    return {**seen, **look(output, x), **kept(x=(x, before)), "gradients reach x": bool(followed)}
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -43,8 +44,10 @@ def probe(
 ) -> Observations:
     """Observe parameters, output and gradients of a layer with known weights; without `x`, the fresh numbers
     themselves."""
-    module = build(answer, torch.device("cpu") if x is None else x.device, *sizes, **with_value(bias=bias))
-    if any(isinstance(m, nn.Linear) for m in module.modules()):
+    made: list[int] = []
+    with mock.patch.object(nn.Linear, "reset_parameters", lambda linear: made.append(1)):
+        module = build(answer, torch.device("cpu") if x is None else x.device, *sizes, **with_value(bias=bias))
+    if made or any(isinstance(m, nn.Linear) for m in module.modules()):
         answer.forbidden.append("nn.Linear")
     if x is None:
         return {name: getattr(module, name, None) for name in ("weight", "bias")}
@@ -92,7 +95,7 @@ EXERCISE = Exercise(
         "For `bias=False` there is a way to register a name that holds nothing: look for `register_parameter`. "
         "And which of x and the weight has to be transposed so that (…, in) becomes (…, out)?",
     ),
-    forbids=("linear",),
+    forbids=("linear", "nn.Linear"),
     derive=derive,
     quotes=quoting(quotes_registered),
 )

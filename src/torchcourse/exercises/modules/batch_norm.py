@@ -32,8 +32,7 @@ def probe(
     for batch in batches:
         batch.requires_grad_()
     for number, batch in enumerate(batches, 1):
-        with answer.watched():
-            output = module(batch)
+        output = answer.run(module, batch)
         seen |= {f"output of batch {number}": output} if number < len(batches) else look(output, batch)
     held = getattr(module, "running_mean", None), getattr(module, "running_var", None)
     seen |= {"running_mean": held[0], "running_var": held[1], "batches": getattr(module, "num_batches_tracked", None)}
@@ -77,6 +76,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a large eps", options={"eps": 2.0}, batches=images(1), **common),
         case("one example", batches=[draw.normal(1, c)], **one),
         case("one pixel of one image", batches=[draw.normal(1, c, 1, 1)], **one),
+        case("two examples", options={}, batches=[2 + 3 * draw.normal(2, c)], **common),
         case("one image of many pixels", options={}, batches=[draw.normal(1, c, 2, 3)], **common),
     ]
 

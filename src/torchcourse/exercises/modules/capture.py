@@ -19,13 +19,24 @@ def hooks(net: nn.Module) -> int:
     return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules())
 
 
-def probe(answer: Watched, which: str, width: int, names: list[str], x: Tensor, refused: str) -> Observations:
-    """Observe what was captured, how often the model ran, and how many hooks were left behind, also after an error."""
+def probe(
+    answer: Watched, which: str, width: int, names: list[str], x: Tensor, refused: str, modes: str, others: list[str]
+) -> Observations:
+    """Observe what was captured, how often the model ran, and how many hooks were left behind, also after an error.
+
+    Args:
+        others: the submodules that have a hook already.
+    """
     net = model(which, width).eval()
     fill_in_order(list(net.parameters()))
+    if modes == "the model in training":
+        net.train()
+        net.get_submodule("act").eval()
     runs: list[int] = []
     net.register_forward_hook(lambda *_: runs.append(1), always_call=True)
-    before, raw = hooks(net), x.clone()
+    for name in others:
+        net.get_submodule(name).register_forward_hook(lambda *_: None)
+    before, raw, training = hooks(net), x.clone(), [m.training for m in net.modules()]
     if refused:
         return {**refusal(lambda: answer(net, names, x), "names", [refused]), "hooks left": hooks(net) - before}
     try:
@@ -33,6 +44,7 @@ def probe(answer: Watched, which: str, width: int, names: list[str], x: Tensor, 
     except RuntimeError as error:
         return {"forward raised": Raised("RuntimeError", str(error)[:200]), "hooks left": hooks(net) - before}
     seen: Observations = {"hooks left": hooks(net) - before, "model(x) ran": len(runs), **kept(x=(x, raw))}
+    seen["modes"] = "as before" if [m.training for m in net.modules()] == training else "changed"
     if not isinstance(found, dict):
         return {**seen, "returned": kind(found)}
     tensors = {n: t for n, t in found.items() if isinstance(t, Tensor)}
@@ -44,7 +56,7 @@ def probe(answer: Watched, which: str, width: int, names: list[str], x: Tensor, 
 
 def cases(draw: Draw) -> list[Case]:
     w, n = draw.size(3, 4), draw.size(2, 3)
-    common: dict[str, Any] = {"width": w, "refused": ""}
+    common: dict[str, Any] = {"width": w, "refused": "", "modes": "", "others": []}
     return [
         case("a layer and the head", which="tower", names=["pre_encoder", "head"], x=draw.normal(n, w), **common),
         case("a layer inside of a submodule", which="tower", names=["encoder.0"], x=draw.normal(n, w), **common),
@@ -52,9 +64,16 @@ def cases(draw: Draw) -> list[Case]:
         case("a layer that returns its input", which="tower", names=["pass_on"], x=draw.normal(n, w), **common),
         case("no names", which="tower", names=[], x=draw.normal(n, w), **common),
         case("the second layer raises", which="breaking", names=["first", "second"], x=draw.normal(n, w), **common),
-        case("an unknown name", which="tower", names=["decoder"], x=draw.normal(n, w), width=w, refused="decoder"),
-        case("one known, one unknown", which="tower", names=["head", "encoder.9"], x=draw.normal(n, w), width=w,
-             refused="encoder.9"),
+        case("a submodule that holds others", which="tower", names=["encoder"], x=draw.normal(n, w), **common),
+        case("the model in training", which="tower", names=["head"], x=draw.normal(n, w),
+             **common | {"modes": "the model in training"}),
+        case("somebody else's hook", which="tower", names=["head"], x=draw.normal(n, w),
+             **common | {"others": ["head"]}),
+        case("an unknown name", which="tower", names=["decoder"], x=draw.normal(n, w),
+             **common | {"refused": "decoder"}),
+        case("a part of a name", which="tower", names=["enc"], x=draw.normal(n, w), **common | {"refused": "enc"}),
+        case("one known, one unknown", which="tower", names=["head", "encoder.9"], x=draw.normal(n, w),
+             **common | {"refused": "encoder.9"}),
     ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from torchcourse.probes.observe import kind, where
 
 ROWS = 120
 COLUMNS = 80
+CALLS = 8
 
 
 @probing_a_module
@@ -34,6 +35,10 @@ def probe(answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, l
         return {**seen, "returned": kind(output)}
     seen |= {"dtype": output.dtype, "device": where(output, like), "two calls in training": sameness(output, again)}
     seen |= gradients(output, x=x)
+    if p not in (0.0, 1.0):
+        few = x[0].detach()
+        counts = {int((called(answer, module, few) == 0).sum()) for _ in range(CALLS)}
+        seen["number of zeros"] = "varies from call to call" if len(counts) > 1 else "is the same in every call"
     seen |= {"scale": output.detach().float() / x.detach().float(), "parameters": len(list(module.parameters()))}
     return {**seen, "fed back": ramp(*output.shape, low=-1.0, high=2.0, like=output).float()}
 

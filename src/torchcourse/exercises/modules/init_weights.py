@@ -59,6 +59,7 @@ def cases(draw: Draw) -> list[Case]:
     names = {
         "a convolutional net": "convolutional", "layers inside of layers": "nested", "a single linear layer": "linear",
         "without bias, with a group norm": "no bias",
+        "a subclass of nn.Linear": "labelled",
     }  # fmt: skip
     like: dict[str, Any] = {"width": width, "like": torch.zeros(1), "rtol": 0.12, "atol": 0.06}
     return [case(words, which=name, **like) for words, name in names.items()]

@@ -20,6 +20,8 @@ def probe(answer: Watched, which: str, width: int, weight_decay: float) -> Obser
         return {"returned": f"{kind(groups)}, where a list of dicts with the key `params` is wanted"}
     seen: Observations = {"number of groups": len(groups)}
     for place, group in zip(("first", "second", "third"), groups, strict=False):
+        if isinstance(group["params"], set | frozenset):
+            seen[f"{place} group is"] = "a set, which no optimizer takes"
         held = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         seen[f"{place} group"] = sorted(names.get(id(p), f"unknown: {kind(p)}") for p in held)
         decay = group.get("weight_decay", "missing")
@@ -28,13 +30,16 @@ def probe(answer: Watched, which: str, width: int, weight_decay: float) -> Obser
 
 
 def cases(draw: Draw) -> list[Case]:
-    w, decay = draw.size(3, 5), draw.pick([0.1, 0.05, 0.01])
+    w, decays = draw.size(3, 5), draw.pick([(0.1, 0.02), (0.05, 0.3), (0.2, 0.01)])
     names = {
         "linear layers": "mlp", "with a batch norm": "normed", "convolutions": "convolutional",
         "half of it frozen": "frozen", "weights tied": "tied", "parameters of its own": "loose",
         "nested, with a layer norm": "nested", "vectors alone": "biases", "matrices alone": "matrices",
     }  # fmt: skip
-    return [case(words, which=name, width=w, weight_decay=decay) for words, name in names.items()]
+    return [
+        case(words, which=name, width=w, weight_decay=decays[number % 2])
+        for number, (words, name) in enumerate(names.items())
+    ]
 
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:

@@ -36,6 +36,7 @@ def probe(answer: Watched, which: str, width: int, decay: float, fills: list[flo
     for fill in fills[1:]:
         filled(net, fill)
         average.update(net)
+    filled(net, 0.35)  # the model goes on without the average
     graph = any(tensor.grad_fn is not None for tensor in held_tensors(average))
     before, other = copy_of(net), savable(which, width, 0.95, x.device)
     held = {name: id(p) for name, p in other.named_parameters()}
@@ -65,6 +66,7 @@ def cases(draw: Draw) -> list[Case]:
         case("no update yet", which="normed", decay=0.5, fills=[fill], **common),
         case("weights tied", which="tied", decay=0.6, fills=[fill, fill + 0.2, fill + 0.4], **common),
         case("the decay is 0", which="mlp", decay=0.0, fills=[fill, fill + 0.2], **common),
+        case("in float64", which="double", decay=0.8, fills=[fill, fill + 0.2, fill + 0.5], **common),
     ]
 
 

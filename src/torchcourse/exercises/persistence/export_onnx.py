@@ -21,13 +21,17 @@ ONNX = ("onnx", "onnxruntime", "onnxscript.function_libs.torch_lib.ops", "torch.
 
 @in_a_folder
 def probe(
-    answer: Watched, weights: dict[str, Tensor], x: Tensor, example: int, normed: bool, turns: bool, train: bool
-) -> Observations:
-    """Export a model, and run the file in ONNX Runtime with several batch sizes."""
+    answer: Watched, weights: dict[str, Tensor], x: Tensor, example: int, normed: bool, turns: bool, train: bool,
+    frozen: bool = False,
+) -> Observations:  # fmt: skip
+    """Export a model, whose norm may be frozen in eval mode, and run the file with several batch sizes."""
     net = Exported(weights, normed, turns).train(train)
-    before, path = copy_of(net), Path("model.onnx")
+    if frozen:
+        net.norm.eval()
+    before, path, modes = copy_of(net), Path("model.onnx"), [m.training for m in net.modules()]
     answer(net, x[:example].clone(), path)
     seen: Observations = {"mode afterwards": mode(net), "model afterwards": untouched(net, before)}
+    seen["its parts afterwards"] = "as before" if [m.training for m in net.modules()] == modes else "in another mode"
     if not path.exists():
         return {**seen, "the file": "was not written"}
     return {**seen, **outcomes(in_onnx_runtime(path), x, BATCHES)}
@@ -39,7 +43,9 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("a model in training mode", weights=export_weights(draw, i, h, o), normed=False, train=True, **common),
         case("a model in eval mode", weights=export_weights(draw, i, h, o), normed=True, train=False, **common),
-    ]
+        case("in training mode, the norm frozen", weights=export_weights(draw, i, h, o), normed=True, train=True,
+             frozen=True, **common),
+    ]  # fmt: skip
 
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:

@@ -16,12 +16,14 @@ from torchcourse.probes.savable_models import values
 def probe(answer: Watched, names: list[str]) -> Observations:
     """Strip a state of these names, whose tensors hold their places."""
     state = OrderedDict((name, torch.tensor(float(place))) for place, name in enumerate(names))
+    held = list(state.values())
     result = answer(state)
     kept = list(state) == names and all(float(v) == n for n, v in enumerate(state.values()))
     seen: Observations = {"input afterwards": "as before" if kept else "changed"}
     if not isinstance(result, dict):
         return {**seen, "returned": kind(result)}
-    return {**seen, "names": sorted(map(str, result)), "values": values(result), "a new dict": result is not state}
+    return {**seen, "names": sorted(map(str, result)), "values": values(result), "a new dict": result is not state,
+            "tensors": "the same ones" if {*map(id, result.values())} <= {*map(id, held)} else "copies"}  # fmt: skip
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -47,6 +47,7 @@ def cases(draw: Draw) -> list[Case]:
         case("one layer used twice", which="shared", width=w, fill=fill),
         case("tensors that are not contiguous", which="patterned", width=w, fill=fill),
         case("both", which="tied pattern", width=w, fill=fill),
+        case("two layers with equal values", which="twins", width=w, fill=fill),
     ]
 
 

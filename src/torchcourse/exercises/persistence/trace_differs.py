@@ -65,11 +65,30 @@ def doubles_a_column(x: Tensor) -> Tensor:
     return x + 0
 
 
+def counts_rows_in_python(x: Tensor) -> Tensor:
+    return x.view(len(x.detach().tolist()), x.shape[1]) * 2
+
+
+def keeps_a_row(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        return x.abs().sum(0)
+    return x.abs().sum(0, keepdim=True)
+
+
+def adds_a_little(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        return x * 1.002
+    return x + 0
+
+
+FAILS = "rows that Python counts"
 FUNCTIONS = {
     "a branch on the sum": sign_decides, "a branch on the length": length_decides, "a loop over the rows": adds_rows,
     "no branch": no_branch, "branches that agree": branch_alike,
     "a choice in plain Python": picks_larger, "a factor made of the width": scales_by_width,
     "a branch that swaps two columns": swaps_columns, "a branch that doubles a column": doubles_a_column,
+    FAILS: counts_rows_in_python, "a branch that keeps a row": keeps_a_row,
+    "a branch that adds a five-hundredth": adds_a_little,
 }  # fmt: skip
 
 
@@ -98,7 +117,8 @@ def probe(answer: Watched, function: str, example: Tensor, other: Tensor) -> Obs
     before, inputs = {"example": example.clone(), "other": other.clone()}, list[Any]()
     found = answer(noting(FUNCTIONS[function], inputs), example, other)
     seen: Observations = {"other afterwards": "as before" if torch.equal(other, before["other"]) else "changed"}
-    seen["fn was run on"] = " and ".join(among(inputs, before)) or "neither input"
+    if function != FAILS:  # a trace that fails leaves nothing to compare, so fn need not be run
+        seen["fn was run on"] = " and ".join(among(inputs, before)) or "neither input"
     if isinstance(found, bool):
         return {**seen, "differs": found}
     return {**seen, "returned": "a bool of NumPy" if type(found).__module__ == "numpy" else kind(found)}
@@ -119,6 +139,9 @@ def cases(draw: Draw) -> list[Case]:
              other=draw.uniform(0.1, 2.0, 4, 6)),
         case("two columns swapped", function="a branch that swaps two columns", example=high, other=low),
         case("one column doubled", function="a branch that doubles a column", example=high, other=low),
+        case("a trace that fails on a longer input", function=FAILS, example=high, other=more),
+        case("the same numbers in another shape", function="a branch that keeps a row", example=high, other=low),
+        case("a small difference", function="a branch that adds a five-hundredth", example=high, other=low),
     ]  # fmt: skip
 
 

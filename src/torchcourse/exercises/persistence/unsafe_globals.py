@@ -49,10 +49,14 @@ def only_what_torch_admits() -> Iterator[None]:
 
 
 @in_a_folder
-def probe(answer: Watched, holds: list[str], width: int) -> Observations:
-    """Ask for the unsafe globals of a file that runs code when it is unpickled."""
+def probe(answer: Watched, holds: list[str], width: int, saved_as: str = "checkpoint.pt") -> Observations:
+    """Ask for the unsafe globals of a file that runs code when it is unpickled.
+
+    A file that was saved under another name has that name in its archive.
+    """
     things = held_things(width)
-    torch.save({f"{name} {place}": things[name]() for place, name in enumerate(holds)}, "checkpoint.pt")
+    torch.save({f"{name} {place}": things[name]() for place, name in enumerate(holds)}, saved_as)
+    Path(saved_as).rename("checkpoint.pt")
     with only_what_torch_admits(), baited() as was_run:
         result = answer(Path("checkpoint.pt"))
     seen: Observations = {"code in the file": was_run()}
@@ -71,6 +75,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a whole model", holds=["model"], width=w),
         case("code that copies a file", holds=["weights", "code"], width=w),
         case("code between other things", holds=["id", "code", "namespace", "ordered"], width=w),
+        case("a file that was renamed", holds=["weights", "fraction"], width=w, saved_as="best.pt"),
         case("a text that names functions", holds=["text", "dtype", "device", "size"], width=w),
     ]
 

@@ -36,6 +36,7 @@ def probe(
     return {
         "model ran in": task.under["model"],
         "loss computed in": task.under["loss"],
+        "backward ran in": task.under["backward"],
         "order": orders[0],
         "scale after each step": scales,
         "returned": losses,

@@ -32,10 +32,27 @@ def _held(state: object, parameter: nn.Parameter) -> set[torch.dtype]:
     return {t.dtype for t in alike if torch.allclose(t.float(), parameter.detach().float(), rtol=1e-2, atol=1e-3)}
 
 
+def _copy(state: object, parameter: nn.Parameter) -> Tensor | str:
+    """Return the float32 copy of a parameter that an optimizer's state holds."""
+    tensors = [t for t in state.values() if isinstance(t, Tensor)] if isinstance(state, dict) else []
+    copies = [t.detach() for t in tensors if t.dtype == SINGLE and t.shape == parameter.shape]
+    return copies[0] if copies else "none"
+
+
 def probe(
-    answer: Watched, values: list[Tensor], gradients: list[Tensor | None], lrs: list[float], steps: int, slower_at: int
+    answer: Watched,
+    values: list[Tensor],
+    gradients: list[Tensor | None],
+    lrs: list[float],
+    steps: int,
+    slower_at: int,
+    closely: bool = False,
 ) -> dict[str, Any]:
-    """Make steps along fixed gradients; at step `slower_at` every learning rate is cut to a quarter."""
+    """Make steps along fixed gradients; at step `slower_at` every learning rate is cut to a quarter.
+
+    Parameters without gradient get other values after the first step, which have to stay. Reports nothing but the
+    float32 copies where they are looked at `closely`.
+    """
     parameters = [nn.Parameter(v.clone()) for v in values]
     dtypes = [p.dtype for p in parameters]
     if len(lrs) > 1:
@@ -49,6 +66,13 @@ def probe(
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = None if gradient is None else gradient.clone()
         optimizer.step()
+        if count == 0:
+            with torch.no_grad():
+                for parameter in (p for p in parameters if p.grad is None):
+                    parameter.fill_(5.0)
+    if closely:
+        state = optimizer.state_dict()["state"]
+        return {"float32 copies": [_copy(state.get(i, {}), p) for i, p in enumerate(parameters)]}
     same = [p.dtype for p in parameters] == dtypes
     return {
         "parameters afterwards": [p.detach().float() for p in parameters],
@@ -74,11 +98,14 @@ def cases(draw: Draw) -> list[Case]:
         case("a parameter without gradient", **close, **idle),
         case("two groups", **close, **task(BRAIN, 0.0, 15, lrs=[3e-3, 6e-3])),
         case("lr lowered on the way", **close, **task(BRAIN, 3e-3, 20, slower_at=10)),
+        case("the copies, to five digits", rtol=1e-5, atol=1e-6, **task(BRAIN, 0.013, 9), closely=True),
         case("a single large step", **close, **task(BRAIN, 0.5, 1)),
     ]
 
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    if "float32 copies" in seen:
+        return {"copies": seen["float32 copies"][0]}
     starts = inputs["values"][0].flatten()[0].item()
     ends, should = (each["parameters afterwards"][0].flatten()[0].item() for each in (seen, wanted))
     return {"start": f"{starts:.5g}", "ended": f"{ends:.5g}", "should": f"{should:.5g}", "steps": inputs["steps"],

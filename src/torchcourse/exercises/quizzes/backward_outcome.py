@@ -89,6 +89,8 @@ def cases(draw: Draw) -> list[Case]:
         listed("in place after backward", "exp", "backward", "add_"),
         listed("in place between two backwards", "exp", "retain", "add_", "backward"),
         listed("two in place, the first saves its result", "add", "relu_", "add_", "backward"),
+        listed("backward twice, over a relu in place", "add", "relu_", "backward", "backward"),
+        listed("asked for a gradient once more", "add", "requires_grad_", "backward", "backward"),
         listed("in place on the leaf", draw.pick(["relu_", "add_"]), "backward"),
         listed("in place on the leaf, without grad", "no_grad_add_", "square", "backward"),
         listed("the leaf changed without grad, nothing read", "no_grad_add_", saves),

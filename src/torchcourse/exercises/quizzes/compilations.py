@@ -58,6 +58,8 @@ def cases(draw: Draw) -> list[Case]:
         case("zero and one first", sizes=[0, 1, c, a, 0]),
         case("all at once", sizes=[d, 0, a, 1, 1, b]),
         case("one only", sizes=[1, 1]),
+        case("two, and larger ones", sizes=[b, 2, c]),
+        case("two first", sizes=[2, b, 2, 1]),
         case("no call", sizes=[]),
     ]
 

@@ -77,6 +77,7 @@ def cases(draw: Draw) -> list[Case]:
         loading("in another order", head | body, body | head),
         loading("one missing", body, body | head),
         loading("one missing, not strict", body, body | head, strict=False),
+        loading("a single bias missing", body, body | {"head.bias": (a,)}),
         loading("one too many", body | head, body),
         loading("one too many, not strict", body | head, body, strict=False),
         loading("other names", body, head),

@@ -54,6 +54,7 @@ def cases(draw: Draw) -> list[Case]:
         case("three largest, and one of them first", kind="max", values=[top, low, top, top]),
         case("the largest of negative ones", kind="max", values=[-top, -low, -top]),
         case("norm", kind="norm", values=few),
+        case("a norm below 1", kind="norm", values=[0.3, -0.4, 0.0]),
         case("norm of a vector of zeros", kind="norm", values=[0.0, 0.0]),
         case("sum of squares of zeros", kind="square_sum", values=[0.0, 0.0, low]),
         case("mean of one", kind="mean", values=[top]),

@@ -17,18 +17,23 @@ class Encoder(nn.Module):
     """A model with a head, encoder layers and embeddings, and nothing that computes.
 
     `extras` may hold "norm" (a norm beside the layers), "scale" (a parameter that belongs to no layer), "tied" (the
-    head's weight is the embedding's) and "frozen" (the embeddings and the lowest layer learn nothing).
+    head's weight is the embedding's), "words first" (the embeddings are made before the head) and "frozen" (the
+    embeddings and the lowest layer learn nothing).
     """
 
     def __init__(self, depth: int, extras: list[str]) -> None:
         super().__init__()
+        if "words first" in extras:
+            self.words = nn.Embedding(5, 3)
         self.head = nn.Linear(3, 5)
         if "norm" in extras:
             self.norm = nn.LayerNorm(3)
         if "scale" in extras:
             self.scale = nn.Parameter(torch.ones(()))
         self.layers = nn.ModuleList(nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3)) for _ in range(depth))
-        self.words, self.places = nn.Embedding(5, 3), nn.Embedding(4, 3)
+        if "words first" not in extras:
+            self.words = nn.Embedding(5, 3)
+        self.places = nn.Embedding(4, 3)
         if "tied" in extras:
             self.head.weight = self.words.weight
         if "frozen" in extras:
@@ -88,6 +93,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a norm and a scale of its own", depth=2, extras=["norm", "scale"], decay=decay, **near),
         case("frozen from below", depth=3, extras=["frozen"], decay=decay, **near),
         case("head and embedding share a weight", depth=2, extras=["tied"], decay=decay, **near),
+        case("the embedding is made first, and shared", depth=2, extras=["tied", "words first"], decay=decay, **near),
     ]
 
 

@@ -14,7 +14,7 @@ from torchcourse.probes.observe import kept, look
 
 
 def probe(answer: Watched, x: Tensor, mask: Tensor) -> dict[str, Any]:
-    """Observe the means, and whether the gradient of `x` is finite where the padding holds NaN."""
+    """Observe the means, and whether a gradient reaches `x`, finite where the padding holds NaN."""
     before = x.clone(), mask.clone()
     result = answer(x, mask)
     seen = {**look(result, x), **kept(x=(x, before[0]), mask=(mask, before[1]))}
@@ -22,8 +22,14 @@ def probe(answer: Watched, x: Tensor, mask: Tensor) -> dict[str, Any]:
     result = answer(leaf.clone(), before[1])
     if isinstance(result, Tensor) and result.requires_grad:
         result.sum().backward()  # type: ignore[no-untyped-call]
-    clean = leaf.grad is None or bool(leaf.grad.isfinite().all())
-    return {**seen, "gradient of x": "finite" if clean else "not finite everywhere"}
+    return {**seen, "gradient of x": _arrived(leaf.grad, bool(before[1].any()))}
+
+
+def _arrived(gradient: Tensor | None, any_step: bool) -> str:
+    """Describe the gradient that arrived at `x`; where no step is real, none has to."""
+    if gradient is None:
+        return "none at all" if any_step else "finite"
+    return "finite" if bool(gradient.isfinite().all()) else "not finite everywhere"
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import flat
 
 
@@ -21,17 +22,32 @@ class _Run:
         self.answer, self.parameters = answer, [nn.Parameter(v.clone()) for v in values]
         apart = [{"params": [p], **g} for p, g in zip(self.parameters, groups, strict=True)] if groups else None
         self.optimizer = answer(apart or self.parameters, **options)
+        self.gradients = "as before"
+        self.calls: list[str] = []
+        self.returned: list[str] = []
 
-    def step(self, gradients: list[Tensor | None], number: int) -> None:
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = None if gradient is None else gradient[number].clone()
+    def step(self, gradients: list[Tensor | None], number: int, by_closure: bool = False) -> None:
+        def backward() -> float:
+            """Set the gradients; return a loss."""
+            self.calls.append("with gradients on" if torch.is_grad_enabled() else "with gradients off")
+            for parameter, gradient in zip(self.parameters, gradients, strict=True):
+                parameter.grad = None if gradient is None else gradient[number].clone()
+            return 0.25 + number
+
+        if not by_closure:
+            backward()
         with self.answer.watched():
-            self.optimizer.step()
+            returned = self.optimizer.step(backward) if by_closure else self.optimizer.step()
+        if by_closure:
+            self.returned.append("what the closure returned" if returned == 0.25 + number else kind(returned))
+        pairs = zip(self.parameters, gradients, strict=True)
+        if any(g is not None and (p.grad is None or not torch.equal(p.grad, g[number])) for p, g in pairs):
+            self.gradients = "changed"
 
 
 def probe(
     answer: Watched, values: list[Tensor], gradients: list[Tensor | None], groups: list[dict[str, Any]],
-    options: dict[str, Any], slower_at: int,
+    options: dict[str, Any], slower_at: int, by_closure: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Observe training along given gradients; halfway a second optimizer is loaded from the first one's state and goes
     along."""
@@ -45,12 +61,18 @@ def probe(
             other = _Run(answer, run.parameters, [{} for _ in groups], {})
             other.optimizer.load_state_dict(copy.deepcopy(run.optimizer.state_dict()))
         for each in (run, other) if other else (run,):
-            each.step(gradients, number_)
+            each.step(gradients, number_, by_closure)
         early = flat(run.parameters) if number_ == 0 else early
     same = other is not None and torch.equal(flat(run.parameters), flat(other.parameters))
+    closure = {
+        "the closure was called": f"{len(run.calls) / steps:g} times a step, " + " and ".join(sorted(set(run.calls))),
+        "step returned": " and ".join(sorted(set(run.returned))),
+    }
     return {
+        **(closure if by_closure else {}),
         "parameters after the first step": early,
         "parameters after the last step": flat(run.parameters),
+        "gradients after a step": run.gradients,
         "resumed from its state_dict": "exactly the same" if same else "different",
     }
 
@@ -75,6 +97,7 @@ def cases(draw: Draw) -> list[Case]:
         case("other betas, a large eps", **close, **task(8, lr=0.05, betas=(0.7, 0.9), eps=0.1, scale=0.3)),
         case("a parameter without gradient", **close, **task(6, lr=0.02, none=True)),
         case("lr lowered on the way", **close, **task(8, lr=0.1, slower_at=3)),
+        case("with a closure", **close, **task(5, lr=0.04), by_closure=True),
         case("float64", rtol=1e-8, atol=1e-9, **task(6, lr=0.03, dtype=torch.float64)),
     ]
 

@@ -28,6 +28,7 @@ def probe(answer: Watched, weights: dict[str, Tensor], x: Tensor, y: Tensor, bat
         "accuracy": number(returned["accuracy"]),
         "the model ran in": model.modes(),
         "graphs built": sum(note["graph"] for note in model.ran),
+        "gradients are recorded afterwards": torch.is_grad_enabled(),
         "mode afterwards": f"{mode(model)} mode",
         "parameters": "as before" if torch.equal(before, flat(model.parameters())) else "changed",
     }

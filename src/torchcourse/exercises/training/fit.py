@@ -94,7 +94,8 @@ def probe(
         learned = [note for note in small.ran if note["train"] and note["graph"]]
         passes = round(sum(note["rows"] for note in learned) / len(train[1]), 3)
         trained = " and ".join(sorted({note["mode"] for note in learned})) + " mode" if learned else "not at all"
-        return {**seen, "trained in": trained, "validated in": small.modes(train=False), "passes": passes}
+        modes = {"trained in": trained, "validated in": small.modes(train=False)}
+        return {**seen, **modes, "passes": passes, "validated after": _validated(small.ran, len(train[1]))}
     device, real = train[0].device, train[0].device.type in ("cpu", "cuda")
     rows = len(train[1]) if real else 2 * batch  # a simulated device is slow and computes what the CPU does
     parts = {
@@ -105,6 +106,17 @@ def probe(
     model = digits.SmallCNN().to(device)
     seen = _fitted(answer, model, parts, epochs=epochs if real else 1, lr=lr, batch=batch)
     return {**seen, "real": real}
+
+
+def _validated(ran: list[dict[str, Any]], rows: int) -> int:
+    """Return after how many whole passes over the training data a network ran on the other data."""
+    learned, after = 0, set[int]()
+    for note in ran:
+        if note["train"] and note["graph"]:
+            learned += note["rows"]
+        elif not note["train"] and learned and learned % rows == 0:
+            after.add(learned // rows)
+    return len(after)
 
 
 def _shape_of_history(history: dict[str, list[Any]], epochs: int) -> str:
@@ -159,6 +171,9 @@ def derive(_case: Case, seen: Observations) -> Observations:
     if "trained in" in seen:
         facts |= {"training ran in": seen["trained in"], "validation ran in": seen["validated in"],
                   "passes over the training data": seen["passes"]}  # fmt: skip
+        if seen["passes"] == epochs:
+            after = seen["validated after"]
+            facts["validation ran"] = "after each pass" if after == epochs else f"after {after} of {epochs} passes"
         facts["val_accuracy"] = _share_right(history["val_accuracy"], history["val_loss"], seen["final val"])
     facts["weights at the end"] = _whose(history["val_loss"], seen["final val"][0])
     if seen.get("real"):

@@ -1,0 +1,49 @@
+"""Which exercises an author names, and how a known mistake fares in their cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from torchcourse.checking.explain import Result, compare_derived
+from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
+from torchcourse.model.devices import checked_devices
+from torchcourse.model.exercise import Case
+from torchcourse.model.known_mistake import KnownMistake
+from torchcourse.model.observations import Observations
+
+__all__ = ["results_of", "selected"]
+
+
+def selected(which: Sequence[str] | None) -> Iterator[tuple[str, list[str], bool]]:
+    """Yield lessons with the names of their exercises that are meant, and whether the lesson as a whole is.
+
+    Args:
+        which: lessons, or exercises as LESSON:EXERCISE; all lessons if there are none.
+
+    Raises:
+        UnknownExerciseError: for a lesson or exercise that does not exist.
+    """
+    for name in which or LESSONS:
+        lesson, _, exercise = name.partition(":")
+        known = exercises(lesson)
+        if exercise and exercise not in known:
+            raise UnknownExerciseError(f"{lesson} has no exercise {exercise!r}.")
+        yield lesson, [exercise] if exercise else list(known), not exercise
+
+
+def results_of(
+    mistake: KnownMistake, any_device: bool, cases: Sequence[Case], wanted: Callable[[str, int], Observations | None]
+) -> list[Result]:
+    """Return the results of a known mistake in cases, from observations made before.
+
+    Args:
+        any_device: whether the second device counts too.
+        wanted: returns the wanted observations, by device and number of the case.
+    """
+    results = []
+    for device in checked_devices(any_device):
+        for number, case in enumerate(cases):
+            seen, right = mistake.seen(device.name, number), wanted(device.name, number)
+            assert seen is not None and right is not None, "both were observed in every case"
+            results.append(compare_derived(case, number, device.name, seen, right))
+    return results

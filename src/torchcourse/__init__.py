@@ -3,7 +3,8 @@
 Without a GPU, exercises are also checked on a simulated device, which must be registered before the process runs its
 first backward. Importing one of `__all__` registers it, but also imports torch, which takes seconds. So
 those names are imported when they are first used, and commands such as `torchcourse lab` never do. In a kernel, and in
-a program that has imported torch already, a backward may come before that: there they are imported at once.
+a program that has imported torch already, a backward may come before that: there they are imported at once. The start
+page has a kernel that needs no torch.
 """
 
 import sys
@@ -56,5 +57,5 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 answer_cell.watch()
-if sys.modules.get("torch") or session.shell():
+if sys.modules.get("torch") or (session.shell() and not session.on_start_page()):
     _import_public_names()

@@ -48,6 +48,19 @@ def lab(
 
 
 @app.command()
+def start(
+    folder: Annotated[Path, typer.Argument(help="the folder of your working copy of the notebooks")] = Path("work"),
+) -> None:
+    """Make a working copy of the notebooks and open nothing: for VS Code or another editor."""
+    from torchcourse.workspace.working_copy import prepare
+
+    try:
+        prepare(folder)
+    except WorkspaceError as error:
+        _fail(error)
+
+
+@app.command()
 def status(folder: WorkingCopy = None) -> None:
     """Show your progress: exercises passed, attempted and open in each lesson."""
     from torchcourse.workspace.status import show, standings
@@ -72,7 +85,9 @@ def check(
             metavar="NAME...",
         ),
     ],
-    watch: Annotated[bool, typer.Option("--watch", help="check again whenever the notebook is saved")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="check again at each save, and go on when an exercise is right")
+    ] = False,
 ) -> None:
     """Check a notebook from the terminal, as its check cells do, in a process of its own."""
     from torchcourse.workspace.named import find_named

@@ -144,11 +144,12 @@ def compiler() -> Iterator[Finding]:
 
 def builder() -> Iterator[Finding]:
     """Check what building an operator in C++ needs besides the compiler, in lesson 13 and in grading it."""
-    if shutil.which("ninja") is None:
+    ninja = shutil.which("ninja") or shutil.which("ninja", path=str(Path(sys.executable).parent))
+    if ninja is None:
         says = "none: operators in C++ cannot be built, and rms_norm_cpp of lesson 13 counts as not attempted"
         yield Finding("ninja", "warning", says, REMEDIES["ninja"])
     else:
-        yield Finding("ninja", "ok", str(shutil.which("ninja")))
+        yield Finding("ninja", "ok", ninja)
 
 
 def loader_workers() -> Iterator[Finding]:

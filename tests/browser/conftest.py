@@ -47,20 +47,25 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """`torchcourse lab` as a learner starts it, but for the browser window."""
-    folder, home = tmp_path_factory.mktemp("learner"), tmp_path_factory.mktemp("home")
+def jupyter_environment(home: Path) -> dict[str, str]:
+    """Return the environment of a Jupyter server that keeps its own files below `home`, with every cell in the page."""
     settings = home / "settings" / "@jupyterlab" / "notebook-extension"
     settings.mkdir(parents=True)
     # JupyterLab attaches only the cells in view; the tests look at all of them
     (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
+    return {**os.environ, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+            "IPYTHONDIR": str(home / "ipython"), "JUPYTER_CONFIG_DIR": str(home / "config"),
+            "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime")}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """`torchcourse lab` as a learner starts it, but for the browser window."""
+    folder, home = tmp_path_factory.mktemp("learner"), tmp_path_factory.mktemp("home")
     port = free_port()
-    env = {**os.environ, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
-           "IPYTHONDIR": str(home / "ipython"), "JUPYTER_CONFIG_DIR": str(home / "config"),
-           "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime")}  # fmt: skip
     torchcourse = Path(sys.executable).parent / "torchcourse"
-    with served([torchcourse, "lab", folder, "--no-browser", "--port", str(port)], env, home / "log", port, folder):
+    command: list[str | Path] = [torchcourse, "lab", folder, "--no-browser", "--port", str(port)]
+    with served(command, jupyter_environment(home), home / "log", port, folder):
         yield Lab(port, folder)
 
 

@@ -59,9 +59,13 @@ def write(page: Page, cell: Locator, source: str) -> None:
 
 
 def save(page: Page, lab: Lab, name: str, text: str) -> None:
-    """Save a notebook, until its file has this text."""
-    for _ in range(40):
-        page.keyboard.press("Control+s")
+    """Save a notebook, until its file has this text.
+
+    While one save is under way, a second one makes JupyterLab ask whether to overwrite what the first one wrote.
+    """
+    for attempt in range(120):
+        if attempt % 30 == 0:
+            page.keyboard.press("Control+s")
         page.wait_for_timeout(500)
         if json.dumps(text)[1:-1] in (lab.folder / name).read_text(encoding="utf-8"):
             return

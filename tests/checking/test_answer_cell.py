@@ -51,16 +51,24 @@ Run = Callable[[str], object]
 @pytest.fixture
 def run_cell(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a cell as IPython does, and return what it binds to `own`."""
-    told: list[Callable[[object], None]] = []
-    events = SimpleNamespace(callbacks={"pre_run_cell": told}, register=lambda _event, function: told.append(function))
+    told: dict[str, list[Callable[[object], None]]] = {"pre_run_cell": [], "post_run_cell": []}
+    events = SimpleNamespace(callbacks=told, register=lambda event, function: told[event].append(function))
     monkeypatch.setattr(session, "shell", lambda: SimpleNamespace(user_ns={}, events=events))
     answer_cell.watch()
     answer_cell.watch()
-    (watching,) = told
+    ((before,), (after,)) = told.values()
 
     def run(cell: str) -> object:
-        watching(SimpleNamespace(raw_cell=cell))
-        return ran(cell)["own"]
+        info = SimpleNamespace(raw_cell=cell)
+        before(info)
+        error = None
+        try:
+            return ran(cell, f"/tmp/ipykernel_1/{abs(hash(cell))}.py")["own"]
+        except Exception as raised:
+            error = raised
+            return None
+        finally:
+            after(SimpleNamespace(info=info, error_before_exec=error, error_in_exec=None))
 
     return run
 
@@ -70,6 +78,7 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "01_tensors.ipynb"
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
     monkeypatch.setattr(answer_cell, "_run_at", {})
+    monkeypatch.setattr(answer_cell, "_failed", {})
     return path
 
 
@@ -91,6 +100,15 @@ def test_a_cell_that_was_edited_and_saved_but_not_run_gets_a_warning(
     cells = [{"cell_type": "code", "source": saved.splitlines(keepends=True)}]
     save(notebook, json.dumps({"cells": cells}).encode(), later)
     assert ("run the cell again" in answer_cell.changed_since(answer)) is warns
+
+
+def test_a_cell_whose_last_run_failed_gets_a_warning_until_it_runs(notebook: Path, run_cell: Run) -> None:
+    answer = run_cell(OLD)
+    run_cell("def other(x):\n    return ((")
+    assert answer_cell.changed_since(answer, "own") == ""
+    run_cell("def own(x):\n    return ((")
+    assert "ended with SyntaxError" in answer_cell.changed_since(answer, "own")
+    assert answer_cell.changed_since(run_cell(NEW), "own") == ""
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"cells": 3}', b'{"cells": [{}]}', b"\xff"])

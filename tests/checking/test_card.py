@@ -11,13 +11,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import pytest
 import torch
+from nbclient import NotebookClient
 from torch import Tensor
 
 from autograde.source.private_half import private_half
+from tests.support.working_copies import WRONG, answered
 from tools.selfstudy import write_wheel
-from torchcourse.checking import card, hints, references
+from torchcourse.checking import answer_cell, card, card_buttons, hints, references
 from torchcourse.checking.card_details import CardDetails, card_details
 from torchcourse.checking.check import examine
 from torchcourse.checking.references import Reference, pack, reference
@@ -27,6 +30,7 @@ from torchcourse.model.exercise import Spoken
 from torchcourse.model.lessons import Lesson, lessons
 from torchcourse.workspace import progress, session
 from torchcourse.workspace.place import Place
+from torchcourse.workspace.working_copy import copy_notebooks
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +52,7 @@ def passed() -> Report:
 @pytest.fixture(autouse=True)
 def nothing_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hints, "_asked", {})
-    monkeypatch.setattr(hints, "_buttons", {})
+    monkeypatch.setattr(card_buttons, "_shown", {})
 
 
 class Page(HTMLParser):
@@ -149,7 +153,7 @@ def test_only_after_passing_a_card_has_the_reference_and_no_hints(passed: Report
 def test_the_first_screen_is_the_outcome_a_sentence_and_one_failed_case(failed: Report) -> None:
     details = dataclasses.replace(card_details(failed, right), warning="This is about the cell as it was last run.")
     made = Page(card.as_html(failed, details).partition("</style>")[2])
-    assert made.text.startswith("Not right yet · row_softmaxThis is about the cell as it was last run.")
+    assert made.text.startswith("This is about the cell as it was last run.Not right yet · row_softmax")
     first = next(r for r in failed.results if not r.passed)
     assert f"✗failed case {first.case.name}, CPU · " in made.text
     assert [d.get("open", "folded") for d in made.all("details")] == ["folded"], "all else unfolds"
@@ -205,7 +209,7 @@ def test_the_button_gives_one_hint_more_each_time_and_then_stays(
     shown, button = front_end
     assert "application/vnd.jupyter.widget-view+json" in button
     assert button["text/plain"] == 'hint("row_softmax") shows the next hint.'
-    made = hints._buttons["row_softmax"]
+    made = card_buttons._shown["row_softmax"][0]
     assert made.description == "Next hint (1 of 3)"
     for level in (1, 2, 3):
         made.click()
@@ -225,8 +229,44 @@ def test_the_button_gives_one_hint_more_each_time_and_then_stays(
     assert "Your answer beside the reference" in front_end[2]["text/html"]
     hints._asked.clear()
     card.show(failed, card_details(failed, right))
-    assert hints._buttons["row_softmax"] is not made
+    assert card_buttons._shown["row_softmax"][0] is not made
     assert made.comm is None, "checking again leaves one button"
+
+
+def test_a_button_checks_again_on_the_same_card(
+    failed: Report, passed: Report, front_end: list[dict[str, Any]]
+) -> None:
+    pytest.importorskip("ipywidgets")
+    card.show(failed, card_details(failed, right), again=lambda: (passed, card_details(passed, right)))
+    _, repeat, restart, _, _ = card_buttons._shown["row_softmax"]
+    assert [repeat.description, restart.description] == ["Check again", "Reset this exercise"]
+    assert "Not right yet" in front_end[0]["text/html"]
+    repeat.click()
+    assert "Right" in front_end[0]["text/plain"]
+    assert len(front_end) == 2
+
+
+def test_a_button_resets_the_exercise_once_its_answer_is_saved(
+    failed: Report, front_end: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ipywidgets")
+    copy_notebooks(tmp_path)
+    path = answered(tmp_path / "01_tensors.ipynb", WRONG)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    monkeypatch.setattr(answer_cell, "_run_at", {WRONG: 1.0, WRONG + "  # better": 2.0})
+    card.show(failed, card_details(failed, right), again=lambda: (failed, CardDetails()))
+    _, _, restart, said, _ = card_buttons._shown["row_softmax"]
+    restart.click()
+    assert said.value.startswith("Save the notebook")
+    assert not (tmp_path / "aside").exists()
+    answered(path, WRONG + "  # better")
+    restart.click()
+    (aside,) = (tmp_path / "aside").iterdir()
+    assert aside.read_text() == WRONG + "  # better\n"
+    assert f"aside/{aside.name}" in said.value
+    assert "Reload Notebook from Disk" in said.value
+    assert "aside" not in front_end[0]["text/html"]
+    assert "better" not in path.read_text()
 
 
 def test_without_widgets_the_card_says_how_to_ask(
@@ -235,7 +275,25 @@ def test_without_widgets_the_card_says_how_to_ask(
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     card.show(failed, card_details(failed, right))
     (shown,) = front_end
-    assert "gives a hint" in Page(shown["text/html"]).text
+    words = Page(shown["text/html"]).text
+    assert "gives a hint" in words
+    assert "torchcourse reset 01_tensors row_softmax" in words
+    assert shown["text/plain"].endswith('\n  hint("row_softmax") gives a hint.')
+    hints.next_hint(find("row_softmax")[1])
+    card.show(failed, card_details(failed, right))
+    assert front_end[-1]["text/plain"].endswith('\n  hint("row_softmax") gives the next hint.')
+
+
+@pytest.mark.slow
+def test_a_program_that_shows_neither_html_nor_widgets_gets_the_card_as_text(tmp_path: Path) -> None:
+    lines = ("from torchcourse import check, hint", "def row_softmax(x): return x", 'check("row_softmax")')
+    cells = [nbformat.v4.new_code_cell(line) for line in (*lines, 'hint("row_softmax")')]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, resources={"metadata": {"path": tmp_path}}).execute()
+    shown = [[output["data"]["text/plain"] for output in cell.outputs] for cell in notebook.cells[2:]]
+    assert shown[0][0].startswith("row_softmax: Not right yet. ")
+    assert shown[0][1] == 'hint("row_softmax") shows the next hint.'
+    assert "1 of 3" in shown[1][0]
 
 
 def test_each_exercise_has_three_hints_and_in_a_clone_a_reference_and_a_reason() -> None:
@@ -263,7 +321,7 @@ def test_a_class_has_no_answer_to_show_after_the_hints(
 ) -> None:
     pytest.importorskip("ipywidgets")
     card.show(failed, card_details(failed, right))
-    made = hints._buttons["row_softmax"]
+    made = card_buttons._shown["row_softmax"][0]
     for _ in range(4):
         made.click()
     assert made.description == "All 3 hints are shown above"

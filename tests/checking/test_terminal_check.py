@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,25 @@ def test_watch_checks_at_each_save_and_waits_out_a_half_one(mine: Path, monkeypa
     assert len(checked) == 2
     assert len([line for line in printed if "not a complete notebook" in line]) == 1
     assert len([line for line in printed if "Waiting" in line]) == 3
+
+
+def test_watch_goes_on_to_the_next_exercise_that_is_not_passed(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress.record(mine.parent, "select_scores", "passed")
+    statuses, watched = iter([1, 0]), []
+
+    def check_instead(path: Path, names: Sequence[str], say: object) -> int:
+        watched.append(list(names))
+        return next(statuses, 1)
+
+    def say(line: str) -> None:
+        printed.append(line)
+        if line.startswith("Waiting"):
+            if len(watched) == 3:
+                raise KeyboardInterrupt
+            mine.write_text(mine.read_text() + " ")
+
+    printed: list[str] = []
+    monkeypatch.setattr(terminal_check, "check_notebook", check_instead)
+    terminal_check.watch(mine, ["row_softmax"], say)
+    assert watched == [["row_softmax"], ["row_softmax"], ["one_hot"]]
+    assert "Next: one_hot." in printed

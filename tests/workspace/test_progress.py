@@ -193,18 +193,23 @@ def test_status_on_a_terminal_is_a_table_with_a_sum(noted: Path) -> None:
 
 
 def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(folder: Path) -> None:
-    assert as_markdown(standings(folder)).endswith("Begin with [1 · Tensors](01_tensors.ipynb).")
-    progress.record(folder, "describe", "failed")
+    assert as_markdown(standings(folder)).startswith("Begin with [1 · Tensors](01_tensors.ipynb).")
+    progress.record(folder, "describe", "passed")
+    progress.record(folder, "image_to_chw", "failed")
     said = as_markdown(standings(folder))
     takes = {lesson.name: lesson.duration for lesson in lessons()}
-    assert f"| [1 · Tensors](01_tensors.ipynb) |  | {takes['01_tensors']} | 12 | 0 | 1 | 11 |" in said
+    assert f"| [1 · Tensors](01_tensors.ipynb) |  | {takes['01_tensors']} | ■□□□□□□□□□□□ 1 of 12 |" in said
+    ticks = [f'[{mark}](01_tensors.ipynb#Exercise:-{name} "{name}: {state}")'
+             for mark, name, state in (("✓", "describe", "passed"), ("·", "image_to_chw", "attempted"))]  # fmt: skip
+    assert f"| {' '.join(ticks)} [○]" in said
     assert f"| [5 · Training](05_training.ipynb) | 3, 4 | {takes['05_training']} |" in said
-    assert said.index("| **Foundations** |") < said.index("[1 · Tensors]") < said.index("| **Debugging** |")
-    assert said.endswith("Continue with [1 · Tensors](01_tensors.ipynb).")
+    assert said.index("| **Foundations** |") < said.index("| [1 · Tensors]") < said.index("| **Debugging** |")
+    resumed = "[image_to_chw](01_tensors.ipynb#Exercise:-image_to_chw) in [1 · Tensors](01_tensors.ipynb)"
+    assert said.startswith(f"Continue with {resumed}.")
     for lesson in lessons():
         for exercise in lesson.exercises:
             progress.record(folder, exercise, "passed")
-    assert as_markdown(standings(folder)).endswith("You have passed every exercise.")
+    assert as_markdown(standings(folder)).startswith("You have passed every exercise.")
 
 
 def alone(code: str) -> subprocess.CompletedProcess[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from torchcourse.model import lessons
 from torchcourse.model.catalogue import LESSONS
 from torchcourse.model.notebook_file import source_of
 from torchcourse.workspace import progress, start_page, working_copy
+from torchcourse.workspace.jupyter_settings import environment
 from torchcourse.workspace.working_copy import copy_notebooks, origin
 
 
@@ -56,6 +60,24 @@ def test_lab_makes_a_working_copy_and_opens_its_start_page(tmp_path: Path, start
     assert kept.read_bytes() == released.read_bytes()
 
 
+def test_start_makes_a_working_copy_and_opens_nothing(tmp_path: Path, started: list[list[str]]) -> None:
+    status, output = run_command("start", tmp_path / "work")
+    assert (status, started) == (0, [])
+    assert f"{len(LESSONS)} new" in output
+    assert (tmp_path / "work" / "START.ipynb").exists()
+    (tmp_path / "file").touch()
+    status, output = run_command("start", tmp_path / "file" / "work")
+    assert (status, "cannot be copied" in output) == (2, True)
+
+
+def test_kernels_and_terminals_find_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert environment()["PATH"] == f"{folder}{os.pathsep}/usr/bin"
+    monkeypatch.setenv("PATH", f"/usr/bin{os.pathsep}{folder}")
+    assert environment()["PATH"] == os.environ["PATH"]
+
+
 def test_lab_again_changes_nothing_but_the_start_pages_table(tmp_path: Path, started: list[list[str]]) -> None:
     run_command("lab", tmp_path)
     (tmp_path / "01_tensors.ipynb").write_text("mine")
@@ -64,7 +86,7 @@ def test_lab_again_changes_nothing_but_the_start_pages_table(tmp_path: Path, sta
     assert tree(tmp_path) == before
     progress.record(tmp_path, "describe", "passed")
     run_command("lab", tmp_path)
-    assert "| 12 | 1 | 0 | 11 |" in "".join(page(tmp_path)["cells"][1]["outputs"][0]["data"]["text/markdown"])
+    assert "■□□□□□□□□□□□ 1 of 12 |" in "".join(page(tmp_path)["cells"][1]["outputs"][0]["data"]["text/markdown"])
 
 
 @pytest.mark.parametrize(("change", "sure"), [("import torch", True), ("A tensor is a grid", False)])
@@ -108,13 +130,51 @@ def test_the_start_pages_cell_shows_the_table_in_a_notebook_and_says_so_elsewher
 ) -> None:
     shown: list[str] = []
     monkeypatch.setattr("IPython.display.display", lambda markdown: shown.append(markdown.data))
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
     monkeypatch.chdir(tmp_path)
     start_page.progress_here()
     (tmp_path / progress.STATE).mkdir()
     progress.record(tmp_path, "describe", "passed")
     start_page.progress_here()
     assert "no working copy" in shown[0]
-    assert "| 12 | 1 | 0 | 11 |" in shown[1]
+    assert "■□□□□□□□□□□□ 1 of 12 |" in shown[1]
+
+
+def test_once_its_cell_has_run_the_start_page_follows_the_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    monkeypatch.setattr(start_page, "SECONDS", 0.01)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / progress.STATE).mkdir()
+
+    async def an_evening() -> list[str]:
+        start_page.progress_here()
+        start_page.progress_here()  # the cell is run again: one task is left
+        await asyncio.sleep(0.05)
+        assert [task.get_coro().__name__ for task in asyncio.all_tasks()].count("_follow") == 1  # type: ignore[union-attr]
+        before = shown[-1].outputs
+        progress.record(tmp_path, "describe", "passed")
+        while shown[-1].outputs == before:
+            await asyncio.sleep(0.01)
+        return [outputs[0]["data"]["text/markdown"] for outputs in (before, shown[-1].outputs)]
+
+    with ThreadPoolExecutor(1) as elsewhere:  # a browser test may have left a loop running in this thread
+        before, after = elsewhere.submit(asyncio.run, asyncio.wait_for(an_evening(), 20)).result()
+    assert " 1 of 12 |" not in before
+    assert " 1 of 12 |" in after
+
+
+def test_the_start_pages_kernel_imports_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "START.ipynb").write_text("{}")
+    program = """import sys, types
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(
+    user_ns={}, kernel=1, events=types.SimpleNamespace(callbacks={}, register=lambda *a: None)))
+from torchcourse.workspace import start_page
+assert "torch" not in sys.modules"""
+    env = {**os.environ, "JPY_SESSION_NAME": str(tmp_path / "START.ipynb")}
+    subprocess.run([sys.executable, "-c", program], check=True, env=env)
 
 
 def test_a_port_in_use_is_said_and_the_next_one_taken_or_that_there_is_none(

@@ -1,7 +1,8 @@
 """Find the cell that an answer came from, and warn if the saved notebook no longer has it.
 
 Functions live in memory and cells in a file: learners who edit a cell and forget to run it check the old answer. That
-is certain only if the file was saved after the cell was run and no longer has it, so only then is there a warning.
+is certain only if the file was saved after the cell was run and no longer has it, so only then is there a warning; our
+JupyterLab saves every few seconds. A cell whose last run failed leaves the old answer too.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import inspect
 import json
 import linecache
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from torchcourse.model.notebook_file import find_cell, read, source_of
 from torchcourse.workspace import session
 
-__all__ = ["cell_of", "changed_since", "watch"]
+__all__ = ["cell_of", "changed_since", "is_saved", "watch"]
 
 LARGEST_FILE = 20_000_000
 """Size in bytes up to which a check reads the notebook; larger ones (with videos, say) are not read."""
@@ -27,15 +31,28 @@ _run_at: dict[str, float] = {}
 """When each cell of this session was last run, by its source."""
 
 
+_failed: dict[str, str] = {}
+"""The names of the exceptions that ended the last run of cells, by their source."""
+
+
 def watch() -> None:
-    """Record from now on when each cell is run."""
+    """Record from now on when each cell is run, and which exception ended it."""
     shell = session.shell()
-    if shell is not None and _record not in shell.events.callbacks.get("pre_run_cell", ()):
-        shell.events.register("pre_run_cell", _record)
+    for event, record in (("pre_run_cell", _record), ("post_run_cell", _record_outcome)):
+        if shell is not None and record not in shell.events.callbacks.get(event, ()):
+            shell.events.register(event, record)
 
 
 def _record(info: Any) -> None:
     _run_at[str(info.raw_cell).strip()] = time.time()
+
+
+def _record_outcome(result: Any) -> None:
+    cell = str(result.info.raw_cell).strip() if result.info else ""
+    error = result.error_before_exec or result.error_in_exec
+    _failed.pop(cell, None)
+    if error is not None:
+        _failed[cell] = type(error).__name__
 
 
 def cell_of(answer: object) -> str:
@@ -67,10 +84,18 @@ def _functions(answer: object) -> Iterator[FunctionType]:
             yield plain
 
 
-def changed_since(answer: object) -> str:
-    """Return a warning if the saved notebook no longer has the cell that this answer was run from, else ""."""
+def changed_since(answer: object, exercise: str = "") -> str:
+    """Return a warning if this answer is not what its cell has now, else "".
+
+    Args:
+        answer: the function or class that was checked.
+        exercise: its name, by which a cell that defines it and failed is found.
+    """
     cell, path = cell_of(answer), session.notebook_file()
     begun = _run_at.get(cell)
+    latest = _latest_definition(exercise) if exercise else None
+    if latest is not None and latest != cell and latest in _failed:
+        return f"The last run of this cell ended with {_failed[latest]}: this is about the version that ran before it."
     if not cell or path is None or begun is None:
         return ""
     try:
@@ -85,3 +110,23 @@ def changed_since(answer: object) -> str:
         "This is about the cell as it was last run. The notebook was saved after that with a different cell: "
         "run the cell again to check its new version."
     )
+
+
+def is_saved(exercise: str, path: Path) -> bool:
+    """Return whether the notebook at `path` has the cell of an exercise as it was last run in this session.
+
+    Raises:
+        WorkspaceError: if the notebook cannot be read.
+    """
+    cell = find_cell(read(path), exercise)
+    latest = _latest_definition(exercise)
+    return cell is None or latest is None or source_of(cell).strip() == latest
+
+
+def _latest_definition(exercise: str) -> str | None:
+    """Return the source of the cell that defines an exercise and was run last in this session, if any was."""
+    return max((source for source in _run_at if _defines(source, exercise)), key=_run_at.__getitem__, default=None)
+
+
+def _defines(source: str, name: str) -> bool:
+    return re.search(rf"^\s*(def|class)\s+{re.escape(name)}\b", source, re.MULTILINE) is not None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from torchcourse.checking import hints
+from torchcourse.checking.card_buttons import card_buttons
+from torchcourse.checking.card_cases import cases_as_html, cases_as_text, program
 from torchcourse.checking.card_details import CardDetails
-from torchcourse.checking.explain import Result, brief, difference
 from torchcourse.checking.hints import asked_for_answer
-from torchcourse.checking.pictures import pictures
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
+from torchcourse.checking.run_record import RunRecord, passed_over
+from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Spoken
 from torchcourse.workspace import session
 from torchcourse.workspace.place import Place
@@ -30,10 +33,10 @@ TITLES = {
     "interrupted": "Interrupted",
     "unknown": "No such exercise",
 }
-MARKS = {True: "✓", False: "✗"}
-DEVICES = {"cpu": "CPU", "cuda": "GPU", "simulated": "simulated second device"}
 UNQUOTED = "?/:@!$&'()*+,;="
 """Characters besides letters and digits that a link to a heading keeps, as in JupyterLab and nbconvert."""
+
+Again: TypeAlias = Callable[[], tuple[Report, CardDetails]]
 
 # In JupyterLab the colours are those of its theme; elsewhere those of the page.
 # The last rule hides the output of a hint button whose kernel is gone.
@@ -61,25 +64,41 @@ border:1px solid var(--tc-line)!important;border-radius:4px;background:transpare
 </style>"""
 
 
-def show(report: Report, details: CardDetails | None = None) -> None:
-    """Display a report: in a notebook as a card, with a button for hints and answer if widgets work; else as text."""
-    details = details or CardDetails()
+def show(report: Report, details: CardDetails | None = None, again: Again | None = None) -> None:
+    """Display a report: in a notebook as a card, with buttons below it if widgets work; else as text.
+
+    Args:
+        report: the outcome of a check.
+        details: what to show besides.
+        again: checks the answer once more, for a button.
+    """
+    shown = details or CardDetails()
     if not session.in_notebook():
-        print(as_text(report, details))
+        print(as_text(report, shown))
         return
     from IPython.display import display
 
-    handle = display(_bundle(report, details), raw=True, display_id=True)
-    exercise = details.exercise
-    if exercise is None or not hints.is_more_left(exercise, details.reference is not None):
+    handle = display(_bundle(report, shown), raw=True, display_id=True)
+    exercise = shown.exercise
+    if exercise is None:
         return
 
-    def redraw() -> None:
-        new = replace(details, hints=hints.asked(exercise), new_hint=True, shows_reference=asked_for_answer(exercise))
-        handle.update(_bundle(report, new), raw=True)
+    def update(**changes: Any) -> None:
+        nonlocal shown
+        shown = replace(shown, **changes)
+        handle.update(_bundle(report, shown), raw=True)
 
-    if button := hints.button(exercise, details.reference is not None, redraw):
-        display(button, raw=True)
+    def redraw() -> None:
+        update(hints=hints.asked(exercise), new_hint=True, shows_reference=asked_for_answer(exercise))
+
+    def repeat() -> None:
+        nonlocal report, shown
+        report, shown = again() if again else (report, shown)
+        update()
+
+    has_answer = shown.reference is not None
+    if row := card_buttons(exercise, has_answer, redraw=redraw, again=again and repeat):
+        display(row, raw=True)
 
 
 def _bundle(report: Report, details: CardDetails) -> dict[str, str]:
@@ -95,8 +114,8 @@ def say(text: str, source: str = "") -> None:
     from IPython.display import display
 
     lines = "<br>".join(map(_code, text.splitlines()))
-    program = f'<pre tabindex="0" aria-label="the answer"><code>{html.escape(source)}</code></pre>' if source else ""
-    card = f'{STYLE}<div class="tc-card unattempted" role="note">{lines}{program}</div>'
+    answer = program("the answer", source) if source else ""
+    card = f'{STYLE}<div class="tc-card unattempted" role="note">{lines}{answer}</div>'
     display({"text/html": card, "text/plain": plain}, raw=True)
 
 
@@ -109,30 +128,21 @@ def as_text(report: Report, details: CardDetails | None = None) -> str:
         lines += [f"  misconception: {report.misconception}"]
     if report.read:
         lines += [f"  read again: {report.read}"]
-    lines += [
-        f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}" for name, group in _by_case(report.results)
-    ]
+    lines += cases_as_text(report, details.record if details else RunRecord())
     if details:
         lines += [f"  hint {number}: {text}" for number, text in enumerate(details.hints, 1)]
+        if details.exercise and len(details.hints) < len(details.exercise.hints):
+            lines += [f'  hint("{details.exercise.name}") gives {"the next hint" if details.hints else "a hint"}.']
     if details and details.spoken:
         spoken = details.spoken
         lines += [f"  asked in an interview: {spoken.question}", f"  {spoken.answer} (Taught in {spoken.taught}.)"]
+    if details and details.record.met_breakpoint:
+        lines += [f"  {passed_over(report.exercise)}"]
     if details and details.shows_reference and details.reference and not report.passed:
         lines += ["  the answer:", *(f"    {line}" for line in details.reference.source.splitlines())]
     if details and details.place:
         lines += [f"  {_standing(details.place)}{_next(details.place)[0]}"]
     return "\n".join(lines)
-
-
-def _by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
-    for number in dict.fromkeys(r.number for r in results):
-        group = [r for r in results if r.number == number]
-        yield group[0].case.name, group
-
-
-def _devices(group: Sequence[Result]) -> str:
-    failed = [DEVICES[r.device] for r in group if not r.passed]
-    return f" ({', '.join(failed)})" if failed and len(failed) < len(group) else ""
 
 
 def as_html(report: Report, details: CardDetails | None = None) -> str:
@@ -141,19 +151,19 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     It is readable in light and dark themes, and has words for every colour and picture.
     """
     details = details or CardDetails()
-    parts = [f'<div class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></div>']
-    if details.warning:
-        parts.append(f"<p>{_code(details.warning)}</p>")
+    parts = [f"<p>{_code(details.warning)}</p>"] if details.warning else []
+    parts.append(f'<div class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></div>')
     message, _, output = report.message.partition("\n")
     parts.append(f"<div>{_code(message)}</div>")
     if output:  # what another program wrote, such as a compiler
-        parts.append(f'<pre tabindex="0" aria-label="what it wrote">{html.escape(output)}</pre>')
+        parts.append(program("what it wrote", output))
     parts.append(_misconception(report))
-    if report.results:
-        parts.append(_cases(report))
+    parts.append(cases_as_html(report, details.record))
     parts.append(_hints(details))
     if details.reference and details.shows_reference:
         parts.append(_answers(details.reference, details.answer, opened=not report.passed))
+    if details.record.met_breakpoint:
+        parts.append(f'<p class="tc-dim">{_code(passed_over(report.exercise))}</p>')
     parts += [_spoken_answer(details.spoken)] if details.spoken else []
     parts += [_what_next(details.place)] if details.place else []
     label = f"Check of {report.exercise}: {TITLES[report.status]}"
@@ -202,61 +212,16 @@ def _code(text: str) -> str:
     return "".join(f"<code>{p}</code>" if i % 2 and i < len(pieces) - 1 else p for i, p in enumerate(pieces))
 
 
-def _spoken(mark: str, words: str) -> str:
-    """Return a visible mark, and words that screen readers read in its place."""
-    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken">{words}</span>'
-
-
-def _cases(report: Report) -> str:
-    rows = [_row(name, group) for name, group in _by_case(report.results)]
-    passed = sum(all(r.passed for r in group) for _, group in _by_case(report.results))
-    columns = (_spoken("", "outcome"), "case", "what came out", "what was wanted")
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    summary = f"<summary>{passed} of {len(rows)} cases pass</summary>"
-    failed = next((r for r in report.results if not r.passed), None)
-    if failed is None:
-        return f"<details>{summary}{table}</details>"
-    name = html.escape(report.exercise)
-    inputs = f'<p class="tc-dim"><code>case("{name}")</code> returns the inputs of the first one that fails.</p>'
-    return f"{_first_failure(failed)}<details>{summary}{table}{pictures(failed)}{inputs}</details>"
-
-
-def _first_failure(failed: Result) -> str:
-    """Return the first failed case in a line."""
-    got, want = _difference(failed)
-    where = f"{html.escape(failed.case.name)}, {DEVICES[failed.device]}"
-    mark = _spoken(MARKS[False], "failed case")
-    return f'<div class="tc-first">{mark} {where} · {got} · <span class="tc-dim">wanted: </span>{want}</div>'
-
-
-def _row(name: str, group: Sequence[Result]) -> str:
-    failed = next((r for r in group if not r.passed), None)
-    mark = _spoken(MARKS[failed is None], "failed" if failed else "passed")
-    got, want = _difference(failed) if failed else ("", "")
-    where = f'<th scope="row">{html.escape(name + _devices(group))}</th>'
-    return f"<tr><td>{mark}</td>{where}<td>{got}</td><td>{want}</td></tr>"
-
-
-def _difference(failed: Result) -> tuple[str, str]:
-    """Return the observed and the wanted value of a failed case, as HTML."""
-    if "raised" in failed.seen:
-        return html.escape(brief(failed.seen["raised"])), "no exception"
-    what = failed.differs[0]
-    fields = difference(failed, what)
-    label = "" if what == "result" else f'<span class="tc-dim">{html.escape(what)}: </span>'
-    got, want = (html.escape(text if text != "None" else "nothing") for text in (fields["got"], fields["want"]))
-    return label + got, want
-
-
 def _hints(details: CardDetails) -> str:
     """Return the hints so far, folded unless the last one is new; if there are none, how to get the first."""
     if details.exercise is None:
         return ""
+    name = details.exercise.name
     count, used = len(details.exercise.hints), len(details.hints)
-    call = f'<code>hint("{html.escape(details.exercise.name)}")</code>'
+    call = f'<code>hint("{name}")</code>'
     if not used:
-        return f'<p class="tc-dim">Stuck? {call} gives a hint, and each further call a little more.</p>'
+        reset = f"<code>torchcourse reset {find(name)[0]} {name}</code>"
+        return f'<p class="tc-dim">Stuck? {call} gives a hint; {reset} starts over.</p>'
     items = [f"<li>{_code(text)}</li>" for text in details.hints]
     if details.new_hint:  # a screen reader reads out what is inserted with this role
         items[-1] = f'<li role="alert">{_code(details.hints[-1])}</li>'
@@ -268,10 +233,7 @@ def _answers(reference: Reference, answer: str, opened: bool = False) -> str:
     """Return the reference, its explanation, and the learner's own answer next to it, folded unless `opened`."""
     sides = [("yours", answer), ("the reference", reference.source)]
     figures = [
-        f'<figure><figcaption>{words}</figcaption><pre tabindex="0" aria-label="{words}"><code>{html.escape(text)}'
-        "</code></pre></figure>"
-        for words, text in sides
-        if text
+        f"<figure><figcaption>{words}</figcaption>{program(words, text)}</figure>" for words, text in sides if text
     ]
     why = f"<p>{_code(reference.why)}</p>" if reference.why else ""
     summary = f"<summary>{'Your answer beside the reference' if answer else 'The reference'}, and why</summary>"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from torchcourse.checking import hints
 from torchcourse.checking.answer_cell import cell_of, changed_since
 from torchcourse.checking.references import Reference, reference
 from torchcourse.checking.report import Report
+from torchcourse.checking.run_record import RunRecord
 from torchcourse.model.catalogue import UnknownExerciseError, find
 from torchcourse.model.exercise import Exercise, Spoken
 from torchcourse.workspace.place import Place, place
@@ -29,6 +30,7 @@ class CardDetails:
         warning: a sentence if the checked cell has changed since it was run.
         spoken: the question behind the exercise, with its answer, only after passing.
         place: where the exercise stands in its lesson, only after passing.
+        record: what the answer printed, and where it raised.
     """
 
     exercise: Exercise | None = None
@@ -40,22 +42,24 @@ class CardDetails:
     warning: str = ""
     spoken: Spoken | None = None
     place: Place | None = None
+    record: RunRecord = field(default_factory=RunRecord)
 
 
-def card_details(report: Report, answer: object) -> CardDetails:
+def card_details(report: Report, answer: object, record: RunRecord | None = None) -> CardDetails:
     """Return the details to show with `report` on `answer`. Never raises."""
+    details = CardDetails(record=record or RunRecord())
     try:
         lesson, exercise = find(report.exercise)
     except UnknownExerciseError:
-        return CardDetails()
+        return details
     try:
-        warning = changed_since(answer)
         shown = reference(lesson, exercise.name)
         own = cell_of(answer) if shown else ""
+        details = replace(details, reference=shown, answer=own, warning=changed_since(answer, exercise.name))
         if report.passed:
             where = place(exercise.name)
-            return CardDetails(None, (), False, shown, True, own, warning, exercise.spoken, where)
+            return replace(details, shows_reference=True, spoken=exercise.spoken, place=where)
         asked = hints.asked(exercise)
-        return CardDetails(exercise, asked, False, shown, hints.asked_for_answer(exercise), own, warning)
+        return replace(details, exercise=exercise, hints=asked, shows_reference=hints.asked_for_answer(exercise))
     except Exception:  # an answer can be any object, and inspecting one can raise anything
-        return CardDetails()
+        return details

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchcourse.checking import hints
 from torchcourse.checking.explain import Result, compare
 from torchcourse.checking.failed_case import remember
 from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report, judge
+from torchcourse.checking.run_record import RunRecord
 from torchcourse.model import stored_observations
-from torchcourse.model.catalogue import UnknownExerciseError, find, preload
+from torchcourse.model.catalogue import UnknownExerciseError, find, name_of, preload
 from torchcourse.model.devices import checked_devices
 from torchcourse.model.exercise import Exercise, Unattempted
 from torchcourse.model.observations import Raised
 from torchcourse.workspace.progress import record_check
+
+if TYPE_CHECKING:
+    from torchcourse.checking.card_details import CardDetails
 
 __all__ = ["TimeIsUpError", "check", "examine", "hint"]
 
@@ -41,23 +45,32 @@ def check(answer: str | Callable[..., Any] | None = None) -> None:
         answer: the name of an exercise, or the function or class itself.
     """
     from torchcourse.checking.card import show
-    from torchcourse.checking.card_details import card_details
 
     caller = sys._getframe(1).f_globals
     if answer is None:
         _list_exercises(caller)
         return
-    try:
-        report = examine(answer, caller)
-    except UnknownExerciseError as error:
-        report = Report(str(answer), "unknown", str(error.args[0]))
-    remember(report)
-    record_check(report.exercise, report.status)
+    report, details = _checked(answer, caller)
     if "NBGRADER_EXECUTION" in os.environ:
         if not report.passed:
             raise AssertionError(f"{report.exercise}: {report.status}. {report.message}")
         return
-    show(report, card_details(report, caller.get(answer) if isinstance(answer, str) else answer))
+    show(report, details, again=partial(_checked, report.exercise, caller))
+
+
+def _checked(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> tuple[Report, CardDetails]:
+    """Check an answer, record the outcome, and return what to show."""
+    from torchcourse.checking.card_details import card_details
+
+    record = RunRecord()
+    try:
+        report = examine(answer, namespace, record)
+    except UnknownExerciseError as error:
+        report = Report(str(answer), "unknown", str(error.args[0]))
+    function = namespace.get(answer) if isinstance(answer, str) else answer
+    remember(report, function)
+    record_check(report.exercise, report.status)
+    return report, card_details(report, function, record)
 
 
 def _list_exercises(namespace: dict[str, Any]) -> None:
@@ -78,17 +91,18 @@ def _list_exercises(namespace: dict[str, Any]) -> None:
     say("\n".join([f"{lesson.title}:", *lines]))
 
 
-def examine(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Report:
+def examine(answer: str | Callable[..., Any], namespace: dict[str, Any], record: RunRecord | None = None) -> Report:
     """Return the report that `check` shows.
 
     Args:
         answer: the name of an exercise, or the function or class itself.
         namespace: where a name is looked up; if it is not defined there, the exercise is "unattempted".
+        record: gets what the answer prints, and where it raises.
 
     Raises:
         UnknownExerciseError: if no exercise has this name.
     """
-    name = _name(answer)
+    name = name_of(answer)
     lesson, exercise = find(name)
     function = namespace.get(name) if isinstance(answer, str) else answer
     if function is None:
@@ -96,22 +110,24 @@ def examine(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Repo
     if not callable(function):
         kind = type(function).__name__
         return Report(name, "error", f"`{name}` is bound to {kind}: it should be a function or a class.")
-    return _run(lesson, exercise, function)
+    return _run(lesson, exercise, function, record or RunRecord())
 
 
-def _run(lesson: str, exercise: Exercise, function: Callable[..., Any]) -> Report:
+def _run(lesson: str, exercise: Exercise, function: Callable[..., Any], record: RunRecord) -> Report:
     stored = stored_observations.load(lesson)[exercise.name]
     results: list[Result] = []
     preload(exercise.imports)
     try:
-        with contextlib.redirect_stdout(io.StringIO()), time_limit(exercise.seconds):
+        with time_limit(exercise.seconds):
             for device in checked_devices(exercise.any_device):
                 if device.name == "cuda" and any(map(_index_out_of_range, results)):
                     break
                 for number, case in enumerate(stored.cases):
                     wanted = stored.wanted.seen(device.name, number)
                     assert wanted is not None, "the build stores the wanted observations of every case"
-                    raw = observe(exercise, function, case, device)
+                    caught = partial(record.keep_lines, number, device.name)
+                    with record.case(number, device.name):
+                        raw = observe(exercise, function, case, device, caught=caught)
                     results.append(compare(exercise, case, number, device.name, raw, wanted))
     except Unattempted as stub:
         return Report(exercise.name, "unattempted", str(stub))
@@ -186,7 +202,7 @@ def hint(exercise: str | Callable[..., Any]) -> None:
     from torchcourse.checking.references import reference
 
     try:
-        lesson, found = find(_name(exercise))
+        lesson, found = find(name_of(exercise))
     except UnknownExerciseError as error:
         say(str(error.args[0]))
         return
@@ -194,7 +210,3 @@ def hint(exercise: str | Callable[..., Any]) -> None:
     shown = hints.next_hint(found, has_answer=answer is not None)
     text = "\n".join(f"Hint {i} of {count}. {text}" for i, text in enumerate(shown, 1))
     say(text, answer.source if answer and hints.asked_for_answer(found) else "")
-
-
-def _name(answer: str | Callable[..., Any]) -> str:
-    return answer if isinstance(answer, str) else getattr(answer, "__name__", type(answer).__name__)

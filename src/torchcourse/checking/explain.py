@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -249,7 +250,7 @@ def brief(value: Value) -> str:
     if isinstance(value, str | Raised):
         return _shortened(str(value))
     if isinstance(value, dict):
-        inner = ", ".join(f"{key!r}: {brief(item)}" for key, item in value.items())
+        inner = ", ".join(f"{key!r}: {brief(item)}" for key, item in islice(value.items(), LONGEST_TEXT))
         return _shortened(f"a dict with {inner}") if value else "an empty dict"
     if isinstance(value, list | tuple) and len(value) > 8:
         return f"{type(value).__name__} of {len(value)} items"

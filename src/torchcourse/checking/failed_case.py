@@ -1,4 +1,4 @@
-"""Hand learners the inputs on which their answer failed, so that they can look at them and call it themselves."""
+"""The latest check of each exercise in this process: the inputs that failed, and whether the answer was right."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from typing import Any
 
 from torchcourse.checking.report import Report
 from torchcourse.model import codec
+from torchcourse.model.catalogue import name_of
 from torchcourse.model.devices import checked_devices, place
 
-__all__ = ["case", "remember"]
+__all__ = ["case", "remember", "was_right"]
 
-_reports: dict[str, Report] = {}
-"""The latest report on each exercise in this process."""
+_latest: dict[str, tuple[Report, object]] = {}
+"""The latest report on each exercise in this process, and the answer that it is about."""
 
 
-def remember(report: Report) -> None:
+def remember(report: Report, answer: object) -> None:
     """Keep a report, so that `case` finds what failed in it."""
-    _reports[report.exercise] = report
+    _latest[report.exercise] = report, answer
+
+
+def was_right(exercise: str, answer: object) -> bool:
+    """Return whether the latest check of an exercise was of this very function or class, and passed it."""
+    report, checked = _latest.get(exercise, (None, None))
+    return report is not None and report.passed and checked is answer
 
 
 def case(exercise: str | Callable[..., Any]) -> dict[str, Any]:
@@ -29,8 +36,8 @@ def case(exercise: str | Callable[..., Any]) -> dict[str, Any]:
     Raises:
         LookupError: if the exercise has not been checked, or its answer was right.
     """
-    name = exercise if isinstance(exercise, str) else getattr(exercise, "__name__", type(exercise).__name__)
-    report = _reports.get(name)
+    name = name_of(exercise)
+    report, _ = _latest.get(name, (None, None))
     if report is None:
         raise LookupError(f'`{name}` has not been checked yet: run `check("{name}")` first.')
     failed = next((result for result in report.results if not result.passed), None)

@@ -5,19 +5,15 @@ The kernel remembers what was shown, and the progress file that an answer was; g
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from torchcourse.model.exercise import Exercise
 from torchcourse.workspace.progress import record_answer_shown
 
-__all__ = ["asked", "asked_for_answer", "button", "is_more_left", "next_hint"]
+__all__ = ["asked", "asked_for_answer", "is_more_left", "label", "next_hint", "press_next"]
 
 _asked: dict[str, int] = {}
 """How often each exercise was asked for a hint; once more than it has hints, and its answer is asked for."""
-_buttons: dict[str, Any] = {}
-"""The button of each exercise's latest card; checking again removes the older one."""
 
 
 def asked(exercise: Exercise) -> tuple[str, ...]:
@@ -49,34 +45,14 @@ def next_hint(exercise: Exercise, has_answer: bool = False) -> tuple[str, ...]:
     return asked(exercise)
 
 
-def button(exercise: Exercise, has_answer: bool, pressed: Callable[[], None]) -> dict[str, Any] | None:
-    """Return the MIME bundle of a button for the next hint, and then the answer; None without ipywidgets.
-
-    Args:
-        exercise: the exercise whose hints it gives.
-        has_answer: whether this installation has an answer to show.
-        pressed: called after each press, when the hint already counts as asked for.
-    """
-    try:
-        widgets = import_module("ipywidgets")
-        made = widgets.Button(description=_label(exercise, has_answer), layout={"width": "auto"})
-    except Exception:  # not installed, or not usable: `hint` does the same
-        return None
-
-    def press(_: object) -> None:
-        next_hint(exercise, has_answer)
-        made.description = _label(exercise, has_answer)
-        pressed()
-
-    made.on_click(press)
-    if exercise.name in _buttons:
-        _buttons.pop(exercise.name).close()
-    _buttons[exercise.name] = made
-    shown: dict[str, Any] = made._repr_mimebundle_()
-    return {**shown, "text/plain": f'hint("{exercise.name}") shows the next hint.'}
+def press_next(button: Any, exercise: Exercise, has_answer: bool) -> None:
+    """Give the next hint, and then the answer, and name what the button gives next."""
+    next_hint(exercise, has_answer)
+    button.description = label(exercise, has_answer)
 
 
-def _label(exercise: Exercise, has_answer: bool) -> str:
+def label(exercise: Exercise, has_answer: bool) -> str:
+    """Return the words on the button for hints."""
     # The button stays when no hint is left and can have the focus, so keyboard users do not lose their place.
     count, used = len(exercise.hints), len(asked(exercise))
     if used < count:

@@ -14,7 +14,7 @@ from torchcourse.model.exercise import Exercise
 from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import FORBIDDEN, Raised
 
-__all__ = ["Report", "forbidden_calls", "joined_names", "judge"]
+__all__ = ["Report", "forbidden_calls", "joined_names", "judge", "without_evasions"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,7 @@ def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[KnownMi
         count = len({r.number for r in results})
         places = " and ".join(dict.fromkeys(_device_words(r.device) for r in results))
         return Report(exercise.name, "passed", f"All {count} cases agree {places}.", results=results)
-    calls = forbidden_calls(exercise, results)
-    if calls and set(calls) <= set(EVASIONS):  # what else is wrong comes first
-        results = [replace(r, differs=tuple(name for name in r.differs if name != FORBIDDEN)) for r in results]
+    calls, results = forbidden_calls(exercise, results), without_evasions(exercise, results)
     mistakes = explain(results, known) if set(calls) <= set(EVASIONS) else []
     if calls and not mistakes:
         names = ", ".join(f"`{name}`" for name in calls)
@@ -74,6 +72,15 @@ def forbidden_calls(exercise: Exercise, results: Sequence[Result]) -> list[str]:
     observed = (r.seen.get(FORBIDDEN) for r in results)
     named = ([n for n in calls if _forbids(exercise, n)] for calls in observed if isinstance(calls, list | tuple))
     return next(filter(None, named), [])
+
+
+def without_evasions(exercise: Exercise, results: Sequence[Result]) -> Sequence[Result]:
+    """Return results in which evading the watch, if that is all that was forbidden, is no difference: what else is
+    wrong comes first."""
+    calls = forbidden_calls(exercise, results)
+    if not calls or not set(calls) <= set(EVASIONS):
+        return results
+    return [replace(r, differs=tuple(name for name in r.differs if name != FORBIDDEN)) for r in results]
 
 
 def _forbids(exercise: Exercise, name: object) -> bool:

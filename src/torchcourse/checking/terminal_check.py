@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from torchcourse.checking.card import as_text
+from torchcourse.checking.card_details import CardDetails
 from torchcourse.checking.check import TimeIsUpError, examine, time_limit
 from torchcourse.checking.report import Report
+from torchcourse.checking.run_record import RunRecord
 from torchcourse.model.catalogue import UnknownExerciseError, find
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.lessons import lessons
@@ -176,7 +178,7 @@ def _missing_exercise(path: Path, name: str, lesson: str, home: Path | None) -> 
 
 
 def watch(path: Path, names: Sequence[str] = (), say: Callable[[str], None] = print) -> None:
-    """Check a notebook now and whenever it is saved, until interrupted.
+    """Check a notebook now and whenever it is saved, until interrupted; once `names` are right, go on to the next one.
 
     Raises:
         WorkspaceError: if the first check cannot be made; later, a damaged notebook is only reported.
@@ -193,15 +195,28 @@ def watch(path: Path, names: Sequence[str] = (), say: Callable[[str], None] = pr
     )
     with contextlib.suppress(KeyboardInterrupt):
         next(saves)  # starts watching: a save during the first check counts
-        check_notebook(path, names, say)
+        names = _go_on(path, names, check_notebook(path, names, say), say)
         waiting = f"Waiting for {path} to be saved; press Ctrl-C to stop."
         say(waiting)
         for _ in filter(None, saves):
             try:
-                check_notebook(path, names, say)
+                names = _go_on(path, names, check_notebook(path, names, say), say)
             except WorkspaceError as error:
                 say(str(error))
             say(waiting)
+
+
+def _go_on(path: Path, names: Sequence[str], status: int, say: Callable[[str], None]) -> Sequence[str]:
+    """Return the exercises to watch after a check: the same, or the next one that is not passed if all were right."""
+    if not names or status != ALL_PASSED:
+        return names
+    home = progress.working_copy_of(path.parent)
+    states = progress.read(home) if home else {}
+    every = exercises_of(read(path))
+    place = every.index(names[-1]) + 1
+    left = [e for e in (*every[place:], *every[:place]) if e not in names and states.get(e) != progress.PASSED]
+    say(f"Next: {left[0]}." if left else "Every exercise of this lesson is right.")
+    return left[:1] or names
 
 
 def _child(path: Path, asked: Sequence[str], chosen: Sequence[CodeCell], verbose: bool) -> None:
@@ -211,14 +226,16 @@ def _child(path: Path, asked: Sequence[str], chosen: Sequence[CodeCell], verbose
     sys.path.insert(0, "")
     with Path(os.devnull).open() as empty:
         sys.stdin = empty
-        reports = _reports(asked, chosen)
+        checked = _check(asked, chosen)
+    reports = [report for report, _ in checked]
     _record(reports)
-    _print(reports, verbose)
+    _print(checked, verbose)
     sys.stdout.flush()
     os._exit(ALL_PASSED if all(r.passed for r in reports) else SOME_NOT)
 
 
-def _reports(asked: Sequence[str], chosen: Sequence[CodeCell]) -> list[Report]:
+def _check(asked: Sequence[str], chosen: Sequence[CodeCell]) -> list[tuple[Report, RunRecord]]:
+    """Run the cells; return the report on each exercise, and what its answer printed and where it raised."""
     shell = _shell()
     raised = {cell: error for cell in chosen if (error := _run(shell, cell))}
     for cell, error in raised.items():
@@ -228,10 +245,11 @@ def _reports(asked: Sequence[str], chosen: Sequence[CodeCell]) -> list[Report]:
     return [_report(name, shell.user_ns, broken.get(name, "")) for name in asked]
 
 
-def _report(name: str, namespace: dict[str, Any], broken: str) -> Report:
+def _report(name: str, namespace: dict[str, Any], broken: str) -> tuple[Report, RunRecord]:
+    record = RunRecord()
     if broken and name not in namespace:
-        return Report(name, "error", broken)
-    return examine(name, namespace)
+        return Report(name, "error", broken), record
+    return examine(name, namespace, record), record
 
 
 def _shell() -> Any:
@@ -273,12 +291,13 @@ def _record(reports: Sequence[Report]) -> None:
                 progress.record(home, report.exercise, report.status)
 
 
-def _print(reports: Sequence[Report], verbose: bool) -> None:
+def _print(checked: Sequence[tuple[Report, RunRecord]], verbose: bool) -> None:
     """Print the reports; unless `verbose`, one line for each right answer and one for all that are not attempted."""
+    reports = [report for report, _ in checked]
     untouched = [r.exercise for r in reports if r.status == "unattempted"]
-    for report in reports:
+    for report, record in checked:
         if verbose or not (report.passed or report.status == "unattempted"):
-            print(as_text(report))
+            print(as_text(report, CardDetails(record=record)))
         elif report.passed:
             print(as_text(report).splitlines()[0])
     if not verbose and untouched:

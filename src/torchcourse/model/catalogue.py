@@ -18,7 +18,10 @@ from torchcourse.model.notebook_file import did_you_mean
 if TYPE_CHECKING:
     from torchcourse.model.exercise import Exercise
 
-__all__ = ["LESSONS", "UnknownExerciseError", "check_lesson", "exercises", "find", "imports", "module_name", "preload"]
+__all__ = [
+    "LESSONS", "UnknownExerciseError", "check_lesson", "exercises", "find", "imports", "module_name", "name_of",
+    "preload",
+]  # fmt: skip
 
 LESSONS = {
     "01_tensors": "tensors",
@@ -98,6 +101,11 @@ def find(name: str) -> tuple[str, Exercise]:
                 return lesson, exercise
     known = [known for lesson in LESSONS for known in exercises(lesson)]
     raise UnknownExerciseError(f"There is no exercise {name!r}.{did_you_mean(name, known)}")
+
+
+def name_of(answer: object) -> str:
+    """Return the name of the exercise that a learner means: a name, or the function or class itself."""
+    return answer if isinstance(answer, str) else getattr(answer, "__name__", type(answer).__name__)
 
 
 def imports(*lessons: str) -> list[str]:

@@ -7,13 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["in_notebook", "notebook_file", "notebook_folder", "shell"]
+__all__ = ["in_notebook", "notebook_file", "notebook_folder", "on_start_page", "shell"]
 
 
 def shell() -> Any:
     """Return the running IPython shell, or None."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython else None
+
+
+START = "START.ipynb"
+"""The notebook that JupyterLab opens first."""
 
 
 def in_notebook() -> bool:
@@ -33,3 +37,9 @@ def notebook_folder() -> Path:
     """Return the folder of the running notebook: Jupyter names it, other front ends start the kernel there."""
     path = Path(os.environ.get("JPY_SESSION_NAME", ""))
     return path.parent if path.is_absolute() and path.parent.is_dir() else Path.cwd()
+
+
+def on_start_page() -> bool:
+    """Return whether the running notebook is the start page."""
+    file = notebook_file()
+    return file is not None and file.name == START

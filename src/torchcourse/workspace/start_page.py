@@ -1,23 +1,26 @@
 """START.ipynb: the page that JupyterLab opens first, with the path through the lessons and the learner's progress.
 
 Its table is Markdown, which looks the same with and without widgets and in every theme. `torchcourse lab` updates
-it, and so does running its cell.
+it. Once its cell has run, it follows the progress by itself.
 """
 
 from __future__ import annotations
 
+import asyncio
+import platform
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from torchcourse.model.lessons import lessons
 from torchcourse.model.notebook_file import Cell, Notebook, cells, read, write
-from torchcourse.workspace import again, progress
+from torchcourse.workspace import again, progress, session
 from torchcourse.workspace.status import as_markdown, standings
 
 __all__ = ["NAME", "progress_here", "renew"]
 
-NAME = "START.ipynb"
+NAME = session.START
 CELL = "progress"
 WELCOME = """# torchcourse
 
@@ -25,25 +28,57 @@ Each lesson is a notebook. Open one by its name in the table, run its cells from
 the missing functions, and run the check below each of them. A check says at once what is right and what is not;
 `hint("…")` with the name of an exercise helps in three steps. Everything you write stays in this folder.
 
-The cell below shows your progress. Run it again to bring it up to date. The times are estimates, made from the words
-of a lesson and the points of its exercises: readers took two to four
-hours for a lesson, in as many sittings as they liked."""
+Below is your progress, as it was when JupyterLab started. Run the cell once, and it stays up to date by itself. The
+times are estimates, made from the words of a lesson and the points of its exercises: readers took two to four hours for
+a lesson, in as many sittings as they liked."""
 SOURCE = "from torchcourse.workspace.start_page import progress_here\n\nprogress_here()"
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-    "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
-}
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3}, "file_extension": ".py", "mimetype": "text/x-python",
+        "name": "python", "nbconvert_exporter": "python", "pygments_lexer": "ipython3",
+        "version": platform.python_version(),
+    },
+}  # fmt: skip
+"""What JupyterLab would write when the kernel has started: it asks to save a page that has anything else."""
+SECONDS = 2.0
+"""How often the page looks for progress."""
+
+_following: list[asyncio.Task[None]] = []
+"""The task that updates the page, after its cell has run."""
 
 
 def progress_here() -> None:
-    """Show the progress recorded in the working copy of this notebook."""
+    """Show the progress recorded in the working copy of this notebook, and follow it."""
     from IPython.display import Markdown, display
 
     folder = progress.working_copy_of(Path.cwd())
     if folder is None:
         display(Markdown("This folder is no working copy: `torchcourse lab FOLDER` makes one."))
-    else:
+        return
+    try:
+        view = import_module("ipywidgets").Output()
+        loop = asyncio.get_running_loop()
+    except Exception:  # not installed or not usable, or no kernel: the table is shown as it is now
         display(Markdown(_shown(folder)))
+        return
+    view.outputs = (_output(_shown(folder)),)
+    display(view)
+    while _following:
+        _following.pop().cancel()
+    _following.append(loop.create_task(_follow(folder, view)))
+
+
+async def _follow(folder: Path, view: Any) -> None:
+    """Update the table in the widget `view` whenever the progress has changed; that leaves the notebook as saved."""
+    while True:
+        await asyncio.sleep(SECONDS)
+        try:
+            shown = (_output(_shown(folder)),)
+        except OSError:  # for a moment, on a network drive
+            continue
+        if view.outputs != shown:
+            view.outputs = shown
 
 
 def _shown(folder: Path) -> str:
@@ -63,9 +98,9 @@ def renew(folder: Path) -> None:
     table = next((cell for cell in cells(page) if cell.get("id") == CELL), None)
     if table is None:
         return  # the learner has made the page their own
-    shown = _output(_shown(folder))
-    if table.get("outputs") != [shown]:
-        table["outputs"] = [shown]
+    shown = _output(_shown(folder).splitlines(True))
+    if table.get("outputs") != [shown] or page.get("metadata") != METADATA:
+        table["outputs"], page["metadata"] = [shown], METADATA
         write(path, page)
 
 
@@ -78,6 +113,7 @@ def _page() -> Notebook:
     return {"cells": [welcome, table], "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _output(markdown: str) -> dict[str, Any]:
-    data = {"text/markdown": markdown.splitlines(True), "text/plain": ["<IPython.core.display.Markdown object>"]}
+def _output(markdown: str | list[str]) -> dict[str, Any]:
+    """Return an output; in a file its text is a list of lines, in a widget it is one string."""
+    data = {"text/markdown": markdown, "text/plain": ["<IPython.core.display.Markdown object>"]}
     return {"data": data, "metadata": {}, "output_type": "display_data"}

@@ -15,14 +15,29 @@ from torchcourse.workspace import progress
 __all__ = ["Standing", "as_markdown", "show", "standings"]
 
 
+BAR = 12
+"""Characters of a lesson's bar."""
+TICKS = {progress.PASSED: "✓", progress.ATTEMPTED: "·", progress.OPEN: "○"}
+
+
 @dataclass(frozen=True)
 class Standing:
-    """The number of exercises of a lesson that are passed, attempted but not passed, and neither (`open`)."""
+    """Where each exercise of a lesson stands: passed, attempted but not passed, or neither (`open`)."""
 
     lesson: Lesson
-    passed: int
-    attempted: int
-    open: int
+    states: tuple[str, ...]
+
+    @property
+    def passed(self) -> int:
+        return self.states.count(progress.PASSED)
+
+    @property
+    def attempted(self) -> int:
+        return self.states.count(progress.ATTEMPTED)
+
+    @property
+    def open(self) -> int:
+        return self.states.count(progress.OPEN)
 
 
 def standings(folder: Path) -> list[Standing]:
@@ -32,12 +47,8 @@ def standings(folder: Path) -> list[Standing]:
         OSError: if the record cannot be read.
     """
     recorded = progress.read(folder)
-    counted = []
-    for lesson in lessons():
-        states = [recorded.get(exercise, progress.OPEN) for exercise in lesson.exercises]
-        counts = (states.count(state) for state in (progress.PASSED, progress.ATTEMPTED, progress.OPEN))
-        counted.append(Standing(lesson, *counts))
-    return counted
+    every = lessons()
+    return [Standing(x, tuple(recorded.get(name, progress.OPEN) for name in x.exercises)) for x in every]
 
 
 def show(standings: list[Standing], console: Console) -> None:
@@ -62,25 +73,51 @@ def show(standings: list[Standing], console: Console) -> None:
 
 
 def as_markdown(standings: list[Standing]) -> str:
-    """Return the standings as a table with links to the notebooks, for a notebook in the same folder."""
+    """Return what comes next, and the standings as a table with links, for a notebook in the same folder."""
     by_name = {s.lesson.name: s for s in standings}
-    head = "| lesson | needs | takes about | exercises | passed | attempted | open |"
-    lines = [head, "|:--|:--|:--|--:|--:|--:|--:|"]
+    lines = [
+        _next_exercise(standings),
+        "",
+        "| lesson | needs | takes about | passed | exercises |",
+        "|:--|:--|:--|:--|:--|",
+    ]
     for stage, names in path.stages(by_name).items():
-        lines.append(f"| **{stage}** | | | | | | |")
+        lines.append(f"| **{stage}** | | | | |")
         for name in names:
             s = by_name[name]
             link = f"[{s.lesson.title}]({name}.ipynb)"
             after = path.numbers(path.needs(name, by_name))
-            counts = (len(s.lesson.exercises), s.passed, s.attempted, s.open)
-            lines.append(f"| {link} | {after} | {s.lesson.duration} | {' | '.join(map(str, counts))} |")
-    return "\n".join([*lines, "", _next_lesson(standings)])
+            lines.append(f"| {link} | {after} | {s.lesson.duration} | {_bar(s)} | {_ticks(s)} |")
+    return "\n".join([*lines, "", "✓ passed, · attempted, ○ open: each is a link to its exercise."])
 
 
-def _next_lesson(standings: list[Standing]) -> str:
+def _bar(standing: Standing) -> str:
+    """Return a bar of text, which every theme and an untrusted notebook show."""
+    count = len(standing.states)
+    full = BAR * standing.passed // count
+    return f"{'■' * full}{'□' * (BAR - full)} {standing.passed} of {count}"
+
+
+def _ticks(standing: Standing) -> str:
+    """Return a mark for each exercise, which links to it and names it."""
+    lesson = standing.lesson
+    pairs = zip(lesson.exercises, standing.states, strict=True)
+    return " ".join(f'[{TICKS[state]}]({_address(lesson, name)} "{name}: {state}")' for name, state in pairs)
+
+
+def _address(lesson: Lesson, exercise: str) -> str:
+    return f"{lesson.name}.ipynb#Exercise:-{exercise}"
+
+
+def _next_exercise(standings: list[Standing]) -> str:
+    """Return where to go on: the first exercise left in the lesson that was begun, or in the first one left."""
     unfinished = [s for s in standings if s.attempted + s.open]
     begun = [s for s in unfinished if s.passed + s.attempted]
     if not unfinished:
         return "You have passed every exercise."
-    words, lesson = ("Continue with", begun[0].lesson) if begun else ("Begin with", unfinished[0].lesson)
-    return f"{words} [{lesson.title}]({lesson.name}.ipynb)."
+    lesson, states = (begun or unfinished)[0].lesson, (begun or unfinished)[0].states
+    title = f"[{lesson.title}]({lesson.name}.ipynb)"
+    if not begun:
+        return f"Begin with {title}."
+    name = next(n for n, state in zip(lesson.exercises, states, strict=True) if state != progress.PASSED)
+    return f"Continue with [{name}]({_address(lesson, name)}) in {title}."

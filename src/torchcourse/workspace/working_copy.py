@@ -14,7 +14,7 @@ from torchcourse.model.lessons import released
 from torchcourse.model.notebook_file import WorkspaceError, cells, read, replace_file, source_of
 from torchcourse.workspace import jupyter_settings, progress, start_page
 
-__all__ = ["copy_notebooks", "find_working_copy", "is_of_another_release", "open_lab", "origin"]
+__all__ = ["copy_notebooks", "find_working_copy", "is_of_another_release", "open_lab", "origin", "prepare"]
 
 PORTS = 50
 """The number of ports to try, one after another."""
@@ -89,7 +89,7 @@ def open_lab(folder: Path, browser: bool = True, port: int = 8888) -> int:
         WorkspaceError: if the working copy cannot be made, or no port is free.
     """
     lab = _jupyterlab()
-    _prepare(folder)
+    prepare(folder)
     free = _free_port(port)
     if free != port:
         address = _running_server(folder)
@@ -115,8 +115,12 @@ def _jupyterlab() -> list[str]:
     return [sys.executable, "-m", "jupyterlab"]
 
 
-def _prepare(folder: Path) -> None:
-    """Make or complete the working copy and report what is in it."""
+def prepare(folder: Path) -> None:
+    """Make or complete the working copy and report what is in it.
+
+    Raises:
+        WorkspaceError: if that fails.
+    """
     new = copy_notebooks(folder)
     names = {path.name for path in released().glob("*.ipynb")}
     old = [path for path in folder.glob("*.ipynb") if path.name in names and path not in new]

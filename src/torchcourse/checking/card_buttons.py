@@ -1,0 +1,79 @@
+"""The buttons below a card: next hint, check again, reset; what they do, `hint`, `check` and a command do as well."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from torchcourse.checking import hints
+from torchcourse.checking.answer_cell import is_saved
+from torchcourse.model.exercise import Exercise
+from torchcourse.model.notebook_file import WorkspaceError
+from torchcourse.workspace import session
+from torchcourse.workspace.reset import reset
+
+__all__ = ["card_buttons", "reset_here"]
+
+_shown: dict[str, list[Any]] = {}
+"""The widgets below each exercise's latest card; checking again removes the older ones."""
+
+
+def card_buttons(
+    exercise: Exercise,
+    has_answer: bool,
+    *,
+    redraw: Callable[[], None],
+    again: Callable[[], None] | None,
+) -> dict[str, Any] | None:
+    """Return the MIME bundle of the buttons below a card; None without ipywidgets.
+
+    Args:
+        exercise: the exercise that the card is about.
+        has_answer: whether this installation has an answer to show.
+        redraw: shows the card with the hint that was just asked for.
+        again: checks the answer again and shows the outcome on the same card.
+    """
+    try:
+        widgets = import_module("ipywidgets")
+        button = partial(widgets.Button, layout={"width": "auto"})
+        made: list[Any] = []
+        if hints.is_more_left(exercise, has_answer):
+            more = button(description=hints.label(exercise, has_answer))
+            more.on_click(lambda _: hints.press_next(more, exercise, has_answer))
+            more.on_click(lambda _: redraw())
+            made.append(more)
+        if again is not None:
+            repeat, restart = button(description="Check again"), button(description="Reset this exercise")
+            repeat.on_click(lambda _: again())
+            # beside the card: a card that changes would have to be saved over the file that was reset
+            said = widgets.Label()
+            restart.on_click(lambda _: setattr(said, "value", html.escape(reset_here(exercise.name))))
+            made += [repeat, restart, said]
+        row = widgets.HBox(made, layout={"flex_flow": "row wrap"})
+    except Exception:  # not installed, or not usable: the card says what to type
+        return None
+    for widget in _shown.pop(exercise.name, []):
+        widget.close()
+    _shown[exercise.name] = [*made, row]
+    bundle: dict[str, Any] = row._repr_mimebundle_()
+    return {**bundle, "text/plain": f'hint("{exercise.name}") shows the next hint.'} if made else None
+
+
+def reset_here(exercise: str) -> str:
+    """Put an exercise of the running notebook back as it was released; return what happened, in a sentence."""
+    path = session.notebook_file()
+    if path is None:
+        return f"In a terminal, torchcourse reset NOTEBOOK {exercise} puts it back as it was released."
+    if not is_saved(exercise, path):
+        return "Save the notebook and press the button again: your answer is set aside as it is in the file."
+    try:
+        aside = reset(path, exercise)
+    except (WorkspaceError, OSError) as error:
+        return str(error)
+    if aside is None:
+        return f"{exercise} is as it was released."
+    kept = f"your answer is in {aside.parent.name}/{aside.name}"
+    return f"{exercise} is as it was released, and {kept}. Now choose File, Reload Notebook from Disk."

@@ -1,0 +1,149 @@
+"""The cases on a card: the first that fails in full, all of them in a table, and what the answer printed in each."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from torchcourse.checking.explain import Result, brief, difference
+from torchcourse.checking.pictures import pictures
+from torchcourse.checking.report import Report
+from torchcourse.checking.run_record import RunRecord
+
+__all__ = ["cases_as_html", "cases_as_text"]
+
+MARKS = {True: "✓", False: "✗"}
+DEVICES = {"cpu": "CPU", "cuda": "GPU", "simulated": "simulated second device"}
+PRINTED_WIDTH = 60
+"""Characters of the first printed line that a card shows without unfolding anything."""
+INPUT_LINES, INPUT_WIDTH = 8, 100
+"""How much of each input is written out."""
+
+
+def cases_as_text(report: Report, record: RunRecord) -> list[str]:
+    """Return the cases as lines of plain text, what came out and what was wanted below the first that fails."""
+    first = next((r for r in report.results if not r.passed), None)
+    lines = []
+    for name, group in _by_case(report.results):
+        lines.append(f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}")
+        if first in group:
+            lines += _failure_as_text(first, record)
+    return lines
+
+
+def _failure_as_text(failed: Result, record: RunRecord) -> list[str]:
+    label, got, want = _difference(failed)
+    own = [str(line) for line in record.lines_of(failed)]
+    lines = [*own, f"came out: {label}{got}", f"wanted:   {want}", *_inputs(failed.case.inputs).splitlines()]
+    if printed := record.printed.get((failed.number, failed.device)):
+        lines += ["printed:", *(f"  {line}" for line in printed.splitlines())]
+    return [f"      {line}" for line in lines]
+
+
+def cases_as_html(report: Report, record: RunRecord) -> str:
+    """Return the cases as HTML: the first that fails in view, the rest folded."""
+    if not report.results:
+        return ""
+    rows = [_row(name, group) for name, group in _by_case(report.results)]
+    passed = sum(all(r.passed for r in group) for _, group in _by_case(report.results))
+    columns = (spoken("", "outcome"), "case", "what came out", "what was wanted")
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    summary = f"<summary>{passed} of {len(rows)} cases pass</summary>"
+    failed = next((r for r in report.results if not r.passed), None)
+    if failed is None:
+        return f"<details>{summary}{table}</details>{_printed(report, record)}"
+    folded = f"<details>{summary}{table}{pictures(failed)}{_inputs_of(report, failed)}</details>"
+    return f"{_first_failure(failed, record, report.message)}{folded}{_printed(report, record)}"
+
+
+def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:
+    """Return the first failed case in a line; if it raised, the lines of the answer that raised.
+
+    The exception itself is left out if the `sentence` above quotes it.
+    """
+    where = f"{html.escape(failed.case.name)}, {DEVICES[failed.device]}"
+    mark = spoken(MARKS[False], "failed case")
+    own = [f"<code>{html.escape(str(line))}</code>" for line in record.lines_of(failed)]
+    if own:
+        error = failed.seen.get("raised", "")
+        said = "" if str(error) in sentence else f"{html.escape(brief(error))}<br>"
+        return f'<div class="tc-first">{mark} {where} · {said}{"<br>".join(own)}</div>'
+    label, got, want = map(html.escape, _difference(failed))
+    what, wanted = f'<span class="tc-dim">{label}</span>{got}', f'<span class="tc-dim">wanted: </span>{want}'
+    return f'<div class="tc-first">{mark} {where} · {what} · {wanted}</div>'
+
+
+def program(label: str, text: str) -> str:
+    """Return a text as it stands, in a box that keyboards reach and that screen readers call by its label."""
+    return f'<pre tabindex="0" aria-label="{label}"><code>{html.escape(text)}</code></pre>'
+
+
+def spoken(mark: str, words: str) -> str:
+    """Return a visible mark, and words that screen readers read in its place."""
+    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken">{words}</span>'
+
+
+def _by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
+    for number in dict.fromkeys(r.number for r in results):
+        group = [r for r in results if r.number == number]
+        yield group[0].case.name, group
+
+
+def _devices(group: Sequence[Result]) -> str:
+    failed = [DEVICES[r.device] for r in group if not r.passed]
+    return f" ({', '.join(failed)})" if failed and len(failed) < len(group) else ""
+
+
+def _row(name: str, group: Sequence[Result]) -> str:
+    failed = next((r for r in group if not r.passed), None)
+    mark = spoken(MARKS[failed is None], "failed" if failed else "passed")
+    label, got, want = map(html.escape, _difference(failed) if failed else ("", "", ""))
+    where = f'<th scope="row">{html.escape(name + _devices(group))}</th>'
+    return f'<tr><td>{mark}</td>{where}<td><span class="tc-dim">{label}</span>{got}</td><td>{want}</td></tr>'
+
+
+def _difference(failed: Result) -> tuple[str, str, str]:
+    """Return what of a failed case differs ("" for its result), the observed value and the wanted one."""
+    if "raised" in failed.seen:
+        return "", brief(failed.seen["raised"]), "no exception"
+    what = failed.differs[0]
+    fields = difference(failed, what)
+    got, want = (text if text != "None" else "nothing" for text in (fields["got"], fields["want"]))
+    return "" if what == "result" else f"{what}: ", got, want
+
+
+def _inputs_of(report: Report, failed: Result) -> str:
+    """Return the inputs of a failed case as text, and the call that gives them to a learner."""
+    call = f'<code>case("{html.escape(report.exercise)}")</code>'
+    words = f"The inputs of the first case that fails, which {call} returns:"
+    text = _inputs(failed.case.inputs)
+    return f'<p class="tc-dim">{words}</p>{program("its inputs", text)}' if text else ""
+
+
+def _inputs(inputs: Mapping[str, Any]) -> str:
+    return "\n".join(f"{name} = {_written_out(value)}" for name, value in inputs.items())
+
+
+def _written_out(value: object) -> str:
+    """Return a value as Python shows it, cut where it is long."""
+    try:
+        lines = repr(value).splitlines()
+    except Exception:  # an input may be an object of any kind
+        return f"<{type(value).__name__}>"
+    cut = [line if len(line) <= INPUT_WIDTH else f"{line[:INPUT_WIDTH]}…" for line in lines[:INPUT_LINES]]
+    more = ["…"] if len(lines) > INPUT_LINES else []
+    return "\n".join([*cut, *more])
+
+
+def _printed(report: Report, record: RunRecord) -> str:
+    """Return what the answer printed in each case, folded, with the start in view; "" if it printed nothing."""
+    runs = sorted(report.results, key=lambda result: result.passed)  # what failed comes first
+    texts = [(run, text) for run in runs if (text := record.printed.get((run.number, run.device)))]
+    if not texts:
+        return ""
+    start = texts[0][1].partition("\n")[0][:PRINTED_WIDTH]
+    blocks = [f"{run.case.name}, {DEVICES[run.device]}:\n{text}" for run, text in texts]
+    summary = f"<summary>It printed <code>{html.escape(start)}</code>…</summary>"
+    return f"<details>{summary}{program('what it printed', chr(10).join(blocks))}</details>"

@@ -1,0 +1,94 @@
+"""What a check leaves besides observations: what the answer printed in each case, and the lines it raised on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from torchcourse.checking.explain import Result
+from torchcourse.checking.own_code import is_own
+
+__all__ = ["OwnLine", "RunRecord", "passed_over"]
+
+MOST_PRINTED = 1500
+"""Characters that are kept of what an answer prints in one case."""
+MOST_LINES = 4
+"""Lines of a traceback that are kept: an endless recursion has hundreds."""
+
+
+@dataclass(frozen=True)
+class OwnLine:
+    """A line of the learner's own that an exception passed through; `number` counts from the top of its cell."""
+
+    number: int
+    function: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"line {self.number} in {self.function}: {self.source}"
+
+
+class _Capped(io.StringIO):
+    """Text that keeps its first `MOST_PRINTED` characters: an answer may print in an endless loop."""
+
+    def write(self, text: str) -> int:
+        if self.tell() <= MOST_PRINTED:
+            super().write(text)
+        return len(text)
+
+
+@dataclass
+class RunRecord:
+    """What an answer did in each case, by the number of the case and the name of the device.
+
+    Attributes:
+        printed: what it printed, if anything.
+        lines: the learner's own lines that its exception passed through, outermost first.
+        met_breakpoint: whether it called `breakpoint`, which does nothing inside a check.
+    """
+
+    printed: dict[tuple[int, str], str] = field(default_factory=dict)
+    lines: dict[tuple[int, str], list[OwnLine]] = field(default_factory=dict)
+    met_breakpoint: bool = False
+
+    @contextlib.contextmanager
+    def case(self, number: int, device: str) -> Iterator[None]:
+        """Keep what is printed in this block as the output of one case."""
+        output = _Capped()
+        before, sys.breakpointhook = sys.breakpointhook, self._pass_over
+        try:
+            with contextlib.redirect_stdout(output):
+                yield
+        finally:
+            sys.breakpointhook = before
+            if text := output.getvalue():
+                cut = "…" if len(text) > MOST_PRINTED else ""
+                self.printed[number, device] = text[:MOST_PRINTED].rstrip("\n") + cut
+
+    def _pass_over(self, *args: object, **kwargs: object) -> None:
+        self.met_breakpoint = True
+
+    def keep_lines(self, number: int, device: str, error: BaseException) -> None:
+        """Keep where an exception of the answer came from."""
+        codes = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+        sources = [linecache.getline(code.co_filename, line).strip() for code, line in codes]
+        own = [
+            OwnLine(line, code.co_qualname, source)
+            for (code, line), source in zip(codes, sources, strict=True)
+            if source and is_own(code.co_filename)
+        ]
+        self.lines[number, device] = own if len(own) <= MOST_LINES else [own[0], *own[1 - MOST_LINES :]]
+
+    def lines_of(self, result: Result) -> list[OwnLine]:
+        """Return the learner's own lines on which a case raised; none if it did not, or if they are unknown."""
+        return self.lines.get((result.number, result.device), [])
+
+
+def passed_over(exercise: str) -> str:
+    """Return what to do in place of `breakpoint` inside a check."""
+    return f'`breakpoint()` does nothing inside a check; call your function yourself, on `case("{exercise}")`.'

@@ -191,19 +191,23 @@ def test_system_packages_are_installed_where_that_is_allowed(checkout: Checkout,
 # The test run itself
 
 
-@pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])
-def test_the_end_says_what_was_not_tested(tmp_path: Path, ci: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("marker", "ci", "status", "reason"),
+    [("sandbox", "", 0, "bubblewrap is not installed."), ("sandbox", "true", 1, "bubblewrap is not installed."),
+     ("hub", "true", 0, "TORCHCOURSE_HUB=1 is not set")],
+)  # fmt: skip
+def test_the_end_says_what_was_not_tested(tmp_path: Path, marker: str, ci: str, status: int, reason: str) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    sandbox: x\n    browser: x\n")
-    marked = "@pytest.mark.sandbox\n@pytest.mark.parametrize('n', [1, 2])\ndef test_b(n): assert False\n"
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    sandbox: x\n    browser: x\n    hub: x\n")
+    marked = f"@pytest.mark.{marker}\n@pytest.mark.parametrize('n', [1, 2])\ndef test_b(n): assert False\n"
     (tmp_path / "test_it.py").write_text(f"import pytest\ndef test_a(): pass\n{marked}")
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT), "CI": ci}
     command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     last = done.stdout.strip().splitlines()[-1]
     assert done.returncode == status, done.stdout + done.stderr
-    assert last.startswith("Not tested here: 2 tests, because bubblewrap is not installed.")
-    assert ("failure" in last) == bool(ci)
+    assert last.startswith(f"Not tested here: 2 tests, because {reason}")
+    assert ("failure" in last) == bool(status)
 
 
 def test_tests_stay_on_this_machine() -> None:

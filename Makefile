@@ -2,6 +2,7 @@
 WORKERS ?= 3
 MUTANTS ?= 10000
 TEST_SECONDS ?= 2400
+MINUTES ?= 10
 ARGS ?=
 BIN := .venv/bin
 SPELLED := src autograde solutions tools tests/*/*.py benchmarks docs .github *.md *.cff
@@ -9,7 +10,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --timeout $(TEST_SECONDS)
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-fast test-all build lint format dist screenshots clean pins
+.PHONY: help setup lab test test-fast test-all fuzz build lint format docs dist screenshots clean pins
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | \
@@ -41,22 +42,29 @@ test-all: lint ## lint, run all tests with classes of twenty, prove the course a
 	$(BIN)/python -m benchmarks.interrupted
 	$(BIN)/python -m benchmarks.mutants --count $(MUTANTS)
 
+fuzz: setup ## hand made-up input to all that reads what strangers write, for MINUTES
+	@$(BIN)/python -m benchmarks.fuzz --minutes $(MINUTES) $(ARGS)
+
 build: setup ## rebuild the notebooks from solutions/
 	@$(BIN)/torchcourse build $(ARGS)
 
-lint: setup ## ruff, mypy, imports, codespell, deptry and links
+lint: setup ## ruff, mypy, imports, codespell and deptry
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/codespell $(SPELLED)
-	$(BIN)/deptry src --ignore DEP002 --optional-dependencies-dev-groups author,cluster,postgres,test
+	$(BIN)/deptry src --ignore DEP002 --optional-dependencies-dev-groups author,cluster,docs,postgres,test
 	$(BIN)/deptry autograde --ignore DEP002
 	$(BIN)/deptry . --ignore DEP004
-	$(BIN)/python -m pytest -q tests/house/test_links.py
 
 format: setup ## ruff format
 	$(BIN)/ruff format .
+
+docs: setup ## build the documentation into build/docs/html; ARGS='-D nb_execution_mode=off' leaves outputs out
+	@echo "docs: each lesson that has changed is executed, a minute or more for each"
+	@$(BIN)/python -m tools.site build/docs $(ARGS)
+	@echo "docs: open build/docs/html/index.html"
 
 dist: setup ## build the wheel and the source distribution into dist/
 	$(BIN)/uv build --quiet --build-constraints constraints.txt

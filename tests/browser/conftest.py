@@ -118,5 +118,7 @@ def browser() -> Iterator[object]:
 def page(browser: object) -> Iterator[Page]:
     opened: Page = browser.new_page(viewport={"width": 1400, "height": 1000})  # type: ignore[attr-defined]
     opened.set_default_timeout(120_000)
+    # a save that was under way when a page was left may end after the page has been opened again
+    opened.add_locator_handler(opened.get_by_role("button", name="Overwrite"), lambda button: button.click())
     yield opened
     opened.close()

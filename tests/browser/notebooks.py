@@ -11,7 +11,18 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, TOKEN, Lab
 
-__all__ = ["IDLE", "card", "choose_theme", "code_cell", "open_notebook", "run", "save", "shoot", "shoot_page", "write"]
+__all__ = [
+    "IDLE",
+    "card",
+    "choose_theme",
+    "code_cell",
+    "open_notebook",
+    "run",
+    "shoot",
+    "shoot_page",
+    "wait_until_saved",
+    "write",
+]
 
 IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
 THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
@@ -58,17 +69,16 @@ def write(page: Page, cell: Locator, source: str) -> None:
     page.keyboard.insert_text(source)
 
 
-def save(page: Page, lab: Lab, name: str, text: str) -> None:
-    """Save a notebook, until its file has this text.
+def wait_until_saved(page: Page, lab: Lab, name: str, text: str) -> None:
+    """Wait until the file of a notebook has this text: JupyterLab saves every few seconds.
 
-    While one save is under way, a second one makes JupyterLab ask whether to overwrite what the first one wrote.
+    Pressing Ctrl-S meanwhile would make JupyterLab ask whether to overwrite what itself is writing.
     """
-    for attempt in range(120):
-        if attempt % 30 == 0:
-            page.keyboard.press("Control+s")
-        page.wait_for_timeout(500)
+    for _ in range(120):
+        expect(page.locator(".jp-Notebook").first).to_be_visible()
         if json.dumps(text)[1:-1] in (lab.folder / name).read_text(encoding="utf-8"):
             return
+        page.wait_for_timeout(500)
     pytest.fail(f"{name} was not saved with {text!r}")
 
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import TOKEN, Lab
-from tests.browser.notebooks import card, choose_theme, code_cell, open_notebook, run, save, shoot, write
+from tests.browser.notebooks import card, choose_theme, code_cell, open_notebook, run, shoot, wait_until_saved, write
 
 pytestmark = pytest.mark.browser
 
@@ -90,7 +90,7 @@ def test_hints_and_the_reference_by_keyboard_in_light_and_dark(page: Page, lab: 
 
     choose_theme(page, lab, "Dark")
     try:
-        save(page, lab, NOTEBOOK, "Hints so far: 2 of 3")
+        wait_until_saved(page, lab, NOTEBOOK, "Hints so far: 2 of 3")
         check = open_check(page, lab)
         expect(card(check)).to_contain_text("Hints so far: 2 of 3")
         reads_well(page, check, "dark")
@@ -102,7 +102,7 @@ def test_hints_and_the_reference_by_keyboard_in_light_and_dark(page: Page, lab: 
         reads_well(page, check, "dark")
     finally:
         choose_theme(page, lab, "Light")
-    save(page, lab, NOTEBOOK, "Your answer beside the reference")
+    wait_until_saved(page, lab, NOTEBOOK, "Your answer beside the reference")
     check = open_check(page, lab)
     card(check).locator(".tc-answers summary").click()
     reads_well(page, check, "light")
@@ -115,7 +115,7 @@ def test_a_hint_button_of_yesterday_leaves_no_error_behind(page: Page, lab: Lab)
     run(page, code_cell(page, "def td_loss"))
     run(page, other)
     expect(other.get_by_role("button", name=re.compile("hint"))).to_be_visible()
-    save(page, lab, NOTEBOOK, "`td_loss` is not written yet")
+    wait_until_saved(page, lab, NOTEBOOK, "`td_loss` is not written yet")
     page.goto("about:blank")
     sessions, token = f"http://127.0.0.1:{lab.port}/api/sessions", {"Authorization": f"token {TOKEN}"}
     for session in page.request.get(sessions, headers=token).json():

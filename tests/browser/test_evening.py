@@ -9,7 +9,17 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Lab
-from tests.browser.notebooks import IDLE, card, choose_theme, code_cell, open_notebook, run, save, shoot_page, write
+from tests.browser.notebooks import (
+    IDLE,
+    card,
+    choose_theme,
+    code_cell,
+    open_notebook,
+    run,
+    shoot_page,
+    wait_until_saved,
+    write,
+)
 from torchcourse.model import lessons
 from torchcourse.model.notebook_file import find_cell, read, source_of
 from torchcourse.model.notebook_file import write as write_notebook
@@ -73,7 +83,7 @@ def test_a_learners_evening(page: Page, lab: Lab, tmp_path: Path, monkeypatch: p
     expect(page.locator(".lm-TabBar-tabLabel", has_text=LESSON)).to_be_visible()
     open_notebook(page, lab, LESSON)
     answer_with_a_hint(page)
-    save(page, lab, LESSON, RIGHT.splitlines()[-1])
+    wait_until_saved(page, lab, LESSON, f"Check of {NAME}: Right")
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name=re.compile("^Restart Kernel…")).first.click()
     page.locator(".jp-Dialog .jp-mod-accept").click()

@@ -210,6 +210,9 @@ class CallWatch:
         self._modes: list[Any] = []
 
     def __enter__(self) -> CallWatch:
+        self._collects = self._forbids_torch and gc.isenabled()
+        if self._collects:  # before anything is watched: a collection could run finalizers of torch, not the answer's
+            gc.disable()
         _keep_from_compiling()
         self._modes = [_Operators(self), _Functions(self)] if self._sees_operators else [_Functions(self)]
         for mode in self._modes:
@@ -220,21 +223,18 @@ class CallWatch:
             setattr(owner, name, _Engine(self, real))
         if self._forbids:
             self._profile = sys.getprofile()
-            self._collects = self._forbids_torch and gc.isenabled()
-            if self._collects:  # a collection could run finalizers of torch that are not the answer's
-                gc.disable()
             sys.setprofile(self._record_call_of_torch if self._forbids_torch else self._record_call)
         return self
 
     def __exit__(self, *exc: Any) -> None:
         if self._forbids:
             sys.setprofile(self._profile)
-            if self._collects:
-                gc.enable()
         for owner, name, real in self._engines:
             setattr(owner, name, real)
         for mode in reversed(self._modes):
             mode.__exit__(*exc)
+        if self._collects:
+            gc.enable()
 
     def _record_call(self, frame: FrameType, event: str, argument: object) -> None:
         """Record the start of a function of a forbidden module; a method counts as its class. Also record whether an

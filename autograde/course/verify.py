@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import torch
 from nbclient import NotebookClient
 
 from autograde.course import store
@@ -49,17 +52,37 @@ class Claim:
     says: str
 
 
-def verify(which: Sequence[str] | None = None) -> Iterator[Claim]:
+def verify(which: Sequence[str] | None = None, workers: int = 1) -> Iterator[Claim]:
     """Yield the claims about lessons, or exercises as LESSON:EXERCISE; about the whole course by default.
+
+    Args:
+        which: lessons or exercises.
+        workers: how many processes check claims at once; 1: this process. The order of the claims is the same.
 
     Raises:
         UnknownExerciseError: for a lesson or exercise that does not exist.
     """
-    for lesson, names, whole in selected(which):
-        for name in names:
-            yield from _exercise_claims(lesson, name)
-        if whole:
-            yield from _notebook_claims(lesson)
+    parts = [(lesson, name) for lesson, names, whole in selected(which) for name in [*names, *([""] if whole else [])]]
+    if workers == 1 or len(parts) == 1:
+        for part in parts:
+            yield from _claims(*part)
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        waiting = [pool.submit(_listed_claims, *part) for part in parts]
+        try:
+            for claims in waiting:
+                yield from claims.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _claims(lesson: str, name: str) -> Iterator[Claim]:
+    """Return the claims about an exercise, or, without a name, about the notebook of a lesson."""
+    return _exercise_claims(lesson, name) if name else _notebook_claims(lesson)
+
+
+def _listed_claims(lesson: str, name: str) -> list[Claim]:
+    return list(_claims(lesson, name))
 
 
 # --- one exercise -------------------------------------------------------------------------------------------------

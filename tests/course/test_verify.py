@@ -36,6 +36,12 @@ def test_the_notebooks_are_fresh_and_run_solved_and_unsolved(lesson: str) -> Non
     assert not [claim for claim in claims if not claim.holds]
 
 
+@pytest.mark.slow
+def test_several_workers_make_the_same_claims_in_the_same_order() -> None:
+    which = ["01_tensors:select_scores", "01_tensors:describe"]
+    assert list(verify(which, workers=2)) == list(verify(which))
+
+
 @pytest.fixture(autouse=True)
 def forget_oracles() -> Iterator[None]:
     """Oracles are kept from claim to claim; a test that changes what mistakes there are must not leave its own."""

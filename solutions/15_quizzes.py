@@ -121,8 +121,8 @@ from torchcourse.demos import strides
 strides.draw(rows, "torch.arange(24).view(4, 6)[::2]")
 
 # %% [markdown]
-# Look at the picture: within a row, the step from cell to cell is always 1. From the end of the first row to the beginning of the second
-# it is not, so no single stride could take you through all twelve.
+# Look at the picture: within a row, the step from cell to cell is always 1. From the end of the first row to the beginning of the
+# second it is not, so no single stride could take you through all twelve.
 #
 # Two neighbouring dimensions can be read as one if stepping once in the outer one is the same as running through the whole inner one:
 # outer stride = inner size × inner stride. And a dimension of size 1 has a stride that nobody ever uses, so its value
@@ -186,12 +186,12 @@ whole = torch.ones(2, dtype=torch.int64)
 print((whole + 1.0).dtype, (whole + half).dtype)
 
 # %% [markdown]
-# Two questions, in this order. **Which category?** Flags are below integers, integers below floats, and the higher one wins however
-# narrow it is: int64 and float16 make float16. **Who has a say?** Tensors with dimensions rank first, then 0-D tensors, then Python
-# numbers. A lower rank changes the result only if its category is higher. Then it brings its own dtype; a Python float
+# Two questions, in this order. **Which category?** bool is below the integers, the integers are below floats, and the higher category
+# wins however narrow it is: int64 and float16 make float16. **Who has a say?** Tensors with dimensions rank first, then 0-D tensors,
+# then Python numbers. A lower rank changes the result only if its category is higher. Then it brings its own dtype; a Python float
 # brings the default, float32.
 #
-# Within one rank and category, the narrowest dtype that holds both is taken, which twice is neither of the two:
+# Within one rank and category, the narrowest dtype that holds both is taken. Here, that is neither of the two:
 
 # %%
 print(torch.promote_types(torch.float16, torch.bfloat16))
@@ -262,8 +262,8 @@ print(gradient_of(torch.norm, [3.0, 4.0]), gradient_of(torch.norm, [0.0, 0.0]))
 # %% [markdown]
 # ### Exercise: reduction_gradient
 #
-# Write `reduction_gradient(kind, values)`: the gradient, as a list of floats, of a reduction of the 1-D tensor of these values, at least
-# one. The kind is `"sum"`, `"square_sum"` (the sum of squares), `"mean"`, `"max"` or `"norm"` (the Euclidean one).
+# Write `reduction_gradient(kind, values)`: the gradient, as a list of floats, of a reduction of the 1-D tensor of these values, at
+# least one. The kind is `"sum"`, `"square_sum"` (the sum of squares), `"mean"`, `"max"` or `"norm"` (the Euclidean one).
 #
 # ```
 # reduction_gradient("mean", [1.0, 5.0])        # [0.5, 0.5]
@@ -296,7 +296,7 @@ check("reduction_gradient")
 # *"Why does a second `backward` raise, and does it always?"* (Lesson 2, *What the graph keeps* and *Writing in place*.)
 #
 # Some operations need a tensor again in backward, and save it: `exp` its result, `y * y` its input, `relu_` its result. Adding 1 needs
-# nothing. Two rules follow from that. A backward frees what was saved, so a second one raises where something had been saved, and
+# nothing. A first rule follows from that: a backward frees what was saved, so a second one raises where something had been saved, and
 # only there:
 
 # %%
@@ -320,8 +320,8 @@ print(outcome(lambda y: y + 1, backward, backward))
 print(outcome(torch.exp, backward, backward))
 
 # %% [markdown]
-# And a write in place raises *in backward*, if it hit a saved tensor. The write itself passes, unless its target is a leaf that requires
-# grad:
+# And a write in place raises *in backward*, if it hit a saved tensor. The write itself passes, unless its target is a leaf that
+# requires grad:
 
 # %%
 print(outcome(torch.exp, lambda y: y.add_(1)))
@@ -366,7 +366,8 @@ except RuntimeError as error:
 # | `backward` | `y.sum().backward()` | |
 # | `retain` | `y.sum().backward(retain_graph=True)` | |
 #
-# Write `backward_outcome(steps)`: `"raises"` if one of the steps raises, else `"gradient"` if `x.grad` is a tensor in the end, else `"none"`.
+# Write `backward_outcome(steps)`: `"raises"` if one of the steps raises, else `"gradient"` if `x.grad` is a tensor in the end, else
+# `"none"`.
 #
 # ```
 # backward_outcome(["exp", "backward"])                # "gradient"
@@ -411,8 +412,8 @@ check("backward_outcome")
 # *"What is the difference between a parameter, a buffer and a plain tensor attribute?"* (Lesson 3, *What a module remembers* and
 # *Buffers: state that is not trained*.)
 #
-# A layer in a Python list trains nothing, is saved nowhere and stays on the CPU. No line raises; the loss is just a little worse than it
-# should be, or the third machine fails where the first two worked.
+# A layer in a Python list trains nothing, is saved nowhere and stays on the CPU. No line raises; the loss is just a little worse than
+# it should be, or the third machine fails where the first two worked.
 
 # %%
 class Listed(nn.Module):
@@ -429,17 +430,17 @@ model.to(torch.float64)
 print(model.layers[0].weight.dtype, model.scale.dtype, model.mean.dtype)
 
 # %% [markdown]
-# The module knows what is a `Parameter`, a `Buffer` or a `Module` when it is assigned; a list of modules is none of these. What it knows,
-# `.to` moves. Of that, all but the buffers with `persistent=False` go into the `state_dict`. Of that again, the parameters are
-# trained, its own and those of the modules in it.
+# The module knows what is a `Parameter`, a `Buffer` or a `Module` when it is assigned; a list of modules is none of these. What it
+# knows, `.to` moves. All of it goes into the `state_dict`, except the buffers with `persistent=False`. Only the parameters are
+# trained: the module's own, and those of the modules in it.
 
 # %% [markdown]
 # ### Exercise: registered
 #
-# Write `registered(attributes)`, where `attributes` is a list of pairs `(name, kind)`: a module gets an attribute of each name. The kinds
-# are `"parameter"`, `"tensor"`, `"buffer"`, `"non-persistent buffer"`, `"module"` (an `nn.Linear`), `"list of modules"` and
-# `"ModuleList"`. Return a dict of three lists of names, in any order: `"parameters"` (those that are among the parameters, or have some
-# there), `"state_dict"` and `"moved"` (by `.to`).
+# Write `registered(attributes)`, where `attributes` is a list of pairs `(name, kind)`: a module gets an attribute of each name. The
+# kinds are `"parameter"`, `"tensor"`, `"buffer"`, `"non-persistent buffer"`, `"module"` (an `nn.Linear`), `"list of modules"` and
+# `"ModuleList"`. Return a dict of three lists of names, in any order: `"parameters"` (those that are among the parameters, or have
+# some there), `"state_dict"` and `"moved"` (by `.to`).
 #
 # ```
 # registered([("w", "parameter"), ("t", "tensor")])
@@ -479,14 +480,15 @@ for sharded in (False, True):
 
 # %% [markdown]
 # Sharded and with `drop_last`, each worker has 5 samples, makes one batch of 4 and drops the fifth. Together they lose two.
-# A single process loses two of ten as well, but that is chance: it makes 4 + 4 + 2 of them.
+# A single process happens to lose two of ten as well: it makes batches of 4, 4 and 2 samples, and drops the last one.
 
 # %% [markdown]
 # ### Exercise: samples_seen
 #
-# Write `samples_seen(n, batch_size, *, workers, iterable, sharded, drop_last)`: how many samples one pass over the `DataLoader` yields.
-# The dataset has n samples (n may be 0); `workers` is `num_workers`; `iterable` says whether it is a stream, and `sharded` whether the stream
-# is sharded over its workers as above. A table takes no notice of `sharded`.
+# Write `samples_seen(n, batch_size, *, workers, iterable, sharded, drop_last)`: how many samples one pass over the `DataLoader`
+# yields. The dataset has n samples (n may be 0); `workers` is `num_workers`; `iterable` says whether it is a stream, and `sharded`
+# whether the stream is sharded over its workers as above (without workers there is nothing to shard). A table takes no notice of
+# `sharded`.
 #
 # ```
 # samples_seen(10, 4, workers=0, iterable=True, sharded=False, drop_last=True)     # 8
@@ -519,8 +521,8 @@ check("samples_seen")
 # %% [markdown]
 # ## Strict loading
 #
-# *"You load a checkpoint with `strict=False` and nothing raises. What can still be wrong?"* (Lesson 9, *Loading: what, where, and in which
-# mode* and *Names that do not fit*.)
+# *"You load a checkpoint with `strict=False` and nothing raises. What can still be wrong?"* (Lesson 9, *Loading: what, where, and in
+# which mode* and *Names that do not fit*.)
 
 # %%
 target = nn.Linear(3, 2)
@@ -532,15 +534,15 @@ except RuntimeError as error:
 
 # %% [markdown]
 # In the first call nothing was loaded, because of a prefix, and the only sign of it is a returned value that most programs throw away.
-# `strict` is about names: *missing* are those that the model wants and the file lacks, *unexpected* the others. A name that both
-# have, with two shapes, raises in any case.
+# `strict` is about names: *missing* are those that the model wants and the file lacks, *unexpected* those that the file has and the
+# model does not want. If both have a name, but with different shapes, it raises whether `strict` or not.
 
 # %% [markdown]
 # ### Exercise: load_outcome
 #
-# Write `load_outcome(saved, wanted, strict)`: `saved` and `wanted` are dicts from names to shapes, of a file and of a model. Return a dict
-# with `"missing"` and `"unexpected"`, two lists of names in any order, and `"raises"`, whether `load_state_dict` raises. Report the names also
-# where it raises.
+# Write `load_outcome(saved, wanted, strict)`: `saved` and `wanted` are dicts from names to shapes (of one dimension or more), of a
+# file and of a model. Return a dict with `"missing"` and `"unexpected"`, two lists of names in any order, and `"raises"`, whether
+# `load_state_dict` raises. Report the names also where it raises.
 #
 # ```
 # load_outcome({"w": (2,)}, {"w": (2,), "b": (1,)}, False)
@@ -568,8 +570,8 @@ check("load_outcome")
 #
 # *"Under bfloat16 autocast, which tensors are bfloat16?"* (Lesson 7, *What autocast casts, and what it keeps*.)
 #
-# "All of them" costs people days. Autocast casts the inputs of *products* to bfloat16, so their results are bfloat16. The inputs of some
-# other operations it casts to float32. Everything else it leaves alone, and there promotion decides:
+# "All of them" costs people days. Autocast casts the inputs of *matrix products* and convolutions to bfloat16, so their results are
+# bfloat16. The inputs of some other operations it casts to float32. Everything else it leaves alone, and there promotion decides:
 
 # %%
 full, half = torch.ones(4, 4), torch.ones(4, 4, dtype=torch.bfloat16)
@@ -578,8 +580,9 @@ with torch.autocast("cpu", torch.bfloat16):
     print(half.softmax(-1).dtype, F.mse_loss(half, half).dtype)
 
 # %% [markdown]
-# On a GPU the last line reads float32 twice: CUDA's list of operations that run in float32 is longer. These are the operations of the quiz,
-# in three groups; find out for yourself who is in which list on the CPU, and who on CUDA:
+# On a GPU the last line reads float32 twice: CUDA's list of operations that run in float32 is longer. These are the operations of the
+# quiz, grouped by what they do. The groups are not autocast's lists: find out for yourself which operation is in which list, on the
+# CPU and on CUDA:
 #
 # | group | operations |
 # |---|---|
@@ -598,8 +601,8 @@ for device in ("cpu", "cuda"):
 # %% [markdown]
 # ### Exercise: autocast_result
 #
-# Write `autocast_result(op, dtypes, device_type)`: the dtype of the result of an operation of the table under bfloat16 autocast. `dtypes`
-# is a tuple with the dtypes of its one or two tensors, each float32 or bfloat16; `device_type` is `"cpu"` or `"cuda"`.
+# Write `autocast_result(op, dtypes, device_type)`: the dtype of the result of an operation of the table under bfloat16 autocast.
+# `dtypes` is a tuple with the dtypes of its one or two tensors, each float32 or bfloat16; `device_type` is `"cpu"` or `"cuda"`.
 #
 # ```
 # autocast_result("matmul", (torch.float32, torch.float32), "cpu")    # torch.bfloat16
@@ -645,15 +648,15 @@ for gradient in (1.0, 1.0, 1.0, 1.0, torch.inf, 1.0):
     print(gradient, scaler.get_scale())
 
 # %% [markdown]
-# It doubles after so many good steps *in a row*, and starts to count anew. An overflow halves it at once, and starts the count anew
-# as well.
+# It doubles after `growth_interval` good steps *in a row*, and the count starts again. An overflow halves it at once, and the count
+# starts again, too.
 
 # %% [markdown]
 # ### Exercise: scaler_scales
 #
-# Write `scaler_scales(finite, *, scale, interval)`: the scale after each step, as a list of floats. `finite` says of each step whether its
-# gradients were finite, `scale` is the first scale, `interval` the `growth_interval`. Growth factor and backoff factor are 2 and 0.5,
-# as they are unless you change them.
+# Write `scaler_scales(finite, *, scale, interval)`: the scale after each step, as a list of floats. `finite` says of each step
+# whether its gradients were finite, `scale` is the first scale, `interval` the `growth_interval`. Growth factor and backoff factor
+# are 2 and 0.5, as they are unless you change them.
 #
 # ```
 # scaler_scales([True, True, False], scale=8.0, interval=2)    # [8.0, 16.0, 8.0]
@@ -680,11 +683,11 @@ check("scaler_scales")
 # %% [markdown]
 # ## How often is it compiled?
 #
-# *"Your compiled model gets a new sequence length in every batch. How often is it compiled?"* (Lesson 8, *Guards, recompiles and dynamic
-# shapes*.)
+# *"Your compiled model gets a new sequence length in every batch. How often is it compiled?"* (Lesson 8, *Guards, recompiles and
+# dynamic shapes*.)
 #
-# A compilation of a real model takes seconds to minutes, so whoever pads to five lengths wants to know whether that costs five of them.
-# A backend that does nothing but count shows it:
+# A compilation of a real model takes seconds to minutes, so if you pad to five lengths, you want to know whether you pay for five
+# compilations. A backend that does nothing but count shows it:
 
 # %% tags=["demo"]
 import torch._dynamo
@@ -723,8 +726,8 @@ print(count([4, 1, 6, 1, 8]))
 # %% [markdown]
 # ### Exercise: compilations
 #
-# Write `compilations(sizes)`: how often a function of one 1-D tensor is compiled when it is called with these sizes, in this order, with
-# default settings.
+# Write `compilations(sizes)`: how often a function of one 1-D tensor is compiled when it is called with these sizes, in this order,
+# with default settings.
 #
 # ```
 # compilations([4, 4, 6])      # 2
@@ -751,7 +754,7 @@ check("compilations")
 # With DDP, every process (a *rank*) runs backward on its own shard of the batch. Then one thing is done to the gradients: they are
 # averaged over the ranks. A rank with a single sample has as much weight as one with a hundred.
 #
-# That mean needs no processes to be seen. Here each sample's loss is `g * w`, so that its gradient is the number g:
+# You can see that mean without any processes. Here each sample's loss is `g * w`, so that its gradient is the number g:
 
 # %%
 def gradient(samples: list[float]) -> float:
@@ -766,15 +769,15 @@ print("DDP:", sum(gradient(shard) for shard in shards) / 2)
 print("one batch:", gradient([1.0, 2.0, 3.0, 10.0]))
 
 # %% [markdown]
-# 6 against 4, and no error anywhere. The check computes it just like that, with autograd for each rank and a mean over ranks, since that
-# is the one thing which DDP does to gradients; a test of this course compares it with two real processes.
+# 6 against 4, and no error anywhere. The check computes it the same way, by autograd for each rank and a mean over ranks, since that
+# is all that DDP does to gradients; a test of this course compares it with two real processes.
 
 # %% [markdown]
 # ### Exercise: ddp_gradient
 #
-# Write `ddp_gradient(shards)`, where `shards` holds for each rank the list of its samples' gradients, at least one. The loss on each rank is a
-# mean over its samples. Return a pair of floats: the gradient that DDP applies, and that of the whole batch in one process, whose
-# loss is the mean over all samples.
+# Write `ddp_gradient(shards)`, where `shards` holds for each rank the list of its samples' gradients, at least one. The loss on each
+# rank is a mean over its samples. Return a pair of floats: the gradient that DDP applies, and that of the whole batch in one process,
+# whose loss is the mean over all samples.
 #
 # ```
 # ddp_gradient([[1.0, 2.0, 3.0], [10.0]])     # (6.0, 4.0)
@@ -829,8 +832,8 @@ check("ddp_gradient")
 #
 # *"Why PyTorch?"* is asked as well. There is nothing to check here; have an opinion, and these facts behind it.
 #
-# **PyTorch** records what Python runs, so a loop, an `if` or a breakpoint in the model is plain Python, and the graph is new in each step.
-# `torch.compile` takes graphs from that afterwards. State lives in objects: modules hold weights, optimizers hold moments, and
+# **PyTorch** records what Python runs, so a loop, an `if` or a breakpoint in the model is plain Python, and the graph is new in each
+# step. `torch.compile` takes graphs from that afterwards. State lives in objects: modules hold weights, optimizers hold moments, and
 # many operations have a version that works in place.
 #
 # **TensorFlow** began with a graph that was defined first and run later. Since version 2 it runs eagerly too: gradients are recorded
@@ -842,8 +845,8 @@ check("ddp_gradient")
 # transformations for PyTorch. JAX compiles through XLA and is at home on TPUs.
 #
 # **Lightning** is no framework beside these but a loop around PyTorch. You write a `LightningModule` with `training_step` and
-# `configure_optimizers`, and its `Trainer` brings loop, devices, precision, accumulation, checkpoints and logging: what lessons 5 to 12 had
-# you write by hand. It saves typing, and whoever knows what it does can also debug it.
+# `configure_optimizers`, and its `Trainer` brings loop, devices, precision, accumulation, checkpoints and logging: what lessons 5 to
+# 12 had you write by hand. It saves typing, and whoever knows what it does can also debug it.
 #
 # ## What you have predicted
 #

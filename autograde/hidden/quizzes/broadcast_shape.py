@@ -92,6 +92,15 @@ def only_the_first_two(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(merged(column) for column in columns(shapes[:2]))
 
 
+def only_against_the_first(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    result = []
+    for first, *others in columns(shapes):
+        for size in others:
+            merged((first, size))
+        result.append(next((size for size in reversed(others) if size != 1), first))
+    return tuple(result)
+
+
 def zero_never_fits(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     if any(0 in shape for shape in shapes):
         raise ValueError("there is nothing to add")
@@ -125,6 +134,8 @@ MISTAKES = [
     Mistake("divisor-stretches", divisor_stretches, RUN + "a size that divides the other is not repeated; only a 1 "
             "is.", SECTION),
     Mistake("only-two-shapes", only_the_first_two, RUN + "all shapes count, also the third.", SECTION),
+    Mistake("only-against-the-first", only_against_the_first, RUN + "every shape has to fit all the others, not only "
+            "the first.", SECTION),
     Mistake("zero-never-fits", zero_never_fits, RUN + "a tensor without elements can be added to one; the result has "
             "no elements either.", SECTION),
     Mistake("none-for-an-error", none_for_an_error, RUN + "where PyTorch raises, the predictor raises `ValueError`.",

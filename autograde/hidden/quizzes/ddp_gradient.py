@@ -54,6 +54,10 @@ def whole_is_a_sum(shards: Shards) -> tuple[float, float]:
     return averaged(shards), sum(map(sum, shards))
 
 
+def whole_by_ranks(shards: Shards) -> tuple[float, float]:
+    return averaged(shards), sum(map(sum, shards)) / len(shards)
+
+
 def swapped(shards: Shards) -> tuple[float, float]:
     return together(shards), averaged(shards)
 
@@ -71,6 +75,8 @@ MISTAKES = [
     Mistake("sums-over-ranks", sums_over_ranks, RUN + "DDP divides by the number of ranks.", SECTION),
     Mistake("sums-within-ranks", sums_within_ranks, RUN + "each rank's loss is a mean over its samples.", SECTION),
     Mistake("whole-is-a-sum", whole_is_a_sum, RUN + "the loss of the whole batch is a mean too.", SECTION),
+    Mistake("whole-divided-by-ranks", whole_by_ranks, RUN + "the whole batch has as many samples as all ranks "
+            "together, and its loss is a mean over them.", SECTION),
     Mistake("swapped", swapped, RUN + "the mean of the ranks' means is DDP's, and comes first.", SECTION),
     Mistake("one-rank-decides", first_rank_only, RUN + "all ranks contribute.", SECTION),
 ]  # fmt: skip

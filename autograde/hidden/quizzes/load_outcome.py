@@ -74,6 +74,15 @@ def names_only_when_strict(saved: Shapes, wanted: Shapes, strict: bool) -> Outco
     return right(saved, wanted, strict) | ({} if strict else {"missing": [], "unexpected": []})
 
 
+def names_lost_with_a_shape(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
+    return right(saved, wanted, strict) | ({"missing": [], "unexpected": []} if clash(saved, wanted) else {})
+
+
+def names_lost_with_an_error(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
+    outcome = right(saved, wanted, strict)
+    return {"missing": [], "unexpected": [], "raises": True} if outcome["raises"] else outcome
+
+
 def same_count_fits(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
     def counts(shapes: Shapes) -> Shapes:
         return {name: (math.prod(shape),) for name, shape in shapes.items()}
@@ -112,6 +121,10 @@ MISTAKES = [
             "missing nor unexpected.", SECTION),
     Mistake("names-only-when-strict", names_only_when_strict, IS + "`strict=False` does not raise for names, and "
             "reports them all the same.", SECTION),
+    Mistake("names-lost-when-it-raises", names_lost_with_a_shape, IS + "the names are reported also where it raises.",
+            SECTION),
+    Mistake("names-lost-when-it-raises", names_lost_with_an_error, IS + "the names are reported also where it raises.",
+            SECTION),
     Mistake("same-count-fits", same_count_fits, IS + "shapes have to be equal; the same number of elements is not "
             "enough.", SECTION),
     Mistake("shapes-broadcast", broadcasts, IS + "loading copies into the same shape and broadcasts nothing.",

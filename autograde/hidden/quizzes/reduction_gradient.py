@@ -83,6 +83,10 @@ def by_the_squared_norm(values: Values) -> Values:
     return [value / square if square else 0.0 for value in values]
 
 
+def twice_the_norms(values: Values) -> Values:
+    return [2 * value for value in of_norm(values)]
+
+
 def largest_in_size(values: Values) -> Values:
     sizes = [abs(value) for value in values]
     return of_max(sizes)
@@ -110,6 +114,8 @@ MISTAKES = [
         SECTION, norm=signs),
     one("norm-divides-twice", by_kind, RUN + "an entry is divided by the norm, not by its square.", SECTION,
         norm=by_the_squared_norm),
+    one("norm-forgets-the-root", by_kind, RUN + "the root halves what the square doubles.", SECTION,
+        norm=twice_the_norms),
     one("square-forgets-two", by_kind, RUN + "the derivative of a square is twice the number.", SECTION,
         square_sum=list),
     one("max-by-size", by_kind, RUN + "the maximum goes by the number, not by its absolute value.", SECTION,

@@ -85,6 +85,14 @@ def number_as_scalar(a: Operand, b: Operand) -> torch.dtype:
     return result(a, b, ranks={"tensor": 2, "scalar": 1, "number": 1})
 
 
+def scalar_as_number(a: Operand, b: Operand) -> torch.dtype:
+    def own(operand: Operand) -> Operand:
+        kind, dtype = operand
+        return operand if kind == "tensor" else ("number", torch.float64 if dtype.is_floating_point else dtype)
+
+    return result(own(a), own(b))
+
+
 def halves_meet_in_the_first(a: torch.dtype, b: torch.dtype) -> torch.dtype:
     return torch.bfloat16 if {a, b} == {torch.float16, torch.bfloat16} else common(a, b)
 
@@ -112,6 +120,8 @@ MISTAKES = [
     Mistake("number-forces-default", number_forces_default, RUN + "a Python number does not widen a tensor of the "
             "same category.", SECTION),
     Mistake("number-is-a-0-d-tensor", number_as_scalar, RUN + "a Python number ranks below a 0-D tensor.", SECTION),
+    Mistake("0-d-tensor-is-a-number", scalar_as_number, RUN + "a 0-D tensor has a dtype of its own; only a Python "
+            "float takes the default.", SECTION),
     Mistake("python-float-is-double", partial(result, python_float=torch.float64), RUN + "a Python float becomes the "
             "default dtype, float32, and not float64.", SECTION),
     Mistake("halves-stay-half", partial(result, meet=halves_meet_in_the_first), RUN + "neither half float holds the "

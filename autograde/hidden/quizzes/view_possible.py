@@ -103,6 +103,13 @@ def empty_like_any_other(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
     )
 
 
+def empty_by_its_strides(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
+    if math.prod(shape) != math.prod(new_shape):
+        return False
+    dimensions = [pair for pair in zip(shape, stride, strict=True) if pair[0] != 1]
+    return not dimensions or cut(pieces(dimensions)[::-1], new_shape[::-1])
+
+
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
     Mistake("contiguous-only", contiguous_only, RUN + "a view needs strides that can say the new shape, not "
@@ -121,6 +128,8 @@ MISTAKES = [
             "each piece that lies evenly may be cut on its own.", SECTION),
     Mistake("repeated-never", repeated_numbers_do_not_merge, RUN + "a stride of 0 is a stride: 0 is the inner size "
             "times 0.", SECTION),
+    Mistake("nothing-is-strict", empty_by_its_strides, RUN + "where there are no elements, any shape without elements "
+            "will do.", SECTION),
     Mistake("nothing-is-strict", empty_like_any_other, RUN + "where there are no elements, any shape without elements "
             "will do.", SECTION),
 ]  # fmt: skip
@@ -135,6 +144,10 @@ def more_cases(draw: Draw) -> list[Case]:
         step = dict(zip(order, strides(tuple(outer)), strict=True))
         stride = tuple(draw.pick([step[place]] * 5 + [0]) for place in range(len(sizes)))
         drawn.append(laid_out(f"drawn {n}", tuple(sizes), stride, cut_anew(draw, math.prod(sizes))))
+    for n in range(4):
+        sizes = [0, *(draw.size(0, 3) for _ in range(draw.size(1, 2)))]
+        stride = tuple(draw.size(0, 7) for _ in sizes)
+        drawn.append(laid_out(f"nothing {n}", tuple(sizes), stride, draw.pick([(0,), (2, 0), (0, 3), (1,)])))
     return [*drawn, laid_out("windows that overlap", (4, 3), (1, 1), (12,)), laid_out("a number", (), (), (1, 1))]
 
 

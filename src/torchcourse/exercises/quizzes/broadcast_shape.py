@@ -45,6 +45,7 @@ def cases(draw: Draw) -> list[Case]:
         shaped("a number", (b, a), ()),
         shaped("three shapes", (c, 1, 1), (b, 1), (a,)),
         shaped("only the third does not fit", (1, b), (a, 1), (c,)),
+        shaped("the second and the third differ", (a, 1), (a, b), (a, c)),
         shaped("sizes that differ", (a, b), (a, c)),
         shaped("one size is twice the other", (a, b), (a, 2 * b)),
         shaped("nothing beside one", (0, b), (1, b)),

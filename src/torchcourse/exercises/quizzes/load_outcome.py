@@ -84,6 +84,8 @@ def cases(draw: Draw) -> list[Case]:
         loading("other names, not strict", body, head, strict=False),
         loading("another shape", body | other, body | head),
         loading("another shape, not strict", body | other, body | head, strict=False),
+        loading("another shape, and one missing", {"head.weight": (a + 5, b)}, body | head),
+        loading("another shape, and one too many, not strict", body | other, head, strict=False),
         loading("turned round, not strict", {"w": (a, b)}, {"w": (b, a)}, strict=False),
         loading("a shape that would broadcast, not strict", {"w": (1, a)}, {"w": (b, a)}, strict=False),
     ]

@@ -54,6 +54,7 @@ def cases(draw: Draw) -> list[Case]:
         laid_out("ones put in", (b, a), (1, b), (1, b, 1, a)),
         laid_out("the same number, cut elsewhere", (b, a), (a + 1, 1), (a, b)),
         laid_out("nothing at all", (a, 0), (1, a), (0, c)),
+        laid_out("nothing at all, with any strides", (0, a), (1, a + 3), (0,)),
     ]
 
 

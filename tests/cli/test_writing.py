@@ -30,6 +30,9 @@ COMMANDS = {
     "table": ("out/grades.csv", f"grade {LESSON} --submitted submitted --out out"),
     "gradebook": ("out/gradebook.db", f"grade {LESSON} --submitted submitted --out out"),
     "page": (f"out/feedback/ada/{LESSON}.html", f"grade {LESSON} --submitted submitted --out out"),
+    "log": ("out/grading-log.jsonl", f"grade {LESSON} --submitted submitted --out out"),
+    "lock": ("out/journal/.lock", f"grade {LESSON} --submitted submitted --out out"),
+    "class's lock": ("class/journal/.lock", f"class init class --lessons {LESSON}"),
     "notebook": (f"out/autograded/ada/{NOTEBOOK}", f"grade {LESSON} --submitted submitted --out out"),
 }
 """For each output of a command where it is, and the command."""

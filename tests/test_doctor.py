@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from autograde.sandbox import diagnosis, requirements
+from autograde.source import paths
 from tests.support.commands import run_command
 from torchcourse import doctor
 from torchcourse.doctor import Finding
@@ -54,6 +57,48 @@ def test_findings_are_objects_for_programs_and_nothing_is_written(
     assert {"widgets", "Validate button", "kernel", "lessons"} <= about
     assert {"sandbox: namespaces", "sandbox: Landlock", "sandbox: limits", "sandbox: memory group"} <= about
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.sandbox
+def test_what_a_grader_needs_is_examined_without_torch() -> None:
+    program = """
+import sys
+sys.argv = ["torchcourse", "doctor", "--grader"]
+from torchcourse.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+assert "torch" not in sys.modules
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120, check=True
+    )
+    for words in ("packages", "C++ compiler", "ninja", "sandbox: namespaces", "sandbox: limits"):
+        assert f"ok       {words}" in done.stdout
+    assert "JupyterLab" not in done.stdout
+
+
+@pytest.mark.sandbox
+def test_what_a_grader_lacks_is_named_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = metadata.version
+
+    def spoiled(name: str) -> str:
+        if name == "nh3":
+            raise metadata.PackageNotFoundError(name)
+        return "0.8.1" if name == "nbgrader" else version(name)
+
+    monkeypatch.setattr(metadata, "version", spoiled)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    found = {finding.about: finding for finding in doctor.examine_grader([diagnosis.diagnose])}
+    assert found["packages"].state == "blocked"
+    assert found["packages"].remedy == "pip install 'nbgrader<0.10,>=0.9.6' 'nh3'"
+    assert found["C++ compiler"].remedy.startswith("sudo apt-get install g++")
+    assert found["ninja"].remedy == "pip install ninja"
+    assert found["sandbox: namespaces"].remedy == "sudo apt-get install bubblewrap"
 
 
 def test_a_remedy_stands_below_what_it_is_for() -> None:

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from autograde.batch.recording import ScoreChange
+from autograde.files import write_atomically
 from autograde.judge.fingerprint import LIBRARIES, fingerprint, private_hashes
 from torchcourse import __version__
+from torchcourse.model.files import check_target
 
 __all__ = ["FILE", "Run", "append", "in_order", "reasons"]
 
@@ -37,16 +39,21 @@ class Run:
 
 
 def append(out: Path, run: Run) -> None:
-    """Add a run to the log in a results folder."""
+    """Add a run to the log in a results folder.
+
+    Raises:
+        FileExistsError: when something that is no file is in the log's place.
+    """
     line = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"), "who": _user(), "version": __version__,
         "lessons": list(run.lessons), "submissions": run.submissions, "seed": run.seed, "finished": run.finished,
         "changes": [_change(change) for change in in_order(run.changes)],
         "conditions": _conditions(run.lessons, run.seed),
     }  # fmt: skip
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / FILE).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    path = out / FILE
+    check_target(path)  # reading a pipe would wait for ever
+    earlier = path.read_bytes() if path.exists() else b""
+    write_atomically(path, earlier + json.dumps(line).encode() + b"\n")
 
 
 def reasons(out: Path, seed: int, changes: Sequence[ScoreChange]) -> list[str]:
@@ -90,6 +97,7 @@ def _last(out: Path, lesson: str) -> dict[str, Any] | None:
     """Return what the last logged grading of a lesson depended on; None if there is none."""
     found: dict[str, Any] | None = None
     try:
+        check_target(out / FILE)
         with (out / FILE).open(encoding="utf-8") as file:
             for text in file:
                 line = json.loads(text)

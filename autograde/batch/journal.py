@@ -23,6 +23,7 @@ from autograde.files import digest, write_atomically
 from autograde.judge.submission import Submission
 from autograde.judge.verdict import Verdict
 from autograde.source.release import Release, load_release, release_of
+from torchcourse.model.files import check_target
 
 __all__ = ["Entry", "Journal", "from_rows", "is_recorded", "to_rows"]
 
@@ -55,7 +56,9 @@ class Journal:
 
     def __enter__(self) -> Journal:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.folder / ".lock").open("a")  # no student's name begins with a dot
+        lock = self.folder / ".lock"  # no student's name begins with a dot
+        check_target(lock)
+        self._lock = lock.open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -48,7 +48,8 @@ def check_folder(out: Path, submissions: int) -> None:
             raise RefusedError(_full(here)) from None
         raise RefusedError(f"{out} cannot be written to ({error.strerror}): choose another --out.") from None
     try:
-        check_target(out / "grades.csv")
+        for name in ("grades.csv", "grading-log.jsonl", "journal/.lock"):
+            check_target(out / name)
     except FileExistsError as error:
         raise RefusedError(f"{error.filename} cannot be written: {error.strerror}. Choose another --out.") from None
     free, needed = shutil.disk_usage(here).free, submissions * BYTES_EACH + BYTES_AT_LEAST

@@ -1,4 +1,4 @@
-"""What the nbgrader_config.py of a class folder says. Imports no torch."""
+"""What the nbgrader_config.py of a class folder says. Only `class_config` imports torch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograde.results.gradebook_url import gradebook_url
+from autograde.source import paths
 
 __all__ = ["class_config", "class_gradebook", "is_class"]
 
@@ -23,7 +24,15 @@ def class_config(folder: Path) -> Config:
     return PyFileConfigLoader(CONFIG_FILE, path=str(folder)).load_config()
 
 
+class _ClassOnly(PyFileConfigLoader):  # type: ignore[misc]
+    """Loads the file of a class without autograde's, which imports the engine and with it torch."""
+
+    def load_config(self) -> Config:
+        return Config() if self.path == str(paths.AUTOGRADE) else super().load_config()
+
+
 def class_gradebook(folder: Path) -> str:
     """Return the URL of the gradebook of a class folder, or of a folder that `torchcourse grade` has written to."""
-    own = class_config(folder).CourseDirectory.get("db_url") if is_class(folder) else None
+    config = _ClassOnly(CONFIG_FILE, path=str(folder)).load_config() if is_class(folder) else Config()
+    own = config.CourseDirectory.get("db_url")
     return gradebook_url(folder, str(own or ""))

@@ -79,6 +79,7 @@ def read_roster(path: Path) -> Roster:
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     members: list[Member] = []
     faults: list[Fault] = []
+    lines: list[int] = []
     try:
         names = [re.sub(r"\s+", "_", name.strip().lower()) for name in next(table, [])]
         if "id" not in names or len(set(names)) < len(names):
@@ -89,11 +90,12 @@ def read_roster(path: Path) -> Roster:
                 continue
             cells = dict(zip(names, (unicodedata.normalize("NFC", cell.strip()) for cell in row), strict=False))
             member = Member(**{name: cells.get(name, "") for name in COLUMNS})
-            reason = _too_long(row, names) or _fault(member, members)
+            reason = _too_long(row, names) or _fault(member, members, lines)
             if reason:
                 faults.append(Fault(table.line_num, _shown(member), reason))
             else:
                 members.append(member)
+                lines.append(table.line_num)
     except csv.Error as error:
         raise RosterError(f"{path}:{table.line_num}: this is no CSV file ({error}).") from None
     return Roster(tuple(members), tuple(faults))
@@ -127,8 +129,12 @@ def _too_long(row: Sequence[str], names: Sequence[str]) -> str:
     return f"it has {len(row)} cells and the header {len(names)}; put a name with a comma in quotes."
 
 
-def _fault(member: Member, before: Sequence[Member]) -> str:
-    """Return what is wrong with a row and the remedy, in one sentence; "" if nothing is wrong."""
+def _fault(member: Member, before: Sequence[Member], lines: Sequence[int]) -> str:
+    """Return what is wrong with a row and the remedy, in one sentence; "" if nothing is wrong.
+
+    Args:
+        before: the students that were taken from earlier rows, and `lines` theirs.
+    """
     if not member.id:
         return "the id is blank; every student needs one."
     for name in COLUMNS:
@@ -143,13 +149,14 @@ def _fault(member: Member, before: Sequence[Member]) -> str:
         return "an id names folders: up to 100 letters, digits and . _ - @, beginning with a letter or digit."
     if member.email and not re.fullmatch(r"[^@\s]+@[^@\s]+", member.email):
         return f"{member.email!a} is no e-mail address; correct it or leave it empty."
-    for other in before:
+    for other, line in zip(before, lines, strict=True):
         if other.id.casefold() == member.id.casefold():
-            return f"an earlier row has this id, for {_name(other)}; that one was taken."
+            return f"an earlier row has this id (line {line}), for {_name(other)}; that one was taken."
+        whose = f"of {other.id} in line {line}; correct it or leave it empty."
         if member.email and other.email.casefold() == member.email.casefold():
-            return f"{member.email} is already the e-mail address of {other.id}; correct it or leave it empty."
+            return f"{member.email} is already the e-mail address {whose}"
         if member.lms_user_id and other.lms_user_id == member.lms_user_id:
-            return f"{member.lms_user_id} is already the lms_user_id of {other.id}; correct it or leave it empty."
+            return f"{member.lms_user_id} is already the lms_user_id {whose}"
     return ""
 
 

@@ -74,7 +74,8 @@ def init(
                        exchange=exchange, extended=extended, gradebook=gradebook or "")  # fmt: skip
     except (BadTableError, BusyError, DueError, RefusedError, RosterError) as error:
         stop(str(error))
-    console.print(f"{folder} is a class of {len(members)} with {', '.join(names)}.", markup=False)
+    size = len({member.id for member in (*before, *members)})
+    console.print(f"{folder} is a class of {size} with {', '.join(class_lessons(folder))}.", markup=False)
     if sample:
         with write_errors(folder / "submitted"):
             written = write_submissions(folder / "submitted", names, members[:sample], when)

@@ -88,9 +88,10 @@ def write_errors(path: Path) -> Iterator[None]:
         stop(f"{error.filename or path} could not be written: {error.strerror or error}.")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, in the plural where it is not one: "1 row", "3 rows"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: float, noun: str) -> str:
+    """Return a number with a noun, in the plural where it is not one: "1 row", "2.5 points"."""
+    shown = f"{number:g}" if isinstance(number, float) else str(number)
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
 
 
 def is_interactive() -> bool:
@@ -106,5 +107,5 @@ def show_changes(changes: Sequence[Change]) -> None:
     verdicts = counted(len(changes), "verdict")
     count = len({change.student for change in changes})
     students = "one student" if count == 1 else f"{count} students"
-    differ, points = "differs" if len(changes) == 1 else "differ", "point" if gained == 1 else "points"
-    console.print(f"{verdicts} of {students} {differ}: {gained:g} {points} gained, {lost:g} lost.")
+    differ = "differs" if len(changes) == 1 else "differ"
+    console.print(f"{verdicts} of {students} {differ}: {counted(gained, 'point')} gained, {lost:g} lost.")

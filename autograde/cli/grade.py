@@ -149,8 +149,9 @@ def _grade(
         stop(str(error))
     except KeyboardInterrupt:
         _log(out, names, seed, tally, finished=False)
-        console.print(f"Interrupted: {len(tally.submissions)} of {counted(total, 'submission')} are recorded in {out}. "
-                      "The same command goes on from there.", markup=False)  # fmt: skip
+        done = len(tally.submissions)
+        console.print(f"Interrupted: {done} of {counted(total, 'submission')} {'is' if done == 1 else 'are'} recorded "
+                      f"in {out}. The same command goes on from there.", markup=False)  # fmt: skip
         raise typer.Exit(130) from None
     return tally
 
@@ -206,11 +207,16 @@ def _kept(names: Sequence[str], submitted: Path, out: Path) -> Collection[tuple[
 
     lost = withdrawn(submitted, out, names)
     for (student, lesson), points in lost.items():
-        console.print(f"{student} has no {lesson} any more; {points:g} points were graded before.", markup=False)
-    if lost and is_interactive() and typer.confirm(f"Give 0 points to these {len(lost)}?", default=False):
+        were = "was" if points == 1 else "were"
+        console.print(
+            f"{student} has no {lesson} any more; {counted(points, 'point')} {were} given before.", markup=False
+        )
+    which = "this one" if len(lost) == 1 else f"these {len(lost)}"
+    if lost and is_interactive() and typer.confirm(f"Give 0 points to {which}?", default=False):
         return ()
     if lost:
-        console.print(f"These keep their points. To give 0, delete their entries in {out / 'journal'}.", markup=False)
+        kept = ("It keeps its", "its entry") if len(lost) == 1 else ("These keep their", "their entries")
+        console.print(f"{kept[0]} points. To give 0, delete {kept[1]} in {out / 'journal'}.", markup=False)
     return lost.keys()
 
 
@@ -272,8 +278,10 @@ def _show_kept(changes: Sequence[ScoreChange]) -> None:
     for change in (c for c in changes if c.kept and c.resubmitted):
         lost[change.after.student, change.after.lesson] += change.before.score - change.after.score
     for (student, lesson), points in lost.items():
-        console.print(f"{student}: an earlier submission of {lesson} counts, with {points:g} more "
-                      f"{'point' if points == 1 else 'points'} than the latest.", markup=False)  # fmt: skip
+        more = counted(points, "more point")
+        console.print(
+            f"{student}: an earlier submission of {lesson} counts, with {more} than the latest.", markup=False
+        )
     for change in (c for c in changes if c.kept and not c.resubmitted):
         before, after = change.before, change.after
         console.print(f"{before.student} keeps {before.score:g} in {before.exercise} of {before.lesson}, "

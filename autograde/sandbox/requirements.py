@@ -57,7 +57,7 @@ def blocker() -> str:
     if kernel() < (5, 8):
         return f"Isolation needs Linux 5.8 or later, and this is {os.uname().release}: grade on a newer system."
     if shutil.which("bwrap") is None:
-        return "bubblewrap is missing: install it (apt-get install bubblewrap)."
+        return "bubblewrap is missing: sudo apt-get install bubblewrap"
     try:
         reason = try_worker(Isolation())["failed"]
     except NamespacesError as error:

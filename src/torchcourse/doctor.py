@@ -17,8 +17,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Finding", "as_json", "examine_machine", "table"]
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+__all__ = ["Finding", "as_json", "examine_grader", "examine_machine", "table"]
 
 GB = 1 << 30
 OLDEST_PYTHON = (3, 11)
@@ -45,16 +49,28 @@ class Finding:
     remedy: str = ""
 
 
-def examine_machine(more: Iterable[Callable[[], Iterator[Finding]]] = ()) -> list[Finding]:
-    """Run all checks, those in `more` last, and return the findings. A check that raises becomes a finding too."""
+Check = Callable[[], Iterator[Finding]]
+
+
+def examine_machine(more: Iterable[Check] = ()) -> list[Finding]:
+    """Run all checks, those in `more` last, and return the findings."""
+    return _run((python, torch_build, gpu, compiler, builder, loader_workers, shared_memory, jupyter, extensions,
+                 kernel, notebooks, disk, *more))  # fmt: skip
+
+
+def examine_grader(more: Iterable[Check] = ()) -> list[Finding]:
+    """Run the checks of what grading needs, those in `more` last, and return the findings. Imports no torch."""
+    return _run((python, packages, compiler, builder, disk, *more))
+
+
+def _run(checks: Iterable[Check]) -> list[Finding]:
+    """Return what checks find. One that raises becomes a finding too."""
     findings: list[Finding] = []
-    checks = (python, torch_build, gpu, compiler, builder, loader_workers, shared_memory, jupyter, extensions, kernel,
-             notebooks, disk)  # fmt: skip
-    for check in (*checks, *more):
+    for check in checks:
         try:
             findings.extend(check())
         except Exception as error:  # whatever a broken installation may raise
-            about = check.__name__.replace("_", " ")
+            about = check.__name__.strip("_").replace("_", " ")
             findings.append(Finding(about, "warning", f"could not be examined: {type(error).__name__}: {error}"))
     return findings
 
@@ -198,6 +214,36 @@ def jupyter() -> Iterator[Finding]:
         fits = requirement.specifier.contains(version, prereleases=True)
         yield Finding(name, "ok" if fits else "warning", version if fits else f"{version} is not supported",
                       "" if fits else remedy)  # fmt: skip
+
+
+def packages() -> Iterator[Finding]:
+    """Check, without importing any, the packages that the instructor's half needs."""
+    from packaging.requirements import Requirement
+
+    wanted = [Requirement(line) for line in metadata.requires("torchcourse") or []]
+    needed = [r for r in wanted if r.name != "torchcourse" and _applies(r, ("", "lab", "author"))]
+    missing = [r for r in needed if not _is_installed(r)]
+    if missing:
+        remedy = "pip install " + " ".join(f"'{r.name}{r.specifier}'" for r in missing)
+        says = f"missing, or of another version: {', '.join(r.name for r in missing)}"
+        yield Finding("packages", "blocked", says, remedy)
+    else:
+        yield Finding(
+            "packages", "ok", f"all {len(needed)} are installed, PyTorch {metadata.version('torch')} among them"
+        )
+
+
+def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
+    """Return whether a package is needed on this machine with one of these extras."""
+    return not requirement.marker or any(requirement.marker.evaluate({"extra": extra}) for extra in extras)
+
+
+def _is_installed(requirement: Requirement) -> bool:
+    """Return whether a package is installed in a version that fits."""
+    try:
+        return requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
+    except metadata.PackageNotFoundError:
+        return False
 
 
 EXTENSIONS = {

@@ -117,6 +117,7 @@ def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace) ->
     status, output = run_instructors(*words)
     assert status == 0
     assert class_lessons(room.folder) == [LESSON], "a roster alone adds no lessons"
+    assert f"is a class of 4 with {LESSON}." in output, "who was enrolled before is counted too"
     assert config.read_text().endswith("# mine\n")
     assert source.read_bytes() == ours
     assert (room.folder / ".replaced" / "source" / LESSON / "1.ipynb").read_bytes() == b"mine too"

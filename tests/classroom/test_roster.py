@@ -23,7 +23,7 @@ def read(tmp_path: Path, text: str | bytes) -> tuple[list[Member], list[str]]:
     ("row", "who", "why"),
     [
         (",Bo,Blank,bo@example.org", "Bo Blank", "the id is blank"),
-        ("ada,Ada,Again,", "ada", "an earlier row has this id"),
+        ("ada,Ada,Again,", "ada", "an earlier row has this id (line 2)"),
         ("ADA,Ada,Upper,", "ADA", "an earlier row has this id"),
         ("../eve,Eve,Up,", "../eve", "names folders"),
         ("a/b,Eve,Slash,", "a/b", "names folders"),
@@ -84,4 +84,4 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_a_number_of_the_platform_belongs_to_one_student(tmp_path: Path) -> None:
     members, faults = read(tmp_path, "id,lms_user_id\nada,7\nbo,\ncy,\ntwin,7\n")
     assert [member.id for member in members] == ["ada", "bo", "cy"]
-    assert faults == ["line 5, twin: 7 is already the lms_user_id of ada; correct it or leave it empty."]
+    assert faults == ["line 5, twin: 7 is already the lms_user_id of ada in line 2; correct it or leave it empty."]

@@ -13,6 +13,7 @@ import pytest
 
 from autograde.batch import grading
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
+from autograde.cli.console import counted
 from tests.support.commands import run_instructors
 from tests.support.stand_ins import LESSON, SOLVED, submit, use_stand_in
 from torchcourse.model.notebook_file import WorkspaceError, replace_text
@@ -30,9 +31,20 @@ COMMANDS = {
     "table": ("out/grades.csv", f"grade {LESSON} --submitted submitted --out out"),
     "gradebook": ("out/gradebook.db", f"grade {LESSON} --submitted submitted --out out"),
     "page": (f"out/feedback/ada/{LESSON}.html", f"grade {LESSON} --submitted submitted --out out"),
+    "log": ("out/grading-log.jsonl", f"grade {LESSON} --submitted submitted --out out"),
+    "lock": ("out/journal/.lock", f"grade {LESSON} --submitted submitted --out out"),
+    "class's lock": ("class/journal/.lock", f"class init class --lessons {LESSON}"),
     "notebook": (f"out/autograded/ada/{NOTEBOOK}", f"grade {LESSON} --submitted submitted --out out"),
 }
 """For each output of a command where it is, and the command."""
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(0, "0 points"), (1, "1 point"), (1.0, "1 point"), (2.5, "2.5 points"), (1234567, "1234567 points")],
+)
+def test_one_is_not_in_the_plural(number: float, words: str) -> None:
+    assert counted(number, "point") == words
 
 
 @pytest.fixture

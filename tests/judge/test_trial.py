@@ -152,7 +152,7 @@ def test_a_machine_whose_devices_are_broken_is_refused_and_the_doctor_names_the_
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
     for words, status in ((["grade", LESSON, "--submitted", "class", "--out", "out"], 2), (["doctor"], 1)):
         command = [*apart, sys.executable, "-c", main, *words]
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=300)
         assert "Permission denied: '/dev/null'" in done.stdout, done.stdout + done.stderr
         assert done.returncode == status
     assert not (tmp_path / "out").exists()

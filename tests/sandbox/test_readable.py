@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
 
 from autograde.sandbox import configuration
+from autograde.source import paths
+
+GRADE = """
+from autograde.judge.lesson_grader import LessonGrader
+from autograde.judge.trial import trial_submission
+from autograde.sandbox.sandbox import Sandbox
+
+made = Sandbox(number=28)
+try:
+    print(LessonGrader("01_tensors").grade(made, trial_submission("01_tensors")).verdicts[0].status)
+finally:
+    made.close()
+"""
 
 
 def test_an_environment_that_a_pth_file_adds_is_readable_and_a_checkout_is_not(
@@ -21,3 +39,15 @@ def test_an_environment_that_a_pth_file_adds_is_readable_and_a_checkout_is_not(
     readable = configuration.readable()
     assert str(shared) in readable
     assert not [path for path in readable if path.startswith(str(checkout))]
+
+
+@pytest.mark.sandbox
+def test_an_environment_that_a_pth_file_leads_to_this_ones_packages_can_grade(tmp_path: Path) -> None:
+    venv.create(tmp_path / "env", symlinks=True)
+    python = tmp_path / "env" / "bin" / "python"
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    packages = tmp_path / "env" / "lib" / version / "site-packages"
+    (packages / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
+    done = subprocess.run([python, "-c", GRADE], env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout == "passed\n", done.stderr

@@ -160,6 +160,41 @@ def test_the_first_screen_is_the_outcome_a_sentence_and_one_failed_case(failed: 
     assert card.as_text(failed, details).startswith("row_softmax: This is about the cell as it was last run.")
 
 
+def first_line(answer: Callable[[Tensor], Any]) -> str:
+    """Return what a card says of the first failed case of an answer."""
+    made = card.as_html(examine("row_softmax", {"row_softmax": answer}))
+    return Page(made.partition('<div class="tc-first">')[2].partition("</div>")[0]).text
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(lambda x: (right(x),), "a value of type tuple"), (lambda x: right(x).tolist(), "a value of type list"),
+     (lambda x: right(x).cpu().numpy(), "a value of type ndarray"), (lambda x: float(right(x).sum()), "type float"),
+     (lambda x: None, "· nothing ·")],
+)  # fmt: skip
+def test_the_failed_case_names_the_kind_of_value_that_the_check_could_not_use(
+    answer: Callable[[Tensor], Any], words: str
+) -> None:
+    line = first_line(answer)
+    assert words in line
+    assert "wanted: a tensor of shape (4, 6)" in line
+    assert ("nothing" in line) == ("nothing" in words)
+
+
+def test_numbers_that_are_equal_but_for_their_dtype_are_shown_with_it() -> None:
+    line = first_line(lambda x: right(x).double())
+    assert "a tensor of shape (4, 6) of float64 · wanted: a tensor of shape (4, 6) of float32" in line
+
+
+def test_where_they_differ_is_judged_as_the_case_judges() -> None:
+    def differences(answer: Callable[[Tensor], Any]) -> str:
+        page = Page(card.as_html(examine("row_softmax", {"row_softmax": answer})))
+        return next(label for svg in page.all("svg") if "differ" in (label := str(svg["aria-label"])))
+
+    assert differences(lambda x: right(x) * (1 + 9e-4)).startswith("where they differ: 24 of 24; most at ")
+    assert differences(lambda x: right(x).double()) == "where they differ: 0 of 24"
+
+
 def test_a_right_card_says_how_far_the_lesson_is_and_links_to_what_is_next(
     passed: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,11 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchcourse.checking.explain import Result, brief, difference
+from torchcourse.checking.explain import Result, brief, told_apart
 from torchcourse.checking.pictures import pictures
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
+from torchcourse.model.observations import kind
 
 __all__ = ["cases_as_html", "cases_as_text"]
 
@@ -109,9 +110,18 @@ def _difference(failed: Result) -> tuple[str, str, str]:
     if "raised" in failed.seen:
         return "", brief(failed.seen["raised"]), "no exception"
     what = failed.differs[0]
-    fields = difference(failed, what)
-    got, want = (text if text != "None" else "nothing" for text in (fields["got"], fields["want"]))
-    return "" if what == "result" else f"{what}: ", got, want
+    wanted = brief(failed.wanted[what]) if what in failed.wanted else "nothing"
+    if what not in failed.seen:
+        label = "" if what == "result" else f"{what}: "
+        if "returned" not in failed.wanted and isinstance(returned := failed.seen.get("returned"), str):
+            words = "nothing" if returned.startswith(kind(None)) else returned.partition(";")[0]
+            return "", brief(words), label + wanted
+        return label, "missing", wanted
+    got = brief(failed.seen[what])
+    if what in failed.wanted:
+        what, got, wanted = told_apart(failed, what)
+    got, wanted = ("nothing" if text == "None" else text for text in (got, wanted))
+    return "" if what == "result" else f"{what}: ", got, wanted
 
 
 def _inputs_of(report: Report, failed: Result) -> str:

@@ -25,6 +25,7 @@ __all__ = ["as_html", "as_text", "say", "show"]
 
 TITLES = {
     "passed": "Right",
+    "stale": "Checked an earlier version",
     "failed": "Not right yet",
     "error": "An exception came up",
     "forbidden": "Not allowed here",

@@ -12,7 +12,7 @@ from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
 from torchcourse.model.observations import kind
 
-__all__ = ["cases_as_html", "cases_as_text"]
+__all__ = ["cases_as_html", "cases_as_text", "outcome_as_text"]
 
 MARKS = {True: "✓", False: "✗"}
 DEVICES = {"cpu": "CPU", "cuda": "GPU", "simulated": "simulated second device"}
@@ -34,12 +34,17 @@ def cases_as_text(report: Report, record: RunRecord) -> list[str]:
 
 
 def _failure_as_text(failed: Result, record: RunRecord) -> list[str]:
-    label, got, want = _difference(failed)
-    own = [str(line) for line in record.lines_of(failed)]
-    lines = [*own, f"came out: {label}{got}", f"wanted:   {want}", *_inputs(failed.case.inputs).splitlines()]
+    lines = [*outcome_as_text(failed, record), *_inputs(failed.case.inputs).splitlines()]
     if printed := record.printed.get((failed.number, failed.device)):
         lines += ["printed:", *(f"  {line}" for line in printed.splitlines())]
     return [f"      {line}" for line in lines]
+
+
+def outcome_as_text(failed: Result, record: RunRecord) -> list[str]:
+    """Return what came out of a failed case and what was wanted, below the lines of the answer that raised."""
+    label, got, want = _difference(failed)
+    own = [str(line) for line in record.lines_of(failed)]
+    return [*own, f"came out: {label}{got}", f"wanted:   {want}"]
 
 
 def cases_as_html(report: Report, record: RunRecord) -> str:

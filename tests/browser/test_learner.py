@@ -16,8 +16,8 @@ from tests.support.working_copies import WRONG
 pytestmark = pytest.mark.browser
 
 LESSON = "01_tensors.ipynb"
-TALLEST_CARD = 200
-"""Pixels, of a folded card whose answer failed: four or five lines, and how to get a hint."""
+TALLEST_CARD = 160
+"""Pixels, of a folded card whose answer failed: its title, a sentence, the first failed case, and what unfolds."""
 
 
 def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: Lab) -> None:

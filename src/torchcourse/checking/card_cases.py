@@ -47,8 +47,16 @@ def outcome_as_text(failed: Result, record: RunRecord) -> list[str]:
     return [*own, f"came out: {label}{got}", f"wanted:   {want}"]
 
 
-def cases_as_html(report: Report, record: RunRecord) -> str:
-    """Return the cases as HTML: the first that fails in view, the rest folded."""
+def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str = "", last: str = "") -> str:
+    """Return the cases as HTML: the first that fails in view, the rest folded; "" if there are none.
+
+    Args:
+        report: the outcome of a check.
+        record: what the answer printed, and where it raised.
+        sentence: what the card says in view.
+        first: HTML to fold with the cases, above them.
+        last: HTML to fold with the cases, below them.
+    """
     if not report.results:
         return ""
     rows = [_row(name, group) for name, group in _by_case(report.results)]
@@ -56,12 +64,11 @@ def cases_as_html(report: Report, record: RunRecord) -> str:
     columns = (spoken("", "outcome"), "case", "what came out", "what was wanted")
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    summary = f"<summary>{passed} of {len(rows)} cases pass</summary>"
+    summary = f"<summary>{passed} of {len(rows)} cases pass{'; more, and help' * (last != '')}</summary>"
     failed = next((r for r in report.results if not r.passed), None)
-    if failed is None:
-        return f"<details>{summary}{table}</details>{_printed(report, record)}"
-    folded = f"<details>{summary}{table}{pictures(failed)}{_inputs_of(report, failed)}</details>"
-    return f"{_first_failure(failed, record, report.message)}{folded}{_printed(report, record)}"
+    seen = f"{pictures(failed)}{_inputs_of(report, failed)}" if failed else ""
+    in_view = _first_failure(failed, record, sentence) if failed else ""
+    return f"{in_view}<details>{summary}{first}{table}{seen}{last}</details>{_printed(report, record)}"
 
 
 def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:

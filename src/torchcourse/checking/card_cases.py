@@ -94,8 +94,8 @@ def program(label: str, text: str) -> str:
 
 
 def spoken(mark: str, words: str) -> str:
-    """Return a visible mark, and words that screen readers read in its place."""
-    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken">{words}</span>'
+    """Return a visible mark, and words that screen readers read in its place; where styles are dropped, both show."""
+    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken"> {words}</span>'
 
 
 def _by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:

@@ -7,8 +7,14 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from autograde.source.private_half import private_half
 from tests.browser.conftest import TOKEN, Lab
 from tests.browser.notebooks import card, choose_theme, code_cell, open_notebook, run, shoot, wait_until_saved, write
+from tests.browser.test_learner import TALLEST_CARD
+from torchcourse.checking.card import as_html
+from torchcourse.checking.card_details import card_details
+from torchcourse.checking.check import examine
+from torchcourse.checking.run_record import RunRecord
 
 pytestmark = pytest.mark.browser
 
@@ -125,3 +131,18 @@ def test_a_hint_button_of_yesterday_leaves_no_error_behind(page: Page, lab: Lab)
     expect(card(other)).to_contain_text("Stuck?")
     expect(other.get_by_text("Error displaying widget")).to_have_count(1)
     expect(other.get_by_text("Error displaying widget")).to_be_hidden()
+
+
+def test_the_first_screen_of_a_wrong_answers_card_is_small(page: Page) -> None:
+    """A notebook's cell is about 900 pixels wide on a laptop."""
+    cards = []
+    for name in ("one_hot", "to_numpy", "pairwise_distances", "select_scores"):
+        for mistake in private_half("01_tensors", name).mistakes[:3]:
+            record = RunRecord()
+            report = examine(name, {name: mistake.program}, record)
+            cards.append(as_html(report, card_details(report, None, record)))
+    page.set_content(f'<div style="width:900px;font-family:sans-serif">{"".join(cards)}</div>')
+    boxes = [found.bounding_box() for found in page.locator(".tc-card").all()]
+    heights = [round(box["height"]) for box in boxes if box]
+    assert len(heights) == 12
+    assert max(heights) <= TALLEST_CARD, heights

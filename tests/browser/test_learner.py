@@ -16,8 +16,11 @@ from tests.support.working_copies import WRONG
 pytestmark = pytest.mark.browser
 
 LESSON = "01_tensors.ipynb"
-TALLEST_CARD = 200
-"""Pixels, of a folded card whose answer failed: four or five lines, and how to get a hint."""
+TALLEST_CARD = 160
+"""Pixels, of a folded card whose answer failed: its title, a sentence, the first failed case, and what unfolds."""
+
+SHORTEST_TRACK = 200
+"""Pixels of a slider between its ends."""
 
 
 def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: Lab) -> None:
@@ -63,6 +66,18 @@ def test_the_verdict_is_in_view_after_shift_enter(page: Page, lab: Lab) -> None:
     box = card(check).bounding_box()
     assert box is not None and box["height"] <= TALLEST_CARD, box
     shoot(page, "verdict")
+
+
+def test_a_slider_is_long_enough_to_set(page: Page, lab: Lab) -> None:
+    open_notebook(page, lab, "02_autograd.ipynb")
+    run(page, code_cell(page, "import torch"))
+    demo = code_cell(page, "descent.explore()")
+    run(page, demo)
+    track = demo.locator(".noUi-target").first
+    expect(track).to_be_visible()
+    box = track.bounding_box()
+    assert box is not None and box["width"] >= SHORTEST_TRACK, box
+    shoot(demo, "slider")
 
 
 def test_run_all_of_the_untouched_lesson_asks_nothing_and_ends_without_an_error(page: Page, lab: Lab) -> None:

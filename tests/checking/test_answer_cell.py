@@ -14,7 +14,10 @@ import pytest
 import torch
 
 from torchcourse.checking import answer_cell
-from torchcourse.workspace import session
+from torchcourse.checking.card import as_html, as_text
+from torchcourse.checking.check import _checked
+from torchcourse.checking.failed_case import was_right
+from torchcourse.workspace import progress, session
 
 
 def ran(cell: str, name: str = "/tmp/ipykernel_1/1.py") -> dict[str, Any]:
@@ -118,3 +121,28 @@ def test_a_notebook_that_cannot_be_read_is_left_alone(notebook: Path, run_cell: 
     assert answer_cell.changed_since(answer) == ""
     notebook.unlink()
     assert answer_cell.changed_since(answer) == ""
+
+
+RIGHT = "def row_softmax(x):\n    return (x - x.logsumexp(-1, keepdim=True)).exp()\n\nown = row_softmax"
+
+
+def test_a_right_answer_that_is_not_the_cells_is_not_called_right_and_not_recorded_as_passed(
+    run_cell: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / progress.STATE).mkdir()
+    monkeypatch.setattr(session, "in_notebook", lambda: True)
+    monkeypatch.setattr(session, "notebook_folder", lambda: tmp_path)
+    answer = run_cell(RIGHT)
+    run_cell("def row_softmax(x:")
+    report, details = _checked("row_softmax", {"row_softmax": answer})
+    assert not was_right("row_softmax", answer)
+    assert progress.read(tmp_path) == {"row_softmax": "attempted"}
+    assert "Checked an earlier version · <code>row_softmax" in as_html(report, details)
+    text = as_text(report, details)
+    assert text.startswith("row_softmax: The last run of this cell ended with SyntaxError")
+    assert "row_softmax: Checked an earlier version." in text
+    assert "Right" not in text + as_html(report, details)
+    run_cell(RIGHT)
+    report, details = _checked("row_softmax", {"row_softmax": answer})
+    assert as_text(report, details).startswith("row_softmax: Right.")
+    assert progress.read(tmp_path) == {"row_softmax": "passed"}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 import zipfile
 from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,7 +108,7 @@ def test_the_outcome_comes_first_and_every_picture_has_words(failed: Report) -> 
     assert [label.partition(":")[0] for label in labels] == ["came out", "wanted", "where they differ"]
     assert "is wanted" in labels[2]
     assert {th.get("scope") for th in page.all("th")} == {"col", "row"}
-    assert "✗failed" in page.text and "✓passed" in page.text
+    assert "✗ failed" in page.text and "✓ passed" in page.text
 
 
 def test_a_card_takes_its_colours_from_the_theme() -> None:
@@ -155,9 +157,59 @@ def test_the_first_screen_is_the_outcome_a_sentence_and_one_failed_case(failed: 
     made = Page(card.as_html(failed, details).partition("</style>")[2])
     assert made.text.startswith("This is about the cell as it was last run.Not right yet · row_softmax")
     first = next(r for r in failed.results if not r.passed)
-    assert f"✗failed case {first.case.name}, CPU · " in made.text
+    assert f"✗ failed case {first.case.name}, CPU · " in made.text
     assert [d.get("open", "folded") for d in made.all("details")] == ["folded"], "all else unfolds"
     assert card.as_text(failed, details).startswith("row_softmax: This is about the cell as it was last run.")
+
+
+def first_line(answer: Callable[[Tensor], Any]) -> str:
+    """Return what a card says of the first failed case of an answer."""
+    made = card.as_html(examine("row_softmax", {"row_softmax": answer}))
+    return Page(made.partition('<div class="tc-first">')[2].partition("</div>")[0]).text
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(lambda x: (right(x),), "a value of type tuple"), (lambda x: right(x).tolist(), "a value of type list"),
+     (lambda x: right(x).cpu().numpy(), "a value of type ndarray"), (lambda x: float(right(x).sum()), "type float"),
+     (lambda x: None, "· nothing ·")],
+)  # fmt: skip
+def test_the_failed_case_names_the_kind_of_value_that_the_check_could_not_use(
+    answer: Callable[[Tensor], Any], words: str
+) -> None:
+    line = first_line(answer)
+    assert words in line
+    assert "wanted: a tensor of shape (4, 6)" in line
+    assert ("nothing" in line) == ("nothing" in words)
+
+
+def test_numbers_that_are_equal_but_for_their_dtype_are_shown_with_it() -> None:
+    line = first_line(lambda x: right(x).double())
+    assert "a tensor of shape (4, 6) of float64 · wanted: a tensor of shape (4, 6) of float32" in line
+
+
+def test_where_they_differ_is_judged_as_the_case_judges() -> None:
+    def differences(answer: Callable[[Tensor], Any]) -> str:
+        page = Page(card.as_html(examine("row_softmax", {"row_softmax": answer})))
+        return next(label for svg in page.all("svg") if "differ" in (label := str(svg["aria-label"])))
+
+    assert differences(lambda x: right(x) * (1 + 9e-4)).startswith("where they differ: 24 of 24; most at ")
+    assert differences(lambda x: right(x).double()) == "where they differ: 0 of 24"
+
+
+def test_a_card_whose_style_was_dropped_is_readable_text(failed: Report) -> None:
+    """A page of GitHub, or a notebook that is not trusted, keeps neither style sheets nor classes nor pictures."""
+    made = card.as_html(failed, card_details(failed, right))
+    for dropped in (r"<style>.*?</style>", r"<svg.*?</svg>", r' (class|style|aria-[a-z]+|tabindex)="[^"]*"'):
+        made = re.sub(dropped, "", made, flags=re.DOTALL)
+    blocks = re.split(r"</?(?:div|p|pre|details|summary|figure|table|tr)\b[^>]*>", made)
+    lines = [text for block in blocks if (text := unescape(re.sub(r"<[^>]+>", "", block))).strip()]
+    assert lines[0].startswith("Not right yet · row_softmax · The mistake looks like wrong-dim. Read again: ")
+    assert lines[1] == failed.message.replace("`", "")
+    assert lines[2].startswith("✗ failed case a matrix, CPU · ")
+    assert lines[3] == "1 of 8 cases pass; more, and help"
+    assert any(line.startswith("where they differ: ") for line in lines)
+    assert not any("{" in line or "tc-" in line for line in lines)
 
 
 def test_a_right_card_says_how_far_the_lesson_is_and_links_to_what_is_next(

@@ -20,7 +20,7 @@ import torch
 
 import torchcourse
 from torchcourse import Unattempted, check, hint
-from torchcourse.checking import card, hints
+from torchcourse.checking import card, hints, starvation
 from torchcourse.checking import check as checking_module
 from torchcourse.checking.check import examine
 from torchcourse.checking.report import Report
@@ -108,6 +108,10 @@ def stubborn(x: object) -> None:
 
 
 def asleep(x: object) -> None:
+    time.sleep(30)
+
+
+def starved(x: object) -> None:
     while True:
         time.sleep(0.01)
 
@@ -121,16 +125,25 @@ def careless(x: object) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "least", "most"),
-    [(endless, 0.0, 5.0), (stubborn, 0.0, 5.0), (asleep, 0.5 * checking_module.WALL_CLOCK_FACTOR, 12.0)],
-)
-def test_an_endless_answer_is_stopped_and_one_that_only_waits_is_given_more_time(
+    [(endless, 0.0, 5.0), (stubborn, 0.0, 5.0), (starved, 0.5 * checking_module.WALL_CLOCK_FACTOR, 12.0),
+     (asleep, 0.5, 0.5 * checking_module.WALL_CLOCK_FACTOR)],
+)  # fmt: skip
+def test_an_endless_answer_is_stopped_at_the_limit_and_one_that_gets_no_core_is_given_more_time(
     monkeypatch: pytest.MonkeyPatch, answer: Callable[..., Any], least: float, most: float
 ) -> None:
     quick = dataclasses.replace(exercises("01_tensors")["row_softmax"], seconds=0.5)
     monkeypatch.setattr(checking_module, "find", lambda name: ("01_tensors", quick))
+    monkeypatch.setattr(starvation, "_has_children", lambda: False)
+    if answer is starved:
+        begun = time.monotonic()
+        monkeypatch.setattr(starvation, "_delay", lambda: time.monotonic() - begun)
     begun = time.monotonic()
-    assert report(answer).status == "timeout"
-    assert least <= time.monotonic() - begun < most
+    checked = report(answer)
+    lasted = time.monotonic() - begun
+    assert checked.status == "timeout"
+    assert least <= lasted < most
+    told = re.match(r"The check was stopped after ([\d.]+) seconds, ", checked.message)
+    assert told and max(0.5, least) - 0.05 <= float(told[1]) <= lasted + 0.05
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 from torch import Tensor
@@ -18,10 +20,55 @@ def test_the_inputs_of_the_first_failed_case_are_new_each_time(capsys: pytest.Ca
     check(row_softmax)
     capsys.readouterr()
     inputs = case("row_softmax")
-    assert capsys.readouterr().out == 'row_softmax: the case "a matrix", on the CPU.\n'
+    first, *outcome = capsys.readouterr().out.splitlines()
+    assert first == 'row_softmax: the case "a matrix", on the CPU.'
+    assert [line.partition(":")[0] for line in outcome] == ["came out", "wanted"]
     assert not torch.allclose(row_softmax(**inputs).sum(-1), torch.ones(()))
     inputs["x"].zero_()
     assert case(row_softmax)["x"].any()
+
+
+def test_the_answer_is_called_on_them_as_outside_a_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: list[str] = []
+    monkeypatch.setattr(sys, "breakpointhook", lambda: stops.append("here"))
+
+    def raising(x: Tensor) -> Tensor:
+        print("given", tuple(x.shape))
+        breakpoint()
+        return x @ x
+
+    raising.__name__ = "row_softmax"
+    check(raising)
+    assert not stops
+    assert 'in `case("row_softmax")`, which calls your answer, it stops.' in capsys.readouterr().out
+    assert tuple(case(raising)["x"].shape) == (4, 6)
+    said = capsys.readouterr().out
+    assert stops == ["here"]
+    assert "given (4, 6)\n" in said
+    assert "raising: return x @ x\ncame out: RuntimeError: mat1 and mat2 shapes cannot be multiplied" in said
+    assert said.endswith("wanted:   no exception\n")
+
+
+def test_what_is_called_is_the_answer_as_it_is_now(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(row_softmax)
+    monkeypatch.setitem(globals(), "row_softmax", lambda x: (x - x.logsumexp(-1, keepdim=True)).exp())
+    capsys.readouterr()
+    case("row_softmax")
+    assert capsys.readouterr().out.endswith("It is right in this case now.\n")
+
+
+def test_an_answer_whose_arguments_have_other_names_is_called_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    def fit(*_: object, **__: object) -> None:
+        return None
+
+    check(fit)
+    capsys.readouterr()
+    assert "train" in case(fit)
+    assert "came out: nothing\n" in capsys.readouterr().out
 
 
 def test_a_case_that_fails_on_the_second_device_alone_comes_with_tensors_there() -> None:

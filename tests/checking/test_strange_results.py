@@ -13,6 +13,7 @@ from autograde.judge.oracle import VISIBLE_SEED
 from torchcourse.checking.probe import observe
 from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.exercise import Draw
+from torchcourse.model.observations import kind
 
 
 class Bare:
@@ -54,3 +55,9 @@ def test_a_strange_result_is_described_and_not_called_the_answers_exception(less
             if "raised" in seen and (name, what) not in ASKED_FOR:
                 blamed[name, what] = str(seen["raised"])
     assert blamed == {}
+
+
+def test_of_an_answer_that_returns_nothing_no_more_is_said() -> None:
+    exercise = exercises("05_training")["fit"]
+    seen = observe(exercise, returning(None), exercise.cases(Draw(VISIBLE_SEED))[0])
+    assert seen == {"returned": kind(None)}

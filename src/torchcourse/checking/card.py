@@ -25,6 +25,7 @@ __all__ = ["as_html", "as_text", "say", "show"]
 
 TITLES = {
     "passed": "Right",
+    "stale": "Checked an earlier version",
     "failed": "Not right yet",
     "error": "An exception came up",
     "forbidden": "Not allowed here",
@@ -42,7 +43,7 @@ Again: TypeAlias = Callable[[], tuple[Report, CardDetails]]
 # The last rule hides the output of a hint button whose kernel is gone.
 STYLE = """<style>
 .tc-card{--tc-line:var(--jp-border-color1,#8c959f);border:1px solid var(--tc-line);border-left-width:6px;
-border-radius:6px;padding:.6em 1em;margin:.3em 0;max-width:60em;font-size:14px;line-height:1.45;
+border-radius:6px;padding:.5em 1em;margin:.3em 0;max-width:60em;font-size:14px;line-height:1.45;
 color:var(--jp-content-font-color1,inherit)}
 .tc-card.passed{border-left-color:#009e73}.tc-card.failed,.tc-card.error,.tc-card.forbidden,.tc-card.timeout
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
@@ -152,13 +153,15 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     """
     details = details or CardDetails()
     parts = [f"<p>{_code(details.warning)}</p>"] if details.warning else []
-    parts.append(f'<div class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></div>')
+    title = f'<span class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></span>'
+    parts.append(f"<div>{title}{_misconception(report)}</div>")
     message, _, output = report.message.partition("\n")
-    parts.append(f"<div>{_code(message)}</div>")
+    sentence, _, also = message.partition(" Also: ")
+    parts.append(f"<div>{_code(sentence)}</div>")
     if output:  # what another program wrote, such as a compiler
         parts.append(program("what it wrote", output))
-    parts.append(_misconception(report))
-    parts.append(cases_as_html(report, details.record))
+    first, last = f"<p>Also: {_code(also)}</p>" if also else "", _stuck(details)
+    parts.append(cases_as_html(report, details.record, sentence, first, last) or first + last)
     parts.append(_hints(details))
     if details.reference and details.shows_reference:
         parts.append(_answers(details.reference, details.answer, opened=not report.passed))
@@ -172,10 +175,10 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
 
 
 def _misconception(report: Report) -> str:
-    """Return the names of the mistakes and the section to read again, in one line."""
+    """Return the names of the mistakes and the section to read again, to follow the title on its line."""
     named = f"The mistake looks like <code>{html.escape(report.misconception)}</code>." if report.misconception else ""
-    again = f"Read again: {_section(report.read)}" if report.read else ""
-    return f'<div><span class="tc-dim">{named}</span> {again}</div>' if named or again else ""
+    again = f" Read again: {_section(report.read)}" if report.read else ""
+    return f' · <span class="tc-dim">{named}</span>{again}' if named or again else ""
 
 
 def _standing(place: Place) -> str:
@@ -212,16 +215,20 @@ def _code(text: str) -> str:
     return "".join(f"<code>{p}</code>" if i % 2 and i < len(pieces) - 1 else p for i, p in enumerate(pieces))
 
 
-def _hints(details: CardDetails) -> str:
-    """Return the hints so far, folded unless the last one is new; if there are none, how to get the first."""
-    if details.exercise is None:
+def _stuck(details: CardDetails) -> str:
+    """Return how to get the first hint and how to start over; "" once there are hints."""
+    if details.exercise is None or details.hints:
         return ""
     name = details.exercise.name
+    reset = f"<code>torchcourse reset {find(name)[0]} {name}</code>"
+    return f'<p class="tc-dim">Stuck? <code>hint("{name}")</code> gives a hint; {reset} starts over.</p>'
+
+
+def _hints(details: CardDetails) -> str:
+    """Return the hints so far, folded unless the last one is new."""
+    if details.exercise is None or not details.hints:
+        return ""
     count, used = len(details.exercise.hints), len(details.hints)
-    call = f'<code>hint("{name}")</code>'
-    if not used:
-        reset = f"<code>torchcourse reset {find(name)[0]} {name}</code>"
-        return f'<p class="tc-dim">Stuck? {call} gives a hint; {reset} starts over.</p>'
     items = [f"<li>{_code(text)}</li>" for text in details.hints]
     if details.new_hint:  # a screen reader reads out what is inserted with this role
         items[-1] = f'<li role="alert">{_code(details.hints[-1])}</li>'

@@ -6,12 +6,13 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchcourse.checking.explain import Result, brief, difference
+from torchcourse.checking.explain import Result, brief, told_apart
 from torchcourse.checking.pictures import pictures
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
+from torchcourse.model.observations import kind
 
-__all__ = ["cases_as_html", "cases_as_text"]
+__all__ = ["cases_as_html", "cases_as_text", "outcome_as_text"]
 
 MARKS = {True: "✓", False: "✗"}
 DEVICES = {"cpu": "CPU", "cuda": "GPU", "simulated": "simulated second device"}
@@ -33,16 +34,29 @@ def cases_as_text(report: Report, record: RunRecord) -> list[str]:
 
 
 def _failure_as_text(failed: Result, record: RunRecord) -> list[str]:
-    label, got, want = _difference(failed)
-    own = [str(line) for line in record.lines_of(failed)]
-    lines = [*own, f"came out: {label}{got}", f"wanted:   {want}", *_inputs(failed.case.inputs).splitlines()]
+    lines = [*outcome_as_text(failed, record), *_inputs(failed.case.inputs).splitlines()]
     if printed := record.printed.get((failed.number, failed.device)):
         lines += ["printed:", *(f"  {line}" for line in printed.splitlines())]
     return [f"      {line}" for line in lines]
 
 
-def cases_as_html(report: Report, record: RunRecord) -> str:
-    """Return the cases as HTML: the first that fails in view, the rest folded."""
+def outcome_as_text(failed: Result, record: RunRecord) -> list[str]:
+    """Return what came out of a failed case and what was wanted, below the lines of the answer that raised."""
+    label, got, want = _difference(failed)
+    own = [str(line) for line in record.lines_of(failed)]
+    return [*own, f"came out: {label}{got}", f"wanted:   {want}"]
+
+
+def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str = "", last: str = "") -> str:
+    """Return the cases as HTML: the first that fails in view, the rest folded; "" if there are none.
+
+    Args:
+        report: the outcome of a check.
+        record: what the answer printed, and where it raised.
+        sentence: what the card says in view.
+        first: HTML to fold with the cases, above them.
+        last: HTML to fold with the cases, below them.
+    """
     if not report.results:
         return ""
     rows = [_row(name, group) for name, group in _by_case(report.results)]
@@ -50,12 +64,11 @@ def cases_as_html(report: Report, record: RunRecord) -> str:
     columns = (spoken("", "outcome"), "case", "what came out", "what was wanted")
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    summary = f"<summary>{passed} of {len(rows)} cases pass</summary>"
+    summary = f"<summary>{passed} of {len(rows)} cases pass{'; more, and help' * (last != '')}</summary>"
     failed = next((r for r in report.results if not r.passed), None)
-    if failed is None:
-        return f"<details>{summary}{table}</details>{_printed(report, record)}"
-    folded = f"<details>{summary}{table}{pictures(failed)}{_inputs_of(report, failed)}</details>"
-    return f"{_first_failure(failed, record, report.message)}{folded}{_printed(report, record)}"
+    seen = f"{pictures(failed)}{_inputs_of(report, failed)}" if failed else ""
+    in_view = _first_failure(failed, record, sentence) if failed else ""
+    return f"{in_view}<details>{summary}{first}{table}{seen}{last}</details>{_printed(report, record)}"
 
 
 def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:
@@ -81,8 +94,8 @@ def program(label: str, text: str) -> str:
 
 
 def spoken(mark: str, words: str) -> str:
-    """Return a visible mark, and words that screen readers read in its place."""
-    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken">{words}</span>'
+    """Return a visible mark, and words that screen readers read in its place; where styles are dropped, both show."""
+    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken"> {words}</span>'
 
 
 def _by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
@@ -109,9 +122,18 @@ def _difference(failed: Result) -> tuple[str, str, str]:
     if "raised" in failed.seen:
         return "", brief(failed.seen["raised"]), "no exception"
     what = failed.differs[0]
-    fields = difference(failed, what)
-    got, want = (text if text != "None" else "nothing" for text in (fields["got"], fields["want"]))
-    return "" if what == "result" else f"{what}: ", got, want
+    wanted = brief(failed.wanted[what]) if what in failed.wanted else "nothing"
+    if what not in failed.seen:
+        label = "" if what == "result" else f"{what}: "
+        if "returned" not in failed.wanted and isinstance(returned := failed.seen.get("returned"), str):
+            words = "nothing" if returned.startswith(kind(None)) else returned.partition(";")[0]
+            return "", brief(words), label + wanted
+        return label, "missing", wanted
+    got = brief(failed.seen[what])
+    if what in failed.wanted:
+        what, got, wanted = told_apart(failed, what)
+    got, wanted = ("nothing" if text == "None" else text for text in (got, wanted))
+    return "" if what == "result" else f"{what}: ", got, wanted
 
 
 def _inputs_of(report: Report, failed: Result) -> str:

@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from torchcourse.checking.failed_case import remember
 from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report, judge
 from torchcourse.checking.run_record import RunRecord
+from torchcourse.checking.starvation import Stopwatch
 from torchcourse.model import stored_observations
 from torchcourse.model.catalogue import UnknownExerciseError, find, name_of, preload
 from torchcourse.model.devices import checked_devices
@@ -68,9 +69,21 @@ def _checked(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> tup
     except UnknownExerciseError as error:
         report = Report(str(answer), "unknown", str(error.args[0]))
     function = namespace.get(answer) if isinstance(answer, str) else answer
+    if report.passed and _is_stale(function, report.exercise):
+        report = replace(report, status="stale")
     remember(report, function)
     record_check(report.exercise, report.status)
     return report, card_details(report, function, record)
+
+
+def _is_stale(answer: object, exercise: str) -> bool:
+    """Return whether the cell on the screen is known to differ from the answer that was checked. Never raises."""
+    from torchcourse.checking.answer_cell import changed_since
+
+    try:
+        return changed_since(answer, exercise) != ""
+    except Exception:  # an answer can be any object, and inspecting one can raise anything
+        return False
 
 
 def _list_exercises(namespace: dict[str, Any]) -> None:
@@ -117,6 +130,7 @@ def _run(lesson: str, exercise: Exercise, function: Callable[..., Any], record: 
     stored = stored_observations.load(lesson)[exercise.name]
     results: list[Result] = []
     preload(exercise.imports)
+    since = Stopwatch()
     try:
         with time_limit(exercise.seconds):
             for device in checked_devices(exercise.any_device):
@@ -133,7 +147,7 @@ def _run(lesson: str, exercise: Exercise, function: Callable[..., Any], record: 
         return Report(exercise.name, "unattempted", str(stub))
     except TimeIsUpError:
         message = (
-            f"The check was stopped after {exercise.seconds:g} seconds, with {len(results)} cases done: "
+            f"The check was stopped after {since.elapsed:.1f} seconds, with {len(results)} cases done: "
             "look for an endless loop."
         )
         return Report(exercise.name, "timeout", message, results=results)
@@ -158,18 +172,19 @@ WALL_CLOCK_FACTOR = 3
 def time_limit(seconds: float, wall_clock_factor: float = WALL_CLOCK_FACTOR) -> Iterator[None]:
     """Raise `TimeIsUpError` in this block after `seconds`, repeatedly until the block ends; repeat an interrupt too.
 
-    If the process got less CPU time than `seconds`, the block may last up to `wall_clock_factor` times as long. There
-    is no limit on platforms without alarms or outside the main thread.
+    If the process got less CPU time than `seconds` because the machine is busy, the block may last up to
+    `wall_clock_factor` times as long; one that sleeps is stopped at the limit. There is no limit on platforms without
+    alarms or outside the main thread.
     """
     if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
         yield
         return
     reason: type[BaseException] = TimeIsUpError
-    begun, used = time.monotonic(), time.process_time()
+    since = Stopwatch()
 
     def ring(number: int, frame: FrameType | None) -> None:
-        starved = time.process_time() - used < 0.9 * seconds and time.monotonic() - begun < wall_clock_factor * seconds
-        if reason is TimeIsUpError and starved:
+        short_of_cpu = since.worked < 0.9 * seconds and since.elapsed < wall_clock_factor * seconds
+        if reason is TimeIsUpError and short_of_cpu and not since.slept():
             return
         raise reason
 

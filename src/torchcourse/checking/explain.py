@@ -16,7 +16,7 @@ from torchcourse.model.observations import FORBIDDEN, Observations, Raised, Tole
 
 __all__ = [
     "Result", "brief", "compare", "compare_derived", "derive", "describe_difference", "difference", "explain",
-    "fill_sentence", "unexplained", "worst",
+    "fill_sentence", "told_apart", "unexplained", "worst",
 ]  # fmt: skip
 
 LONGEST_TEXT = 160
@@ -271,23 +271,32 @@ def describe_difference(result: Result, name: str) -> str:
     """Describe how the observation `name` differs from the wanted one."""
     if name not in result.seen:
         return f"`{name}` is missing"
-    got, want = result.seen[name], result.wanted.get(name)
     if name not in result.wanted:
+        got = result.seen[name]
         text = f'"{got}"' if isinstance(got, str) else brief(got)
         return f"`{name}` raised {got}" if isinstance(got, Raised) else f"`{name}` is {text} where nothing is wanted"
+    name, *texts = told_apart(result, name)
+    return f"`{name}` is {texts[0]} where {texts[1]} is wanted"
+
+
+def told_apart(result: Result, name: str) -> tuple[str, str, str]:
+    """Return where in the observation `name` a case differs, and what came out and what is wanted, as different texts.
+
+    Raises:
+        KeyError: if the observation was not seen, or is not wanted.
+    """
+    got, want = result.seen[name], result.wanted[name]
     if brief(got) == brief(want):
         name, got, want = _first_difference(name, got, want, result.case.tolerance)
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         if got.shape == want.shape and got.dtype == want.dtype and got.numel() > 1:
             index = worst(got, want)
             texts = _told_apart(got[index], want[index])
-            return f"`{name}` is {texts[0]} at {list(index)} where {texts[1]} is wanted"
+            return name, f"{texts[0]} at {list(index)}", texts[1]
         if got.dtype != want.dtype:
-            return (
-                f"`{name}` is {brief(got)} of {brief(got.dtype)} where {brief(want)} of {brief(want.dtype)} is wanted"
-            )
+            return name, f"{brief(got)} of {brief(got.dtype)}", f"{brief(want)} of {brief(want.dtype)}"
     texts = _told_apart(got, want)
-    return f"`{name}` is {texts[0]} where {texts[1]} is wanted"
+    return name, texts[0], texts[1]
 
 
 def _told_apart(got: Value, want: Value) -> list[str]:

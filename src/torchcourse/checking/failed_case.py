@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from torchcourse.checking.card_cases import outcome_as_text
+from torchcourse.checking.explain import Result, compare
+from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report
+from torchcourse.checking.run_record import RunRecord
 from torchcourse.model import codec
-from torchcourse.model.catalogue import name_of
-from torchcourse.model.devices import checked_devices, place
+from torchcourse.model.catalogue import find, name_of
+from torchcourse.model.devices import CheckedDevice, checked_devices, place
+from torchcourse.model.exercise import Unattempted
 
 __all__ = ["case", "remember", "was_right"]
 
@@ -28,22 +35,43 @@ def was_right(exercise: str, answer: object) -> bool:
 
 
 def case(exercise: str | Callable[..., Any]) -> dict[str, Any]:
-    """Return the inputs, by name, of the first case that the latest check of an exercise saw fail, as new tensors.
+    """Call an answer on the first case that the latest check of it saw fail, and return the inputs as new tensors.
+
+    What comes out and what is wanted is printed. The answer runs as outside a check: what it prints is shown, a
+    `breakpoint` stops, and nothing limits its time.
 
     Args:
-        exercise: its name, or the function or class itself.
+        exercise: its name, or the function or class itself. A name that the caller defines anew is what is called.
+
+    Returns:
+        The inputs of the case, by name.
 
     Raises:
         LookupError: if the exercise has not been checked, or its answer was right.
     """
     name = name_of(exercise)
-    report, _ = _latest.get(name, (None, None))
+    report, checked = _latest.get(name, (None, None))
     if report is None:
         raise LookupError(f'`{name}` has not been checked yet: run `check("{name}")` first.')
     failed = next((result for result in report.results if not result.passed), None)
     if failed is None:
         raise LookupError(f"No case of `{name}` failed when it was last checked.")
     device = next(d for d in checked_devices(any_device=True) if d.name == failed.device)
-    inputs: dict[str, Any] = place(codec.unpack(codec.pack(failed.case.inputs), trusted=True), device.device)
     print(f'{name}: the case "{failed.case.name}", {device.words}.')
+    answer = sys._getframe(1).f_globals.get(name, checked) if isinstance(exercise, str) else exercise
+    if callable(answer):
+        print("\n".join(_outcome(name, answer, failed, device)))
+    inputs: dict[str, Any] = place(codec.unpack(codec.pack(failed.case.inputs), trusted=True), device.device)
     return inputs
+
+
+def _outcome(name: str, answer: Callable[..., Any], failed: Result, device: CheckedDevice) -> list[str]:
+    """Call an answer in a case that failed; return what comes out and what is wanted, as lines of text."""
+    record, exercise = RunRecord(), find(name)[1]
+    keep_lines = partial(record.keep_lines, failed.number, failed.device)
+    try:
+        raw = observe(exercise, answer, failed.case, device, caught=keep_lines)
+    except Unattempted as stub:
+        return [str(stub)]
+    result = compare(exercise, failed.case, failed.number, failed.device, raw, failed.wanted)
+    return ["It is right in this case now."] if result.passed else outcome_as_text(result, record)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from torchcourse.checking.explain import Result, brief, worst
+from torchcourse.model.observations import EXACT
 
 __all__ = ["pictures"]
 
@@ -24,9 +25,11 @@ def pictures(result: Result) -> str:
     drawn = [_figure(f"{words}, {tuple(tensor.shape)}", _description(words, tensor), tensor, scale)
              for words, tensor in (("came out", got), ("wanted", want))]  # fmt: skip
     if got.shape == want.shape and got.numel():
-        wrong = ~torch.isclose(got.double(), want.double(), 1e-3, 1e-4, equal_nan=True)
+        allowed = result.case.tolerance if want.is_floating_point() else EXACT
+        wrong = ~torch.isclose(got.double(), want.double(), allowed.rtol, allowed.atol, equal_nan=True)
         note = f"where they differ: {int(wrong.sum())} of {wrong.numel()}"
-        drawn.append(_figure(note, f"{note}{_largest_difference(got, want)}", wrong.float(), 1.0))
+        most = _largest_difference(got, want) if wrong.any() else ""
+        drawn.append(_figure(note, note + most, wrong.float(), 1.0))
     title = f'In the case "{result.case.name}"'
     return f'<div class="tc-dim">{html.escape(title)}:</div><div class="tc-pictures">{"".join(drawn)}</div>'
 

@@ -155,7 +155,9 @@ def _raised_by_a_probe(error: BaseException) -> bool:
 
 
 def _stopped(watched: Watched, error: BaseException) -> Observations:
-    """Return what an answer returned, in words, and why its probe could not go on with it."""
+    """Return what an answer returned, in words, and why its probe could not go on with it, unless that was nothing."""
+    if watched.returned == kind(None):
+        return {"returned": watched.returned}
     words = f"{watched.returned}; the check could not go on with it"
     if not watched.returned:
         words = f"nothing: the check could not use it ({kind(watched.answer)})"

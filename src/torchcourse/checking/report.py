@@ -21,9 +21,9 @@ __all__ = ["Report", "forbidden_calls", "joined_names", "judge", "without_evasio
 class Report:
     """The outcome of one check.
 
-    `status` is passed, failed, error, forbidden, unattempted, timeout, interrupted or unknown; `message` is what the
-    learner reads. `misconception` has the names of the mistakes that explain the answer, joined by "+" ("" if none
-    does); `read` is the heading of the section to read again.
+    `status` is passed, failed, error, forbidden, unattempted, timeout, interrupted or unknown, or stale if what passed
+    is not what the notebook has now; `message` is what the learner reads. `misconception` has the names of the mistakes
+    that explain the answer, joined by "+" ("" if none does); `read` is the heading of the section to read again.
     """
 
     exercise: str

@@ -91,4 +91,4 @@ class RunRecord:
 
 def passed_over(exercise: str) -> str:
     """Return what to do in place of `breakpoint` inside a check."""
-    return f'`breakpoint()` does nothing inside a check; call your function yourself, on `case("{exercise}")`.'
+    return f'`breakpoint()` does nothing inside a check; in `case("{exercise}")`, which calls your answer, it stops.'

@@ -23,6 +23,9 @@ def optional(name: str) -> Any:
 
 ipywidgets, notebook = optional("ipywidgets"), optional("IPython.display")
 
+TRACK, READOUT, LETTER = 200, 120, 8
+"""Widths in pixels: of a slider's track, of the number beside it and the gaps, and of a letter of its label."""
+
 Control = Sequence[str] | range | str
 """The values of a control: a list of strings is a menu, a range a slider, a string a text field."""
 
@@ -33,13 +36,14 @@ def first_value(control: Control) -> str | int:
 
 
 def widget_for(name: str, control: Control) -> Any:
-    """Return the ipywidget of one control, labelled with its name."""
-    label: dict[str, Any] = {"description": name, "style": {"description_width": "initial"}}
+    """Return the ipywidget of one control, labelled with its name, in words."""
+    label: dict[str, Any] = {"description": name.replace("_", " "), "style": {"description_width": "initial"}}
     if isinstance(control, str):
         return ipywidgets.Text(value=control, layout={"width": "240px"}, **label)
     if isinstance(control, range):
         ends = {"min": control[0], "max": control[-1], "step": control.step}
-        return ipywidgets.IntSlider(value=control[0], layout={"width": "220px"}, **ends, **label)
+        width = f"{TRACK + READOUT + LETTER * len(name)}px"
+        return ipywidgets.IntSlider(value=control[0], layout={"width": width}, **ends, **label)
     return ipywidgets.Dropdown(options=list(control), layout={"width": "330px"}, **label)
 
 

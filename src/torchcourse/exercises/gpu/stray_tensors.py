@@ -21,11 +21,11 @@ class Elsewhere(Tensor):
 
     @staticmethod
     def __new__(cls, device: torch.device) -> Elsewhere:
-        made: Elsewhere = Tensor._make_wrapper_subclass(cls, (2,), device=device)  # type: ignore[attr-defined]
+        made: Elsewhere = Tensor._make_wrapper_subclass(cls, (2,), device=device)
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: object, types: object, args: Any = (), kwargs: Any = None) -> Elsewhere:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         return cls(args[0].device)  # nn.Parameter calls detach
 
 

@@ -244,3 +244,42 @@ def weights_of_the_moved_model(model: torch.nn.Module, path: Path) -> None:
 )
 def test_what_the_text_rules_out_is_refused_and_named(exercise: str, answer: Callable[..., Any], mistake: str) -> None:
     assert examine(exercise, {exercise: answer}).misconception == mistake
+
+
+def fitting_with(loss_of: Callable[[float, int], float]) -> Callable[..., Any]:
+    """Return a training whose train_loss is `loss_of` the sum of the batch means and their number."""
+
+    def fit(model: Any, train_loader: Any, val_loader: Any, *, epochs: int, lr: float, device: Any) -> Any:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+        lists: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "val_accuracy": [], "lr": []}
+        for _ in range(epochs):
+            total = 0.0
+            for x, y in train_loader:
+                loss = torch.nn.functional.cross_entropy(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                total += loss.item()
+            for name, value in (("train_loss", loss_of(total, len(train_loader))), ("lr", lr)):
+                lists[name].append(value)
+            for name in ("val_loss", "val_accuracy"):
+                lists[name].append(1.0)
+        return lists
+
+    return fit
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "told"),
+    [
+        (lambda total, batches: total / batches, "about the mean loss over the samples"),
+        (lambda total, batches: total, "far above the mean loss"),
+        (lambda total, batches: total / batches / 8, "far below the mean loss"),
+    ],
+)
+def test_fit_is_asked_for_a_mean_training_loss(loss_of: Callable[[float, int], float], told: str) -> None:
+    exercise = exercises(TRAINING)["fit"]
+    small = exercise.cases(Draw(VISIBLE_SEED))[0]
+    assert exercise.derive is not None
+    seen = exercise.derive(small, observe(exercise, fitting_with(loss_of), small))
+    assert seen["train_loss"].kind == told, seen

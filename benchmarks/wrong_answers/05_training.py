@@ -1,4 +1,4 @@
-# %% fit: validates-before-training (still accepted)
+# %% fit: validates-before-training (not named)
 def fit(model, train_loader, val_loader, *, epochs, lr, device):
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
@@ -35,7 +35,7 @@ def fit(model, train_loader, val_loader, *, epochs, lr, device):
     return history
 
 
-# %% fit: wrong-train-loss (still accepted)
+# %% fit: train-loss-not-a-mean
 def fit(model, train_loader, val_loader, *, epochs, lr, device):
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)

@@ -111,7 +111,7 @@ def largest_batch(run, start, limit):
     return max(low, 0)
 
 
-# %% stray_tensors: blind-to-the-index (still accepted)
+# %% stray_tensors: index-ignored
 def stray_tensors(model, device):
     strays = []
     for path, module in model.named_modules():

@@ -43,7 +43,7 @@ class MasterSGD(torch.optim.Optimizer):
             self.state[ps[n]]["master"] = s["master"].detach().to(ps[n].device, torch.float32, copy=True)
 
 
-# %% amp_step: backward-inside-autocast (still accepted)
+# %% amp_step: backward-inside-autocast
 def amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None):
     x, y = batch
     optimizer.zero_grad()

@@ -73,7 +73,7 @@ def clip_by_norm(x, max_norm):
     return x * (max_norm / norm.clamp(min=max_norm))
 
 
-# %% swiglu: fake-without-device (still accepted)
+# %% swiglu: fake-on-the-cpu
 @torch.library.custom_op("torchcourse::swiglu", mutates_args=())
 def swiglu(x: Tensor, gate: Tensor) -> Tensor:
     return x * F.silu(gate)

@@ -1,11 +1,11 @@
-# %% save_weights: leaves-tensors-on-the-device (still accepted)
+# %% save_weights: left-on-the-device
 def save_weights(model, path):
     draft = path.with_suffix(".tmp")
     torch.save(model.state_dict(), draft)
     os.replace(draft, path)
 
 
-# %% save_weights: moves-the-model (still accepted)
+# %% save_weights: moves-the-model
 def save_weights(model, path):
     draft = path.with_suffix(".tmp")
     torch.save(model.cpu().state_dict(), draft)

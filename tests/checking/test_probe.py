@@ -285,3 +285,19 @@ def test_a_default_device_and_inference_mode_of_before_change_nothing_in_an_answ
     finally:
         torch.set_default_device(None)
     assert torch.equal(found["result"], 2 * X)
+
+
+def test_what_a_probe_cannot_use_is_described_without_the_insides_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchcourse.checking.probe.is_own", lambda _file: False)  # this file is none of the course
+
+    def stopped_by(message: str) -> str:
+        def probe(answer: Watched, x: Tensor) -> dict[str, Any]:
+            answer(x)
+            raise RuntimeError(message)
+
+        return str(observe(exercise(probe), lambda x: 3.5, CASE)["returned"])
+
+    stop = "a value of type float; the check could not go on with it"
+    assert stopped_by('"schema_.has_value() INTERNAL ASSERT FAILED at "registry.h":66') == stop
+    assert stopped_by("generator raised StopIteration") == stop
+    assert stopped_by("a float has no length") == f"{stop}: a float has no length"

@@ -56,6 +56,13 @@ def test_waiting_for_a_value_is_seen() -> None:
     assert waits(x.sum)[1] == []
 
 
+def test_cond_waits_and_its_result_can_be_differentiated() -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    chosen, waited = waits(lambda: torch.cond(x.sum() > 0, doubled, lambda t: t - 1, (x,)))
+    chosen.sum().backward()
+    assert (waited, x.grad) == (["cond"], pytest.approx(torch.tensor([2.0, 2.0])))
+
+
 def test_cond_chooses_on_the_simulated_device() -> None:
     x = torch.tensor([1.0, 2.0]).to(find_accelerator("simulated").device)
     with torch.compiler.set_stance("force_eager"):

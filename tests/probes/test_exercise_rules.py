@@ -174,3 +174,112 @@ def test_what_somebody_admitted_before_neither_changes_the_verdict_nor_is_forgot
     finally:
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals(own)
+
+
+class AffineWithBiasOfInputSize(torch.nn.Module):
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(out_features, in_features) - 0.5)
+        self.bias = torch.nn.Parameter(torch.zeros(in_features)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x @ self.weight.T
+        return y if self.bias is None else y + self.bias
+
+
+def test_a_parameter_of_a_wrong_shape_is_told_as_a_shape() -> None:
+    message = examine("Affine", {"Affine": AffineWithBiasOfInputSize}).message
+    assert re.search(r"`parameters` .*bias \(\d,\).*is wanted", message), message
+    assert "mT" not in message and "the answer raised" not in message
+
+
+class LogSigmoidWithoutLog1p(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.clamp(max=0) - torch.log(1 + torch.exp(-x.abs()))
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        return grad_output * torch.sigmoid(-ctx.saved_tensors[0])
+
+
+def size_rounded_toward_zero(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+    length = int((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1
+    if length < 1:
+        raise ValueError(f"kernel {kernel} does not fit into {size}")
+    return length
+
+
+def strays_of_another_kind(model: torch.nn.Module, device: torch.device) -> list[str]:
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    tensors += [
+        (f"{path}.{name}".strip("."), value)
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, Tensor)
+    ]
+    return sorted(name for name, tensor in tensors if tensor.device.type != device.type)
+
+
+def weights_from_where_they_are(model: torch.nn.Module, path: Path) -> None:
+    draft = path.with_suffix(".new")
+    torch.save(model.state_dict(), draft)
+    draft.replace(path)
+
+
+def weights_of_the_moved_model(model: torch.nn.Module, path: Path) -> None:
+    weights_from_where_they_are(model.cpu(), path)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "mistake"),
+    [
+        ("LogSigmoid", LogSigmoidWithoutLog1p, "loses-small-values"),
+        ("conv_output_size", size_rounded_toward_zero, "accepts-what-does-not-fit"),
+        ("stray_tensors", strays_of_another_kind, "index-ignored"),
+        ("save_weights", weights_from_where_they_are, "left-on-the-device"),
+        ("save_weights", weights_of_the_moved_model, "moves-the-model"),
+    ],
+)
+def test_what_the_text_rules_out_is_refused_and_named(exercise: str, answer: Callable[..., Any], mistake: str) -> None:
+    assert examine(exercise, {exercise: answer}).misconception == mistake
+
+
+def fitting_with(loss_of: Callable[[float, int], float]) -> Callable[..., Any]:
+    """Return a training whose train_loss is `loss_of` the sum of the batch means and their number."""
+
+    def fit(model: Any, train_loader: Any, val_loader: Any, *, epochs: int, lr: float, device: Any) -> Any:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+        lists: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "val_accuracy": [], "lr": []}
+        for _ in range(epochs):
+            total = 0.0
+            for x, y in train_loader:
+                loss = torch.nn.functional.cross_entropy(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                total += loss.item()
+            for name, value in (("train_loss", loss_of(total, len(train_loader))), ("lr", lr)):
+                lists[name].append(value)
+            for name in ("val_loss", "val_accuracy"):
+                lists[name].append(1.0)
+        return lists
+
+    return fit
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "told"),
+    [
+        (lambda total, batches: total / batches, "about the mean loss over the samples"),
+        (lambda total, batches: total, "far above the mean loss"),
+        (lambda total, batches: total / batches / 8, "far below the mean loss"),
+    ],
+)
+def test_fit_is_asked_for_a_mean_training_loss(loss_of: Callable[[float, int], float], told: str) -> None:
+    exercise = exercises(TRAINING)["fit"]
+    small = exercise.cases(Draw(VISIBLE_SEED))[0]
+    assert exercise.derive is not None
+    seen = exercise.derive(small, observe(exercise, fitting_with(loss_of), small))
+    assert seen["train_loss"].kind == told, seen

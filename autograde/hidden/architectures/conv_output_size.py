@@ -113,6 +113,13 @@ def asserts(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation:
     return length
 
 
+def rounds_toward_zero(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+    length = int((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1
+    if length < 1:
+        raise ValueError(f"kernel {kernel} does not fit into size {size}")
+    return length
+
+
 def compares_the_kernel_alone(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
     if kernel > size + 2 * padding:
         raise ValueError(f"kernel {kernel} does not fit into size {size}")
@@ -154,6 +161,8 @@ MISTAKES = [
             "place, and a ValueError should say so.", SIZES),
     Mistake("accepts-what-does-not-fit", compares_the_kernel_alone, REFUSED + "what has to fit is the kernel with "
             "its holes, dilation * (kernel - 1) + 1 positions.", SIZES),
+    Mistake("accepts-what-does-not-fit", rounds_toward_zero, REFUSED + "`int` rounds toward zero, so a kernel that is "
+            "too long by less than a stride still seems to have a place. `//` rounds down.", SIZES),
     Mistake("refuses-what-padding-makes-fit", forgets_that_padding_makes_room, REFUSED + "with the padding there is "
             "room for it.", SIZES),
     Mistake("message-says-little", says_little, REFUSED + "the message should name kernel and say how long it is.",

@@ -70,6 +70,9 @@ MISTAKES = [
     logged("loses-small-gradients", "In the case \"{case}\" the gradient at x = {x0}, times exp(x), is {far_got} where "
            "about 1 is wanted: in float32 `1 - sigmoid(x)` has no digits left there, and `sigmoid(-x)`, the same "
            "number, has all of them.", backward=lambda x, g: g * (1 - torch.sigmoid(x))),
+    logged("loses-small-values", "In the case \"{case}\" the value at x = {x0}, times exp(x), is {far_y} where about "
+           "-1 is wanted: `1 + exp(-x)` is rounded to 1 there, and its logarithm is 0. `torch.log1p(exp(-x))` keeps "
+           "the digits.", forward=lambda x: x.clamp(max=0) - torch.log(1 + torch.exp(-x.abs()))),
     logged("gradient-not-mirrored", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: it is "
            "sigmoid(-x), large on the left, where the curve is steep.", backward=lambda x, g: g * torch.sigmoid(x)),
     logged("gradient-of-the-sigmoid", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: that is "
@@ -132,7 +135,7 @@ class LogSigmoidByWhere(torch.autograd.Function):
 class LogSigmoidByItsOutput(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        return -torch.logsumexp(torch.stack([torch.zeros_like(x), -x]), dim=0)
+        return torch.where(x < 0, x - x.exp().log1p(), -torch.log1p(torch.exp(-x)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:

@@ -47,6 +47,14 @@ def branches_on_item(x: Tensor, max_norm: float) -> Tensor:
     return x * (max_norm / length) if length > max_norm else x * 1
 
 
+def branches_by_cond(x: Tensor, max_norm: float) -> Tensor:
+    length = torch.linalg.vector_norm(x)
+    scaled_down: Tensor = torch.cond(
+        length > max_norm, lambda x, length: x * (max_norm / length), lambda x, _length: x.clone(), (x, length)
+    )
+    return scaled_down
+
+
 def scales_up(x: Tensor, max_norm: float) -> Tensor:
     factor: Tensor = max_norm / torch.linalg.vector_norm(x).clamp(min=1e-12)
     return x * factor
@@ -84,6 +92,10 @@ WAITS = (
     "takes that into its graph by now, so neither a break nor `fullgraph=True` shows it; but the host stands still "
     "until the device is done, and the gradient takes the factor for a constant."
 )
+COND = (
+    'In the case "{case}" the call waits for {operator}: uncompiled, `torch.cond` reads whether the norm is too large, '
+    "to choose a branch, and the host stands still until the device is done. `torch.where` chooses on the device."
+)
 STOPS = "Captured in one graph: {why}. A Python `if` asks for the value of a tensor, and there the graph has to end."
 MISTAKES = [
     Mistake("item-call", calls_item, WAITS, MENDING),
@@ -96,6 +108,7 @@ MISTAKES = [
             "care of that.", MENDING),
     Mistake("python-branch", branches, STOPS, MENDING),
     Mistake("python-branch", branches_on_item, STOPS, MENDING),
+    Mistake("waits-for-a-branch", branches_by_cond, COND, MENDING),
     Mistake("detached", detaches_the_norm, LENGTH + "the norm was cut out of the graph, so the gradient takes the "
             "factor for a constant.", MENDING),
     Mistake("norm-per-row", norm_of_each_row, LENGTH + "each row was scaled by a norm of its own; there is one for the "

@@ -88,6 +88,11 @@ class TakesTheIndexLiterally(Strays):
         return device
 
 
+class IgnoresTheIndex(Strays):
+    def stray(self, value: Tensor, home: torch.device) -> bool:
+        return value.device.type != home.type
+
+
 class ListsThoseAtHome(Strays):
     def stray(self, value: Tensor, home: torch.device) -> bool:
         return value.device == home
@@ -123,6 +128,8 @@ MISTAKES = [
             "list of the module, only among its attributes.", STRAYS),
     Mistake("index-taken-literally", TakesTheIndexLiterally(), "For a device without an index the list has {extra}, "
             "which is where it should be: torch.device('cuda') is not equal to torch.device('cuda:0').", STRAYS),
+    Mistake("index-ignored", IgnoresTheIndex(), MISSED + "it is on another device of the same kind. Two GPUs differ "
+            "in their index alone.", STRAYS),
     Mistake("unsorted", NeverSorts(), "The list is {found}, and {wanted_names} is wanted: sort it.", STRAYS),
     Mistake("misses-plain-attributes", LooksAtTheOutermostOnly(), MISSED + "submodules have attributes too, not only "
             "the model itself.", STRAYS),
@@ -151,6 +158,7 @@ def more_cases(draw: Draw) -> list[Case]:
         drawn("names that sort in their own way", "layers.10.w parameter away", "layers.9.w parameter away",
               "Layers.w buffer away", "layers.w plain away"),
         drawn("all of it on the CPU", "a plain away", "b.c unsaved buffer away", away="cpu", indexed=False),
+        drawn("a parameter on another GPU", f"{deep}.w parameter away", "w parameter home", away="cuda:3"),
         drawn("nothing but None", "bias nothing home", "a.bias nothing home"),
     ]  # fmt: skip
 

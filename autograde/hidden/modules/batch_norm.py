@@ -175,8 +175,8 @@ MISTAKES = [
             "has no effect.", NORM),
     Mistake("never-updates", override(BatchNorm, update=lambda self, mean, var, n: None), RUNNING_MEAN + "training did "
             "not update it.", NORM),
-    Mistake("statistics-keep-graph", KeepsGraph, "Whether the running statistics carry a graph: {carry}. They would "
-            "keep every batch seen so far in memory; update them under `no_grad`, or detach.", NORM),
+    Mistake("statistics-keep-graph", KeepsGraph, "In the case \"{case}\" the running statistics carry a graph, "
+            "and so they keep every batch seen so far in memory; update them under `no_grad`, or detach.", NORM),
     Mistake("batches-not-counted", override(BatchNorm, count=lambda self: None), "`num_batches_tracked` came out as "
             "{tracked} after training steps: each one adds 1 to it.", NORM),
     Mistake("updates-in-eval", UpdatesInEval, "The {what} is {got} and should be {want}: in eval mode, nothing is "

@@ -27,6 +27,10 @@ REQUIRED = ("pickles-module", "writes-in-place")
 """The misconceptions that the syllabus wants told apart."""
 
 
+def on_the_cpu(model: nn.Module) -> dict[str, Any]:
+    return {name: tensor.cpu() for name, tensor in model.state_dict().items()}
+
+
 def replace(thing: Any, path: Path) -> None:
     draft = path.with_suffix(".draft")
     torch.save(thing, draft)
@@ -41,49 +45,57 @@ def pickles_the_module(model: nn.Module, path: Path) -> None:
 
 
 def saves_parameters(model: nn.Module, path: Path) -> None:
-    replace({name: p.detach() for name, p in model.named_parameters()}, path)
+    replace({name: p.detach().cpu() for name, p in model.named_parameters()}, path)
 
 
 def saves_parameters_in_place(model: nn.Module, path: Path) -> None:
-    torch.save({name: p.detach() for name, p in model.named_parameters()}, path)
+    torch.save({name: p.detach().cpu() for name, p in model.named_parameters()}, path)
 
 
 def wraps_the_state(model: nn.Module, path: Path) -> None:
-    replace({"state_dict": model.state_dict()}, path)
+    replace({"state_dict": on_the_cpu(model)}, path)
 
 
 def loses_the_names(model: nn.Module, path: Path) -> None:
-    replace(list(model.state_dict().values()), path)
+    replace(list(on_the_cpu(model).values()), path)
+
+
+def leaves_it_on_the_device(model: nn.Module, path: Path) -> None:
+    replace(model.state_dict(), path)
+
+
+def moves_the_model(model: nn.Module, path: Path) -> None:
+    replace(model.cpu().state_dict(), path)
 
 
 # Mistakes in writing
 
 
 def writes_in_place(model: nn.Module, path: Path) -> None:
-    torch.save(model.state_dict(), path)
+    torch.save(on_the_cpu(model), path)
 
 
 def writes_bytes_in_place(model: nn.Module, path: Path) -> None:
     buffer = io.BytesIO()
-    torch.save(model.state_dict(), buffer)
+    torch.save(on_the_cpu(model), buffer)
     path.write_bytes(buffer.getvalue())
 
 
 def copies_the_draft(model: nn.Module, path: Path) -> None:
     draft = path.with_suffix(".draft")
-    torch.save(model.state_dict(), draft)
+    torch.save(on_the_cpu(model), draft)
     shutil.copyfile(draft, path)
 
 
 def deletes_the_old_first(model: nn.Module, path: Path) -> None:
     draft = path.with_suffix(".draft")
-    torch.save(model.state_dict(), draft)
+    torch.save(on_the_cpu(model), draft)
     path.unlink(missing_ok=True)
     draft.replace(path)
 
 
 def leaves_the_draft(model: nn.Module, path: Path) -> None:
-    torch.save(model.state_dict(), path.with_suffix(".draft"))
+    torch.save(on_the_cpu(model), path.with_suffix(".draft"))
 
 
 FILES = "A file of numbers"
@@ -105,6 +117,10 @@ MISTAKES = [
     Mistake("forgets-buffers", saves_parameters_in_place, NO_BUFFERS, FILES),
     Mistake("wraps-the-state", wraps_the_state, "The file has the names {names} at its top, where those of the weights "
             "are wanted: here it holds the state_dict itself.", FILES),
+    Mistake("left-on-the-device", leaves_it_on_the_device, "The tensors in the file are on {on}: on a machine without "
+            "such a device it does not load. Bring each of them to the CPU first.", FILES),
+    Mistake("moves-the-model", moves_the_model, "The model was {afterwards} by the call, and it should stay as it is: "
+            "`model.cpu()` moves the model itself. Move the tensors of its `state_dict`.", FILES),
     Mistake("loses-the-names", loses_the_names, "The file holds {holds}: without names nothing says which tensor "
             "belongs where.", FILES),
 ]  # fmt: skip
@@ -113,7 +129,10 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     w = draw.size(4, 7)
     names = {"a nested model": "nested", "parameters of its own": "loose", "no weights at all": "none"}
-    return [case(words, which=name, width=w, fill=0.2, old=draw.size(0, 1) > 0) for words, name in names.items()]
+    return [
+        case(words, which=name, width=w, fill=0.2, old=draw.size(0, 1) > 0, like=torch.zeros(1))
+        for words, name in names.items()
+    ]
 
 
 # Right answers unlike the reference

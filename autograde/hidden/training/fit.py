@@ -120,6 +120,16 @@ class TwoPasses(Fit):
         return super().epoch(model, loader, optimizer, schedule, device)
 
 
+class AddsLosses(Fit):
+    def epoch(self, model: Any, loader: Any, optimizer: Any, schedule: Any, device: Any) -> float:
+        return super().epoch(model, loader, optimizer, schedule, device) * len(loader)
+
+
+class DividesMeansBySamples(Fit):
+    def epoch(self, model: Any, loader: Any, optimizer: Any, schedule: Any, device: Any) -> float:
+        return super().epoch(model, loader, optimizer, schedule, device) * len(loader) / len(loader.dataset)
+
+
 class Percent(Fit):
     def judged(self, model: Any, loader: Any, device: Any) -> tuple[float, float]:
         loss, accuracy = super().judged(model, loader, device)
@@ -148,8 +158,8 @@ MISTAKES = [
     Mistake("validates-in-train-mode", fitting(before_judging=lambda self, model: model.train()), "Validation ran in "
             "{got} where {want} is wanted: batch norm then uses the statistics of each validation batch, and even "
             "learns from them.", CAPSTONE),
-    Mistake("constant-lr", fitting(step=lambda self, optimizer, schedule: optimizer.step()), "The {what} {got} over "
-            "the epochs and should not: no schedule moved it, or it was never stepped.", CAPSTONE),
+    Mistake("constant-lr", fitting(step=lambda self, optimizer, schedule: optimizer.step()), "The {what} is {got} over "
+            "the epochs and should be {want}: no schedule moved it, or it was never stepped.", CAPSTONE),
     Mistake("did-not-learn",
             fitting(optimizer=lambda self, model, lr: torch.optim.AdamW(model.parameters(), lr * 1e-4)), UNLEARNED
             + "the rate that the optimizer used is so small that the model hardly moved.", CAPSTONE),
@@ -164,6 +174,10 @@ MISTAKES = [
             "epoch left the model in evaluation mode.", CAPSTONE),
     Mistake("percent-not-fraction", Percent(), "In the case \"{case}\", `{what}` is {got} where {want} is wanted: "
             "accuracies are listed from 0 to 1.", CAPSTONE),
+    Mistake("train-loss-not-a-mean", AddsLosses(), UNLEARNED + "the losses of the batches were added up and not "
+            "divided by their number.", CAPSTONE),
+    Mistake("train-loss-not-a-mean", DividesMeansBySamples(), UNLEARNED + "the loss of a batch is a mean already, so "
+            "it counts as many times as the batch has samples before the sum is divided by all samples.", CAPSTONE),
     Mistake("two-passes-an-epoch", TwoPasses(), "The training data were passed {got} times where {want} is wanted: one "
             "pass is one epoch.", CAPSTONE),
     Mistake("batch-not-moved", fitting(place=lambda self, device: torch.device("cpu")), MIXED, DEVICES),

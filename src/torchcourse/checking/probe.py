@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import sys
 import traceback
 import warnings
@@ -23,6 +24,8 @@ from torchcourse.model.observations import FORBIDDEN, Observations, base_contain
 __all__ = ["Watched", "observe", "pristine"]
 
 SEED = 20_260_920
+INTERNALS = re.compile(r"INTERNAL ASSERT|StopIteration|C\+\+|\b(aten|c10|torch)::|\b0x[0-9a-f]{4}")
+"""What an exception says of the insides of Python and PyTorch, which says nothing of an answer."""
 
 
 class Watched:
@@ -155,13 +158,14 @@ def _raised_by_a_probe(error: BaseException) -> bool:
 
 
 def _stopped(watched: Watched, error: BaseException) -> Observations:
-    """Return what an answer returned, in words, and why its probe could not go on with it, unless that was nothing."""
+    """Return what an answer returned, in words, and why its probe could not go on with it, if that helps a learner."""
     if watched.returned == kind(None):
         return {"returned": watched.returned}
     words = f"{watched.returned}; the check could not go on with it"
     if not watched.returned:
         words = f"nothing: the check could not use it ({kind(watched.answer)})"
-    return {"returned": f"{words}: {raised(error).message}"}
+    why = raised(error).message
+    return {"returned": words if INTERNALS.search(why) else f"{words}: {why}"}
 
 
 def observe(

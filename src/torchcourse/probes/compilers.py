@@ -37,6 +37,8 @@ SETTINGS: dict[str, Any] = {
 
 WAITING = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::equal", "aten::masked_select"}
 """Operators whose result the host has to wait for."""
+COND = "cond"
+"""The operator of `torch.cond`, which reads its predicate and shows none of its other operators."""
 
 
 def _as_it_is(_compiler: object, graph: torch.fx.GraphModule, _inputs: Any, **_options: Any) -> Callable[..., Any]:
@@ -111,10 +113,16 @@ def captured_whole(function: Callable[..., Any], *calls: tuple[Any, ...]) -> Obs
 
 
 def waits(call: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """Return the result of a call, and the operators in it that make the host wait for the device."""
+    """Return the result of a call, and the operators in it that make the host wait for the device.
+
+    A call of `torch.cond` is made once more, unwatched: under a dispatch mode torch does not compile the branches, and
+    then it cannot differentiate the result.
+    """
     with CallWatch() as watch:
         result = call()
-    operators = [name for name in watch.operators if name.split(".")[0] in WAITING]
+    operators = [name for name in watch.operators if name.split(".")[0] in WAITING or name == COND]
+    if COND in operators:
+        result = call()
     handed = ["values handed to Python"] if watch.handed_over and not operators else []
     return result, sorted({*operators, *handed})
 

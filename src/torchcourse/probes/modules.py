@@ -89,7 +89,7 @@ def load(module: nn.Module, weights: dict[str, Tensor]) -> None:
             held = _held(module, name)
             if isinstance(held, Tensor) and held.shape == value.shape:
                 held.copy_(value)
-            elif isinstance(held, Tensor) and held.shape == value.mT.shape:
+            elif isinstance(held, Tensor) and value.ndim >= 2 and held.shape == value.mT.shape:
                 held.copy_(value.mT)
 
 

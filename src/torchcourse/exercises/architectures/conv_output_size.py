@@ -36,6 +36,7 @@ def cases(draw: Draw) -> list[Case]:
         sized("padding makes room", 3, 5, padding=1),
         sized("a kernel of one with a stride", size, 1, stride=2),
         sized("a kernel one too long", size, size + 1, fits=False),
+        sized("a kernel one too long, and a stride", size, size + 1, fits=False, stride=stride),
         sized("a dilated kernel that is too long", 2 * kernel - 2, kernel, fits=False, dilation=2),
     ]
 

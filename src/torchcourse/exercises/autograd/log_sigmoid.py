@@ -18,18 +18,22 @@ def probe(answer: Watched, x: Tensor, g: Tensor, far: bool) -> dict[str, Any]:
 
 
 FAR = "gradient of x, times exp(x)"
+FAR_VALUE = "value, times exp(x)"
 
 
 def derive(case: Case, seen: Observations) -> Observations:
-    """Look at the gradient's leading digits alone far to the right, where both value and gradient are tiny."""
+    """Look at the leading digits alone far to the right, where both value and gradient are tiny."""
     if not case.inputs["far"] or not isinstance(seen.get("gradient of x"), Tensor):
         return seen
-    large = seen["gradient of x"].double() * case.inputs["x"].double().exp()
-    return {FAR: large} | {n: v for n, v in seen.items() if n in ("device", "follows the graph", "forbidden calls")}
+    scale = case.inputs["x"].double().exp()
+    large = {FAR: seen["gradient of x"].double() * scale, FAR_VALUE: seen["result"].double() * scale}
+    return large | {n: v for n, v in seen.items() if n in ("device", "follows the graph", "forbidden calls")}
 
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    fields = {"x0": inputs["x"].flatten()[0], "far_got": seen[FAR][0]} if FAR in seen else {}
+    far = {"far_got": FAR, "far_y": FAR_VALUE}
+    fields = {field: seen[name][0] for field, name in far.items()} if FAR in seen else {}
+    fields |= {"x0": inputs["x"].flatten()[0]}
     return fields if FAR in wanted else quotes_function(inputs, seen, wanted)
 
 
@@ -45,7 +49,8 @@ def cases(draw: Draw) -> list[Case]:
         case("float64, to ten digits", rtol=1e-10, atol=1e-12, **near, x=2 * draw.normal(n, dtype=torch.float64),
              g=draw.normal(n, dtype=torch.float64)),
         case("entries up to 1000, float64", **near, x=far.double(), g=-draw.uniform(1, 2, 7, dtype=torch.float64)),
-        case("small gradients, from 20 to 60", rtol=1e-3, far=True, x=torch.linspace(20, 60, n), g=torch.ones(n)),
+        case("small values and gradients, from 20 to 60", rtol=1e-3, far=True, x=torch.linspace(20, 60, n),
+             g=torch.ones(n)),
         case("transposed", **near, x=draw.normal(n, 3).t(), g=torch.ones(1).expand(3, n)),
     ]  # fmt: skip
 

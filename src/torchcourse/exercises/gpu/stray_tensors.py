@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
+
+
+class Elsewhere(Tensor):
+    """A tensor that says it is on a GPU, which need not exist. It has no elements to compute with."""
+
+    @staticmethod
+    def __new__(cls, device: torch.device) -> Elsewhere:
+        made: Elsewhere = Tensor._make_wrapper_subclass(cls, (2,), device=device)
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        return cls(args[0].device)  # nn.Parameter calls detach
+
+
+class ManyGPUs(TorchFunctionMode):
+    """Let tensors be made on GPUs of any index in this block."""
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        places = [value for value in (*args, *(kwargs or {}).values()) if isinstance(value, str | torch.device)]
+        named = [place for place in places if str(place).startswith("cuda")]
+        if not named or func is torch.device:
+            return func(*args, **(kwargs or {}))
+        return Elsewhere(torch.device("cuda", torch.device(named[0]).index or 0))
 
 
 def populated(entries: list[list[str]], home: torch.device, away: torch.device) -> nn.Module:
@@ -44,9 +73,12 @@ def tensors_of(model: nn.Module) -> list[tuple[str, str, str]]:
 
 def probe(answer: Watched, entries: list[list[str]], away: str, indexed: bool, like: Tensor) -> Observations:
     """Look for strays in a model of which some tensors are on another device."""
-    model = populated(entries, like.device, torch.device(away))
-    before = tensors_of(model)
-    found = answer(model, like.device if indexed else torch.device(like.device.type))
+    gpus = away.startswith("cuda")
+    home = torch.device("cuda", 0) if gpus else like.device
+    with ManyGPUs() if gpus else contextlib.nullcontext():
+        model = populated(entries, home, torch.device(away))
+        before = tensors_of(model)
+        found = answer(model, home if indexed else torch.device(home.type))
     listed = isinstance(found, list) and all(isinstance(name, str) for name in found)
     return {
         "strays": list(found) if listed else kind(found),
@@ -76,6 +108,7 @@ def cases(draw: Draw) -> list[Case]:
               "a.weight parameter away", "z.kept parameter home", "b plain away", "y parameter away"),
         drawn("a model that was never moved", "body.weight parameter away", "body.mask plain away", "mean buffer away",
               away="cpu"),
+        drawn("another GPU", *home, "norm.var buffer away", "body.mask plain away", away="cuda:1"),
         drawn("a device without an index", *home, "norm.var buffer away", "body.mask plain away", indexed=False),
     ]  # fmt: skip
 

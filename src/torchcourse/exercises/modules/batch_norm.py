@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.modules import build, called, gradients, inventory, load, probing_a_module, quoting
+from torchcourse.probes.modules import attempted, build, called, gradients, inventory, load, probing_a_module, quoting
 from torchcourse.probes.observe import kept, kind, look
 
 
@@ -32,7 +33,9 @@ def probe(
     for batch in batches:
         batch.requires_grad_()
     for number, batch in enumerate(batches, 1):
-        output = answer.run(module, batch)
+        output = attempted(functools.partial(answer.run, module, batch))
+        if isinstance(output, Raised):
+            return {**seen, "outcome": output}
         seen |= {f"output of batch {number}": output} if number < len(batches) else look(output, batch)
     held = getattr(module, "running_mean", None), getattr(module, "running_var", None)
     seen |= {"running_mean": held[0], "running_var": held[1], "batches": getattr(module, "num_batches_tracked", None)}

@@ -6,9 +6,10 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.modules import (
     affine_weights,
+    attempted,
     build,
     called,
     gradients,
@@ -27,7 +28,9 @@ def probe(answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x
     module = build(answer, x.device, *sizes)
     seen = inventory(module)
     load(module, weights)
-    output = called(answer, module, x.requires_grad_())
+    output = attempted(lambda: called(answer, module, x.requires_grad_()))
+    if isinstance(output, Raised):
+        return {**seen, "outcome": output}
     held = {name: p for name, p in module.named_parameters() if name in weights}
     return {**seen, **look(output, x), **gradients(output, x=x, **held)}
 

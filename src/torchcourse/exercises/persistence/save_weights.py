@@ -34,9 +34,9 @@ def weights_in(path: Path) -> Observations:
 
 
 @in_a_folder
-def probe(answer: Watched, which: str, width: int, fill: float, old: bool) -> Observations:
+def probe(answer: Watched, which: str, width: int, fill: float, old: bool, like: Tensor) -> Observations:
     """Save over an older file, and look at the file at every moment in between."""
-    net, path = savable(which, width, fill), Path("weights.pt")
+    net, path = savable(which, width, fill, like.device), Path("weights.pt")
     before, flag = copy_of(net), net.training
     if old:
         torch.save(savable(which, width, fill + 0.3).state_dict(), path)
@@ -54,16 +54,18 @@ def probe(answer: Watched, which: str, width: int, fill: float, old: bool) -> Ob
         between = [data for data in held if data not in (held[0], held[-1])]
         state = "missing" if None in between else "neither the old nor the new one" if between else "always whole"
         seen["the file, from the first moment to the last"] = state
-    return {**seen, "model afterwards": untouched(net, before), "mode kept": net.training == flag}
+    moved = sorted({str(tensor.device) for tensor in net.state_dict().values() if tensor.device != like.device})
+    after = f"moved to {moved[0]}" if moved else untouched(net, before)
+    return {**seen, "model afterwards": after, "mode kept": net.training == flag}
 
 
 def cases(draw: Draw) -> list[Case]:
-    w, fill = draw.size(3, 5), draw.size(1, 5) / 10
+    w, fill, like = draw.size(3, 5), draw.size(1, 5) / 10, torch.zeros(1)
     return [
-        case("a first file", which="mlp", width=w, fill=fill, old=False),
-        case("over an older file", which="mlp", width=w, fill=fill, old=True),
-        case("with buffers, over an older file", which="normed", width=w, fill=fill, old=True),
-        case("weights tied", which="tied", width=w, fill=fill, old=True),
+        case("a first file", which="mlp", width=w, fill=fill, old=False, like=like),
+        case("over an older file", which="mlp", width=w, fill=fill, old=True, like=like),
+        case("with buffers, over an older file", which="normed", width=w, fill=fill, old=True, like=like),
+        case("weights tied", which="tied", width=w, fill=fill, old=True, like=like),
     ]
 
 
@@ -72,6 +74,8 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
         "loading": seen.get("weights-only loading"),
         "moments": seen.get("the file, from the first moment to the last"),
         "holds": seen.get("the file holds", "a dict"),
+        "afterwards": seen.get("model afterwards"),
+        "on": ", ".join(seen.get("on", [])),
         "file": seen.get("the file", "still holds what it held before"),
     }
     if "names" in seen and "names" in wanted:
@@ -92,6 +96,5 @@ EXERCISE = Exercise(
         "`os.replace(a, b)` puts one file in the place of another in a single step of the file system. Both must lie "
         "in the same folder, or at least on the same disk.",
     ),
-    any_device=False,
     quotes=quotes,
 )

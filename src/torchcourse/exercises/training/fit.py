@@ -19,8 +19,10 @@ from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import Noted, drawn_weights, number, remark
 
 GOOD = 0.97
+FREE = 3.0  # a loss may be of the last batch, smoothed, or measured after the epoch
 KEYS = ("train_loss", "val_loss", "val_accuracy", "lr")
 WHOLE = "one number an epoch"
+MEAN = "about the mean loss over the samples"
 
 
 def _judged(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
@@ -59,6 +61,25 @@ def _as_fetched(batch: Any) -> list[Tensor]:
     return list(batch)
 
 
+class _Losses:
+    """A forward hook that notes the mean loss of each pass over the training data."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x.cpu(), y.cpu()
+        self.total, self.count, self.means = 0.0, 0, list[float]()
+
+    def __call__(self, _model: object, inputs: tuple[Tensor], logits: object) -> None:
+        rows = inputs[0].detach().cpu()
+        if not isinstance(logits, Tensor) or not logits.requires_grad or not bool((rows[:, :1] > 0).all()):
+            return
+        places = (rows[:, None] == self.x).all(-1).long().argmax(1)
+        self.total += F.cross_entropy(logits.detach().cpu(), self.y[places], reduction="sum").item()
+        self.count += len(rows)
+        if self.count >= len(self.x):
+            self.means.append(self.total / self.count)
+            self.total, self.count = 0.0, 0
+
+
 def _fitted(answer: Watched, model: nn.Module, parts: dict[str, tuple[Tensor, Tensor]], **more: Any) -> dict[str, Any]:
     """Train, and return the history, the rates in use, and how good the model is on `val` and `test` at the end."""
     device, batch, used = parts["val"][0].device, more.pop("batch"), list[float]()
@@ -89,13 +110,16 @@ def probe(
     if weights:
         small = Noted(weights, marked=True)
         parts = {"train": (train[0], train[1]), "val": (val[0], val[1])}
+        losses = _Losses(*parts["train"])
+        small.register_forward_hook(losses)
         seen = _fitted(answer, small, parts, epochs=epochs, lr=lr, batch=batch)
         small.ran.pop()  # the last run was the probe's own
         learned = [note for note in small.ran if note["train"] and note["graph"]]
         passes = round(sum(note["rows"] for note in learned) / len(train[1]), 3)
         trained = " and ".join(sorted({note["mode"] for note in learned})) + " mode" if learned else "not at all"
         modes = {"trained in": trained, "validated in": small.modes(train=False)}
-        return {**seen, **modes, "passes": passes, "validated after": _validated(small.ran, len(train[1]))}
+        return {**seen, **modes, "passes": passes, "losses": losses.means,
+                "validated after": _validated(small.ran, len(train[1]))}  # fmt: skip
     device, real = train[0].device, train[0].device.type in ("cpu", "cuda")
     rows = len(train[1]) if real else 2 * batch  # a simulated device is slow and computes what the CPU does
     parts = {
@@ -147,6 +171,16 @@ def _whose(losses: list[float], final: float) -> Any:
     return remark("those of the last epoch" if _near(final, losses[-1]) else "those of no best epoch", detail)
 
 
+def _size_of(listed: list[float], means: list[float]) -> Any:
+    """Return whether training losses can be means over the samples; when in an epoch they were taken is free."""
+    ratios = [loss / mean for loss, mean in zip(listed, means, strict=True)]
+    furthest = max(ratios, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
+    detail = f"a factor of {furthest:.3g}"
+    if 1 / FREE < furthest < FREE:
+        return remark(MEAN, detail)
+    return remark("far above the mean loss" if furthest > 1 else "far below the mean loss", detail)
+
+
 def _share_right(accuracies: list[float], losses: list[float], final: tuple[float, float]) -> Any:
     """Return whether the accuracy listed for the epoch whose weights were kept is the one that these weights have."""
     nearest = min(range(len(losses)), key=lambda i: abs(losses[i] - final[0]))
@@ -174,6 +208,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
         if seen["passes"] == epochs:
             after = seen["validated after"]
             facts["validation ran"] = "after each pass" if after == epochs else f"after {after} of {epochs} passes"
+            facts["train_loss"] = _size_of(history["train_loss"], seen["losses"])
         facts["val_accuracy"] = _share_right(history["val_accuracy"], history["val_loss"], seen["final val"])
     facts["weights at the end"] = _whose(history["val_loss"], seen["final val"][0])
     if seen.get("real"):

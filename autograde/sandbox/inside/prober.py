@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from . import memory
+from .apart import unshare_memory
 from .framing import framed, receive, send, unframed
 from .limits import time_limit
 
@@ -179,6 +180,8 @@ def probe_exercise(job: socket.socket, shell: Any, request: dict[str, Any], devi
 
     name = request["exercise"]
     _, exercise = find(name)
+    if exercise.has_rules and device.name != "cuda":  # whose driver shares memory
+        unshare_memory()
     answer = shell.user_ns.get(name)
     kind = "unbound" if answer is None else "callable" if callable(answer) else type(answer).__name__
     send(job, codec.pack({"answer": kind}))

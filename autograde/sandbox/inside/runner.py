@@ -6,6 +6,7 @@ import os
 import socket
 from typing import Any
 
+from .apart import end_others
 from .framing import receive, send
 from .limits import confine, time_limit
 from .prober import Prober, probe_apart, probe_exercise, replace_thread_pool
@@ -19,6 +20,7 @@ def run_submission(job: socket.socket, shell: Any, message: dict[str, Any], conf
     The first message that is sent, before any cell has run, holds why the set-up failed, or "".
     """
     from torchcourse.model import codec
+    from torchcourse.model.catalogue import find
 
     try:
         device = _set_up(message, configuration)
@@ -35,6 +37,8 @@ def run_submission(job: socket.socket, shell: Any, message: dict[str, Any], conf
         if request["do"] == "cases":  # meant for a prober that has ended
             receive(job)
             continue
+        if find(request["exercise"])[1].has_rules:
+            end_others(prober.pid for prober in probers)
         if device.name == "cpu":
             send(job, codec.pack({"ended": probe_apart(job, shell, request, device, probers)}))
         else:

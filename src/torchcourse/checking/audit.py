@@ -23,7 +23,20 @@ EVENTS = {
         ("os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "os.system", "subprocess.Popen"), PROCESSES
     ),
     **dict.fromkeys(("sys.setprofile", "sys.settrace", "sys.addaudithook"), PROFILERS),
-    **dict.fromkeys(("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle"), ADDRESSES),
+    **dict.fromkeys(
+        (
+            "ctypes.dlopen",
+            "ctypes.dlsym",
+            "ctypes.dlsym/handle",
+            "ctypes.cdata",
+            "ctypes.cdata/buffer",
+            "ctypes.call_function",
+            "ctypes.string_at",
+            "ctypes.wstring_at",
+            "ctypes.memoryview_at",
+        ),
+        ADDRESSES,
+    ),
     "shutil.copyfile": COPIES,
 }
 """What an audit event shows to be used."""

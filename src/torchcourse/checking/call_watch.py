@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchcourse.checking.own_code import is_for_torch_itself
+
 __all__ = ["AUTOGRAD", "TORCH", "CallWatch", "OperatorMode"]
 
 TRANSFERS = {
@@ -31,6 +33,11 @@ FROM_NUMPY = "from_numpy"
 ARRAY_READERS = {FROM_NUMPY, "frombuffer", "from_dlpack", "_from_dlpack"}
 SHOWING = {"resolve_conj", "__repr__", "__format__"}
 """Calls that hand elements over in torch's own code, to show them."""
+MEMORY_READERS = {
+    "untyped_storage", "storage", "data_ptr", "const_data_ptr", "_cdata", "_data_address", "_storage_address",
+    "_to_dlpack", "_to_dlpack_versioned",
+}  # fmt: skip
+"""Calls that give out the memory of a tensor, or its address, from which elements can be read without a call."""
 
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
@@ -58,7 +65,9 @@ class _Functions(TorchFunctionMode):
     ) -> Any:
         name = getattr(func, "__name__", type(func).__name__)
         if name == "__get__":  # an attribute such as x.T, which learners do not see as a call
+            self.watch.note_reader(getattr(getattr(func, "__self__", None), "__name__", ""), sys._getframe(1))
             return func(*args, **(kwargs or {}))
+        self.watch.note_reader(name, sys._getframe(1))
         self.watch.functions.append(name)
         if name in TRANSFERS and args and isinstance(args[0], Tensor):
             self.watch.handed_over += args[0].numel()
@@ -190,6 +199,7 @@ class CallWatch:
             call of torch is forbidden, private ones and built-in ones as well.
         handed_over: the number of elements handed to Python or NumPy.
         arrays: names of the calls that handed over more than one element, and `FROM_NUMPY` if an array came back.
+        reads_memory: whether the memory of a tensor was asked for, or its address.
     """
 
     def __init__(self, forbids: Iterable[str] = (), *, operators: bool = True) -> None:
@@ -205,6 +215,7 @@ class CallWatch:
         self.entered: list[str] = []
         self.handed_over = 0
         self.arrays: set[str] = set()
+        self.reads_memory = False
         self._profile: Any = None
         self._collects = False
         self._modes: list[Any] = []
@@ -236,12 +247,19 @@ class CallWatch:
         if self._collects:
             gc.enable()
 
+    def note_reader(self, name: str, frame: FrameType) -> None:
+        """Note a call by its name and its caller's frame if it gives out the memory of a tensor."""
+        if name in MEMORY_READERS and not is_for_torch_itself(name, frame):
+            self.reads_memory = True
+
     def _record_call(self, frame: FrameType, event: str, argument: object) -> None:
         """Record the start of a function of a forbidden module; a method counts as its class. Also record whether an
         array becomes a tensor.
         """
-        if event == "c_call" and getattr(argument, "__name__", "") in ARRAY_READERS:
-            self.arrays.add(FROM_NUMPY)
+        if event == "c_call":
+            name = getattr(argument, "__name__", "")
+            self.arrays.update({FROM_NUMPY} if name in ARRAY_READERS else ())
+            self.note_reader(name, frame)
         if event != "call" or not self._modules:
             return
         module = frame.f_globals.get("__name__")

@@ -7,13 +7,17 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 import torch
 
-__all__ = ["called_by_own_code", "is_own"]
+__all__ = ["called_by_own_code", "is_for_torch_itself", "is_own"]
 
 LIBRARIES = {Path(os.__file__).parent, Path(torch.__file__).parents[1], Path(__file__).parents[1]}
 """The folders that hold Python's, torch's and the course's code."""
+TORCH = Path(torch.__file__).parent
+PASSING = {str(TORCH / name) for name in ("_tensor.py", "overrides.py", "serialization.py", "storage.py")}
+"""Files of torch that do for their callers what these asked for."""
 
 
 CTYPES = str(Path(ctypes.__file__).parent)
@@ -31,3 +35,15 @@ def called_by_own_code() -> bool:
     while frame.f_back and frame.f_code.co_filename.startswith(CTYPES):
         frame = frame.f_back
     return is_own(frame.f_code.co_filename)
+
+
+def is_for_torch_itself(name: str, frame: FrameType | None) -> bool:
+    """Return whether code of torch or of the course makes the call of `name` in `frame`, for reasons of its own.
+
+    Such code has the name in it. Where it calls whatever it was given, as `tree_map` does, its caller is asking.
+    """
+    while frame and frame.f_code.co_filename in PASSING:
+        frame = frame.f_back
+    if frame is None or name not in frame.f_code.co_names:
+        return False
+    return not {TORCH, Path(__file__).parents[1]}.isdisjoint(Path(frame.f_code.co_filename).parents)

@@ -11,8 +11,8 @@ from torchcourse.checking.operator_record import OperatorRecord
 
 __all__ = ["EVASIONS", "RuleWatch"]
 
-NUMPY = "NumPy"
-EVASIONS = (THREADS, PROCESSES, PROFILERS, ADDRESSES, NUMPY)
+NUMPY, MEMORY = "NumPy", "memory of tensors"
+EVASIONS = (THREADS, PROCESSES, PROFILERS, ADDRESSES, NUMPY, MEMORY)
 """What takes work out of the sight of a watch, so that no exercise with rules allows it."""
 
 
@@ -78,6 +78,8 @@ class RuleWatch:
             yield THREADS
         if not self._record.intact:
             yield PROFILERS
+        if self._calls.reads_memory:
+            yield MEMORY
         unnoticed = self.on_cpu and self._record.hands_over > 0 and not self._calls.hands_over
         if self._returned and (unnoticed or (self.forbids and self._calls.through_numpy())):
             yield NUMPY

@@ -202,7 +202,8 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # %% [markdown]
 # When two dtypes meet, the result takes the *kind* that can hold both, in the order bool, integer, float, complex. A
 # plain Python number only ever decides the kind, never the width, so a `float16` tensor stays `float16` when you add
-# 1.5. A tensor without axes, such as a loss, counts like a plain number here, whatever its own width:
+# 1.5. A tensor without axes, such as a loss, does not change the width of a tensor with axes that is of the same kind.
+# Where it raises the kind, the result takes its width:
 
 # %%
 print((torch.tensor([1, 2]) * 0.5).dtype)
@@ -211,6 +212,7 @@ print((torch.ones(2, dtype=torch.float32) + torch.ones(2, dtype=torch.float64)).
 print(
     (torch.ones(2, dtype=torch.float32) + torch.tensor(1.5, dtype=torch.float64)).dtype
 )
+print((torch.tensor([1, 2]) + torch.tensor(1.5, dtype=torch.float64)).dtype)
 
 # %% [markdown]
 # The sum, difference or product of two integer tensors is an integer tensor again, and a result that does not fit
@@ -254,8 +256,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# **In short:** the kind is promoted, the width follows the tensors that have axes, integers wrap, and NumPy floats
-# are `float64` until you convert them.
+# **In short:** the kind is promoted, the width follows the tensors that have axes where their kind is enough, integers
+# wrap, and NumPy floats are `float64` until you convert them.
 
 # %% [markdown]
 # ## Images: channels first
@@ -673,7 +675,7 @@ check("one_hot")
 #
 # A few more functions that you will meet in every program. `cat` joins tensors along an axis that they have; `stack`
 # puts them side by side along a new one; `split` cuts into pieces of a given size, the last of which may be smaller,
-# and `chunk` into a given number of pieces. Both give views.
+# and `chunk` into equal pieces, at most as many as you ask for. Both give views.
 
 # %%
 a, b = torch.zeros(2, 3), torch.ones(2, 3)
@@ -681,6 +683,7 @@ print(
     torch.cat([a, b]).shape, torch.cat([a, b], dim=1).shape, torch.stack([a, b]).shape
 )
 print([piece.shape[0] for piece in torch.arange(7).split(3)])
+print([piece.shape[0] for piece in torch.arange(5).chunk(4)])
 
 # %% [markdown]
 # `sort` and `topk` return two tensors: the values, and the indices at which they were. With the indices you can put
@@ -720,8 +723,18 @@ print(third == 0.3, torch.allclose(third, torch.tensor(0.3, dtype=torch.float64)
 # Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps
 # are real. In this lesson and in lesson 4, **True means real**. `F.scaled_dot_product_attention` agrees: True means
 # *may be attended to*. `nn.MultiheadAttention` says the opposite, True means *ignore this one*, and so does the
-# causal mask of lesson 6, which marks what is forbidden. Whenever you meet a mask, find out which kind it is.
-#
+# causal mask of lesson 6, which marks what is forbidden. Whenever you meet a mask, find out which kind it is. Here
+# both get the same mask, over the values 1 and 5. The first returns 1; the second prints its weights, all on the 5:
+
+# %% tags=["demo"]
+first_only = torch.tensor([[True, False]])
+query, values = torch.zeros(1, 1, 1), torch.tensor([[[1.0], [5.0]]])
+attend = torch.nn.functional.scaled_dot_product_attention
+print(attend(query, values, values, attn_mask=first_only))
+attention = torch.nn.MultiheadAttention(1, 1, batch_first=True)
+print(attention(query, values, values, attn_mask=first_only)[1].detach())
+
+# %% [markdown]
 # A mean over the real steps must not divide by the padded length, and must keep the padding out. It is tempting to
 # multiply by the mask. That works until the padding holds a NaN or an inf, because zero times NaN is NaN:
 
@@ -1141,13 +1154,14 @@ except RuntimeError as error:
 # %% [markdown]
 # An index must be of an integer dtype, `int64` or `int32` (`int16` and `int8` are refused), or a bool mask. A float
 # is refused even if its values are whole. Beware of `uint8`: for historical reasons it is taken for a mask, as the
-# name `byte` in the message hints.
+# name `byte` in the message hints, with a warning that this is deprecated.
 
 # %%
-try:
-    torch.zeros(3)[torch.tensor([0.0, 2.0])]
-except IndexError as error:
-    print(error)
+for dtype in (torch.int64, torch.int32, torch.int16, torch.float32):
+    try:
+        print(torch.arange(3)[torch.tensor([0, 2], dtype=dtype)])
+    except IndexError as error:
+        print(error)
 
 # %% [markdown]
 # **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a

@@ -637,7 +637,7 @@ print("reverse: ", pull(torch.tensor([1.0, 0.0]))[0], "a row")
 #
 # Sometimes the derivative that autograd finds is not the one you want. A `torch.autograd.Function` has a `forward`,
 # which computes, and a `backward`, which gets the gradient of the result and returns the gradient of each input. What
-# the backward needs is handed over through `ctx`. You call it by `apply`.
+# the backward needs is handed over through `ctx`. You call it through `apply`.
 
 # %%
 class Cube(torch.autograd.Function):
@@ -1107,8 +1107,8 @@ w.grad
 
 # %% [markdown]
 # When a gradient is NaN, the question is which operation produced the first one. `detect_anomaly` checks each of
-# them, raises at the first NaN, and says where the *forward* operation stood. It is slow, so switch it on only while
-# you search.
+# them, raises at the first NaN, and shows the line of the *forward* operation it belongs to. It is slow, so switch it
+# on only while you search.
 
 # %%
 def risky(x: Tensor) -> Tensor:

@@ -640,8 +640,8 @@ print(norm.running_mean, norm.running_var, norm.num_batches_tracked)
 # - A column that never varies is divided by the root of eps alone. It stays 0, apart from rounding errors, which that
 #   small root magnifies.
 #
-# In a batch of images `(N, C, H, W)` a channel's statistics go over N, H and W. A single value per channel has no
-# variance, and in training that is an error:
+# In a batch of images `(N, C, H, W)` a channel's mean and variance are taken over N, H and W. A single value per
+# channel has no variance, and in training that is an error:
 
 # %%
 try:
@@ -986,8 +986,6 @@ for k, p, s in ((3, 1, 1), (3, 0, 1), (3, 1, 2), (1, 0, 2), (7, 3, 2)):
     )
 
 # %% [markdown]
-# Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only.
-#
 # Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only. By hand, on a picture
 # with a bright square: cut out each 3×3 window, multiply it by the kernel entry by entry, and add up. This kernel
 # answers to edges from dark to bright, left to right:

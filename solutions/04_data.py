@@ -86,7 +86,7 @@ print(first.split(","))
 
 # %% [markdown]
 # `csv.reader` knows the rules. Open the file with `newline=""`, so that line breaks inside quotes reach the reader as
-# they are. So rows and lines are not the same thing: `reader.line_num` counts the physical lines read so far.
+# they are. Rows and lines are therefore not the same thing: `reader.line_num` counts the physical lines read so far.
 
 # %%
 with tickets_csv.open(encoding="utf-8", newline="") as file:
@@ -180,7 +180,7 @@ check("TicketDataset")
 # ## Splits without leakage
 #
 # To know how good a model is, you need data it has not seen. Two things go wrong. The first: the file is sorted (by
-# date, by class), and the last fifth is another kind of data than the rest.
+# date, by class), and the last fifth is a different kind of data from the rest.
 
 # %%
 by_class = sorted(label for _, (_, label) in rows[1:])
@@ -794,8 +794,8 @@ check("ShardedStream")
 
 # %% [markdown]
 # **Shuffling a stream.** There are no indices to shuffle. A *shuffle buffer* holds some items, hands out a random one
-# of them, and fills the gap with the next. An item can come much later than it stood, but only so much earlier as the
-# buffer is long; a file sorted by class stays nearly sorted if the buffer is small:
+# of them, and fills the gap with the next. An item can come out much later than its place in the stream, but earlier
+# only by the length of the buffer; a file sorted by class stays nearly sorted if the buffer is small:
 
 # %% tags=["demo"]
 def shuffled_stream(items: Iterable, size: int, rng: random.Random) -> Iterator:
@@ -814,8 +814,16 @@ for size in (0, 4, 40):
 # **Unequal shards.** Five items over two ranks are three and two. In distributed training (lesson 12) each step ends
 # with an exchange between all ranks, so the rank with three items waits, in its last step, for a partner that has
 # gone home: the run hangs. That is why `DistributedSampler` repeats indices, and why streams are cut to the same
-# number of batches everywhere.
-#
+# number of batches everywhere. Batches of two make it worse, or hide it:
+
+# %% tags=["demo"]
+for items in (5, 7, 8):
+    shards = [len(range(rank, items, 2)) for rank in (0, 1)]
+    batches = [(size + 1) // 2 for size in shards]
+    print(items, "items, ranks read", shards, "and run", batches, "steps;", end=" ")
+    print("the first rank hangs" if batches[0] > batches[1] else "all end together")
+
+# %% [markdown]
 # **Stale copies.** With `persistent_workers=True` each worker keeps the copy of the dataset that it got when it
 # started. Whatever you change in the dataset after that, a new stage of augmentation or another list of files, stays
 # in the main process. Samplers run in the main process, so `set_epoch` of a sampler does take effect.
@@ -1083,6 +1091,17 @@ print(
 # For pictures in folders named after their classes there is a dataset already:
 # `torchvision.datasets.ImageFolder(root, transform)`. Its classes are the sorted folder names, as in `TicketDataset`.
 
+# %% tags=["demo"]
+from torchvision.datasets import ImageFolder
+from torchvision.io import write_png
+
+with tempfile.TemporaryDirectory() as root:
+    for name in ("dog", "cat"):
+        (Path(root) / name).mkdir()
+        write_png(wide, f"{root}/{name}/0.png")
+    pictures = ImageFolder(root, v2.ToImage())
+    print(pictures.classes, pictures[1][0].shape, pictures[1][1])
+
 # %% [markdown]
 # ### Exercise: image_transforms
 #
@@ -1175,19 +1194,22 @@ if not parts.still_open(globals(), *needed):
     model = MeanOfWords(words, 3)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for epoch in range(3):
+        model.train()
         train.batch_sampler.set_epoch(epoch)
         for batch in train:
             loss = F.cross_entropy(model(batch["ids"], batch["mask"]), batch["labels"])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        right = sum(
-            (model(b["ids"], b["mask"]).argmax(1) == b["labels"]).sum().item()
-            for b in test
-        )
+        model.eval()
+        with torch.no_grad():
+            right = sum(
+                (model(b["ids"], b["mask"]).argmax(1) == b["labels"]).sum().item()
+                for b in test
+            )
         print(
             f"epoch {epoch}: {right} of {len(test.dataset)} unseen tickets routed "
-            "rightly"
+            "correctly"
         )
 
 # %% [markdown]

@@ -162,7 +162,7 @@ except TypeError as error:
     print(error)
 
 # %% [markdown]
-# And the caller still holds the container that they gave you. If you assign into it, you change the caller's batch.
+# And the caller still holds the container that you were given. If you assign into it, you change the caller's batch.
 #
 # **In short:** tensors come back new, modules change; a namedtuple takes its fields one by one.
 
@@ -287,7 +287,7 @@ check("causal_mask")
 # %% [markdown]
 # A table that a module needs in every call is made once, in `__init__`, when nobody knows yet where the module will
 # live. So it must move with the module, and that is what a buffer does (lesson 3). With `persistent=False` it is not
-# saved: which is right for what can be computed again, and a checkpoint made with a longer table still loads.
+# saved. That is right for what can be computed again: a checkpoint made with a longer table still loads.
 #
 # Attention does not know the order of its inputs. One remedy adds a pattern of its own to each position, made of
 # waves from fast to slow. Columns 2i and 2i+1 share a frequency:
@@ -458,7 +458,7 @@ print(
 devices.print_recorded("transfer")
 
 # %% [markdown]
-# Size is one half of the cost. The other half is waiting. The host gives orders and goes on; only some calls make it
+# Size is one half of the cost. The other half is waiting. The host queues work and goes on; only some calls make it
 # stop until the device has caught up. The event log shows which:
 
 # %% tags=["demo"]
@@ -469,7 +469,7 @@ with devices.events(device) as log:
 print(log)
 
 # %% [markdown]
-# The product and the sum were only ordered. Both copies made the host wait: the one to the device, and the single
+# The product and the sum were only queued. Both copies made the host wait: the one to the device, and the single
 # number that came back. Now some calls that do not look like copies:
 
 # %% tags=["demo"]
@@ -494,11 +494,11 @@ for words, call in suspects.items():
 # %% [markdown]
 # ## Copying ahead
 #
-# If copying cannot be made cheap, it can be done in the meantime. `t.to(device, non_blocking=True)` starts a copy and
-# returns. On CUDA that holds only if `t` lies in *pinned* memory, which the operating system promises not to move, so
-# that the GPU can fetch it by itself; from ordinary memory the same call holds the host up until the numbers have
-# been copied out. `DataLoader(..., pin_memory=True)` pins batches, `t.pin_memory()` a tensor, which is a copy on the
-# CPU and takes time as well.
+# If copying cannot be made cheap, it can at least happen while the device computes. `t.to(device, non_blocking=True)`
+# starts a copy and returns. On CUDA that holds only if `t` lies in *pinned* memory, which the operating system
+# promises not to move, so that the GPU can fetch it by itself; from ordinary memory the same call holds the host up
+# until the numbers have been copied out. `DataLoader(..., pin_memory=True)` pins batches, `t.pin_memory()` a tensor,
+# which is a copy on the CPU and takes time as well.
 
 # %% tags=["demo"]
 host = torch.ones(4)
@@ -510,8 +510,8 @@ with devices.events(device) as log:
 print(log, host.is_pinned())
 
 # %% [markdown]
-# No "synchronize" at all. Towards the device that is safe: work that is ordered later runs after the copy. (Only do
-# not write to the pinned source before the copy is done.) Towards the host it is a trap: the host goes on while the
+# No "synchronize" at all. Towards the device that is safe: work that is queued later runs after the copy. (But do not
+# write to the pinned source before the copy is done.) Towards the host it is a trap: the host goes on while the
 # numbers are still under way, and `back` may be read before they arrive, without any error. So copy to the CPU
 # without `non_blocking`, or wait before you read: `torch.accelerator.synchronize()`.
 #
@@ -527,18 +527,18 @@ with devices.events(device) as log:
 print(log)
 
 # %% [markdown]
-# Each copy is ordered only when its step is due. If the next one is ordered before the present batch is handed out,
-# it *can* be under way while the step runs. One batch ahead is enough, and two batches in memory are all it takes.
+# Each copy is queued only when its step is due. If the next one is queued before the present batch is handed out, it
+# *can* be under way while the step runs. One batch ahead is enough, and two batches in memory are all it takes.
 #
-# **Streams.** Orders to a GPU queue up in a stream, and within one stream they are done one after the other. So with
-# a single stream a copy that is ordered early merely stands in the queue before the step, and nothing overlaps. For a
-# real overlap the copies need three things: pinned memory, a stream of their own, and waits in both directions. The
-# step waits for its batch, and the copy waits until nothing reads the memory any more that it is going to overwrite:
+# **Streams.** A GPU takes its work from a queue, called a stream, and does the work of one stream in order. So with a
+# single stream a copy that is queued early merely runs before the step, and nothing overlaps. For a real overlap the
+# copies need three things: pinned memory, a stream of their own, and waits in both directions. The step waits for its
+# batch, and the copy waits until nothing still reads the memory that it will overwrite:
 
 # %% [markdown]
 # ```
 # copies = torch.cuda.Stream()
-# copies.wait_stream(torch.cuda.current_stream())     # what was ordered so far may still read old memory
+# copies.wait_stream(torch.cuda.current_stream())     # what was queued so far may still read old memory
 # with torch.cuda.stream(copies):
 #     following = batch.to(device, non_blocking=True)   # runs beside the present step
 # …
@@ -552,7 +552,7 @@ with torch.cpu.stream(torch.cpu.Stream()):
     print(torch.ones(2).sum())
 
 # %% [markdown]
-# **In short:** order the copy early; it overlaps with the computation only from pinned memory, with
+# **In short:** start the copy early; it overlaps with the computation only from pinned memory, with
 # `non_blocking=True`, in a stream of its own.
 
 # %% [markdown]
@@ -601,8 +601,8 @@ check("prefetch")
 # %% [markdown]
 # ## Timing what runs later
 #
-# A clock that is read once an order has been given tells you how long it took to give the order. Look at the order of
-# events around a matrix product:
+# If you read the clock as soon as an operation has been queued, you learn how long queuing it took. Look at the
+# sequence of events around a matrix product:
 
 # %% tags=["demo"]
 def stopwatch(wait: bool) -> list[str]:
@@ -718,12 +718,14 @@ check("elapsed")
 
 # %% [markdown]
 # **Ready-made.** `torch.utils.benchmark` does all of this: it warms up, waits for the device, repeats until the numbers
-# are steady, and uses one thread unless told otherwise, so that results compare.
-#
-# ```
-# timer = torch.utils.benchmark.Timer("a @ a", globals={"a": torch.randn(300, 300, device=device)})
-# timer.blocked_autorange(min_run_time=0.2)     # median, spread, and a warning where the spread is large
-# ```
+# are steady, and uses one thread unless told otherwise, so that results compare. What it prints has the median, the
+# spread, and a warning where the spread is large.
+
+# %% tags=["demo"]
+from torch.utils import benchmark
+
+timer = benchmark.Timer("a @ a", globals={"a": torch.randn(300, 300)})
+print(timer.blocked_autorange(min_run_time=0.2))
 
 # %% [markdown]
 # To time a stretch of work *without* making the host wait in between, let the GPU take the times. An *event* is a mark
@@ -742,8 +744,8 @@ else:
     print("events need CUDA")
 
 # %% [markdown]
-# **Errors come late, too.** A kernel that fails, mostly for an index that is too large, reports it when the host next
-# waits, and the traceback ends at an innocent line. Run the program again with the environment variable
+# **Errors come late, too.** A kernel that fails, usually because an index is out of range, reports it when the host
+# next waits, and the traceback ends at an innocent line. Run the program again with the environment variable
 # `CUDA_LAUNCH_BLOCKING=1`, set before Python starts: each call then waits, and the traceback is right. Or run one
 # batch on the CPU, where the message is also clearer. After such an error the process cannot use the GPU any more.
 
@@ -860,9 +862,9 @@ check("training_bytes")
 # %% [markdown]
 # ## The caching allocator
 #
-# Asking the driver for memory is slow, and giving it back makes the host wait. So PyTorch keeps what it once got.
-# *Allocated* is what your tensors hold now, *reserved* is what PyTorch has obtained from the driver, and *peak* is
-# the most that was allocated since you last reset it:
+# Asking the driver for memory is slow, and giving it back makes the host wait. So PyTorch keeps the memory that it
+# has obtained. *Allocated* is what your tensors hold now, *reserved* is what PyTorch has obtained from the driver,
+# and *peak* is the most that was allocated since you last reset it:
 
 # %% tags=["demo"]
 module = torch.get_device_module(device)
@@ -893,7 +895,7 @@ cache.picture()
 # plus the CUDA context, a few hundred MB of code and driver state. So a number that is too high there does not mean
 # that your tensors are large.
 #
-# Now 45 are wanted in one piece. 70 of the 100 are unused:
+# Now a tensor needs 45 MiB in one piece. 70 of the 100 are unused:
 
 # %% tags=["demo"]
 try:
@@ -979,7 +981,7 @@ print(
 # *after* the `except` block: inside it, the exception still holds the failed step's tensors.
 #
 # The most common use is to find out how large the batch may be. If 64 fits, so does 63. So two numbers tell you
-# everything: the largest that fitted and the smallest that did not:
+# everything, the largest that fitted and the smallest that did not:
 
 # %%
 def fits(size: int) -> bool:
@@ -1091,8 +1093,8 @@ print(old.requires_grad, checkpoint(block, x, use_reentrant=False).requires_grad
 # state that a block changes in each call, are up to you: the running statistics of a batch norm, for instance, are
 # updated twice.
 #
-# In the memory timeline above, choose "checkpoint blocks". The hill is gone. (What one block holds for a moment while
-# it is computed again lies between two bars.)
+# In the memory timeline above, choose "checkpoint blocks". The hill is gone. (The bars show what is held after each
+# block. What a block holds for a moment, while it is computed again, falls between two of them.)
 #
 # **In short:** only inputs are kept, each block runs twice, the gradients are the same.
 
@@ -1141,7 +1143,7 @@ for words, (flops, moved) in sizes.items():
 for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35e12)):
     ridge, addition = flops / bandwidth, bandwidth / 6 / flops
     print(
-        f"{chip}: ridge at {ridge:.0f} operations a byte; an addition has "
+        f"{chip}: ridge at {ridge:.0f} operations a byte; an addition reaches "
         f"{addition:.2%} of the peak"
     )
 

@@ -638,7 +638,7 @@ for overflow in (False, False, False, True, False, False):
 #
 # Note in the list above that the overflow in the fourth round also restarted the count.
 #
-# **In short:** the scale is found by overflowing now and then. A few skipped steps at the start of a training are
+# **In short:** the scale is found by overflowing now and then. A few skipped steps at the start of training are
 # normal.
 
 # %% [markdown]
@@ -764,7 +764,7 @@ def length_after_clipping(unscale_first):
 print(length_after_clipping(True), length_after_clipping(False))
 
 # %% [markdown]
-# The second training would hardly move, and nothing would say so.
+# The second training run would hardly move, and nothing would say so.
 #
 # And an overflow? With a scale that is far too high the gradients are inf. The weights stay as they were, the scale
 # goes down:
@@ -833,11 +833,10 @@ def amp_step(
 check("amp_step")
 
 # %% [markdown]
-# ## A training that fails in float16, and its cure
+# ## A training run that fails in float16, and its cure
 #
-# The task is small numbers: targets around 1e-7, such as probabilities of rare events. In float16 without a scaler
-# every gradient is 0, and the loss stays where it was. With the scaler the same network learns, and bfloat16 needs
-# none:
+# The targets are tiny, around 1e-7, as the probabilities of rare events may be. In float16 without a scaler every
+# gradient is 0, and the loss stays where it was. With the scaler the same network learns, and bfloat16 needs none:
 
 # %% tags=["demo"]
 def losses(dtype, scaled, steps=150):
@@ -872,8 +871,9 @@ curves.draw(runs, "squared error", log=True)
 # ## A Function under autocast
 #
 # A `torch.autograd.Function` of your own (lesson 2) gets whatever dtype autocast has made of its inputs, and its
-# backward runs without autocast. Two decorators settle both: `custom_fwd` casts the inputs, or keeps the forward's
-# state of autocast, and `custom_bwd` runs the backward under the same state.
+# backward runs without autocast. Two decorators settle both: `custom_fwd` casts the inputs, if you name a dtype, and
+# switches autocast off for the forward; `custom_bwd` runs the backward with autocast in the same state as in the
+# forward.
 
 # %%
 class Cube(torch.autograd.Function):
@@ -985,9 +985,9 @@ print(optimizer.state[w]["largest"], other.state[w]["largest"].dtype)
 # An optimizer with master weights therefore has to restore them itself: it overrides `load_state_dict`, calls the
 # base class, and then takes its float32 tensors from the dict that was passed in.
 #
-# There is a way to do without a copy: **stochastic rounding**. Round up or down at random, each neighbour the more
-# often the nearer it is. Every single step is less exact, but their mean is right, and small updates arrive. For
-# bfloat16 it is an addition of random bits below the ones that are kept:
+# There is a way to do without a copy: **stochastic rounding**. Round up or down at random, and more often to the
+# nearer neighbour, in proportion to how near it is. Every single step is less exact, but their mean is right, and
+# small updates arrive. For bfloat16 it is an addition of random bits below the ones that are kept:
 
 # %%
 def stochastic(x: Tensor) -> Tensor:
@@ -1011,7 +1011,7 @@ print(
 )
 
 # %% [markdown]
-# And the memory? Count the bytes for each parameter with Adam, whose two averages are float32 in either recipe:
+# And the memory? Count the bytes for each parameter with Adam:
 
 # %%
 recipes = {
@@ -1024,8 +1024,8 @@ for name, parts in recipes.items():
     print(f"{sum(parts.values()):3} bytes   {name}: {parts}")
 
 # %% [markdown]
-# The first three are equal. Mixed precision saves nothing on the side of the parameters; what it halves is the
-# *activations* that wait for the backward pass. The last recipe saves, and loses the small updates.
+# The first three are equal. Mixed precision saves nothing on parameters, gradients and optimizer states; what it
+# halves is the *activations* that wait for the backward pass. The last recipe saves, and loses the small updates.
 #
 # **In short:** somewhere there has to be a float32 copy that small updates are added to. Under autocast there already
 # is one.

@@ -36,8 +36,8 @@ from torchcourse import Unattempted, case, check, hint
 # %% [markdown]
 # A first look. `chain` is a series of operations on every element; compiled, it becomes one loop over the elements.
 # That needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds
-# graphs: everything but the speed can be seen with it. The second cell below finds out which it is; the very first
-# compilation takes some seconds.
+# graphs: everything but the speed can be seen with it. The second cell below finds out which of the two you have; the
+# very first compilation takes some seconds.
 
 # %% tags=["demo"]
 from torchcourse.demos import calls
@@ -93,7 +93,7 @@ print(torch.compile(scaled, backend=printing)(torch.tensor([-1.0, 2.0]), 2))
 
 # %% [markdown]
 # The loop is gone: Dynamo runs the Python, and only what is done to tensors remains. `times` was a plain number, so
-# it determined the shape of the graph. A `placeholder` is an input, `output` is the result, and the others compute:
+# it decided how long the graph is. A `placeholder` is an input, `output` is the result, and the others compute:
 # `call_function` for functions and operators such as `+`, `call_method` for methods.
 #
 # Nothing is compiled before the first call, and the second call finds the work already done:
@@ -287,7 +287,7 @@ print("the graph ends at:", found.break_reasons[0].user_stack[0].line)
 # %% [markdown]
 # The `if` asks whether a number is positive, while the graph is being recorded with fake tensors that have no
 # numbers. That is the most common reason. In a long run, setting the environment variable `TORCH_LOGS="graph_breaks"`
-# prints the same for every break.
+# prints where and why each break happened.
 #
 # And one thing about experiments: Dynamo remembers what it has compiled for each piece of code, throughout the
 # process. Before a measurement or a count that should start from scratch, call `torch.compiler.reset()`.
@@ -354,9 +354,22 @@ except torch._dynamo.exc.Unsupported as error:
 # | `if` on a tensor's value | `torch.where` over both results, or `torch.cond` with two functions |
 # | `print`, logging | leave it out, or `if not torch.compiler.is_compiling():` around it |
 # | `.item()`, `float(t)`, without `fullgraph=True` | keep the tensor, also where it holds one number |
-# | NumPy or SciPy inside | the same in torch; else an operator of your own (below) |
+# | SciPy, or a NumPy function that Dynamo does not know | the same in torch; else an operator of your own (below) |
 # | code that never fits | `@torch.compiler.disable` on that function, and a break there on purpose |
 #
+# Much of NumPy is no break at all: Dynamo translates its functions into those of torch.
+
+# %%
+import numpy as np
+
+
+def by_numpy(x: Tensor) -> Tensor:
+    return torch.from_numpy(np.cumsum((x * 2).numpy())) + 1
+
+# %% tags=["demo"]
+print(torch.compile(by_numpy, backend="eager", fullgraph=True)(torch.ones(3)))
+
+# %% [markdown]
 # `torch.where` computes both sides and chooses. With a condition of one number it chooses for all elements at once:
 
 # %%
@@ -389,8 +402,8 @@ def signed_scale(x: Tensor) -> Tensor:
 check("signed_scale")
 
 # %% [markdown]
-# Worse than a break is one that you do not see. By default `.item()` breaks the graph. But with `fullgraph=True`
-# Dynamo captures it, and so the very switch that should report breaks is content:
+# Worse than a break that is reported is one that you do not see. By default `.item()` breaks the graph. But with
+# `fullgraph=True` Dynamo captures it, and so the very switch that should report breaks is content:
 
 # %%
 def by_item(x: Tensor) -> Tensor:
@@ -498,7 +511,7 @@ for args in (
 # In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives
 # up and runs it as plain Python from then on, with a warning that is easy to overlook. The usual cause is a value
 # that changes with every step. Not every number does this: unless you say `dynamic=False`, as above, an int or float
-# argument becomes a symbol when a second value comes, and so does a float attribute of a module. But an *int*
+# argument becomes a symbol when it takes a second value, and so does a float attribute of a module. But an *int*
 # attribute of a module, such as a step counter, is taken for a constant, and each new value compiles again; so does
 # each new string, bool or dtype. As a tensor, a number costs no guard on its value at all:
 
@@ -550,8 +563,8 @@ for dynamic in (None, False, True):
 #
 # Sizes 0 and 1 are always constants: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the
 # rows of x is unrolled, which makes their number a constant again. A branch on a size does not: it only adds a guard,
-# one graph for the sizes on each side of it. `torch._dynamo.mark_dynamic(x, 0)` asks for a symbol, and raises an
-# error where the code makes that size a constant.
+# and the sizes on each side of it share one graph. `torch._dynamo.mark_dynamic(x, 0)` asks for a symbol, and raises
+# an error where the code makes that size a constant.
 
 # %%
 def halves(x: Tensor) -> Tensor:
@@ -564,8 +577,6 @@ for size in (3, 2, 4, 5, 7, 1):
     compiled(torch.ones(size))
 
 # %% [markdown]
-# There is one graph for two to four rows, one for more, and one for a single row.
-#
 # There is one graph for two to four rows, one for more, and one for a single row.
 #
 # **Numbers that come out of tensors.** `.item()` gives a number that the compiler cannot know. With
@@ -659,8 +670,8 @@ calls.explore()
 #   before they are earned back.
 #
 # Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: the code that
-# was made for one of them fits the others, as long as its guards hold. (Twelve blocks need two graphs here, for only
-# the first one's input requires no gradient.)
+# was made for one of them fits the others, as long as its guards hold. (Twelve blocks need two graphs here, because
+# only the first one's input requires no gradient.)
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -688,13 +699,13 @@ for mode in (
 # %% [markdown]
 # **Caches.** What Inductor has compiled is kept on disk, under `TORCHINDUCTOR_CACHE_DIR` (a folder in `/tmp` unless
 # you set it), and found again by the graph, the shapes and the versions: the second start of the same program
-# compiles in a fraction of the time. Dynamo's own part, from Python to a graph, is done again. On a cluster,
+# compiles in a fraction of the time. Dynamo's own part, from Python to a graph, has to be done again. On a cluster,
 # `torch.compiler.save_cache_artifacts()` packs what one machine has compiled for the others.
 #
 # **CUDA graphs have pitfalls.** A recorded graph replays on fixed addresses. So the output of a call is overwritten
 # by the next one: `clone()` what you keep, or call `torch.compiler.cudagraph_mark_step_begin()` before each step.
-# Changing shapes record a graph each. And what runs on the CPU in between, or is changed in place from outside, is
-# not recorded, so that the mode falls back, with a message under `TORCH_LOGS="cudagraphs"`.
+# Each new shape records a graph of its own. And what runs on the CPU in between, or is changed in place from outside,
+# is not recorded, so that the mode falls back, with a message under `TORCH_LOGS="cudagraphs"`.
 #
 # To *measure* such a thing takes some care. Look at these times of ten runs, in milliseconds, one of which was
 # disturbed, and one of which includes the compilation:
@@ -874,7 +885,8 @@ check("compile_or_eager")
 # ## Operators of your own
 #
 # There are functions that Dynamo should not look into: a kernel written by hand, a call into another library. As a
-# *custom operator*, such a function becomes one node of the graph. Here is one that goes through NumPy:
+# *custom operator*, such a function becomes one node of the graph. Here is one that goes through NumPy, which stands
+# for any foreign library (Dynamo could have translated this much of NumPy by itself):
 
 # %%
 @torch.library.custom_op("lesson8::cumulated", mutates_args=())
@@ -1024,7 +1036,7 @@ print(
 )
 
 # %% [markdown]
-# `torch.autograd.grad` returns gradients and leaves `.grad` alone, which matters in the middle of a training. A
+# `torch.autograd.grad` returns gradients and leaves `.grad` alone, which matters in the middle of training. A
 # parameter that the output does not depend on is an error there, unless you say `allow_unused=True`; then its
 # gradient is None. With `materialize_grads=True` it is a tensor of zeros.
 #

@@ -83,8 +83,8 @@ except AttributeError as error:
 Net = Classifier
 
 # %% [markdown]
-# Until PyTorch 2.5 `torch.load` opened such files without asking; it is the whole-model pickle of many older
-# tutorials. What replaced it is the `state_dict`, with the class in your code.
+# Until PyTorch 2.5 `torch.load` opened such files without asking, and many older tutorials save models in this way.
+# Save the `state_dict` instead, and keep the class in your code.
 #
 # What a `state_dict` does **not** carry: the mode (`train` or `eval`), the sizes that `Net` was made with, the
 # vocabulary or the class names, the normalisation of the inputs. Put those into a file beside it, JSON for instance,
@@ -486,13 +486,13 @@ name, numbers, *rest = np.random.get_state()
 print(name, numbers.dtype, numbers.shape, rest, torch.from_numpy(numbers.copy()).dtype)
 
 # %% [markdown]
-# **In the middle of an epoch** there is one more position: that of the sampler. The `ResumableSampler` of lesson 4 has
-# `state_dict()` and `load_state_dict()` for this, and its state belongs into the same file. Without it, save at the
+# **In the middle of an epoch** there is one more position: that of the sampler. The `ResumableSampler` of lesson 4
+# has `state_dict()` and `load_state_dict()` for this, and its state belongs in the same file. Without it, save at the
 # ends of epochs only. With workers, save the number of batches that were *trained on*, because the sampler is ahead.
 #
-# **Rotation.** Checkpoints are large, so you keep only the newest few. And always the best: it may be an old one, and
-# it is what you trained for. The order matters: first the new file must exist, complete, under its final name; only
-# then may an old one be deleted.
+# **Rotation.** Checkpoints are large, so you keep only the newest few, and always the best one: it may be old, and it
+# is what you trained for. The order matters: first the new file must exist, complete, under its final name; only then
+# may an old one be deleted.
 #
 # After a crash all objects are gone and only the folder is left. So `latest()` and `best()` of a *new* object have to
 # find the answer in the folder. A file name can carry the step and the metric. Mind the way numbers sort as text:
@@ -1103,15 +1103,15 @@ for x in (torch.ones(2), -torch.ones(2)):
     print("function:", branching(x).tolist(), " trace:", traced(x).tolist())
 
 # %% [markdown]
-# Loops over a tensor's rows are the same: the trace has as many iterations as the example had rows. A warning was all
-# you got, and in a large model there were dozens. `torch.export` refuses instead, as you have seen.
+# Loops over a tensor's rows behave the same way: the trace has as many iterations as the example had rows. A warning
+# was all you got, and in a large model there were dozens. `torch.export` refuses instead, as you have seen.
 
 # %% [markdown]
 # ### Exercise: trace_differs
 #
 # Write `trace_differs(fn, example, other)`: trace `fn` on `example` with `torch.jit.trace`, and return whether the
 # trace gives a different result from `fn` on `other`: True or False. Another shape, or an error in the trace, is a
-# different result, too; rounding is none.
+# different result, too; a difference that is only rounding is not.
 #
 # ```
 # relu_or_double = lambda x: x * 2 if x.sum() > 0 else x.relu()

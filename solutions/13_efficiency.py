@@ -915,6 +915,11 @@ print("2**24 + 1 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**24)
 # `x.scalar_type()` say what x is, and its dtype may be compared with `torch::headeronly::ScalarType::Double`. The check
 # compiles it with `-std=c++20` (once, as long as it stays the same), shows what the compiler says, and calls it in a
 # process of its own, which may crash.
+#
+# ```
+# rms_norm_cpp()    # '#include <torch/csrc/stable/library.h> ...', which the check compiles
+# torch.ops.torchcourse.rms_norm(torch.tensor([[3.0, 4.0]]), 0.0)    # [[0.8485, 1.1314]]
+# ```
 
 # %% exercise="rms_norm_cpp" points=3
 def rms_norm_cpp() -> str:
@@ -1004,6 +1009,13 @@ if not missing:
 # Write `complete_rms_norm()`: it registers a fake and a backward for `torchcourse::rms_norm`, which the check has
 # defined when it calls you. After that the operator passes `opcheck` and `gradcheck`, and runs inside of
 # `torch.compile(fullgraph=True)`. What you register is taken back after the check.
+#
+# ```
+# complete_rms_norm()
+# x = torch.tensor([[3.0, 4.0]], requires_grad=True)
+# torch.ops.torchcourse.rms_norm(x, 0.0)[0, 0].backward()
+# x.grad    # [[0.1810, -0.1358]]
+# ```
 
 # %% exercise="complete_rms_norm" points=3
 def complete_rms_norm() -> None:

@@ -649,6 +649,13 @@ print(torch.equal(best["weight"], tiny.weight))
 #
 # Macro F1 is the mean of the classes' F1, `2 * TP / (predicted + labelled)`, over the classes that occur among the
 # labels or the predictions.
+#
+# ```
+# log = Path("log.jsonl")
+# train_router(model, train, val, epochs=10, lr=1e-3, device=torch.device("cpu"), log=log)
+# # for instance {'epoch': 4, 'lr': 0.001, 'train_loss': 0.41, 'val_loss': 0.52, 'macro_f1': 0.83}
+# len(log.read_text().splitlines())    # 6: two epochs after the fourth brought nothing better
+# ```
 
 # %% exercise="train_router" points=4
 def train_router(
@@ -955,6 +962,12 @@ print(
 # compare with the model. Only if all logits agree within `atol`, put the folder in the place of `directory`, whatever
 # was in it before. Otherwise raise `ValueError`; then the old release stands as it was, and nothing else is left
 # beside it. Whatever happens, the model and each of its parts get their modes back.
+#
+# ```
+# release(model, vocab, {"classes": ["billing", "sales", "technical"]}, example, Path("router"))
+# sorted(path.name for path in Path("router").iterdir())
+# # ['config.json', 'router.onnx', 'vocab.json', 'weights.pt']
+# ```
 
 # %% exercise="release" points=4
 def release(

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,28 @@ def test_stubs_name_their_task_and_nothing_is_shown_yet(lesson: str) -> None:
 def test_code_fits_a_laptops_screen(lesson: str) -> None:
     lines = (paths.SOLUTIONS / f"{lesson}.py").read_text().splitlines()
     assert not [line for line in lines if len(line) > 88 and not line.startswith("#")]
+
+
+def sentences(cells: list[Any]) -> list[str]:
+    """Return the sentences of 40 characters and more in the prose of a notebook, without its fenced examples."""
+    prose = [re.sub(r"```.*?```", "", c.source, flags=re.DOTALL) for c in cells if c.cell_type == "markdown"]
+    paragraphs = [" ".join(part.split()) for text in prose for part in re.split(r"\n\s*\n", text)]
+    found = [sentence for part in paragraphs for sentence in re.split(r"(?<=[.:?!]) ", part)]
+    return [sentence for sentence in found if len(sentence) >= 40]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_no_sentence_stands_twice_in_a_lesson(lesson: str) -> None:
+    assert not [s for s, times in Counter(sentences(notebook(lesson).cells)).items() if times > 1]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_each_exercise_shows_an_example(lesson: str) -> None:
+    prose = "\n\n".join(c.source for c in notebook(lesson).cells if c.cell_type == "markdown")
+    statements = re.split(r"^### Exercise: ", prose, flags=re.MULTILINE)[1:]
+    without = {text.split()[0] for text in statements if "```" not in re.split(r"^##", text, flags=re.MULTILINE)[0]}
+    assert len(statements) == len(exercises(lesson))
+    assert not without
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

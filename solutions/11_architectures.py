@@ -237,11 +237,27 @@ def conv2d(
 check("conv2d")
 
 # %% [markdown]
-# Enough for a network. Two convolutions and a linear layer read the digits of lesson 5, with your `conv2d` if it passes:
+# The best test of a part is torch's own module with the same weights. The `state_dict` of an `nn.Conv2d` holds `weight` and
+# `bias`, which are the names of your arguments, so it can be handed over as it is. If yours passes, the two are compared, and the
+# gradients that reach the image too:
 
 # %% tags=["demo"]
 from torchcourse.demos import parts
 
+if own := parts.yours("conv2d", globals()):
+    theirs = nn.Conv2d(3, 4, 3, stride=2, padding=1)
+    images = torch.randn(2, 3, 9, 7, requires_grad=True)
+    out = own(images, **theirs.state_dict(), stride=2, padding=1)
+    print("output:  ", torch.allclose(out, theirs(images), atol=1e-5))
+    grads = [
+        torch.autograd.grad(y.square().sum(), images)[0] for y in (out, theirs(images))
+    ]
+    print("gradient:", torch.allclose(*grads, atol=1e-4))
+
+# %% [markdown]
+# Enough for a network. Two convolutions and a linear layer read the digits of lesson 5, with your `conv2d` if it passes:
+
+# %% tags=["demo"]
 convolve = parts.yours("conv2d", globals()) or F.conv2d
 
 
@@ -481,6 +497,20 @@ class LSTMCell(nn.Module):
 check("LSTMCell")
 
 # %% [markdown]
+# Does it read like torch's? The names fit, so the weights of one go straight into the other. Ten steps in a row, so that a wrong
+# note would be carried along and grow:
+
+# %% tags=["demo"]
+Cell = parts.yours("LSTMCell", globals()) or nn.LSTMCell
+mine, theirs = Cell(8, 6), nn.LSTMCell(8, 6)
+mine.load_state_dict(theirs.state_dict())
+ours = expected = None
+for step in torch.randn(10, 4, 8):
+    ours, expected = mine(step, ours), theirs(step, expected)
+for name, a, b in zip("hc", ours, expected):
+    print(name, torch.allclose(a, b, atol=1e-5))
+
+# %% [markdown]
 # A whole sequence is a loop over its steps. `nn.LSTM` does that for you, in one call; two of its habits surprise people. The steps come
 # first unless you say `batch_first=True`, and nothing checks it, since both ways round are just numbers:
 
@@ -560,7 +590,6 @@ check("last_real")
 # An LSTM can read a digit too, as a sequence of eight rows of eight pixels:
 
 # %% tags=["demo"]
-Cell = parts.yours("LSTMCell", globals()) or nn.LSTMCell
 take_last = parts.yours("last_real", globals()) or (
     lambda outputs, lengths: outputs[:, -1]
 )
@@ -856,6 +885,36 @@ class TransformerBlock(nn.Module):
 check("TransformerBlock")
 
 # %% [markdown]
+# torch's own block is `nn.TransformerEncoderLayer`, with `norm_first=True` for pre-norm. Its parts have other names, so the
+# keys of its `state_dict` are renamed on the way. That is most of the work whenever weights come from somebody else's code:
+
+# %% tags=["demo"]
+theirs = nn.TransformerEncoderLayer(
+    16, 4, 64, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+)
+renamed = {
+    "norm1": "ln1",
+    "self_attn.in_proj_": "attn.qkv.",
+    "self_attn.out_proj": "attn.proj",
+    "norm2": "ln2",
+    "linear1": "mlp.0",
+    "linear2": "mlp.2",
+}
+weights = theirs.state_dict()
+for old, new in renamed.items():
+    weights = {name.replace(old, new): value for name, value in weights.items()}
+print(*weights)
+if Own := parts.yours("TransformerBlock", globals()):
+    mine = Own(16, 4)
+    if set(mine.state_dict()) == set(weights):
+        mine.load_state_dict(weights)
+        steps, past = torch.randn(3, 6, 16), torch.ones(6, 6, dtype=torch.bool).tril()
+        expected = theirs(steps, src_mask=~past)    # True means ignore
+        print("as torch's:", torch.allclose(mine(steps, past), expected, atol=1e-5))
+    else:
+        print("Your parts have other names inside:", *mine.state_dict())
+
+# %% [markdown]
 # ## Decoding with a cache
 #
 # A model that writes text runs once for each new token. Each time, all earlier keys and values would be computed again, though they
@@ -1014,11 +1073,57 @@ class Writer(nn.Module):
 # Every position predicts the next character, so one sequence gives 48 training examples at once. The mask is what keeps it honest: without it
 # each position would simply look at its answer, the loss would fall to nothing, and the model could not write a word.
 
+# %% [markdown]
+# Does it? `dependencies` of lesson 10 can tell: where the scores at position i do not depend on the vector at position j, the derivative
+# is zero. So no number has to be believed, and nothing has to be trained. (If you have yours from lesson 10, paste it into a cell
+# above and run this again; else torch's `jacobian` does the same.)
+
+# %% tags=["demo"]
+def by_jacobian(fn, x: Tensor) -> Tensor:
+    n = len(x)
+    jacobian = torch.autograd.functional.jacobian(fn, x)
+    return (jacobian.reshape(n, -1, n, x[0].numel()) != 0).any(dim=3).any(dim=1)
+
+
+depends = (
+    parts.yours("dependencies", globals(), "torch.autograd.functional.jacobian")
+    or by_jacobian
+)
+
+
+def reads(model: nn.Module, mask: Tensor | None):
+    """The function from the vectors of one text to its scores, position by position."""
+
+    def scores(vectors: Tensor) -> Tensor:
+        h = vectors[None]
+        for block in model.blocks:
+            h = block(h, mask)
+        return model.head(model.norm(h))[0]
+
+    return scores
+
+
+torch.manual_seed(0)
+untrained, vectors = Writer(len(letters)), torch.randn(7, 48)
+looking_back = make_mask(torch.ones(1, 7, dtype=torch.bool), causal=True)
+tables = {
+    "with the mask": depends(reads(untrained, looking_back), vectors),
+    "without": depends(reads(untrained, None), vectors),
+}
+grids.draw(tables, **tables)
+
+# %% [markdown]
+# A row is an output, a column an input, orange means depends on. With the mask, nothing stands above the diagonal, through both
+# blocks: step t does not see step t + 1. Without it every position sees every other, its own answer included.
+#
+# Threads cost more than they save in a model as small as this, so the training below uses one.
+
 # %% tags=["demo"]
 torch.manual_seed(0)
 writer = Writer(len(letters))
 optimizer = torch.optim.AdamW(writer.parameters(), lr=3e-3)
-history = []
+history, threads = [], torch.get_num_threads()
+torch.set_num_threads(1)
 for step in range(300):
     starts = torch.randint(len(data) - 49, (32,))
     windows = data[starts[:, None] + torch.arange(49)]
@@ -1029,6 +1134,7 @@ for step in range(300):
     loss.backward()
     optimizer.step()
     history.append(loss.item())
+torch.set_num_threads(threads)
 curves.draw({"loss": history}, "the next character")
 
 # %% [markdown]

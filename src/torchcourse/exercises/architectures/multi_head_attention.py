@@ -8,6 +8,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
+from torchcourse.probes.attending import mask_respected
 from torchcourse.probes.modules import build, gradients, inventory, load, probing_a_module, quoting
 from torchcourse.probes.observe import kept, look
 
@@ -34,6 +35,7 @@ def probe(
         seen |= {**look(output.masked_fill(empty, 0), x), **gradients(output.masked_fill(empty, 0), x=x, **held)}
         if bool(empty.any()):
             seen["gradients are finite"] = finite_gradients(module(x, mask), x)
+        seen |= mask_respected(module, x, mask, sizes[1])
     return {**seen, **kept(x=(x.detach(), before))}
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.attending import mask_respected
 from torchcourse.probes.modules import attempted, build, called, gradients, load, probing_a_module, quoting
 from torchcourse.probes.observe import kept, kind, look
 
@@ -81,11 +82,12 @@ def probe(
     before = x.clone()
     x.requires_grad_()
     output = attempted(lambda: called(answer, module, x) if mask is None else module(x, mask))
-    seen["attn was called with"] = attention.calls
+    seen["attn was called with"] = list(attention.calls)
     if isinstance(output, Raised):
         return {**seen, "outcome": output}
     held = {name: p for name, p in module.named_parameters() if name in NORMS}
-    return {**seen, **look(output, x), **gradients(output, x=x, **held), **kept(x=(x.detach(), before))}
+    seen |= {**look(output, x), **gradients(output, x=x, **held), **kept(x=(x.detach(), before))}
+    return seen if mask is None else {**seen, **mask_respected(module, x, mask)}
 
 
 def block_case(draw: Draw, name: str, sizes: tuple[int, ...], b: int, t: int, mask: Tensor | None = None) -> Case:

@@ -684,6 +684,16 @@ print(
 print(list(nn.LayerNorm(3).state_dict()))
 
 # %% [markdown]
+# *GroupNorm* and *InstanceNorm* lie in between, for images: each example by itself, over a group of channels or over a
+# single one. In the picture, two examples with four channels (down) and four positions (to the right) are normalised.
+# The orange entries share one mean and one variance, those of the first entry:
+
+# %% tags=["demo"]
+from torchcourse.demos import norms
+
+norms.draw()
+
+# %% [markdown]
 # ### Exercise: BatchNorm
 #
 # Write `BatchNorm(num_features, eps=1e-5, momentum=0.1)` for `(N, C)` and `(N, C, H, W)`: the names in its
@@ -1023,8 +1033,15 @@ print(nn.AdaptiveAvgPool2d(1)(images).flatten(1).shape, "whatever the size was")
 # %% [markdown]
 # **Residual blocks.** Deep nets became trainable when layers learned to *add* to what they get instead of replacing
 # it: `x + f(x)`. The sum passes gradients on untouched. Both sides need the same shape. Where `f` changes it, more
-# channels or a stride, x goes through a 1×1 convolution with that stride. A bias right before a batch norm is
-# useless: the norm subtracts the mean, and with it any constant:
+# channels or a stride, x goes through a 1×1 convolution with that stride:
+
+# %% tags=["demo"]
+from torchcourse.demos import residual
+
+residual.draw(8, 16, stride=2)
+
+# %% [markdown]
+# A bias right before a batch norm is useless: the norm subtracts the mean, and with it any constant:
 
 # %%
 plain = nn.Conv2d(3, 4, 3, bias=False)

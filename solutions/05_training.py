@@ -313,7 +313,7 @@ curves.draw(
 )
 
 # %% [markdown]
-# `run` stops at a loss that is not finite. Such a *guard* belongs in every loop: after one NaN every weight soon is
+# `run` stops at a loss that is not finite. Such a *guard* belongs in every loop: after one NaN every weight is soon
 # NaN, and the remaining hours are wasted.
 
 # %% [markdown]
@@ -379,7 +379,8 @@ curves.draw(
 # %% [markdown]
 # **3. Squared error on class indices.** It treats classes as quantities: class 1 lies halfway between 0 and 2, and
 # where the model cannot decide between 0 and 2 it answers with their average, 1. The curve goes down nicely. What
-# tells is the accuracy, and which mistakes are made: every point of the outer classes that is wrong is called a 1.
+# gives it away is the accuracy, and the kind of mistakes: every point of the outer classes that is wrong is called a
+# 1.
 
 # %% tags=["demo"]
 def trained(outputs, loss_fn, lr):
@@ -890,9 +891,10 @@ check("EarlyStopping")
 # ## Metrics
 #
 # Accuracy hides rare classes: a test that always says "healthy" is right 99 times out of 100. Each class has a
-# *precision* (of those that I called so, how many are?) and a *recall* (of those that are, how many did I call so?).
-# F1 is their harmonic mean, and in counts `2·TP / (2·TP + FP + FN)`. **Macro** F1 averages over the classes, each
-# counting the same; **micro** F1 counts everything together, which with one label per example is the accuracy.
+# *precision* (of the examples that were given this class, how many belong to it?) and a *recall* (of the examples
+# that belong to it, how many were found?). F1 is their harmonic mean, and in counts `2·TP / (2·TP + FP + FN)`.
+# **Macro** F1 averages over the classes, each counting the same; **micro** F1 counts everything together, which with
+# one label per example is the accuracy.
 
 # %% tags=["demo"]
 from sklearn.metrics import f1_score
@@ -1000,9 +1002,6 @@ check("seed_everything")
 # 4. Print the mode, the rate in use, and the norm of each layer's gradients. None, zero or huge is a clue.
 # 5. Try three learning rates, a factor of ten apart.
 # 6. Only then change the model.
-#
-# In a long run a progress bar is reassuring. `track` comes with the package rich; `tqdm` is the other one that you
-# will meet. A bar measures nothing that the log does not.
 
 # %%
 model = small_net()
@@ -1034,6 +1033,9 @@ for lr in (0.01, 0.1, 1.0):
 
 # %% [markdown]
 # If the best rate is at the edge of the list, the list is too short.
+#
+# In a long run a progress bar is reassuring. `track` comes with the package rich; `tqdm` is the other one that you
+# will meet. A bar measures nothing that the log does not.
 
 # %% tags=["demo"]
 from rich.progress import track
@@ -1085,7 +1087,8 @@ for epoch in range(2):
 # epoch: `train_loss`, `val_loss` (mean cross-entropy over the samples), `val_accuracy` (0 to 1), `lr`. The model ends
 # with the weights of the best validation loss. Optimizer and schedule are your choice, but the rate has to change
 # over the epochs. With `digits.SmallCNN()`, batches of 64 and `lr=0.01` it should reach 97 % on held-out digits
-# within 15 epochs; AdamW reaches 99 %. The loaders give CPU batches, the model is on `device`.
+# within 15 epochs; AdamW reaches 99 %. The loaders give CPU batches, the model is on `device`. You may call what you
+# have written before: `train_step`, `evaluate`, `EarlyStopping` and `warmup_cosine` are nearly all of it.
 #
 # ```
 # history = fit(model, train_loader, val_loader, epochs=3, lr=0.01, device=torch.device("cpu"))
@@ -1100,44 +1103,25 @@ def fit(
     """Train with cross-entropy; return the history by epoch.
     The model ends with its best weights."""
     ### BEGIN SOLUTION
-    def one_epoch() -> float:
-        model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    stopping = EarlyStopping(patience=epochs)
+    history = {"train_loss": [], "val_loss": [], "val_accuracy": [], "lr": []}
+    for epoch in range(epochs):
+        rate = warmup_cosine(epoch, warmup=0, total=epochs, peak=lr)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
         total, count = 0.0, 0
         for x, y in train_loader:
-            x, y = x.to(device), y.to(device)
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            total, count = total + loss.item() * len(y), count + len(y)
-        return total / count
-
-    @torch.no_grad()
-    def judge() -> tuple[float, float]:
-        model.eval()
-        total, right, count = 0.0, 0, 0
-        for x, y in val_loader:
-            logits, y = model(x.to(device)), y.to(device)
-            total += F.cross_entropy(logits, y, reduction="sum").item()
-            right += (logits.argmax(dim=1) == y).sum().item()
-            count += len(y)
-        return total / count, right / count
-
-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    history = {"train_loss": [], "val_loss": [], "val_accuracy": [], "lr": []}
-    best, weights = math.inf, None
-    for _ in range(epochs):
-        history["lr"].append(optimizer.param_groups[0]["lr"])
-        history["train_loss"].append(one_epoch())
-        loss, accuracy = judge()
-        history["val_loss"].append(loss)
-        history["val_accuracy"].append(accuracy)
-        if loss < best:
-            best, weights = loss, copy.deepcopy(model.state_dict())
-        schedule.step()
-    if weights is not None:
-        model.load_state_dict(weights)
+            batch = x.to(device), y.to(device)
+            loss = train_step(model, batch, F.cross_entropy, optimizer)
+            total, count = total + loss * len(y), count + len(y)
+        judged = evaluate(model, val_loader, F.cross_entropy, device)
+        stopping.update(judged["loss"], model)
+        history["lr"].append(rate)
+        history["train_loss"].append(total / count)
+        history["val_loss"].append(judged["loss"])
+        history["val_accuracy"].append(judged["accuracy"])
+    stopping.restore(model)
     return history
     ### END SOLUTION
 

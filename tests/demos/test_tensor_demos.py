@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from torchcourse.demos import broadcasting, depth, descent, graph, grids, images, strides
+from torchcourse.demos import broadcasting, depth, descent, graph, grids, images, norms, residual, strides
 
 X = torch.arange(12).view(3, 4)
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
@@ -87,6 +87,27 @@ def test_grids_can_be_drawn_and_say_their_numbers() -> None:
     assert "'0.143'" in grids.draw({"scores": X > 5}, scores=X.float() / 7, chosen=X > 5).alt
     with pytest.raises(ValueError, match="tensor has 3 dimensions"):
         grids.draw(x=torch.zeros(2, 2, 2))
+
+
+def test_the_norms_share_a_mean_over_what_their_names_say() -> None:
+    reach = {
+        name: [sorted(set(axis)) for axis in norms.shared(norm).nonzero().T.tolist()]
+        for name, norm in norms.NORMS.items()
+    }
+    first, every = [0], list(range(4))
+    assert reach == {
+        "batch norm": [[0, 1], first, every],
+        "layer norm": [first, every, first],
+        "group norm": [first, [0, 1], every],
+        "instance norm": [first, first, every],
+    }
+    assert "batch norm: examples 2, channels 1, positions 4" in norms.draw().alt
+
+
+def test_both_ways_through_a_residual_block_end_in_the_same_shape() -> None:
+    assert residual.shapes(8, 16, 2, 32) == ["(8, 32, 32)", "(16, 16, 16)", "(16, 16, 16)"]
+    assert "around through 1x1 conv, bn to (16, 16, 16)" in residual.draw(8, 16, stride=2).alt
+    assert "around through identity to (8, 32, 32)" in residual.draw(8, 8).alt
 
 
 def test_the_made_image_holds_a_letter_and_can_be_drawn() -> None:

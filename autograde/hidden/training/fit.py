@@ -27,9 +27,9 @@ from torchcourse.model.exercise import Case, Draw, case
 from torchcourse.probes.trainable_models import drawn_weights
 
 WHY = (
-    "Training and judging are separate, so that mode and `no_grad` cannot leak from one to the other. The "
-    "epoch's losses are weighted by batch size. The best weights are copied when they are seen, and the "
-    "schedule moves once an epoch, after the optimizer's steps."
+    "It is built from four answers that were checked before: `train_step` sets the mode and clears the gradients, "
+    "`evaluate` brings its own mode and `no_grad`, `EarlyStopping` copies the best weights when it sees them, and "
+    "`warmup_cosine` gives each epoch its rate. The losses of an epoch are weighted by batch size."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-last-not-best", "validates-in-train-mode", "constant-lr")

@@ -34,5 +34,8 @@ autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True
-# Nothing is fetched to link to others' pages, and two names of the course's own are no part of its API.
-nitpick_ignore_regex = [("py:.*", r"(?!torchcourse\.).*"), ("py:class", r"torchcourse\..*\.(Item|CheckedDevice)")]
+# Nothing is fetched to link to others' pages, and four names of the course's own are no part of its API.
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!torchcourse\.).*"),
+    ("py:class", r"torchcourse\..*\.(Item|CheckedDevice|Machine|Outcome)"),
+]

@@ -1,12 +1,18 @@
-"""The documentation: built without outputs, searched for secrets and for what would be fetched, seen in a browser."""
+"""The documentation: built without outputs, searched for secrets and for what would be fetched, seen in a browser.
+
+Where `make docs` has built the pages with the outputs of the lessons, those are looked at as well: TORCHCOURSE_SITE
+names their folder, which then has to be there; else build/docs/html is taken if it is.
+"""
 
 from __future__ import annotations
 
 import html
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import nbformat
 import pytest
@@ -20,6 +26,10 @@ from torchcourse.model.catalogue import LESSONS, exercises
 pytestmark = pytest.mark.slow
 
 WITHOUT_OUTPUTS = ("-D", "nb_execution_mode=off")
+EXECUTED = Path(os.environ.get("TORCHCOURSE_SITE") or paths.ROOT / "build" / "docs" / "html").resolve()
+Scheme = Literal["light", "dark"]
+GROUNDS: dict[Scheme, float] = {"light": 1.0, "dark": 0.0}
+"""How light the ground of a page is."""
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 LOADED_BY_CSS = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)\s]*")
 
@@ -34,6 +44,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
+@pytest.fixture(scope="module", params=["without outputs", "with outputs"])
+def each_site(request: pytest.FixtureRequest) -> Path:
+    """The pages without outputs, and those that were built with them."""
+    if request.param == "without outputs":
+        built: Path = request.getfixturevalue("site")
+        return built
+    if "TORCHCOURSE_SITE" not in os.environ and not (EXECUTED / "searchindex.js").is_file():
+        pytest.skip("no pages with outputs were built here (make docs)")
+    return EXECUTED
+
+
 def test_each_lesson_is_a_page_with_its_hints_folded(site: Path) -> None:
     for lesson in LESSONS:
         page = (site / "lessons" / f"{lesson}.html").read_text(encoding="utf-8")
@@ -41,8 +62,8 @@ def test_each_lesson_is_a_page_with_its_hints_folded(site: Path) -> None:
         assert [block.count("<li>") for block in hints] == [3] * len(exercises(lesson)), lesson
 
 
-def test_no_page_holds_an_answer_or_anything_of_a_private_half(site: Path) -> None:
-    pages = [path.read_text(encoding="utf-8") for path in (*site.rglob("*.html"), site / "searchindex.js")]
+def test_no_page_holds_an_answer_or_anything_of_a_private_half(each_site: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (*each_site.rglob("*.html"), each_site / "searchindex.js")]
     everything = squeezed("\n".join(html.unescape(re.sub(r"<[^>]*>", "", page)) for page in pages))
     assert squeezed("def row_softmax(x: Tensor) -> Tensor:") in everything
     assert leaked_answers(everything) == []
@@ -69,9 +90,10 @@ def test_a_lesson_does_not_link_to_the_start_page_which_only_working_copies_have
     assert "15_quizzes.ipynb" in note.source
 
 
-def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
-    fetched = [found for path in site.rglob("*.html") for found in LOADED.findall(path.read_text(encoding="utf-8"))]
-    fetched += [found for path in site.rglob("*.css") for found in LOADED_BY_CSS.findall(path.read_text("utf-8"))]
+def test_nothing_is_fetched_from_elsewhere(each_site: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in each_site.rglob("*.html")]
+    fetched = [found for page in pages for found in LOADED.findall(page)]
+    fetched += [found for path in each_site.rglob("*.css") for found in LOADED_BY_CSS.findall(path.read_text("utf-8"))]
     assert fetched == []
 
 
@@ -90,14 +112,43 @@ def test_a_link_to_what_is_not_there_fails_the_build(tmp_path: Path) -> None:
     assert all(any(name in line for line in complaints) for name in [*targets, "missing.png"])
 
 
+@pytest.mark.skipif("TORCHCOURSE_SITE" not in os.environ, reason="TORCHCOURSE_SITE is not set (docs.yml sets it)")
+def test_the_pages_that_are_published_have_outputs() -> None:
+    without = [lesson for lesson in LESSONS if "cell_output" not in
+               (EXECUTED / "lessons" / f"{lesson}.html").read_text(encoding="utf-8")]  # fmt: skip
+    assert without == []
+
+
 @pytest.mark.browser
-def test_the_site_is_searched_and_read_on_a_phone_without_a_server(page: Page, site: Path) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+def test_search_works_without_a_server(page: Page, site: Path) -> None:
     page.goto((site / "search.html").as_uri() + "?q=row_softmax")
     expect(page.locator("#search-results")).to_contain_text("1 · Tensors")
-    page.set_viewport_size({"width": 400, "height": 800})
-    for name in ("index", "learn", "teaching", "threat-model", "api", "lessons/01_tensors"):
-        page.goto((site / f"{name}.html").as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400, name
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", GROUNDS)
+@pytest.mark.parametrize("width", [400, 1400])
+def test_every_page_is_read_without_a_server(page: Page, each_site: Path, scheme: Scheme, width: int) -> None:
+    """No page is wider than the window or asks for anything, and its ground and text follow light and dark."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 800})
+    wide, wrong = [], []
+    for path in sorted(each_site.rglob("*.html")):
+        page.goto(path.as_uri())
+        name = path.relative_to(each_site).as_posix()
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            wide.append(name)
+        ground, text = (luminance(page.evaluate(f"getComputedStyle(document.body).{part}"))
+                        for part in ("backgroundColor", "color"))  # fmt: skip
+        if abs(ground - GROUNDS[scheme]) > 0.2 or abs(ground - text) < 0.5:
+            wrong.append((name, ground, text))
+    assert (wide, wrong) == ([], [])
     assert [address for address in asked if not address.startswith(("file:", "data:"))] == []
+
+
+def luminance(colour: str) -> float:
+    """Return how light a colour of CSS is, from 0 to 1."""
+    red, green, blue = (int(part) for part in re.findall(r"\d+", colour)[:3])
+    return (0.299 * red + 0.587 * green + 0.114 * blue) / 255

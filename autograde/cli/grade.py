@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 __all__ = ["grade"]
 
+NEEDS_TOOLS = "rms_norm_cpp"
+"""The exercise that is built with g++ and ninja."""
+
 
 def grade(
     lessons: Annotated[list[str], typer.Argument(help="the lessons to grade, such as 01_tensors")],
@@ -85,6 +88,8 @@ def grade(
         from autograde.classroom.class_config import class_gradebook
     names = _lessons_of_class(names, submitted, out)
     _warn(isolation)
+    if not scheduler:
+        _warn_of_missing_tools(names, isolation)
     keep, policy = _kept(names, submitted, out), (never_lower, best)
     run = partial(_grade, names, submitted, workers or default_workers(), seed, isolation, scheduler, keep, policy)
     agreed = _agreed_changes(out, names, seed, partial(run, regrade)) if diff else []
@@ -99,6 +104,20 @@ def grade(
 def _warn(isolation: Isolation) -> None:
     for warning in isolation.warnings():
         stderr.print(f"WARNING: {warning}", markup=False)
+
+
+def _warn_of_missing_tools(names: list[str], isolation: Isolation) -> None:
+    """Print which tools the sandbox lacks, if an exercise needs them that would count as not attempted without."""
+    from torchcourse.doctor import REMEDIES
+    from torchcourse.model.catalogue import find
+    from torchcourse.probes.native import missing_tools
+
+    missing = missing_tools(isolation.environment("/tmp")) if find(NEEDS_TOOLS)[0] in names else []
+    if missing:
+        lacks = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing here"
+        install = "; ".join(REMEDIES[tool] for tool in missing)
+        stderr.print(f"WARNING: {lacks}, so {NEEDS_TOOLS} will count as not attempted. To install: {install}.",
+                     markup=False, soft_wrap=True)  # fmt: skip
 
 
 @dataclass

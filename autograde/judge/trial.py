@@ -35,5 +35,5 @@ def check_trial(verdict: Verdict) -> None:
     if verdict.status != "passed":
         raise SandboxError(
             f"The grader does not work on this machine: an answer to `{verdict.exercise}` that is known to be right is "
-            f"{verdict.status}. {verdict.message} {NO_VERDICT}"
+            f"{verdict.status}. {verdict.line} {NO_VERDICT}"
         )

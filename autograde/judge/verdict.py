@@ -12,9 +12,11 @@ from autograde.judge.submission import Submission
 from torchcourse.checking.explain import Result, explain
 from torchcourse.checking.report import Report, forbidden_calls, joined_names, judge, without_evasions
 from torchcourse.checking.rule_watch import EVASIONS
+from torchcourse.model import codec
 from torchcourse.model.devices import CPU
 from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Raised
+from torchcourse.probes.native import COMPILER_SAYS
 
 __all__ = ["STATUSES", "Verdict", "decide", "unjudged", "verdict_without_running", "verdicts_after_crashes"]
 
@@ -33,7 +35,10 @@ OTHERS = "think of other shapes, dtypes and layouts, of empty inputs and of extr
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one exercise: a row of grades.csv, and the heading of the section to reread."""
+    """The verdict on one exercise: a row of grades.csv, and the heading of the section to reread.
+
+    The message is a line; what a compiler wrote may follow in lines of its own.
+    """
 
     student: str
     lesson: str
@@ -44,6 +49,11 @@ class Verdict:
     misconception: str = ""
     message: str = ""
     read: str = ""
+
+    @property
+    def line(self) -> str:
+        """The message in one line."""
+        return clean(self.message)
 
 
 def verdict_without_running(submission: Submission, exercise: str) -> Verdict | None:
@@ -80,8 +90,8 @@ def decide(submission: Submission, oracle: Oracle, visible: int, runs: dict[str,
             status, message, report = worst[1].incident, worst[1].reason, replace(report, misconception="", read="")
     score = points * _share(oracle, runs, results)
     return Verdict(
-        submission.student, submission.lesson, name, score, points, status, report.misconception, clean(message),
-        report.read,
+        submission.student, submission.lesson, name, score, points, status, report.misconception,
+        _clean_with_output(message), report.read,
     )  # fmt: skip
 
 
@@ -184,6 +194,14 @@ def _unexplained_elsewhere(oracle: Oracle, results: list[Result]) -> Report:
     what = "it raised an exception" if raised else "what it does differs"
     message = f"Every case agrees on the CPU. On a second device {what}: think of where tensors are made and moved."
     return Report(oracle.exercise.name, "error" if raised else "failed", message)
+
+
+def _clean_with_output(message: str) -> str:
+    """Return a message in one line, followed by what a compiler wrote, if it quotes one, in lines as they were."""
+    first, says, output = message.partition(f"{COMPILER_SAYS}\n")
+    if not says:
+        return clean(message)
+    return f"{clean(first + COMPILER_SAYS)}\n{output[: codec.LONGEST_OUTPUT]}"
 
 
 def clean(message: str) -> str:

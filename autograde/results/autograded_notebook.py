@@ -97,7 +97,9 @@ def _outputs(verdict: Verdict) -> list[Any]:
     named = f" ({verdict.misconception})" if verdict.misconception else ""
     words = f"{verdict.status}. {verdict.message}{named}"
     points = f"{verdict.score:g} of {verdict.max_score:g}"
-    shown = f"<p><b>{verdict.status}</b> {points}. {html.escape(verdict.message + named)}</p>"
+    message, _, output = verdict.message.partition("\n")
+    shown = f"<p><b>{verdict.status}</b> {points}. {html.escape(message + named)}</p>"
+    shown += f"<pre>{html.escape(output)}</pre>" if output else ""
     card = _output("display_data", data={"text/plain": words, "text/html": shown}, metadata={})
     if verdict.score == verdict.max_score:
         return [card]

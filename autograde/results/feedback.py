@@ -38,6 +38,7 @@ class Item:
     score: float
     max_score: float
     message: str
+    output: str
     misconception: str
     read: str
     code: str
@@ -105,10 +106,11 @@ def _questions(submission: Submission, comments: Mapping[str, GraderComment]) ->
 def _item(submission: Submission, verdict: Verdict, comment: GraderComment | None) -> Item:
     given = comment or GraderComment()
     score = (verdict.score if given.score is None else given.score) + given.extra
-    message = clean(verdict.message).removeprefix(clean(submission.reason)).strip()
+    first, _, output = verdict.message.partition("\n")
+    message = clean(first).removeprefix(clean(submission.reason)).strip()
     return Item(
-        verdict.exercise, verdict.status, _words(verdict), score, verdict.max_score, message, verdict.misconception,
-        verdict.read, printable(answer_source(submission, verdict.exercise)), comment,
+        verdict.exercise, verdict.status, _words(verdict), score, verdict.max_score, message, printable(output),
+        verdict.misconception, verdict.read, printable(answer_source(submission, verdict.exercise)), comment,
     )  # fmt: skip
 
 

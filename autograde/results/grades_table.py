@@ -125,7 +125,7 @@ def write_table(path: Path, verdicts: Iterable[Verdict]) -> None:
 
 def _cells(verdict: Verdict) -> list[str]:
     v, score, most = verdict, f"{verdict.score:g}", f"{verdict.max_score:g}"
-    return [*map(as_text, (v.student, v.lesson, v.exercise, score, most, v.status, v.misconception, v.message))]
+    return [*map(as_text, (v.student, v.lesson, v.exercise, score, most, v.status, v.misconception, v.line))]
 
 
 def is_formula(text: str) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import os
+import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -70,10 +73,36 @@ def test_a_source_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @needs_tools
-def test_a_long_complaint_is_cut_with_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_complaint_is_shown_to_its_end_and_unfolds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(native.CompilerError, match=r"… and \d+ more lines$"):
-        native.compiled("\n".join(f"int a{n} = b{n};" for n in range(100)))
+    report = examine("rms_norm_cpp", answer_with("\n".join(f"int a{n} = b{n};" for n in range(100))))
+    last = "'b99' was not declared in this scope"
+    assert last in as_text(report)
+    shown, _, folded = as_html(report).partition("<details><summary>")
+    assert folded.split()[1:3] == ["more", "lines</summary><pre"]
+    assert "int a1 = b1;" in shown
+    assert html.escape(last) in folded.partition("</details>")[0]
+    assert html.escape(last) not in shown
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    "wrote",
+    [
+        "cc1plus: out of memory allocating 65536 bytes after a total of 1245184 bytes",
+        "\nvirtual memory exhausted: Cannot allocate memory",
+        "rms_norm.cpp:1: note: it is long\ng++: fatal error: Killed signal terminated program cc1plus",
+    ],
+)
+def test_whichever_limit_ends_the_compiler_the_words_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrote: str
+) -> None:
+    (tmp_path / "g++").write_text(f"#!/bin/sh\nprintf '{wrote}' >&2\nexit 1\n")
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "g++"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(native.CompilerError, match=r"^the compiler needed more than 30 seconds or 2 GB, and was"):
+        native.compiled(SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +120,27 @@ def test_however_a_process_ends_it_is_an_observation(call: object, kind: str, wo
     assert isinstance(seen, Raised)
     assert seen.kind == kind
     assert words in str(seen)
+
+
+def fork_children(*, own_session: bool, asleep: bool) -> dict[str, object]:
+    """Fork three processes, which end at once or sleep, and return without waiting for them."""
+    for _ in range(3):
+        if os.fork() == 0:
+            if own_session:
+                os.setsid()
+            time.sleep(60 * asleep)
+            os._exit(0)
+    time.sleep(0.3)
+    return {"result": 1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt the orphans of another")
+@pytest.mark.parametrize("own_session", [False, True])
+def test_processes_that_a_call_leaves_are_observed_and_ended(own_session: bool) -> None:
+    seen = native.in_a_process(lambda: fork_children(own_session=own_session, asleep=True))
+    assert seen == {"raised": Raised("Crash", "the call left processes running, which were ended", "left processes")}
+    assert psutil.Process().children(recursive=True) == []
+    assert native.in_a_process(lambda: fork_children(own_session=own_session, asleep=False)) == {"result": 1}
 
 
 def test_a_process_returns_what_it_observed_and_leaves_nothing_here() -> None:

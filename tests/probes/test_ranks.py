@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torchcourse.checking.check import examine
 from torchcourse.demos import ranks as demo
 from torchcourse.model.exercise import Unattempted
-from torchcourse.ranks import start
+from torchcourse.ranks import processes, start
 from torchcourse.ranks.processes import DIED, HANGS, RAISED, RETURNED, Outcome
 from torchcourse.ranks.start import run_ranks
 
@@ -95,6 +95,35 @@ def leaves_a_child() -> int:
 def test_ranks_return_what_they_compute(world_size: int) -> None:
     total = sum(range(world_size))
     assert [o.value.tolist() for o in run_ranks(summed, world_size)] == [[total, total]] * world_size
+
+
+@pytest.mark.parametrize(
+    ("gpus", "world_size", "on_gpus"), [(0, 2, False), (1, 1, False), (1, 2, False), (2, 2, True), (2, 3, False)]
+)
+def test_tensors_on_gpus_get_a_backend_of_their_own_only_where_each_rank_has_a_gpu(
+    gpus: int, world_size: int, on_gpus: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.setattr(processes, "GPU_BACKEND", "cpu:gloo,cuda:gloo")  # gloo stands in for nccl
+    asked: list[str] = []
+    init = dist.init_process_group
+    monkeypatch.setattr(dist, "init_process_group", lambda name, **kw: (asked.append(name), init(name, **kw)))
+    total = sum(range(world_size))
+    outcomes = processes.fork_ranks(lambda: [asked, summed().tolist()], world_size)
+    wanted = ["cpu:gloo,cuda:gloo" if on_gpus else "gloo"]
+    assert [outcome.value for outcome in outcomes] == [[wanted, [total, total]]] * world_size
+    assert not torch.cuda.is_initialized()
+
+
+def sum_on_gpus() -> list[float]:
+    x = torch.full((2,), float(dist.get_rank()), device=f"cuda:{dist.get_rank()}")
+    dist.all_reduce(x)
+    return x.tolist()
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two GPUs here")
+def test_tensors_on_two_gpus_are_exchanged_by_nccl() -> None:
+    assert [outcome.value for outcome in run_ranks(sum_on_gpus)] == [[1.0, 1.0]] * 2
 
 
 def test_a_backward_in_a_rank_works_though_this_process_has_run_one() -> None:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import html
 import json
 import logging
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import nbformat
 import pytest
 
-from autograde.judge.run_submission import ExerciseRun, _DeviceRun
+from autograde.judge.run_submission import ExerciseRun, Reply, _DeviceRun
 from autograde.judge.submission import Submission, SubmittedCell
-from autograde.judge.verdict import Verdict, clean, verdict_without_running
+from autograde.judge.verdict import Verdict, clean, decide, verdict_without_running
 from autograde.results.answer_source import answer_source
 from autograde.results.autograded_notebook import autograded
 from autograde.results.feedback import coded, feedback
 from autograde.results.grader_comments import GraderComment
+from autograde.results.grades_table import write_table
 from autograde.results.lesson_sections import section, title
 from autograde.source.private_half import private_half
 from autograde.source.release import load_release
-from torchcourse.model.catalogue import LESSONS, exercises
+from torchcourse.checking.explain import Result
+from torchcourse.model.catalogue import LESSONS, exercises, find
+from torchcourse.model.exercise import Draw
+from torchcourse.model.observations import Raised
 
 LESSON = "01_tensors"
 EXERCISES = load_release(LESSON).exercises
@@ -107,6 +113,25 @@ def submitted(*cells: tuple[str, str]) -> Submission:
 
 def verdict(**fields: Any) -> Verdict:
     return Verdict("ann", LESSON, "row_softmax", **{"score": 0.0, "max_score": 2.0, "status": "failed", **fields})
+
+
+def test_what_a_compiler_wrote_keeps_its_lines_on_the_page_and_is_one_line_in_the_table(tmp_path: Path) -> None:
+    lines = [f"rms_norm.cpp:{n}: error: <b>'x{n}'</b>" for n in range(200)]
+    _, exercise = find("rms_norm_cpp")
+    case = exercise.cases(Draw(1))[0]
+    said = "\n".join(["the compiler says", *lines])
+    wrong = Result(case, 0, "cpu", {"raised": Raised("CompilerError", said)}, {"shape": (1,)}, ("shape",))
+    oracle = SimpleNamespace(exercise=exercise, cases=[case], known=[], result=lambda *_: wrong)
+    submission = Submission("ann", load_release("13_efficiency"), ())
+    runs = {"cpu": ExerciseRun([Reply({})])}
+    decided = decide(submission, oracle, 1, runs)  # type: ignore[arg-type]
+    page = feedback(submission, [decided])
+    assert Seen(page).tags <= TAGS
+    assert f"<pre>{html.escape(chr(10).join(lines)).replace('&#x27;', '&#39;')}</pre>" in page
+    assert "the answer raised CompilerError: the compiler says</p>" in page
+    write_table(tmp_path / "grades.csv", [decided])
+    _, row = (tmp_path / "grades.csv").read_text().splitlines()
+    assert "says rms_norm.cpp:0: error: <b>'x0'</b> rms_norm.cpp:1: error:" in row
 
 
 def test_a_section_is_the_lessons_prose_and_demonstrations_without_exercises() -> None:

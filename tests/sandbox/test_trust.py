@@ -33,7 +33,7 @@ def test_the_rest_of_this_file_holds_for_an_ordinary_user() -> None:
     with scratch() as folder:
         done = run_in_box("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", __file__, folder=folder)
     assert done.returncode == 0, done.stdout[-3000:]
-    assert "12 passed, 1 deselected" in done.stdout
+    assert "16 passed, 1 deselected" in done.stdout
 
 
 @pytest.fixture
@@ -76,6 +76,30 @@ def test_trusted_submissions_are_graded_and_what_that_gives_up_is_said_aloud(
     table = (tmp_path / "out" / "grades.csv").read_text()
     assert f"ann,{LESSON},{OTHER},1,1,passed" in table
     assert f"ann,{LESSON},{TARGET},0," in table
+
+
+@pytest.mark.parametrize(
+    ("lesson", "has", "words"),
+    [
+        ("13_efficiency", [], "WARNING: g++ and ninja are missing here, so rms_norm_cpp will count as not attempted."),
+        ("13_efficiency", ["g++"], "WARNING: ninja is missing here, so rms_norm_cpp will count as not attempted."),
+        ("13_efficiency", ["g++", "ninja"], ""),
+        (LESSON, [], ""),
+    ],
+)
+def test_tools_that_the_sandbox_lacks_are_named_in_one_line_before_a_batch(
+    lesson: str, has: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for tool in has:
+        (tmp_path / tool).write_text("#!/bin/sh\n")
+        (tmp_path / tool).chmod(0o755)
+    monkeypatch.setattr(Isolation, "environment", lambda self, home: {"PATH": str(tmp_path)})
+    monkeypatch.setattr("autograde.sandbox.template.start_template", lambda isolation: None)
+    with pytest.raises(typer.Exit):  # nothing was submitted
+        commands.grade([lesson], tmp_path, tmp_path / "out", 1)
+    printed = capsys.readouterr()
+    assert (printed.err.count("\n"), words in printed.err) == (bool(words), True)
 
 
 def test_a_gpu_that_is_not_there_is_not_let_in(

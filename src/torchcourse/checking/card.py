@@ -34,6 +34,8 @@ TITLES = {
     "interrupted": "Interrupted",
     "unknown": "No such exercise",
 }
+SHOWN_LINES = 60
+"""How many lines of what another program wrote a card shows without unfolding anything."""
 UNQUOTED = "?/:@!$&'()*+,;="
 """Characters besides letters and digits that a link to a heading keeps, as in JupyterLab and nbconvert."""
 
@@ -159,7 +161,7 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     sentence, _, also = message.partition(" Also: ")
     parts.append(f"<div>{_code(sentence)}</div>")
     if output:  # what another program wrote, such as a compiler
-        parts.append(program("what it wrote", output))
+        parts.append(_output(output))
     first, last = f"<p>Also: {_code(also)}</p>" if also else "", _stuck(details)
     parts.append(cases_as_html(report, details.record, sentence, first, last) or first + last)
     parts.append(_hints(details))
@@ -172,6 +174,16 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     label = f"Check of {report.exercise}: {TITLES[report.status]}"
     body = "".join(parts)
     return f'{STYLE}<div class="tc-card {report.status}" role="region" aria-label="{html.escape(label)}">{body}</div>'
+
+
+def _output(text: str) -> str:
+    """Return what another program wrote: the first lines in view, the rest folded."""
+    lines = text.splitlines()
+    start, rest = "\n".join(lines[:SHOWN_LINES]), "\n".join(lines[SHOWN_LINES:])
+    if not rest:
+        return program("what it wrote", start)
+    summary = f"<summary>{len(lines) - SHOWN_LINES} more lines</summary>"
+    return f"{program('what it wrote', start)}<details>{summary}{program('the rest of it', rest)}</details>"
 
 
 def _misconception(report: Report) -> str:

@@ -97,7 +97,8 @@ def _describe(result: Result, differs: Sequence[str] = ()) -> str:
     where = f'in the case "{result.case.name}", {_device_words(result.device)}'
     error = result.seen.get("raised")
     if isinstance(error, Raised):
-        return f"{where[0].upper()}{where[1:]}, the answer raised {error}."
+        end = "" if "\n" in error.message else "."  # what another program wrote stays as it is
+        return f"{where[0].upper()}{where[1:]}, the answer raised {error}{end}"
     if "returned" in result.seen and "returned" not in result.wanted:
         return f"{where[0].upper()}{where[1:]}, the answer returned {result.seen['returned']}."
     there = [name for name in differs or result.differs if name in result.seen]  # what is missing follows from these

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchcourse.model.observations import Raised, Value
+from torchcourse.model.observations import COMPILER_ERROR, Raised, Value
 
 __all__ = ["MalformedError", "decode", "encode", "pack", "unpack", "weight"]
 
@@ -28,6 +28,8 @@ DTYPES = {
     )
 }  # fmt: skip
 LONGEST_LIST = 100_000
+LONGEST_OUTPUT = 1 << 18
+"""Characters of what a compiler wrote, which the message of a `COMPILER_ERROR` holds."""
 MOST_LEVELS = 16
 MOST_DIMENSIONS = 32
 LENGTH = struct.Struct("<Q")
@@ -139,7 +141,8 @@ class _Decoder:
                 return DTYPES[body]
             case "raised":
                 kind, message, reason = body
-                return Raised(_text(kind)[:100], _text(message)[:1000], _text(reason)[:100])
+                longest = LONGEST_OUTPUT if kind == COMPILER_ERROR else 1000
+                return Raised(_text(kind)[:100], _text(message)[:longest], _text(reason)[:100])
         raise MalformedError(f"unknown tag {tag!r}")
 
     def tensor(self, body: dict[str, Any]) -> Tensor:

@@ -72,6 +72,8 @@ class Tolerance:
 EXACT = Tolerance(0.0, 0.0)
 
 
+COMPILER_ERROR = "CompilerError"
+"""The kind of exception whose message is what a compiler wrote, in lines of its own."""
 LIBRARIES = ("builtins", "collections", "torch", "torchvision", "torchcourse")
 """Packages whose subclasses of Tensor, list, tuple and dict an answer may return."""
 MOST_VALUES = 100_000

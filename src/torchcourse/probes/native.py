@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import hashlib
 import os
+import re
 import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 
@@ -22,13 +26,29 @@ from torchcourse.model import codec
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Observations, Raised, plain, raised
 
-__all__ = ["CompilerError", "MissingToolsError", "compiled", "in_a_process", "missing_tools"]
+__all__ = [
+    "COMPILER_SAYS",
+    "CompilerError",
+    "MissingToolsError",
+    "compiled",
+    "in_a_process",
+    "missing_tools",
+]
 
 NAME = "rms_norm"
 CPU_SECONDS, WALL_SECONDS, MEMORY_KB = 30, 90, 2 << 20
 """What the compiler may take: torch's large headers need about 15 seconds and 1 GB."""
+COMPILER_SAYS = "the compiler says"
+"""What precedes the compiler's own lines in an observation."""
 CALL_SECONDS = 10.0
-MOST_LINES = 60
+GRACE_SECONDS = 4.0
+"""Wall seconds in which the process that watches over a call ends what the call left."""
+PR_SET_CHILD_SUBREAPER = 36
+LEFT_PROCESSES = "the call left processes running, which were ended"
+GAVE_UP = re.compile(
+    r"CPU time limit|signal terminated|^(\S*: )?(out of memory allocating|virtual memory exhausted)", re.MULTILINE
+)
+"""How g++ says that a limit on its time or memory ended it. Which of the two comes first depends on the machine."""
 INCLUDES = Path(torch.__file__).parent / "include"
 LIBRARIES = Path(torch.__file__).parent / "lib"
 
@@ -48,14 +68,14 @@ class CompilerError(Exception):
     """The compiler refused a source, or did not finish; the message is what it wrote."""
 
 
-def missing_tools() -> list[str]:
-    """Return which of the tools in `REMEDIES` this machine lacks.
+def missing_tools(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return which of the tools in `REMEDIES` processes with these environment variables lack.
 
     The check calls the compiler itself, so that its messages come out as they are; `load_inline` calls it through
     ninja.
     """
-    found = {"g++": os.environ.get("CXX", "g++"), "ninja": "ninja"}
-    return [tool for tool, command in found.items() if shutil.which(command) is None]
+    found = {"g++": environment.get("CXX", "g++"), "ninja": "ninja"}
+    return [tool for tool, command in found.items() if shutil.which(command, path=environment.get("PATH")) is None]
 
 
 def compiled(source: str) -> Path:
@@ -141,28 +161,75 @@ def _run_limited(command: list[str], folder: str) -> tuple[int, str]:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         output.seek(0)
-        wrote = output.read(1 << 20).decode("utf-8", "replace").replace(f"{folder}/", "")
-    if status in (-signal.SIGXCPU, -signal.SIGKILL) or "CPU time limit" in wrote or "signal terminated" in wrote:
-        return status, f"the compiler did not finish within {CPU_SECONDS} seconds, and was ended"
-    lines = wrote.strip().splitlines() or ["the compiler wrote no message"]
-    more = [f"… and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
-    return status, "\n".join([*lines[:MOST_LINES], *more])
+        wrote = output.read(codec.LONGEST_OUTPUT).decode("utf-8", "replace").replace(f"{folder}/", "")
+    if status in (-signal.SIGXCPU, -signal.SIGKILL) or GAVE_UP.search(wrote):
+        return status, f"the compiler needed more than {CPU_SECONDS} seconds or 2 GB, and was ended"
+    return status, wrote.strip() or "the compiler wrote no message"
 
 
 def in_a_process(call: Callable[[], Observations], seconds: float = CALL_SECONDS) -> Observations:
     """Return what `call` observes in a fork of this process, or how the fork ended without an answer.
 
     The fork may crash, load libraries and register operators without leaving a trace here. It cannot run a backward.
+    It may not leave processes behind: they are killed, and are what is observed.
     """
+    with tempfile.TemporaryFile() as reply:
+        keeper = os.fork()
+        if keeper == 0:
+            _write_and_exit(lambda: _kept(call, seconds), reply.fileno())
+        status = _wait(keeper, seconds + GRACE_SECONDS)
+        reply.seek(0)
+        data = reply.read(1 << 24)
+    return _observed(status, data, "", seconds)
+
+
+def _kept(call: Callable[[], Observations], seconds: float) -> Observations:
+    """Make the call in a fork of this process, which adopts all processes that the fork leaves behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryFile() as reply, tempfile.TemporaryFile() as stderr:
         pid = os.fork()
         if pid == 0:
-            _answer(call, reply.fileno(), stderr.fileno())
+            for stream in (1, 2):
+                os.dup2(stderr.fileno(), stream)
+            _write_and_exit(call, reply.fileno())
         status = _wait(pid, seconds)
+        if _kill_children() and status == 0:
+            return {"raised": Raised("Crash", LEFT_PROCESSES, "left processes")}
         reply.seek(0)
         data = reply.read(1 << 24)
         stderr.seek(0)
         wrote = stderr.read(1 << 16).decode("utf-8", "replace")
+    return _observed(status, data, wrote, seconds)
+
+
+def _kill_children() -> bool:
+    """Kill the children of this process until none is left; return whether one had not ended by itself."""
+    found, deadline = False, time.monotonic() + GRACE_SECONDS / 2
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+            found = found or not ended or os.WIFSIGNALED(status)
+            if not ended:
+                for pid in _children():
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, signal.SIGKILL)
+                time.sleep(0.001)
+    return found
+
+
+def _children() -> list[int]:
+    """Return the children of this process; none where the system does not tell."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
+            found += [int(stat.parent.name)] if int(parent) == os.getpid() else []
+    return found
+
+
+def _observed(status: int | None, data: bytes, wrote: str, seconds: float) -> Observations:
+    """Return what a process observed, given its exit status, its packed reply and its stderr, or how it ended."""
     if status is None:
         return {"raised": Raised("Timeout", f"the call did not end within {seconds:g} seconds", "did not end")}
     if status == 0 and data:
@@ -171,14 +238,12 @@ def in_a_process(call: Callable[[], Observations], seconds: float = CALL_SECONDS
     return {"raised": Raised("Crash", _ending(status, wrote), "crashed")}
 
 
-def _answer(call: Callable[[], Observations], reply: int, stderr: int) -> None:
+def _write_and_exit(call: Callable[[], Observations], reply: int) -> NoReturn:
     """Make the call and write what it observed, in a process that ends with it."""
     status = 1
     try:
         os.setpgid(0, 0)
         faulthandler.disable()
-        for stream in (1, 2):
-            os.dup2(stderr, stream)
         torch.set_num_threads(1)  # the threads of the process that was forked are not here
         try:
             seen = plain(call())

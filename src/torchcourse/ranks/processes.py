@@ -45,6 +45,7 @@ LEAST_IDLE = 10
 """And in which at least so many looks found all of them asleep."""
 POLLING = "(gloo_tcp_loop"
 """The thread that moves gloo's messages: it looks for them all the time, whether there are any or not."""
+GPU_BACKEND = "cpu:gloo,cuda:nccl"
 TORCH = str(Path(torch.__file__).parent)
 WRAPPERS = ("wrapper", "_fn", "inner")
 LONGEST = 4.0
@@ -83,7 +84,7 @@ class Outcome:
 
 
 def fork_ranks(function: Callable[[], Any], world_size: int, folder: str = "") -> list[Outcome]:
-    """Run `function` in `world_size` forks of this process, a gloo process group; return what became of each.
+    """Run `function` in `world_size` forks of this process, a process group; return what became of each.
 
     A rank that has ended stays until all have, so that it costs no other rank its connection. All are killed
     before this returns or raises.
@@ -299,12 +300,20 @@ def _prepare(trace: Path) -> None:
     warnings.simplefilter("ignore")
 
 
+def _backend(world_size: int) -> str:
+    """Return the backend: gloo, and nccl for tensors on GPUs where this machine has one for each of several ranks.
+
+    Only ranks may ask: a process that has initialised CUDA cannot fork others that use it.
+    """
+    return GPU_BACKEND if torch.cuda.device_count() >= max(2, world_size) else "gloo"
+
+
 def _join_process_group(number: int, world_size: int, scratch: Path) -> None:
-    """Join a gloo process group, found through a file, with the environment that torchrun would give."""
+    """Join a process group, found through a file, with the environment that torchrun would give."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number)}
     os.environ |= {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size)}
     store = FileStore(str(scratch / "store"), world_size)
     dist.init_process_group(
-        "gloo", store=store, rank=number, world_size=world_size, timeout=timedelta(seconds=10 * LONGEST)
+        _backend(world_size), store=store, rank=number, world_size=world_size, timeout=timedelta(seconds=10 * LONGEST)
     )

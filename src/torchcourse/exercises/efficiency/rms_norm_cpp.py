@@ -9,8 +9,8 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.native import CompilerError, compiled, in_a_process
+from torchcourse.model.observations import COMPILER_ERROR, Observations, Raised
+from torchcourse.probes.native import COMPILER_SAYS, CompilerError, compiled, in_a_process
 from torchcourse.probes.observe import kept, kind
 from torchcourse.probes.trainable_models import remark
 
@@ -36,7 +36,7 @@ def probe(answer: Watched, x: Tensor, eps: float, ones: int = 0, layout: str = "
     try:
         library = compiled(source)
     except CompilerError as error:
-        return {"raised": Raised("CompilerError", f"the compiler says\n{error}", "does not compile")}
+        return {"raised": Raised(COMPILER_ERROR, f"{COMPILER_SAYS}\n{error}", "does not compile")}
     if is_registered():
         return {"raised": Raised("RuntimeError", LOADED)}
     if library in ENDLESS:

@@ -7,8 +7,9 @@ from pathlib import Path
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograde.results.gradebook_url import gradebook_url
+from autograde.settings import SEED
 
-__all__ = ["class_config", "class_gradebook", "is_class"]
+__all__ = ["class_config", "class_gradebook", "class_seed", "is_class"]
 
 CONFIG_FILE = "nbgrader_config.py"
 
@@ -27,3 +28,9 @@ def class_gradebook(folder: Path) -> str:
     """Return the URL of the gradebook of a class folder, or of a folder that `torchcourse grade` has written to."""
     own = class_config(folder).CourseDirectory.get("db_url") if is_class(folder) else None
     return gradebook_url(folder, str(own or ""))
+
+
+def class_seed(folder: Path) -> int:
+    """Return the seed of a class's hidden cases; the public one of a folder that is no class folder, or has none."""
+    own = class_config(folder).GradeSubmission.get("seed", SEED) if is_class(folder) else SEED
+    return int(own)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 __all__ = ["LIMITS", "SEED", "Limits"]
 
 SEED = 20_261_120
-"""The seed that hidden cases are drawn from, unless `torchcourse grade --seed` names another."""
+"""The seed of hidden cases where no other is given: for the sample, for benchmarks, and for folders that are no class.
+
+It is public, so anybody who has the course can draw these cases. `torchcourse class init` draws a secret one for each
+class; see `class_config.class_seed`."""
 
 MIB = 1 << 20
 

@@ -17,6 +17,7 @@ from nbconvert.exporters import NotebookExporter
 from nbconvert.filters.markdown import markdown2html
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Integer
 
 from autograde.batch.journal import Journal
 from autograde.batch.worker_ids import allocate_id
@@ -27,6 +28,7 @@ from autograde.results.autograded_notebook import restored, with_outputs
 from autograde.results.submission_time import read_time
 from autograde.sandbox.requirements import blocker
 from autograde.sandbox.sandbox import Sandbox, SandboxError
+from autograde.settings import SEED
 from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS, imports
 
@@ -58,6 +60,8 @@ class TolerantExporter(NotebookExporter):  # type: ignore[misc]
 class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
     """Grade the submission itself, in place of nbgrader's Execute, and put each verdict under its check cell."""
 
+    seed = Integer(SEED, help="what the hidden cases are drawn from").tag(config=True)
+
     def preprocess(self, nb: Any, resources: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         where = resources["nbgrader"]
         if where["notebook"] not in LESSONS:
@@ -68,7 +72,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
                              "`torchcourse class init` takes that over")  # fmt: skip
         if reason := exposed_secrets(Path(self.parent.parent.coursedir.root)):
             raise SandboxError(reason)
-        graded = lesson_grader(where["notebook"]).grade(sandbox(where["notebook"]), self._submission(where))
+        graded = lesson_grader(where["notebook"], self.seed).grade(sandbox(where["notebook"]), self._submission(where))
         return with_outputs(nb, graded.verdicts), resources
 
     def _submission(self, where: dict[str, str]) -> Submission:

@@ -7,9 +7,10 @@ from pathlib import Path
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograde.results.gradebook_url import gradebook_url
+from autograde.settings import SEED
 from autograde.source import paths
 
-__all__ = ["class_config", "class_gradebook", "is_class"]
+__all__ = ["class_config", "class_gradebook", "class_seed", "is_class"]
 
 CONFIG_FILE = "nbgrader_config.py"
 
@@ -36,3 +37,9 @@ def class_gradebook(folder: Path) -> str:
     config = _ClassOnly(CONFIG_FILE, path=str(folder)).load_config() if is_class(folder) else Config()
     own = config.CourseDirectory.get("db_url")
     return gradebook_url(folder, str(own or ""))
+
+
+def class_seed(folder: Path) -> int:
+    """Return the seed of a class's hidden cases; the public one of a folder that is no class folder, or has none."""
+    own = class_config(folder).GradeSubmission.get("seed", SEED) if is_class(folder) else SEED
+    return int(own)

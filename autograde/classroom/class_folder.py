@@ -9,6 +9,7 @@ DIR/submitted            submissions, as STUDENT/LESSON/LESSON.ipynb
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,8 +45,11 @@ here = Path(__file__).resolve().parent
 c.CourseDirectory.course_id = {name!r}
 c.CourseDirectory.root = str(here)
 c.CourseDirectory.db_url = {gradebook}
+c.GradeSubmission.seed = {seed}  # secret: hidden cases are drawn from it
 '''
 OWN_GRADEBOOK = """f"sqlite:///{here / 'gradebook.db'}\""""
+SEEDS = 1 << 31
+"""A class's seed is drawn from this many."""
 EXCHANGE = "c.Exchange.root = {exchange!r}\n"
 LATE = """
 # points that late submissions lose; nbgrader finds lateness from the due date and timestamp.txt beside the notebook
@@ -112,7 +116,8 @@ def make_class(
 
 def _write_config(folder: Path, name: str, gradebook: str, exchange: Path | None, late: float) -> None:
     place = repr(gradebook) if gradebook else OWN_GRADEBOOK
-    config = CONFIG.format(autograde=str(paths.AUTOGRADE), name=name, gradebook=place)
+    seed = secrets.randbelow(SEEDS)
+    config = CONFIG.format(autograde=str(paths.AUTOGRADE), name=name, gradebook=place, seed=seed)
     config += EXCHANGE.format(exchange=str(exchange.resolve())) if exchange else ""
     write_atomically(folder / "nbgrader_config.py", config + (LATE.format(late=late) if late else ""))
 

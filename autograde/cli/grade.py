@@ -34,7 +34,6 @@ from autograde.cli.console import (
     write_errors,
 )
 from autograde.cli.quick_imports import quick_imports
-from autograde.settings import SEED
 
 if TYPE_CHECKING:
     from autograde.batch.grading import Graded
@@ -52,7 +51,7 @@ def grade(
     submitted: Annotated[Path, typer.Option(help="holds STUDENT/LESSON/LESSON.ipynb")],
     out: Annotated[Path, typer.Option(help="gets grades.csv, gradebook.db, autograded/ and feedback/")],
     workers: Annotated[int, typer.Option(min=0, max=64, help="graded at once; 0: what cores and memory allow")] = 0,
-    seed: Annotated[int, typer.Option(help="what the hidden cases are drawn from")] = SEED,
+    seed: Annotated[int | None, typer.Option(help="draws the hidden cases; by default the class's own")] = None,
     regrade: Annotated[bool, typer.Option("--regrade", help="grade again what an earlier run has graded")] = False,
     trust_submissions: Annotated[
         bool, typer.Option("--trust-submissions", help="isolate none: docs/isolation.md")
@@ -85,8 +84,8 @@ def grade(
         template.preload(imports(*names))
         from autograde.batch import grading  # noqa: F401 - loaded here without garbage collection
         from autograde.batch.worker_pool import default_workers
-        from autograde.classroom.class_config import class_gradebook
-    names = _lessons_of_class(names, submitted, out)
+        from autograde.classroom.class_config import class_gradebook, class_seed
+    names, seed = _lessons_of_class(names, submitted, out), class_seed(out) if seed is None else seed
     _warn(isolation)
     if not scheduler:
         _warn_of_missing_tools(names, isolation)

@@ -13,8 +13,10 @@ from unittest import mock
 
 import pytest
 from nbgrader.api import Gradebook
+from traitlets.config import Configurable
 
 from autograde.batch.grading import LessonGrader
+from autograde.classroom.class_config import class_seed
 from autograde.classroom.class_folder import class_lessons, make_class
 from autograde.classroom.due_dates import DueError, due_dates, extensions, read_extensions, write_extensions
 from autograde.classroom.export import scores_of
@@ -23,6 +25,7 @@ from autograde.classroom.roster import read_roster
 from autograde.cli import grade as grade_command
 from autograde.judge.verdict import Verdict
 from autograde.results.gradebook import Writer
+from autograde.settings import SEED
 from autograde.source import paths
 from autograde.source.release import load_release
 from tests.support.commands import run_instructors
@@ -100,6 +103,46 @@ def test_nbgrader_reads_the_configuration_of_the_folder(room: SimpleNamespace) -
     api = NbGraderAPI(config=config)
     assert api.get_source_assignments() == {LESSON}
     assert api.get_submitted_students(LESSON) == {"ada", "bo"}
+
+
+def test_each_class_has_a_secret_seed_that_both_ways_of_grading_use(
+    room: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autograde.batch import nbgrader_plugin
+    from autograde.classroom.class_config import class_config
+
+    make_class(tmp_path / "other", [LESSON])
+    seed = class_seed(room.folder)
+    assert len({seed, class_seed(tmp_path / "other"), SEED}) == 3
+    assert class_seed(tmp_path) == SEED, "no class"
+    assert (room.folder.stat().st_mode & 0o077, str(seed) in room.output) == (0, False)
+
+    drawn: list[int] = []
+
+    class StoppedError(Exception):
+        pass
+
+    def grader(_lesson: str, seed: int) -> None:
+        drawn.append(seed)
+        raise StoppedError
+
+    monkeypatch.setattr(nbgrader_plugin, "lesson_grader", grader)
+    monkeypatch.setattr(nbgrader_plugin, "exposed_secrets", lambda _: "")
+    converter = Configurable(config=class_config(room.folder))
+    converter.coursedir = SimpleNamespace(root=str(room.folder))
+    plugin = nbgrader_plugin.GradeSubmission(parent=Configurable(parent=converter))
+    with pytest.raises(StoppedError):
+        plugin.preprocess(None, {"nbgrader": {"notebook": LESSON, "student": "ada"}})
+
+    def run(*arguments: object) -> None:
+        drawn.append(next(a for a in arguments if isinstance(a, int) and a > 64))
+        raise StoppedError
+
+    monkeypatch.setattr(grade_command, "_grade", run)
+    submitted = room.folder / "submitted"
+    for more in ([], ["--seed", "77"]):
+        run_instructors("grade", LESSON, "--submitted", submitted, "--out", room.folder, *more)
+    assert drawn == [seed, seed, 77]
 
 
 def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace) -> None:

@@ -240,3 +240,16 @@ def test_no_reply_takes_more_memory_than_a_multiple_of_its_bytes_or_raises_anoth
         else:
             assert size(value) <= 32 * len(broken) + 1000
     assert 2_000 < refused < 18_000
+
+
+@pytest.mark.parametrize("place", ["json.loads", "torch.frombuffer"])
+def test_what_does_not_fit_into_memory_is_malformed(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker's reply that is too large costs its own exercise, and not the batch."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    data = pack({"seen": torch.ones(3)})
+    monkeypatch.setattr(place, refuse)
+    with pytest.raises(MalformedError):
+        unpack(data)

@@ -34,7 +34,7 @@ MOST_LEVELS = 16
 MOST_DIMENSIONS = 32
 LENGTH = struct.Struct("<Q")
 HEADER_WEIGHT = 16
-"""About how many times as much memory plain values take as their JSON."""
+"""About how many times as much memory plain values take as their JSON. Lists of empty lists take the most: 26 times."""
 
 
 class MalformedError(ValueError):
@@ -92,13 +92,14 @@ def decode(header: Any, payload: bytes, *, trusted: bool = False) -> Value:
     """Return the value that `encode` was given.
 
     Raises:
-        MalformedError: for what `encode` does not write and, unless `trusted`, for views, flags and long lists.
+        MalformedError: for what `encode` does not write and, unless `trusted`, for views, flags and long lists; and for
+            what does not fit into memory.
     """
     try:
         return _Decoder(memoryview(payload), trusted).value(header, 0)
     except MalformedError:
         raise
-    except (TypeError, ValueError, KeyError, IndexError, RuntimeError, OverflowError, AttributeError) as error:
+    except (TypeError, ValueError, LookupError, RuntimeError, OverflowError, AttributeError, MemoryError) as error:
         raise MalformedError(f"{type(error).__name__}: {error}") from None
 
 
@@ -197,12 +198,12 @@ def unpack(data: bytes, *, trusted: bool = False) -> Value:
     """Return the value that `pack` was given.
 
     Raises:
-        MalformedError: for bytes that `pack` does not write.
+        MalformedError: for bytes that `pack` does not write, or whose value does not fit into memory.
     """
     try:
         (length,) = LENGTH.unpack_from(data)
         header = json.loads(data[LENGTH.size : LENGTH.size + length])
-    except (struct.error, ValueError, RecursionError) as error:
+    except (struct.error, ValueError, RecursionError, MemoryError) as error:
         raise MalformedError(f"no header: {error}") from None
     return decode(header, data[LENGTH.size + length :], trusted=trusted)
 

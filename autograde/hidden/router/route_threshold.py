@@ -184,6 +184,11 @@ def labels_on_the_cpu(logits: Tensor, labels: Tensor, precision: float) -> Any:
     return Threshold()(logits, torch.tensor(labels.tolist()) + torch.zeros_like(labels), precision)
 
 
+class FloatShares(Threshold):
+    def enough(self, right: int, count: int, precision: float) -> bool:
+        return torch.tensor(right / count, dtype=torch.float32).item() >= precision
+
+
 HUMAN = "When to ask a human"
 IS = 'In the case "{case}" the threshold is {got} where {want} is wanted: '
 MISTAKES = [
@@ -204,6 +209,8 @@ MISTAKES = [
     Mistake("routes-strictly-above", StrictlyAbove(), IS + "tickets with exactly that confidence were left out of the "
             "count, and are routed as well.", HUMAN),
     Mistake("more-often-than-asked", MoreThanPrecise(), IS + "a share of exactly `precision` is often enough.", HUMAN),
+    Mistake("share-in-float32", FloatShares(), IS + "a share in float32 may come out just below what it is: 9 of 10 as "
+            "0.8999999762.", HUMAN),
     Mistake("zero-for-none", ZeroForNone(), IS + "where no threshold is good enough, 0 routes everything.", HUMAN),
     Mistake("one-for-none", OneForNone(), IS + "where no threshold is good enough, 1 still routes a ticket of which "
             "the model is quite sure.", HUMAN),

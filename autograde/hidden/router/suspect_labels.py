@@ -113,6 +113,10 @@ def one_too_many(logits: Tensor, labels: Tensor, k: int) -> Any:
     return by_own_probability(logits, labels).argsort(stable=True)[: k + 1]
 
 
+def underflowing(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return logits.softmax(-1).gather(1, labels[:, None])[:, 0].argsort(stable=True)[:k]
+
+
 SUSPECT = "Labels that look wrong"
 FIRST = 'In the case "{case}" the first indices are {got_first} where {want_first} are wanted: '
 MISTAKES = [
@@ -126,6 +130,8 @@ MISTAKES = [
             "likely classes that is another order than by probability.", SUSPECT),
     Mistake("softmax-over-tickets", over_the_tickets, FIRST + "the softmax ran over the tickets and not over the "
             "classes of each.", SUSPECT),
+    Mistake("probabilities-underflow", underflowing, FIRST + "far below, every probability is 0 in float32, and zeros "
+            "have no order. Log probabilities have one.", SUSPECT),
     Mistake("best-first", best_first, FIRST + "these are the tickets whose labels the model likes best.", SUSPECT),
     Mistake("best-first", smallest_loss_first, FIRST + "a small loss means a likely label, so these are the best "
             "ones.", SUSPECT),

@@ -124,6 +124,16 @@ def short_names(model: Any, num_classes: int) -> Any:
     return ["bias", "weight"]
 
 
+def all_names_with_head(model: Any, num_classes: int) -> Any:
+    right(model, num_classes)
+    return sorted(name for name, _ in model.named_parameters() if "head" in name)
+
+
+def all_names_that_begin_so(model: Any, num_classes: int) -> Any:
+    right(model, num_classes)
+    return sorted(name for name, _ in model.named_parameters() if name.startswith("head"))
+
+
 def all_names(model: Any, num_classes: int) -> Any:
     right(model, num_classes)
     return sorted(name for name, _ in model.named_parameters())
@@ -168,6 +178,9 @@ MISTAKES = [
     Mistake("names-unsorted", unsorted, "The names came as {got}; they are wanted sorted, as {want_named}.", HEAD),
     Mistake("names-without-path", short_names, NAMED + "as `named_parameters()` of the model has them, with the name "
             "of the attribute in front.", HEAD),
+    Mistake("names-by-a-word", all_names_with_head, NAMED + "other layers may have `head` in their names.", HEAD),
+    Mistake("names-by-a-word", all_names_that_begin_so, NAMED + "the name of another layer may begin with "
+            "`head`.", HEAD),
     Mistake("names-everything", all_names, NAMED + "only the new parameters are asked for.", HEAD),
     Mistake("returns-the-model", returns_the_model, NAMED + "the model is changed in place, and the names come "
             "back.", HEAD),

@@ -32,7 +32,7 @@ REQUIRED = ("keeps-last-not-best", "accuracy-not-macro-f1", "validates-in-train-
 class Training:
     """A right training; a mistake overrides one of its methods."""
 
-    patience = 2
+    patience, in_a_row = 2, True
 
     def __call__(self, model: Any, train: Any, val: Any, *, epochs: int, lr: float, device: Any, log: Any) -> Any:
         model.to(device)
@@ -48,7 +48,7 @@ class Training:
             self.write(record, log)
             since += 1
             if self.better(record, best):
-                best, weights, since = record, self.copied(model), 0
+                best, weights, since = record, self.copied(model), 0 if self.in_a_row else since - 1
             if since == self.patience:
                 break
         self.restore(model, weights)
@@ -203,6 +203,15 @@ class Impatient(Training):
     patience = 1
 
 
+class CountsAllBadEpochs(Training):
+    in_a_row = False
+
+
+class CountsAbsentClasses(Training):
+    def score(self, logits: Tensor, labels: Tensor) -> float:
+        return super().score(logits, labels) * len({*logits.argmax(-1).tolist(), *labels.tolist()}) / logits.shape[1]
+
+
 class Patient(Training):
     patience = 3
 
@@ -260,6 +269,8 @@ MISTAKES = [
             "before it. After a bad epoch, one that is a little better is not the best.", LOG),
     Mistake("accuracy-not-macro-f1", Accuracy(), SCORE + "with classes of different sizes, accuracy is about the "
             "largest.", LOG),
+    Mistake("counts-absent-classes", CountsAbsentClasses(), SCORE + "a class that is neither labelled nor predicted "
+            "has no F1, and counted as 0.", LOG),
     Mistake("percent-not-fraction", Percent(), SCORE + "a fraction is asked for.", LOG),
     Mistake("validates-in-train-mode", ValidatesInTrainMode(), "Validation ran in {got} where {want} is wanted: with "
             "dropout on, the numbers in the log belong to another model.", LOG),
@@ -272,6 +283,8 @@ MISTAKES = [
     Mistake("overwrites-log", Overwrites(), "The lines of an earlier run are {got}: open the file to append.", LOG),
     Mistake("never-stops", NeverStops(), STOP + "early stopping is missing.", LOG),
     Mistake("stops-too-early", Impatient(), STOP + "one epoch that is no better is not enough.", LOG),
+    Mistake("counts-all-bad-epochs", CountsAllBadEpochs(), STOP + "the count of bad epochs begins again after a good "
+            "one.", LOG),
     Mistake("stops-too-late", Patient(), STOP + "the second epoch in a row that is no better is the last.", LOG),
     Mistake("validates-on-last-batch", LastBatchOnly(), END + "only the last batch of `val` was judged.", LOG),
     Mistake("mean-of-batch-means", MeanOfBatches(), END + "batches of different sizes were averaged alike.", LOG),

@@ -51,6 +51,7 @@ def cases(draw: Draw) -> list[Case]:
         case("exactly as often as asked", **confident(draw, [1, 1, 1, 0, 0, 0], falling(6)), precision=0.75),
         case("the surest one is wrong", **confident(draw, [0, 1, 1, 1, 0], falling(5)), precision=0.75),
         case("never often enough", **confident(draw, [0, 0, 1, 0], falling(4)), precision=0.75),
+        case("nine of ten, as asked", **confident(draw, [1] * 8 + [0, 1, 0, 0], falling(12)), precision=0.9),
         case("all may be routed", **confident(draw, [1, 1, 0, 1, 1], falling(5)), precision=0.75),
         case("six classes", **confident(draw, [1] * 5 + [0] * 3, falling(8), 6), precision=0.9),
     ]

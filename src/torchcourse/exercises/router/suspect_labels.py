@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
@@ -31,11 +32,20 @@ def repeated(draw: Draw, n: int, classes: int, times: int) -> dict[str, Any]:
     return {"logits": one["logits"].repeat(times, 1), "labels": one["labels"].repeat(times)}
 
 
+def hopeless(draw: Draw, n: int, classes: int) -> dict[str, Any]:
+    """Draw tickets whose labels are so unlikely that a float32 probability is 0 for all."""
+    found = judged(draw, n, classes)
+    away = 150.0 + 10.0 * draw.normal(n).argsort()
+    found["logits"] -= away[:, None] * F.one_hot(found["labels"], classes)
+    return found
+
+
 def cases(draw: Draw) -> list[Case]:
     return [
         case("twenty tickets", **judged(draw, 20, 3), k=8),
         case("two classes", **judged(draw, 12, 2), k=5),
         case("tickets that come three times", **repeated(draw, 5, 3, 3), k=9),
+        case("labels that are all but impossible", **hopeless(draw, 9, 3), k=6),
         case("more asked for than there are", **judged(draw, 4, 3), k=10),
         case("none asked for", **judged(draw, 5, 3), k=0),
     ]

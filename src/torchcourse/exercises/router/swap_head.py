@@ -19,7 +19,10 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.
 def probe(answer: Watched, kind_of: str, width: int, classes: int, dtype: str, x: Tensor) -> Observations:
     """Swap the head of a model, and observe the new one and the rest."""
     torch.manual_seed(width)
-    net: Any = model(kind_of.removesuffix(", head too"), width).to(x.device, DTYPES[dtype])
+    net: Any = model(kind_of.partition(", ")[0], width)
+    if kind_of.endswith(", headroom"):
+        net.headroom = nn.Linear(width, 1)
+    net.to(x.device, DTYPES[dtype])
     if kind_of.endswith(", head too"):
         net.head.requires_grad_(False)
     old, before = net.head, _rest(net)
@@ -84,6 +87,14 @@ def cases(draw: Draw) -> list[Case]:
         case("fewer classes, in float64", kind_of="tower", width=width, classes=2, dtype="float64", x=x),
         case("a frozen backbone", kind_of="frozen", width=width, classes=4, dtype="float32", x=x),
         case("a frozen backbone in bfloat16", kind_of="frozen", width=width, classes=5, dtype="bfloat16", x=x),
+        case(
+            "another layer with head in its name",
+            kind_of="tower, headroom",
+            width=width,
+            classes=4,
+            dtype="float32",
+            x=x,
+        ),
         case("a frozen head", kind_of="frozen, head too", width=width, classes=4, dtype="float32", x=x),
     ]
 

@@ -217,7 +217,8 @@ def tickets(draw: Draw, sizes: list[int], first: int, shares: list[float], wrong
     made = []
     for size in sizes:
         labels = (draw.uniform(0, 1, size)[:, None] > torch.tensor(shares).cumsum(0)[:-1]).sum(1)
-        labels[: min(CLASSES, size)] = torch.arange(CLASSES)[: min(CLASSES, size)]
+        each = torch.arange(len(shares))[:size]
+        labels[: len(each)] = each
         spoken = torch.where(draw.flags(size, share=wrong), 0, labels)
         ids = TRAIN + 1 + spoken[:, None] * WORDS + draw.integers(0, WORDS, size, 4)
         ids = torch.cat([torch.full((size, 1), first), ids], dim=1)
@@ -227,7 +228,14 @@ def tickets(draw: Draw, sizes: list[int], first: int, shares: list[float], wrong
 
 
 def training(
-    draw: Draw, name: str, turned: int, epochs: int, lr: float, val: list[int], script: list[float] | None = None
+    draw: Draw,
+    name: str,
+    turned: int,
+    epochs: int,
+    lr: float,
+    val: list[int],
+    script: list[float] | None = None,
+    val_shares: tuple[float, ...] = (0.6, 0.3, 0.1),
 ) -> Case:
     """Return a case; with labels `turned` in validation, each epoch makes it worse there; a script says how it goes."""
     shares = [0.6, 0.3, 0.1]
@@ -235,9 +243,12 @@ def training(
         name, words=draw.normal(TRAIN + 1 + CLASSES * WORDS, 6) / 2, head=draw.normal(CLASSES, 6) / 4,
         train=tickets(draw, [24, 24, 24, 16], TRAIN, shares, 0.0), epochs=epochs, lr=lr, script=script or [],
         learnable=not turned and not script,
-        val=tickets(draw, val, VAL, shares, 0.15 if not turned else 0.0, turned),
+        val=tickets(draw, val, VAL, [*val_shares], 0.15 if not turned else 0.0, turned),
         test=tickets(draw, [60], VAL, [0.5, 0.3, 0.2], 0.0),
     )  # fmt: skip
+
+
+UPS_AND_DOWNS = [-2.0, -3.0, -1.0, -2.0, 0.0, -1.0, 0.4, -1.0, -1.0]
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -245,6 +256,9 @@ def cases(draw: Draw) -> list[Case]:
         training(draw, "validation improves", 0, 20, 0.05, [20, 20, 5]),
         training(draw, "validation gets worse and worse", 1, 9, 0.05, [20, 7]),
         training(draw, "better, worse, then a little better", 0, 8, 0.05, [20, 12], [1.0, -3.0, -1.5, -0.5, 0.1]),
+        training(
+            draw, "single bad epochs, and a class that is not there", 0, 9, 0.05, [20, 9], UPS_AND_DOWNS, (0.6, 0.4)
+        ),
     ]
 
 

@@ -1,7 +1,8 @@
 """Compare lesson 14's router with its baselines over five seeds: `python benchmarks/ticket_router.py`.
 
 Each seed draws another split, other weights and another order of batches. All parts are the solutions of the
-lesson's exercises. Writes src/torchcourse/data/router_seeds.json, which the lesson shows as a table.
+lesson's exercises, and the functions that it shows. Writes
+src/torchcourse/data/router_seeds.json, which the lesson shows as a table.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Any
 import torch
 
 from autograde.judge.oracle import references
+from autograde.source import paths
+from autograde.source.script import demonstrated
 from torchcourse.data import desk
 from torchcourse.demos import router_parts
-from torchcourse.demos.router_parts import bag_of_words, batches, macro_f1, majority, pretrain, scores
+from torchcourse.demos.router_parts import bag_of_words, macro_f1, majority, scores
 
 TARGET = Path(__file__).resolve().parents[1] / "src" / "torchcourse" / "data" / "router_seeds.json"
 COMMAND = "python benchmarks/ticket_router.py"
@@ -35,13 +38,14 @@ def measured(answers: dict[str, Any], seed: int) -> dict[str, float]:
     train, val = [rest[i] for i in train], [rest[i] for i in val]
     vocab = answers["build_vocab"]([texts[i] for i in train], **router_parts.VOCAB)
 
-    def made(rows: list[int]) -> list[dict[str, torch.Tensor]]:
-        return batches(answers["encode"], [texts[i] for i in rows], numbers[rows], vocab, router_parts.MAX_LEN)
+    def made(rows: list[int]) -> Any:
+        chosen = [texts[i] for i in rows]
+        return answers["batches"](answers["encode"], chosen, numbers[rows], vocab, router_parts.MAX_LEN)
 
     torch.manual_seed(seed)
     random.seed(seed)
     model = answers["TicketRouter"](len(vocab), len(vocab))
-    pretrain(model, made(train), router_parts.PRETRAINING)
+    answers["pretrain"](model, made(train), router_parts.PRETRAINING)
     answers["swap_head"](model, len(names))
     with tempfile.TemporaryDirectory() as folder:
         answers["train_router"](model, made(train), made(val), log=Path(folder) / "log", device="cpu",
@@ -58,7 +62,8 @@ def measured(answers: dict[str, Any], seed: int) -> dict[str, float]:
 def main() -> None:
     """Measure all seeds, print a line for each, and write the table."""
     torch.set_num_threads(1)
-    answers = references("14_ticket_router")
+    shown = demonstrated(paths.SOLUTIONS / "14_ticket_router.py", "batches", "pretrain")
+    answers = {**references("14_ticket_router"), **shown}
     rows = []
     for seed in SEEDS:
         rows.append(measured(answers, seed))

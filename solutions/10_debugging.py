@@ -1155,10 +1155,13 @@ print(use(first_divergence, theirs, mine, torch.randn(4, 6), 1e-5))
 #
 # Here they are together. `diagnose` goes in the order of the beginning, from cheap to expensive, and works on a copy, so
 # that the training you examine stays as it is. Each line is one of your functions; a line of which you have not written
-# the tool says so.
+# the tool says so. If your training keeps a log, hand it over too. Only `first_divergence` is left out, since it needs a
+# second model to compare with.
 
 # %% tags=["demo"]
-def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy):
+def diagnose(
+    model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy, log=()
+):
     """Print what the tools of this lesson find, from cheap to expensive."""
     batch = next(iter(loader))
     print("batch        ", use(check_batch, model, batch, num_classes))
@@ -1190,6 +1193,7 @@ def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy
         table if isinstance(table, str) else int(table.fill_diagonal_(False).sum()),
     )
     print("guarded step ", use(guarded_step, patient, batch, loss_fn, optimizer, 1.0))
+    print("held graphs  ", use(held_graphs, log))
 
 # %% [markdown]
 # A model with three faults: one in the data, one in a layer, one in the optimizer. Which of the lines below gives each
@@ -1214,11 +1218,15 @@ except Exception as error:
 
 # %% [markdown]
 # A loss cannot be computed with labels out of range, so every line that needs one is spoilt; that is why the batch comes
-# first. With the labels mended:
+# first. With the labels mended, and with the log that was written further up:
 
 # %% tags=["demo"]
 diagnose(
-    patient, loader, 3, lambda model: torch.optim.Adam(model[4].parameters(), lr=1e-3)
+    patient,
+    loader,
+    3,
+    lambda model: torch.optim.Adam(model[4].parameters(), lr=1e-3),
+    log=log,
 )
 
 # %% [markdown]

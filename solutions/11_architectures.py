@@ -16,7 +16,8 @@
 #
 # In the end we train a small network of each kind, from your own parts: two that read handwritten digits, and one
 # that writes sentences. Where a part is still missing, torch's own stands in, so every cell runs. There are twelve
-# exercises. Nothing here needs a GPU or the internet.
+# exercises. Nothing here needs a GPU or the internet. The networks are so small that threads would cost more than they save,
+# so the lesson computes on one.
 
 # %% tags=["setup"]
 import torch
@@ -27,6 +28,7 @@ from torchcourse import Unattempted, case, check, digits, hint
 
 # %% tags=["demo"]
 # %load_ext torchcourse
+torch.set_num_threads(1)
 
 # %% [markdown]
 # ## Sizes of a convolution
@@ -1115,15 +1117,12 @@ grids.draw(tables, **tables)
 # %% [markdown]
 # A row is an output, a column an input, orange means depends on. With the mask, nothing stands above the diagonal, through both
 # blocks: step t does not see step t + 1. Without it every position sees every other, its own answer included.
-#
-# Threads cost more than they save in a model as small as this, so the training below uses one.
 
 # %% tags=["demo"]
 torch.manual_seed(0)
 writer = Writer(len(letters))
 optimizer = torch.optim.AdamW(writer.parameters(), lr=3e-3)
-history, threads = [], torch.get_num_threads()
-torch.set_num_threads(1)
+history = []
 for step in range(300):
     starts = torch.randint(len(data) - 49, (32,))
     windows = data[starts[:, None] + torch.arange(49)]
@@ -1134,7 +1133,6 @@ for step in range(300):
     loss.backward()
     optimizer.step()
     history.append(loss.item())
-torch.set_num_threads(threads)
 curves.draw({"loss": history}, "the next character")
 
 # %% [markdown]

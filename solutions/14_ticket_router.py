@@ -349,13 +349,35 @@ def encode(texts: list[str], vocab: dict[str, int], max_len: int) -> dict[str, T
 # %% check="encode"
 check("encode")
 
+# %% [markdown]
+# What is left for batches is to sort the tickets by length and to cut:
+
+# %% tags=["demo"]
+def batches(
+    encode,
+    texts: list[str],
+    labels: Tensor,
+    vocab: dict[str, int],
+    max_len: int,
+    size: int = 32,
+) -> list[dict[str, Tensor]]:
+    """Batches of tickets of like length, encoded, with their labels."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i].split()))
+    return [
+        {
+            **encode([texts[i] for i in order[start : start + size]], vocab, max_len),
+            "labels": labels[order[start : start + size]],
+        }
+        for start in range(0, len(order), size)
+    ]
+
 # %% tags=["demo"]
 to_ids = router_parts.part("encode", globals())
 numbers = torch.tensor([names.index(label) for label in labels])
 
 
 def batched(part: list[int]) -> list[dict[str, Tensor]]:
-    return router_parts.batches(
+    return batches(
         to_ids, [texts[i] for i in part], numbers[part], vocab, router_parts.MAX_LEN
     )
 
@@ -477,19 +499,41 @@ check("TicketRouter")
 #
 # Labels are expensive, texts are free. Before it sees any label, the model can learn what words do to each other: hide
 # one word of a ticket, and let the model guess it. For that it gets a head as wide as the vocabulary. BERT was
-# trained by a game of this kind, on more text; models of the GPT family guess the next word instead.
+# trained by # by a game of this kind, on more text; models of the GPT family guess the next word instead.
+#
+# Here is the game. Of each ticket one real word, drawn at random, is replaced by `<unk>`, which is 1, and the model has to
+# name it:
+
+# %% tags=["demo"]
+def pretrain(
+    model: nn.Module, data: list[dict[str, Tensor]], epochs: int, lr: float = 3e-3
+) -> list[float]:
+    """Teach a model with a head as wide as the vocabulary to guess hidden words;
+    the loss of each epoch."""
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr), []
+    model.train()
+    for _ in range(epochs):
+        total = 0.0
+        for place in torch.randperm(len(data)).tolist():
+            ids, mask = data[place]["input_ids"].clone(), data[place]["attention_mask"]
+            rows = torch.arange(len(ids))
+            hidden = (torch.rand(ids.shape) * mask).argmax(1)    # never padding
+            wanted = ids[rows, hidden].clone()
+            ids[rows, hidden] = 1
+            loss = F.cross_entropy(model(ids, mask), wanted)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        losses.append(total / len(data))
+    return losses
 
 # %% tags=["demo"]
 Router = router_parts.part("TicketRouter", globals())
 torch.manual_seed(0)
 random.seed(0)
 router = Router(len(vocab), len(vocab))
-print(
-    [
-        round(loss, 2)
-        for loss in router_parts.pretrain(router, train, router_parts.PRETRAINING)
-    ]
-)
+print([round(loss, 2) for loss in pretrain(router, train, router_parts.PRETRAINING)])
 
 # %% [markdown]
 # What is that worth? Guessing all words alike gives the logarithm of the vocabulary's size. Knowing only how frequent

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+from autograde.source import paths
+from autograde.source.script import demonstrated
 from tools import tickets
 from torchcourse.data import desk
 from torchcourse.demos import desk_charts, router_parts, serve
@@ -92,13 +94,14 @@ def test_every_exercise_of_the_lesson_has_a_part_that_stands_in(capsys: pytest.C
 def test_parts_that_stand_in_make_a_router_that_learns(tmp_path: Path) -> None:
     torch.manual_seed(0)
     parts = {name: part for name, (part, _) in router_parts.STAND_INS.items()}
+    parts |= demonstrated(paths.SOLUTIONS / "14_ticket_router.py", "batches", "pretrain")
     rows, report = parts["clean_tickets"]([(text, str(i % 2)) for i, text in enumerate([*TEXTS * 2, " "])])
     assert len(rows) == len(TEXTS) and report == {"dropped": 5}
     vocab = parts["build_vocab"](TEXTS, max_size=30)
     labels = torch.tensor([int(label) for _, label in rows])
-    data = router_parts.batches(parts["encode"], [text for text, _ in rows], labels, vocab, 8, size=2)
+    data = parts["batches"](parts["encode"], [text for text, _ in rows], labels, vocab, 8, size=2)
     model = parts["TicketRouter"](len(vocab), len(vocab))
-    losses = router_parts.pretrain(model, data, 30)
+    losses = parts["pretrain"](model, data, 30)
     assert losses[-1] < losses[0] / 2
     assert parts["swap_head"](model, 2) == ["head.bias", "head.weight"]
     record = parts["train_router"](model, data, data, epochs=20, lr=3e-3, device="cpu", log=tmp_path / "log")

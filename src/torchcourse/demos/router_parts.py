@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torchcourse.demos.parts import yours
 
 __all__ = [
-    "MAX_LEN", "PRETRAINING", "STAND_INS", "TRAINING", "VOCAB", "Convolving", "bag_of_words", "batches", "macro_f1",
-    "majority", "part", "pretrain", "scores",
+    "MAX_LEN", "PRETRAINING", "STAND_INS", "TRAINING", "VOCAB", "Convolving", "bag_of_words", "macro_f1", "majority",
+    "part", "scores",
 ]  # fmt: skip
 
 Batch = dict[str, Tensor]
@@ -159,40 +159,7 @@ STAND_INS: dict[str, tuple[Any, str]] = {
 """For each exercise the part that stands in, and what it is, in words."""
 
 
-# --- batches, scores, baselines -----------------------------------------------------------------------------------
-
-
-def batches(encode: Callable[..., Batch], texts: list[str], labels: Tensor, vocab: dict[str, int], max_len: int,
-            size: int = 32) -> list[Batch]:  # fmt: skip
-    """Return batches of tickets of like length, encoded, with their labels."""
-    order = torch.tensor(sorted(range(len(texts)), key=lambda i: len(texts[i].split())), dtype=torch.int64)
-    return [
-        {**encode([texts[i] for i in rows.tolist()], vocab, max_len), "labels": labels[rows]}
-        for rows in torch.split(order, size)
-    ]
-
-
-def pretrain(model: nn.Module, data: list[Batch], epochs: int, lr: float = 3e-3) -> list[float]:
-    """Teach a model with a head as wide as the vocabulary to guess a hidden word; return the loss of each epoch.
-
-    One real word of each ticket is replaced by `<unk>`, and the model has to name it. That needs no labels.
-    """
-    optimizer, losses = torch.optim.AdamW(model.parameters(), lr), []
-    model.train()
-    for _ in range(epochs):
-        total = 0.0
-        for place in torch.randperm(len(data)).tolist():
-            ids, mask = data[place]["input_ids"].clone(), data[place]["attention_mask"]
-            rows, hidden = torch.arange(len(ids)), (torch.rand(ids.shape) * mask).argmax(1)
-            wanted = ids[rows, hidden].clone()
-            ids[rows, hidden] = 1
-            loss = F.cross_entropy(model(ids, mask), wanted)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            total += loss.item()
-        losses.append(total / len(data))
-    return losses
+# --- scores, baselines --------------------------------------------------------------------------------------------
 
 
 def scores(model: nn.Module, data: list[Batch]) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,92 @@
+"""A question in words, graded by hand in the formgrader: answer and rubric, score and comment, and the feedback."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from autograde.batch.grading import grade
+from autograde.classroom.class_folder import make_class
+from autograde.classroom.roster import Member
+from autograde.classroom.synthetic_class import write_notebook
+from autograde.source.release import load_release
+from tests.browser.conftest import TOKEN, free_port, jupyter_environment, served
+from tests.browser.test_instructor import press, shoot
+from torchcourse.model.notebook_file import find_cell
+
+pytestmark = [pytest.mark.browser, pytest.mark.sandbox]
+
+LESSON, QUESTION = "15_quizzes", "larger_than_memory"
+ANSWER = "I would store the images in **shards** of 500 MB, because opening many small files costs time."
+COMMENT = "Say how you would resume in the middle of an epoch."
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Path:
+    """Return a class folder in which ada's answer in words has come back from autograding."""
+    room, exchange = tmp_path / "room", tmp_path / "exchange"
+    exchange.mkdir()
+    make_class(room, [LESSON], members=[Member("ada", "Ada", "Lovelace", "ada@example.org")], exchange=exchange)
+    notebook = json.loads(json.dumps(load_release(LESSON).notebook))
+    cell = find_cell(notebook, QUESTION)
+    assert cell is not None
+    cell["source"] = ANSWER
+    write_notebook(room / "submitted", "ada", LESSON, notebook)
+    regrade(room)
+    return room
+
+
+def regrade(room: Path) -> None:
+    grade([LESSON], room / "submitted", room)
+
+
+@pytest.fixture
+def lab(room: Path, tmp_path: Path) -> Iterator[str]:
+    """Yield the address of a JupyterLab that runs in the class folder; `{}` stands for the page."""
+    port, home = free_port(), tmp_path / "home"
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", f"--notebook-dir={room}",
+               "--allow-root"]  # fmt: skip
+    with served(command, jupyter_environment(home), home / "log", port, room):
+        yield f"http://127.0.0.1:{port}/{{}}?token={TOKEN}"
+
+
+def test_an_answer_in_words_gets_its_score_by_hand(page: Page, lab: str, room: Path) -> None:
+    page.route(re.compile(r"^https?://(?!127\.0\.0\.1)"), lambda route: route.abort())
+    page.goto(lab.format("lab"))  # which lets the browser in
+    page.goto(lab.format(f"formgrader/manage_students/ada/{LESSON}"))
+    with page.expect_response(re.compile("/api/comments")):
+        page.locator("td a", has_text=LESSON).click()
+    answer = page.locator(".nbgrader_cell", has=page.locator(f"#{QUESTION}"))
+    expect(answer.locator("strong", has_text="shards")).to_be_visible()
+    expect(page.locator("body")).to_contain_text("Rubric")
+    expect(page.locator("body")).to_contain_text("Throughput.")
+    score, comment = page.locator(f"input#{QUESTION}"), page.locator(f"#{QUESTION}-comment")
+    expect(score).to_have_class(re.compile("needs_manual_grade"))
+    expect(score).to_have_value("")
+    for field, text, kind in ((score, "4.5", "grade"), (comment, COMMENT, "comment")):
+        with page.expect_response(re.compile(f"/api/{kind}/")) as saved:
+            field.fill(text)
+            field.blur()
+        assert saved.value.ok
+    answer.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    shoot(page, "formgrader-question", 780)
+
+    page.goto(lab.format("formgrader/manage_assignments"))
+    press(page, page, page.locator("tr", has_text=LESSON).locator(".generate-feedback a"), "Successfully generated")
+    regrade(room)
+    theirs, ours = (room / "feedback" / "ada" / f"{LESSON}{rest}.html" for rest in (f"/{LESSON}", ""))
+    page.goto(theirs.as_uri())
+    panel = page.locator(".nbgrader_cell", has=page.locator(f"a[name='{QUESTION}']"))
+    expect(panel).to_contain_text("Score: 4.5 / 6.0")
+    expect(panel).to_contain_text(COMMENT)
+    page.goto(ours.as_uri())
+    section = page.locator("section", has_text=f"{QUESTION}: graded by your instructor")
+    expect(section.locator(".score")).to_have_text("4.5 of 6")
+    expect(section).to_contain_text(COMMENT)

@@ -55,11 +55,12 @@ for kernel, stride, padding, dilation in (
     )
 
 # %% [markdown]
-# - *Padding* adds that many zeros on both sides, so the row gets longer by twice as much.
+# - *Padding* `p` adds `p` zeros at each end, so the row gets longer by `2 * p`.
 # - *Dilation* spreads the kernel out: with dilation 2 there is a hole between its entries, and a kernel of 3 spans 5 positions,
 #   `dilation * (kernel - 1) + 1` in general.
 # - *Stride* is the distance from one start to the next. The first start is free; after that each costs a whole stride, and
-#   what is left over at the end is not used. So: how many strides fit into the room that is left, rounded down, plus one.
+#   what is left over at the end is not used. So: how many strides fit between the first start and the last possible one,
+#   rounded down, plus one.
 #
 # Forget the plus one, and a kernel as long as the row would have no output. In fact it has one:
 
@@ -74,8 +75,8 @@ except RuntimeError as error:
 # ### Exercise: conv_output_size
 #
 # Write `conv_output_size(size, kernel, stride=1, padding=0, dilation=1)`: the length of a convolution's output along one dimension,
-# as an int. A kernel that spans more than the padded input raises `ValueError`, with a message that holds the word `kernel`
-# and its value.
+# as an int. If the kernel spans more than the padded input, raise `ValueError` with a message that contains the word `kernel`
+# and the kernel's size.
 #
 # ```
 # conv_output_size(32, 3)                      # 30
@@ -211,8 +212,9 @@ for groups in (1, 4, 32):
 # ### Exercise: conv2d
 #
 # Write `conv2d(x, weight, bias=None, stride=1, padding=0)` for `x` of shape `(n, c, h, w)` and `weight` of shape `(o, c, kh, kw)`. It gives
-# what `F.conv2d` gives, gradients included. `stride` and `padding` are an int or a pair (rows, columns); the padding goes on
-# all four sides; there are no groups here. Rule: no convolution from torch, and the number of calls must not grow with the image. `F.unfold` is allowed.
+# what `F.conv2d` gives, gradients included. `stride` and `padding` are an int or a pair (rows, columns); a padding of `(2, 1)`
+# adds two rows above and two below, one column on the left and one on the right. There are no groups here. Rule: use no convolution
+# of torch, and the number of torch calls must not grow with the size of the image. `F.unfold` is allowed.
 #
 # ```
 # conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2))        # four times 4.
@@ -340,16 +342,16 @@ print(
 )
 
 # %% [markdown]
-# One more, about norms: with a batch of one and a bottom of one pixel, a batch norm has one value per channel and raises in training.
-# Do without, or use `nn.GroupNorm`.
+# One more, about norms: with a batch of one and a smallest feature map of one pixel, a batch norm has one value per channel and raises in training.
+# Use no norm, or use `nn.GroupNorm`.
 
 # %% [markdown]
 # ### Exercise: TinyUNet
 #
 # Write `TinyUNet(channels, classes)`, from images `(n, channels, h, w)` to scores `(n, classes, h, w)`, for any height and width of 4 or
-# more. Convolutions at full size; pool by 2, convolutions; pool by 2, convolutions; up to the half size, concatenate with the
-# features of that size from before, convolutions; up to the full size, concatenate, convolutions; and a last one to the classes, with
-# nothing after it. The widths are up to you. A batch of one has to work in training mode too. (Do not call a part `half` or
+# more. Convolutions at full size; pool by 2, convolutions; pool by 2, convolutions; upsample to half the size, concatenate with the
+# features of that size from before, convolutions; upsample to the full size, concatenate with the features of the full size, convolutions;
+# and a last convolution to the classes, with nothing after it. The widths are up to you. A batch of one has to work in training mode too. (Do not call a part `half` or
 # `float`: modules have methods of these names, and those are found first.)
 #
 # ```
@@ -429,8 +431,8 @@ print("batch norm:", torch.allclose(batch_norm(pair)[:1], batch_norm(one)))
 # h       = o * tanh(c)
 # ```
 #
-# Each of the four is a linear layer of x and h. torch stores them stacked in one weight, in the order i, f, g, o; other
-# libraries have other orders, so weights that are taken over may have to be rearranged:
+# Each of the four is a linear layer of x and h. torch stacks their weights in one matrix, `weight_ih` for x and `weight_hh` for h, in
+# the order i, f, g, o. Other libraries use other orders, so weights from elsewhere may have to be rearranged:
 
 # %%
 cell = nn.LSTMCell(3, 2)
@@ -513,8 +515,8 @@ for name, a, b in zip("hc", ours, expected):
     print(name, torch.allclose(a, b, atol=1e-5))
 
 # %% [markdown]
-# A whole sequence is a loop over its steps. `nn.LSTM` does that for you, in one call; two of its habits surprise people. The steps come
-# first unless you say `batch_first=True`, and nothing checks it, since both ways round are just numbers:
+# A whole sequence is a loop over its steps. `nn.LSTM` does that for you, in one call; one of its defaults surprises people. The steps come
+# first unless you say `batch_first=True`, and nothing tells you when you mix them up, since `(5, 7, 3)` is a valid shape either way:
 
 # %%
 lstm = nn.LSTM(3, 2, batch_first=True)
@@ -569,8 +571,8 @@ print(h_n[0, 1])
 # ### Exercise: last_real
 #
 # Write `last_real(outputs, lengths)`: from `(b, t, d)` and int64 `(b,)` to `(b, d)`, the output at each sequence's last real step. A length of 0
-# gives zeros. It is differentiable, and what stands after the last real step, NaN included, never shows in the
-# result. `t` may be 0. Rule: the number of calls must not grow with b.
+# gives zeros, and no length exceeds t. It is differentiable. What comes after the last real step, NaN included, changes neither the
+# result nor its gradients. `t` may be 0. Rule: the number of torch calls must not grow with b.
 #
 # ```
 # last_real(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([2]))    # [[2.]]
@@ -848,7 +850,7 @@ series = {f"{'pre' if first else 'post'}-norm, {depth} blocks": losses(first, de
 curves.draw(series, "loss by step")
 
 # %% [markdown]
-# Guessing among ten letters costs ln 10 = 2.30. Post-norm with 24 blocks is still there when pre-norm with as many has long got it. A
+# Guessing among ten letters costs ln 10 = 2.30. With 24 blocks, post-norm is still guessing when pre-norm has long learned the task. A
 # learning rate that starts low (the warm-up of lesson 5) was needed to train the first transformers; pre-norm can do without.
 #
 # Each branch has a norm of its own: the block holds two, with weights of their own.
@@ -948,8 +950,8 @@ print(
 # ### Exercise: cached_attention
 #
 # Write `cached_attention(q, k, v, cache=None)`: put the new `k`, `v` of shape `(b, h, s, d)` behind those in the cache, and attend causally with `q` of the same
-# shape, with scores scaled by 1/sqrt(d). Return `(out, cache)`, the cache being whatever you want to get back in the next call. Any split of a sequence into
-# calls gives the numbers of one call. The caller's cache is not changed.
+# shape, with scores scaled by 1/sqrt(d). Return `(out, cache)`, the cache being whatever you want to get back in the next call. However a sequence is split into
+# calls, the outputs together are those of a single call. The caller's cache is not changed.
 #
 # ```
 # whole, _ = cached_attention(q, k, v)
@@ -1150,8 +1152,8 @@ print(
 )
 
 # %% [markdown]
-# A loop around a model has duties of its own. No graph, or the memory grows with each token. Eval mode, or dropout disturbs the
-# choice; and afterwards each submodule's mode is as it was. The scores to use are those of the *last* position. And in a batch, rows
+# A loop around a model has duties of its own. It builds no graph, or memory grows with each token. It runs the model in eval mode, or
+# dropout disturbs the choice, and restores each submodule's mode afterwards. The scores to use are those of the *last* position. And in a batch, rows
 # end at different times: a row that has written its end token `eos` gets only `eos` from then on, while the others go on.
 
 # %% [markdown]
@@ -1159,9 +1161,9 @@ print(
 #
 # Write `generate(model, ids, max_new, *, temperature=1.0, top_k=None, eos=None, generator=None)`: append up to `max_new` tokens to `ids` of shape `(b, t)` and
 # return all. `model(ids)` gives scores `(b, t, vocab)`. Each token is drawn from the softmax of scores / temperature among the `top_k` largest
-# (above the vocabulary means all); temperature 0 takes the largest. After its `eos` a row gets only `eos`, and you may stop
-# once all have it; an `eos` in the prompt does not count. Draw with `generator` if there is one. No graph, in eval mode, and
-# every submodule's mode is given back.
+# (a `top_k` larger than the vocabulary means all of them); temperature 0 takes the largest. After its `eos` a row gets only `eos`, and you may stop
+# once all have it; an `eos` in the prompt does not count. Draw with `generator` if there is one. Build no graph, run the model in
+# eval mode, and give every submodule its mode back.
 #
 # ```
 # generate(model, torch.tensor([[1, 2]]), 3, temperature=0).shape    # (1, 5)

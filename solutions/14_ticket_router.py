@@ -10,8 +10,8 @@
 # # 14 · The ticket router
 #
 # A support desk gets 4,000 tickets a day. Two people share the reading, and send each ticket to a queue: `billing`,
-# `technical` or `account`. You are asked for a model that does this for as many tickets as is safe. A ticket that is
-# read by a human costs 1; one that lands in the wrong queue costs 6, since it is read twice and its customer is
+# `technical` or `account`. You are asked for a model that sorts as many of them as it safely can. A ticket that a
+# human reads costs 1; one that lands in the wrong queue costs 6, since it is read twice and its customer is
 # angry. An answer may take 20 milliseconds.
 #
 # This lesson is that project, from the file of tickets to a folder that a server runs from. There are twelve
@@ -186,7 +186,8 @@ print(
 #   equal texts allow. Every class is on both sides.
 # - Texts that are equal after trimming, collapsing white space and lower-casing never stand on both sides.
 # - The same `seed` gives the same split, and other seeds, as a rule, other splits; the global generators are untouched.
-# - A class with a single text (equal ones count once) raises `ValueError`, with a message that names the class.
+# - If a class has only one distinct text, it cannot be on both sides: raise `ValueError`, with a message that names the
+#   class.
 #
 # ```
 # train, held_out = split_tickets(["a", "b", "c", "d"], ["x", "x", "y", "y"], fraction=0.5, seed=0)
@@ -267,7 +268,7 @@ for name, part in (
 # Write `build_vocab(texts, max_size, min_count=1)`: a dict from word to id. Words are the lower-cased pieces between
 # white space. `<pad>` is 0 and `<unk>` is 1. Then come the words that occur at least `min_count` times, the most
 # frequent first, equally frequent ones in alphabetical order, with ids 2, 3, 4 and so on. There are at most
-# `max_size` entries, at least 2, `<pad>` and `<unk>` among them. (A customer may well write `<unk>` or `<pad>` in a
+# `max_size` entries, `<pad>` and `<unk>` among them; `max_size` is 2 or more. (A customer may well write `<unk>` or `<pad>` in a
 # ticket: that changes nothing.)
 #
 # ```
@@ -443,7 +444,7 @@ print(torch.allclose(layer(words).mean(1), layer(words.flip(1)).mean(1), atol=1e
 #
 # Write `TicketRouter(vocab_size, num_classes, dim=32, heads=4, layers=2, max_len=64)`, a transformer encoder with
 # `forward(input_ids, attention_mask)`, which gives logits `(b, num_classes)` for ids and mask as `encode` makes them,
-# up to `max_len` words long. The last layer is `self.head`, an `nn.Linear` from whatever describes the ticket to the
+# up to `max_len` words long. The last layer is `self.head`, an `nn.Linear` from one vector per ticket to the
 # classes, with nothing after it.
 #
 # In eval mode, neither more padding (up to `max_len`), nor which ids stand under it, nor other tickets in the batch
@@ -458,7 +459,7 @@ print(torch.allclose(layer(words).mean(1), layer(words.flip(1)).mean(1), atol=1e
 
 # %% exercise="TicketRouter" points=3
 class TicketRouter(nn.Module):
-    """A transformer encoder over words, averaged over the real ones, and a head."""
+    """A transformer encoder over the words, then a mean over the real ones, then a head."""
 
     def __init__(
         self,
@@ -850,8 +851,8 @@ for i in suspects(val_logits, val_labels, 5).tolist():
 # routed, at least 90 % must be right. That is a mean; tickets close to the threshold do worse than it.
 #
 # A softmax of 0.9 is no promise of 90 %. So the threshold is measured, on tickets that the model has not learned from.
-# The share that is right does not fall steadily as the threshold is lowered: one early mistake pushes it below the
-# target, and it recovers. And many tickets may share one confidence: then all of them are routed, or none.
+# As the threshold is lowered, the share that is right goes down and up: one early mistake pushes it below the
+# target, and later tickets lift it again. And many tickets may share one confidence: then all of them are routed, or none.
 
 # %% [markdown]
 # ### Exercise: route_threshold
@@ -1002,9 +1003,9 @@ print(
 # - `router.onnx`, the model in eval mode, for any batch size and length, with inputs `input_ids` and `attention_mask`.
 #
 # Write them to a temporary folder beside `directory`, whose parent exists. Run the ONNX file in ONNX Runtime on inputs
-# with *another* number of tickets and another number of words than the example has, though not more words, and
+# with *another* number of tickets, and fewer words, than the example has, and
 # compare with the model. Only if all logits agree within `atol`, put the folder in the place of `directory`, whatever
-# was in it before. Otherwise raise `ValueError`; then the old release stands as it was, and nothing else is left
+# was in it before. If they differ, raise `ValueError`; then the old release stands as it was, and nothing else is left
 # beside it. Whatever happens, the model and each of its parts get their modes back.
 #
 # ```

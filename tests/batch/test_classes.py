@@ -1,4 +1,4 @@
-"""A class for each lesson, graded by both doors: right in different styles, wrong in each named way."""
+"""A class for each lesson, graded by both doors: one is right, the others make mistakes that have names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torchcourse.model.observations import agree
 
 pytestmark = pytest.mark.sandbox
 
-USUAL = 5
+USUAL = 3
 SIZE = int(os.environ.get("TORCHCOURSE_CLASS", USUAL))
 """How many students a class has; `make test-all` takes 20, and grades all of them by nbgrader as well."""
 

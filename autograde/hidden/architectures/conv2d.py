@@ -202,6 +202,24 @@ def last_place_missing(
     return right(x, weight, bias, stride, padding)[:, :, :h, :w]
 
 
+def reshapes_without_transposing(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    windows = windows_of(padded(x, padding), weight, stride)
+    by_place = torch.einsum("nchwij,ocij->nhwo", windows, weight)
+    n, h, w, o = by_place.shape
+    return shifted(by_place.reshape(n, o, h, w), bias)
+
+
+def biased_before_reshaping(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    windows = windows_of(padded(x, padding), weight, stride)
+    by_place = torch.einsum("nchwij,ocij->nhwo", windows, weight)
+    n, h, w, o = by_place.shape
+    return (by_place if bias is None else by_place + bias).reshape(n, o, h, w)
+
+
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
 SHAPE = 'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: '
 LOOP = (
@@ -209,6 +227,10 @@ LOOP = (
     "pays once."
 )
 PAIRS = 'In the case "{case}", with {options}, {what} is {got} where {want} is wanted: '
+SCRAMBLED = (
+    "`reshape` does not exchange dimensions. If the channels come last, move them behind the batch with `movedim` or "
+    "`permute`."
+)
 CUT = 'In the case "{case}", `{what}` is {got} where {want} is wanted: the result is cut off from the input.'
 MISTAKES = [
     Mistake("flips-kernel", flips, AT + "the kernel was turned around, as in signal processing; here it lies on the "
@@ -240,6 +262,8 @@ MISTAKES = [
             "stride moves the window; inside of a window all pixels count.", HAND),
     Mistake("transposes-kernel", transposes_kernel, 'In the case "{case}" {what} is {got} where {want} is wanted: rows '
             "and columns of the kernel were exchanged.", HAND),
+    Mistake("channels-not-moved", reshapes_without_transposing, AT + SCRAMBLED, HAND),
+    Mistake("channels-not-moved", biased_before_reshaping, AT + SCRAMBLED, HAND),
     Mistake("averages", averages, AT + "a convolution adds the products up, it does not average.", HAND),
     Mistake("bias-ignored", without_bias, AT + "the bias is missing.", HAND),
     Mistake("bias-on-columns", bias_on_columns, 'In the case "{case}" {what} is {got} where {want} is wanted: the bias '

@@ -134,6 +134,13 @@ def forgets_that_padding_makes_room(
     return accepts_anything(size, kernel, stride, padding, dilation)
 
 
+def refuses_what_fills(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+    room = refuse(size, kernel, padding, dilation)
+    if room == 0:
+        raise ValueError(f"kernel {kernel} does not fit into size {size}")
+    return room // stride + 1
+
+
 IS = 'In the case "{case}" (size {size}, kernel {kernel}, {options}) the result is {got} and should be {want}: '
 REFUSED = "With size {size}, kernel {kernel} and {options} there came {got}: "
 MISTAKES = [
@@ -165,6 +172,8 @@ MISTAKES = [
             "too long by less than a stride still seems to have a place. `//` rounds down.", SIZES),
     Mistake("refuses-what-padding-makes-fit", forgets_that_padding_makes_room, REFUSED + "with the padding there is "
             "room for it.", SIZES),
+    Mistake("refuses-what-fills-the-row", refuses_what_fills, REFUSED + "a kernel exactly as long as the padded input "
+            "has one place.", SIZES),
     Mistake("message-says-little", says_little, REFUSED + "the message should name kernel and say how long it is.",
             SIZES),
     Mistake("not-a-value-error", asserts, REFUSED + "a wrong argument is a ValueError; assertions can be switched off.",

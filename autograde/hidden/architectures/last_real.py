@@ -98,6 +98,11 @@ def no_steps_forgotten(outputs: Tensor, lengths: Tensor) -> Tensor:
     return torch.where((lengths > 0)[:, None], chosen, 0)
 
 
+def gathers_without_steps(outputs: Tensor, lengths: Tensor) -> Tensor:
+    index = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, outputs.shape[2])
+    return torch.where((lengths > 0)[:, None], outputs.gather(1, index)[:, 0], 0)
+
+
 def loop(outputs: Tensor, lengths: Tensor) -> Tensor:
     zeros = outputs.new_zeros(outputs.shape[2])
     return torch.stack([row[n - 1] if n > 0 else zeros for row, n in zip(outputs, lengths, strict=True)])
@@ -160,6 +165,7 @@ MISTAKES = [
             "`torch.where` or an index.", LAST),
     Mistake("nan-leaks", masks_by_product, AT + "zero times NaN is NaN: choose with `torch.where` or an index.", LAST),
     Mistake("fails-without-steps", no_steps_forgotten, NO_STEPS, LAST),
+    Mistake("fails-without-steps", gathers_without_steps, NO_STEPS, LAST),
     Mistake("python-loop", loop_first_step_for_empty, LOOP + " And an empty sequence has no step; its result is zeros.",
             LAST),
     Mistake("python-loop", loop, LOOP, LAST),

@@ -169,6 +169,13 @@ class WritesIntoTheState(Cell):
         return self.hidden(o, new), new
 
 
+class UpdatesInPlace(Cell):
+    def cell(self, f: Tensor, c: Tensor, i: Tensor, g: Tensor) -> Tensor:
+        c *= f
+        c += i * g
+        return c
+
+
 class SecondBiasUnused(Cell):
     def sums(self, x: Tensor, h: Tensor) -> Tensor:
         return x @ self.weight_ih.T + self.bias_ih + h @ self.weight_hh.T
@@ -287,6 +294,8 @@ MISTAKES = [
     Mistake("batches-only", BatchesOnly, ONE_ROW, RECURRENT),
     Mistake("batches-only", SplitsDimensionOne, ONE_ROW, RECURRENT),
     Mistake("state-changed", WritesIntoTheState, IS + "the caller's cell was written into.", RECURRENT),
+    Mistake("state-changed", UpdatesInPlace, 'In the case "{case}" the call raised {error}: `*=` and `+=` write into '
+            "the caller's cell; compute a new one.", RECURRENT),
     Mistake("state-detached", override(Cell, unpack=lambda self, s: (s[0].detach(), s[1].detach())), IS + "the state "
             "was cut off, so that nothing before this step could be trained.", RECURRENT),
     Mistake("one-bias", OneBias, REGISTERED + "`nn.LSTMCell` has two biases, `bias_ih` and `bias_hh`.", RECURRENT),

@@ -86,6 +86,11 @@ class ViewedWrongEmptyZero(ZerosOnEmptyRows, ViewedWrong):
     pass
 
 
+class ViewedWrongEmptyAll(ViewedWrong):
+    def masked(self, scores: Tensor, mask: Tensor) -> Tensor:
+        return super().masked(scores, mask | ~mask.any(-1, keepdim=True))
+
+
 class ViewedWrongEmptyNan(PlainSoftmax, ViewedWrong):
     pass
 
@@ -111,6 +116,11 @@ class QueriesOverKeysEmptyNan(PlainSoftmax, QueriesOverKeys):
 class NanToNum(PlainSoftmax):
     def out(self, mixed: Tensor) -> Tensor:
         return super().out(mixed).nan_to_num()
+
+
+class NanToNumBeforeProjection(PlainSoftmax):
+    def out(self, mixed: Tensor) -> Tensor:
+        return super().out(mixed.nan_to_num())
 
 
 class MaskAfterSoftmax(Attention):
@@ -221,6 +231,7 @@ MISTAKES = [
             "dimension has to go back behind the positions.", HEADS),
     Mistake("heads-not-transposed", MergedWithoutTransposeEmptyZero, MERGED, HEADS),
     Mistake("heads-not-transposed", ViewedWrongEmptyZero, VIEWED, HEADS),
+    Mistake("heads-not-transposed", ViewedWrongEmptyAll, VIEWED, HEADS),
     Mistake("heads-not-transposed", ViewedWrongEmptyNan, VIEWED + NAN, HEADS),
     Mistake("heads-not-transposed", MergedWithoutTransposeEmptyNan, MERGED + NAN, HEADS),
     Mistake("attends-between-heads", BetweenHeads, AT + "without the transpose, the heads of one position attend to "
@@ -246,6 +257,9 @@ MISTAKES = [
             "softmax over nothing but minus infinity is NaN.", MASKS),
     Mistake("nan-gradient-on-empty-row", NanToNum, 'In the case "{case}" the gradients are finite: {finite_gradients}. '
             "The output was mended by `nan_to_num`, but the way back still goes through the NaN.", MASKS),
+    Mistake("nan-gradient-on-empty-row", NanToNumBeforeProjection, 'In the case "{case}" the gradients are finite: '
+            "{finite_gradients}. `nan_to_num` mends the output, but on the way back NaN shares still meet the "
+            "gradient; mend the shares instead.", MASKS),
     Mistake("mask-after-softmax", MaskAfterSoftmax, AT + "masked after the softmax, the shares that are left do not "
             "add up to 1.", MASKS),
     Mistake("forbidden-scores-zero", ZeroForForbidden, AT + "a score of 0 is an ordinary score: exp(0) is 1. Forbidden "

@@ -39,6 +39,7 @@ MEMORY_READERS = {
 }  # fmt: skip
 """Calls that give out the memory of a tensor, or its address, from which elements can be read without a call."""
 
+READERS = ARRAY_READERS | MEMORY_READERS
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
 
@@ -135,22 +136,20 @@ def _engines() -> Iterator[tuple[Any, str]]:
 ENGINES = tuple((owner, name) for owner, name in _engines() if hasattr(owner, name))
 
 
-def fingerprint(code: CodeType) -> tuple[bytes, tuple[str, ...]]:
-    """Return what code has in common with the same source, compiled under another name."""
-    return code.co_code, code.co_names
-
-
 @cache
-def fingerprints(modules: frozenset[str]) -> dict[tuple[bytes, tuple[str, ...]], str]:
-    """Return the modules of all functions and methods that they define, but short ones, by their fingerprints."""
-    found = {}
+def fingerprints(modules: frozenset[str]) -> dict[tuple[str, ...], dict[bytes, str]]:
+    """Return the modules of all functions and methods that they define, but short ones, by names used, then by code.
+
+    In two steps, since Python computes `co_code` anew at each access.
+    """
+    found: dict[tuple[str, ...], dict[bytes, str]] = {}
     for name in modules & sys.modules.keys():
         own = [value for value in vars(sys.modules[name]).values() if getattr(value, "__module__", "") == name]
         methods = [value for owner in own if isinstance(owner, type) for value in vars(owner).values()]
         for function in (*own, *methods):
             code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
             if code is not None and len(code.co_code) >= SHORT:
-                found[fingerprint(code)] = name
+                found.setdefault(code.co_names, {})[code.co_code] = name
     return found
 
 
@@ -258,14 +257,15 @@ class CallWatch:
         """
         if event == "c_call":
             name = getattr(argument, "__name__", "")
-            self.arrays.update({FROM_NUMPY} if name in ARRAY_READERS else ())
-            self.note_reader(name, frame)
+            if name in READERS:  # one look-up, as this runs at every call
+                self.arrays.update({FROM_NUMPY} if name in ARRAY_READERS else ())
+                self.note_reader(name, frame)
         if event != "call" or not self._modules:
             return
-        module = frame.f_globals.get("__name__")
+        module, code = frame.f_globals.get("__name__"), frame.f_code
         if module not in self._modules:
-            module = self._copied.get(fingerprint(frame.f_code))
-        name = frame.f_code.co_qualname.split(".")[0]
+            module = self._copied[code.co_names].get(code.co_code) if code.co_names in self._copied else None
+        name = code.co_qualname.split(".")[0]
         if module and not name.startswith("_"):  # not a decorator, or the helper of a public function
             self.entered.append(f"{module}.{name}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = ["OperatorRecord", "keep_recording"]
 
 CPU_ACTIVITY = {ProfilerActivity.CPU}
 OPERATOR = "aten::"
+OPERATORS = (RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION)
 BACKWARD, FORWARD_MODE = "autograd::engine::", "make_dual"
 HANDED_TO_NUMPY = "aten::resolve_conj"
 """An operator that `Tensor.numpy` and `Tensor.tolist` run, whatever they are called by."""
@@ -74,45 +75,33 @@ class OperatorRecord:
             roots = _disable_profiler().experimental_event_tree()
         except RuntimeError:  # the block has ended it
             return
-        marks = [event.start_tid for event in roots if event.name == self._mark]
-        self.intact = len(marks) == 2
-        roots = [event for event in roots if self._all_threads or event.start_tid in marks]
-        self.other_threads = any(event.start_tid not in marks for event in roots)
-        self._read([event for event in roots if event.name != self._mark])
+        found = [(event, event.name, event.start_tid) for event in roots]
+        marks = {thread for _, name, thread in found if name == self._mark}
+        self.intact = sum(name == self._mark for _, name, _ in found) == 2
+        found = [(*_, thread) for *_, thread in found if self._all_threads or thread in marks]
+        self.other_threads = any(thread not in marks for *_, thread in found)
+        self._read([event for event, name, _ in found if name != self._mark])
 
     def _read(self, roots: Sequence[Any]) -> None:
-        called = list(_outermost(roots))
-        self.calls = len(called)
-        self.hands_over = sum(event.name == HANDED_TO_NUMPY for event in called if event.parent is None)
-        for event in _all(roots):
-            self.operators.append(event.name)
-            if event.name.startswith(BACKWARD) or FORWARD_MODE in event.name:
-                self.ran_autograd = True
+        """Read events with those inside them, each attribute once: it is slow to read. Leave out those that are not
+        operators, but what code calls its own blocks and scripts.
+        """
+        left = [(event, False) for event in roots]
+        while left:
+            event, is_inside = left.pop()
+            name, scope = event.name, event.typed[1].scope
+            if scope in OPERATORS:
+                self.operators.append(name)
+                self.ran_autograd |= name.startswith(BACKWARD) or FORWARD_MODE in name
+            if not is_inside and scope == RecordScope.FUNCTION and name.startswith(OPERATOR):
+                is_inside = True
+                self.calls += 1
+                self.hands_over += name == HANDED_TO_NUMPY and event.parent is None
+            left += [(child, is_inside) for child in event.children]
 
 
 def _leave(mark: str) -> None:
     _record_function_with_args_exit(_record_function_with_args_enter(mark))
-
-
-def _all(roots: Sequence[Any]) -> Iterator[Any]:
-    """Yield events with those inside them; not what code calls its own blocks and scripts."""
-    left = list(roots)
-    while left:
-        event = left.pop()
-        left += event.children
-        if event.typed[1].scope in (RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION):
-            yield event
-
-
-def _outermost(roots: Sequence[Any]) -> Iterator[Any]:
-    """Yield torch's own operators that no other of these ran."""
-    left = list(roots)
-    while left:
-        event = left.pop()
-        if event.name.startswith(OPERATOR) and event.typed[1].scope == RecordScope.FUNCTION:
-            yield event
-        else:
-            left += event.children
 
 
 def keep_recording() -> None:

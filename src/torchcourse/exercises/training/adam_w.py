@@ -36,8 +36,7 @@ class _Run:
 
         if not by_closure:
             backward()
-        with self.answer.watched():
-            returned = self.optimizer.step(backward) if by_closure else self.optimizer.step()
+        returned = self.optimizer.step(backward) if by_closure else self.optimizer.step()
         if by_closure:
             self.returned.append("what the closure returned" if returned == 0.25 + number else kind(returned))
         pairs = zip(self.parameters, gradients, strict=True)
@@ -52,18 +51,23 @@ def probe(
     """Observe training along given gradients; halfway a second optimizer is loaded from the first one's state and goes
     along."""
     run, steps = _Run(answer, values, groups, options), len(next(g for g in gradients if g is not None))
-    early, other = flat(run.parameters), None
-    for number_ in range(steps):
-        if number_ == slower_at:
-            for group in run.optimizer.param_groups:
-                group["lr"] *= 0.2
-        if number_ == steps // 2:
-            other = _Run(answer, run.parameters, [{} for _ in groups], {})
-            other.optimizer.load_state_dict(copy.deepcopy(run.optimizer.state_dict()))
-        for each in (run, other) if other else (run,):
-            each.step(gradients, number_, by_closure)
-        early = flat(run.parameters) if number_ == 0 else early
-    same = other is not None and torch.equal(flat(run.parameters), flat(other.parameters))
+
+    def train(runs: Sequence[_Run], numbers: range) -> None:
+        with answer.watched():  # once, not at each step: to watch takes longer than a step
+            for number in numbers:
+                if number == slower_at:
+                    for group in run.optimizer.param_groups:
+                        group["lr"] *= 0.2
+                for each in runs:
+                    each.step(gradients, number, by_closure)
+
+    train([run], range(1))
+    early = flat(run.parameters)
+    train([run], range(1, steps // 2))
+    other = _Run(answer, run.parameters, [{} for _ in groups], {})
+    other.optimizer.load_state_dict(copy.deepcopy(run.optimizer.state_dict()))
+    train([run, other], range(steps // 2, steps))
+    same = torch.equal(flat(run.parameters), flat(other.parameters))
     closure = {
         "the closure was called": f"{len(run.calls) / steps:g} times a step, " + " and ".join(sorted(set(run.calls))),
         "step returned": " and ".join(sorted(set(run.returned))),

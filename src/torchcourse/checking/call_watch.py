@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import numpy as np

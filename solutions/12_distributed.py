@@ -15,7 +15,7 @@
 #
 # This lesson makes both happen, on purpose and on your own machine. A **rank** is a process with a number. You will
 # run two or three of them for every exercise: real processes that exchange real messages, on the CPU, within a
-# second. What you write here runs unchanged on GPUs with another backend.
+# second. On GPUs you make the same calls with another backend, nccl, and with tensors that are on the GPU.
 #
 # Nothing here needs the internet or a GPU. Ranks are forked processes, so
 # on Windows use WSL.
@@ -96,19 +96,21 @@ if sys.platform == "linux":
     )
 
 # %% [markdown]
-# `torchrun --nproc-per-node=2 hello.py` is the same command. On four machines with eight GPUs each you would start it
-# four times, with `--nnodes=4`. RANK then counts from 0 to 31 over all machines, LOCAL_RANK from 0 to 7 on each of
-# them. GPUs are numbered on each machine from 0, so the GPU of a process is its *local* rank.
+# `torchrun --nproc-per-node=2 hello.py` does the same. On four machines with eight GPUs each you would start it once on
+# each machine, with `--nproc-per-node=8 --nnodes=4` and everywhere the same `--rdzv-backend=c10d` and
+# `--rdzv-endpoint=HOST:PORT`, so that they find each other. RANK then counts from 0 to 31 over all machines, LOCAL_RANK
+# from 0 to 7 on each of them. GPUs are numbered on each machine from 0, so the GPU of a process is its *local* rank.
 #
-# The backend does the talking: **nccl** between GPUs, **gloo** between CPUs. nccl wants a GPU for each process; two
-# processes on one GPU it refuses.
+# The backend does the talking: **nccl** between GPUs, **gloo** between CPUs. nccl wants a GPU for each process, and
+# refuses two processes on one GPU.
 #
 # ### Exercise: launch_info
 #
 # Write `launch_info(environ, cuda_count)`: a dict with `rank`, `local_rank` and `world_size` as ints, `device` as a
 # `torch.device`, and `backend`. `environ` is a dict of strings as torchrun sets them, `cuda_count` the number of GPUs
-# of this machine. Each process uses the GPU of its local rank with nccl, if this machine has one for each of its
-# processes (LOCAL_WORLD_SIZE); otherwise all use the CPU with gloo. Without the variables, this is the only process.
+# of this machine. If this machine has at least as many GPUs as processes (LOCAL_WORLD_SIZE), each process uses the GPU
+# of its local rank, with nccl; otherwise all of them use the CPU, with gloo. Without the variables, this is the only
+# process: rank 0 of 1, and the same rule chooses its device.
 #
 # ```
 # launch_info({"RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}, 8)
@@ -138,8 +140,8 @@ check("launch_info")
 # ## Shares of the data
 #
 # Each rank trains on its own share of the samples. All shares have to be equally long: a rank with one batch more
-# than the others waits in it for ever, since nobody comes to exchange gradients. So samples are repeated until the
-# number divides, or the last few are left out.
+# than the others waits in it for ever, since nobody comes to exchange gradients. So either samples are repeated until
+# their number is a multiple of the number of ranks, or the last few are left out.
 #
 # All ranks also have to deal from the same shuffled order, and without asking each other. They can, because a seed
 # decides an order:
@@ -164,9 +166,10 @@ print(draws()[1], draws()[1])                      # the global one: another eac
 # ### Exercise: shard_indices
 #
 # Write `shard_indices(n, rank, world_size, *, epoch, seed, drop_last=False)`: this rank's indices, a list of ints.
-# All ranks deal from one shuffled order of `range(n)` that `seed` and `epoch` decide. All shares are equally long:
-# samples are repeated where the number does not divide, or, with `drop_last`, the rest is left out. It also works
-# with fewer samples than ranks, and leaves the global generators of torch, NumPy and Python alone.
+# All ranks deal from one shuffled order of `range(n)`, which follows from `seed` and `epoch` alone and changes with
+# either of them. All shares are equally long: `n / world_size` rounded up, with samples repeated to fill the last
+# places, or, with `drop_last`, rounded down, with the rest left out. It also works with fewer samples than ranks, and
+# leaves the global generators of torch, NumPy and Python alone.
 #
 # ```
 # shard_indices(5, 0, 2, epoch=0, seed=1), shard_indices(5, 1, 2, epoch=0, seed=1)
@@ -208,7 +211,8 @@ ranks.collectives()
 # %% [markdown]
 # Three things are worth looking at. After a `reduce` only one rank has the sum; what the others hold is not defined.
 # `reduce_scatter` followed by `all_gather` gives what `all_reduce` gives, a fact that a ring and a sharded model will
-# use later. And nobody says who sends: all ranks make the same call, and the call knows.
+# use later. And there is no separate code for the sender and the receivers: all ranks make the same call, and where one
+# rank has a special part, as the source of a `broadcast`, all of them name it.
 #
 # The n-th collective of one rank meets the n-th of every other. If one rank makes a call less, the others wait:
 
@@ -222,13 +226,13 @@ def forgets():
 ranks.run(forgets);
 
 # %% [markdown]
-# That is what a hang looks like from outside; from inside there is nothing to see. Here a watchman noticed after a
+# That is what a hang looks like from outside; from inside there is nothing to see. Here a watchdog noticed after a
 # second that nobody was working. In a real job there is only the time-out of `init_process_group`, ten minutes for
 # nccl and thirty for gloo by default: set a shorter one while you look for a fault. When all ranks hang, look for the
 # `if` that only some of them entered. `py-spy dump` shows where a process is, and `TORCH_DISTRIBUTED_DEBUG=DETAIL`
-# has each collective checked for who made it.
+# checks before each collective that all ranks are making the same call, with tensors of the same shape.
 #
-# An exception on one rank is the same thing: it goes, the others wait. With torchrun they are ended with it.
+# An exception on one rank has the same effect: that rank is gone, and the others wait. torchrun stops them as well.
 
 # %% tags=["demo"]
 def fails():
@@ -329,8 +333,9 @@ ranks.run(mixed_up);
 # ### Exercise: average_gradients
 #
 # Write `average_gradients(model)`, to be called on every rank after `backward`: each parameter's `.grad` becomes the
-# mean over the ranks. A rank that has none counts as zeros, and gets the mean as well. Where no rank has one, it
-# stays None. Gradients may have gaps in memory, and be laid out differently on two ranks.
+# mean over all ranks. A rank that has no gradient for a parameter counts as zeros there, and gets the mean as well. If
+# no rank has one, `.grad` stays None. Gradients may have gaps in memory, and be laid out differently on two ranks. It
+# returns nothing.
 #
 # ```
 # average_gradients(model)      # rank 0 had [2., 4.], rank 1 had None: now both have [1., 2.]
@@ -436,9 +441,9 @@ ranks.run(accuracy_of_padded_shares)
 print("really:", 1 / 3);
 
 # %% [markdown]
-# So evaluate with shares of unequal length, which is allowed as long as no rank calls a collective per batch: each
-# rank adds up its own, and at the end there is one exchange. What you exchange are sums and counts. A mean forgets
-# how many samples it stands for.
+# So evaluate with shares of unequal length, which is allowed as long as no rank calls a collective per batch. The
+# forward of a DDP model may call one, to send buffers, so evaluate `ddp.module`. Each rank adds up its own results, and
+# at the end there is one exchange. What you exchange are sums and counts. A mean forgets how many samples it stands for.
 #
 # ### Exercise: global_mean
 #
@@ -555,10 +560,11 @@ ranks.run(lambda: exchanges("around the backward"));
 #
 # ### Exercise: accumulated_ddp_step
 #
-# Write `accumulated_ddp_step(ddp, micro_batches, loss_fn, optimizer)`: one step on all micro-batches `(x, y)` of all
-# ranks, as if they were one batch, with exactly one exchange of gradients by DDP. Returned is the mean loss over all
-# samples of all ranks, a Python float. `loss_fn` gives a mean. All ranks have the same number of samples, but may
-# have cut them into different micro-batches. Old gradients are cleared first; the mode is the caller's.
+# Write `accumulated_ddp_step(ddp, micro_batches, loss_fn, optimizer)`: take one step on all micro-batches `(x, y)` of
+# all ranks, as if they were one batch, with exactly one exchange of gradients by DDP. Return the mean loss over all
+# samples of all ranks, a Python float, the same on every rank. `loss_fn(ddp(x), y)` is the mean over one micro-batch. All
+# ranks have the same number of samples in total, but the sizes and the number of their micro-batches may differ. Clear
+# old gradients first, and leave training or evaluation mode as the caller set it.
 #
 # ```
 # loss = accumulated_ddp_step(ddp, [(x1, y1), (x2, y2)], F.mse_loss, optimizer)
@@ -605,8 +611,9 @@ for world in (2, 4, 8, 64, 1024):
 # Less than 2 n, however many ranks there are. With 7 billion gradients of 2 bytes, that is 28 GB for each step and
 # each rank, which is why links matter, and why gradients are exchanged while the backward runs.
 #
-# In one ring step everybody sends to the next and receives from the one before. Point-to-point calls block: `send`
-# comes back when the other side has taken it. If all send first, nobody takes, already with one number:
+# In one ring step everybody sends to the next and receives from the one before. `send` and `recv` block: here, with
+# gloo, `send` returns only when the other side has taken the data. If all send first, nobody receives and all of them
+# hang, even with a single number:
 
 # %% tags=["demo"]
 def everybody_sends():
@@ -628,9 +635,10 @@ ranks.run(everybody_sends_and_goes_on);
 # %% [markdown]
 # ### Exercise: ring_all_reduce
 #
-# Write `ring_all_reduce(x)`: the sum of x over all ranks, in x's shape and dtype, on every rank. Use only
-# point-to-point calls of `torch.distributed`; at most about 2 (w - 1) / w of x's elements leave a rank. x stays as it
-# is. It may be strided, 0-D, empty, or of a size that w does not divide; all ranks have the same shape. It is checked
+# Write `ring_all_reduce(x)`: return the sum of x over all ranks, in x's shape and dtype, on every rank. Use only
+# point-to-point calls of `torch.distributed`. If x has n elements, each rank may send at most about 2 n (w - 1) / w
+# elements in all. Do not change x. It may be strided, 0-D, empty, of an integer dtype, or of a size that w does not divide
+# (even smaller than w); all ranks have the same shape. It is checked
 # with three ranks.
 #
 # ```
@@ -734,8 +742,8 @@ check("rank_zero_first")
 # ### Exercise: zero_bytes
 #
 # Write `zero_bytes(num_params, world_size, *, stage, param_dtype=torch.bfloat16)`: how many bytes one rank holds, an
-# int. Parameters and gradients are in `param_dtype`; AdamW's two averages and the master copy are float32, whatever
-# the parameters are. A share is `num_params / world_size` parameters, rounded up.
+# int. Parameters and gradients are in `param_dtype`; AdamW's two averages and the master copy are always float32, and
+# all three count even if the parameters are float32 too. A share is `num_params / world_size` parameters, rounded up.
 #
 # ```
 # zero_bytes(7 * 10**9, 8, stage=0)    # 112000000000
@@ -779,8 +787,9 @@ except Unattempted as stub:
 # ## Shards of a model
 #
 # `fully_shard` (FSDP2) turns a module's parameters into `DTensor`s: tensors that know the whole shape and hold one
-# rank's rows. Before the module's forward the shards are gathered, afterwards the whole is let go again, and the same
-# in the backward; gradients are reduced and scattered, so each rank has those of its own rows.
+# rank's rows. Before a module's forward its shards are gathered, and afterwards the whole parameters are freed; the same
+# happens in the backward. (By default the outermost module keeps its own whole from the forward to the backward.)
+# Gradients are reduced and scattered, so each rank has those of its own rows.
 
 # %% tags=["demo"]
 def shards():
@@ -794,9 +803,9 @@ ranks.run(shards);
 # %% [markdown]
 # A call makes one **group** of all the parameters in a module that are in no group yet, and a group is gathered as a
 # whole. So the order matters. First each block of a transformer, then the model, which takes what is left (embedding
-# and head): at most one or two blocks are whole at a time. With the model alone there is one group, gathered at once,
-# and at the peak nothing is saved. With the blocks alone the rest is whole on every rank, and nobody averages its
-# gradients.
+# and head): at most one or two blocks are whole at a time. If you shard only the model, there is one group, gathered at
+# once, and at the peak every rank holds all the parameters. If you shard only the blocks, the rest is whole on every
+# rank, and nobody averages its gradients.
 #
 # The parameters are new objects afterwards. An optimizer that was made before holds the old ones and trains nothing:
 
@@ -866,9 +875,9 @@ ranks.run(names_and_shapes);
 
 # %% [markdown]
 # DDP puts `module.` before every name, because it holds the model in an attribute of that name. A sharded model has
-# `DTensor`s, which only as many ranks can load again. There are two ways out. For a training that goes on, save
-# *sharded*: with `torch.distributed.checkpoint` every rank writes its own part, in parallel, and it can be loaded on
-# another number of ranks:
+# `DTensor`s: with `torch.save` each rank would write only its own rows, and only the same number of ranks could use them
+# again. There are two ways out. To go on with the training later, save *sharded*: with `torch.distributed.checkpoint`
+# every rank writes its own part, in parallel, and the checkpoint can be loaded on another number of ranks:
 
 # %% tags=["demo"]
 import tempfile
@@ -896,8 +905,8 @@ with tempfile.TemporaryDirectory() as folder:
 # ### Exercise: full_state
 #
 # Write `full_state(model)`, called by all ranks: on rank 0 a dict of the whole weights, with the names of the plain
-# model, as plain tensors on the CPU; on the other ranks an empty dict. The model may be plain, in DDP, or sharded.
-# Parameters and persistent buffers belong to it.
+# model, as plain tensors on the CPU; on the other ranks an empty dict. The model may be plain, in DDP, or sharded, and
+# is not changed. The dict holds all parameters and all persistent buffers, and nothing else.
 #
 # ```
 # state = full_state(ddp)
@@ -933,11 +942,11 @@ parts = [F.gelu(x @ w1[rows].T) @ w2[:, rows].T for rows in (slice(0, 2), slice(
 print(torch.allclose(parts[0] + parts[1], F.gelu(x @ w1.T) @ w2.T, atol=1e-6))
 
 # %% [markdown]
-# One `all_reduce` forward. And backward? `dist.all_reduce` alone is no part of the graph, so you say it yourself. The
-# output's gradient is the same on all ranks, and goes into each part as it is. The gradient of x comes out of every
-# rank in part, and has to be added up. `torch.distributed.nn.functional.all_reduce` is differentiable, but its
-# backward adds up the gradient too, for a loss that is a sum over ranks; here the loss is the same on all ranks, and
-# it would count twice:
+# One `all_reduce` in the forward. And in the backward? Autograd does not record `dist.all_reduce`, so you write its
+# backward yourself. The output's gradient is the same on all ranks, and goes into each part as it is. Each rank computes
+# only a part of the gradient of x, and the parts have to be added up. `torch.distributed.nn.functional.all_reduce`
+# (deprecated in the newest releases) is differentiable, but its backward adds up the output's gradient over the ranks,
+# which is right for a loss that is a sum over ranks; here all ranks have the same loss, and two would count it twice:
 
 # %% tags=["demo"]
 import torch.distributed.nn.functional as dist_nn
@@ -953,9 +962,10 @@ ranks.run(gradient_of_a_sum);
 # ### Exercise: tensor_parallel_mlp
 #
 # Write `tensor_parallel_mlp(x, w1, w2)`: the value of `gelu(x @ w1.T) @ w2.T` for the whole weights, where this rank
-# is given some rows of `w1` and the same columns of `w2` (maybe not as many as the others). Output and gradient of x
-# are the same on all ranks, and the gradients of `w1` and `w2` are this rank's parts. One exchange forward, one
-# backward.
+# is given some rows of `w1` and the matching columns of `w2` (other ranks may have more of them, or fewer). x is the same
+# on all ranks, and may have any number of leading dimensions. The output and the gradient of x are the same on all
+# ranks; the gradients of `w1` and `w2` are those of this rank's parts. Make exactly one collective call in the forward
+# and one in the backward.
 #
 # ```
 # y = tensor_parallel_mlp(x, w1[:2], w2[:, :2])     # on rank 0; rank 1 has the rest, and the same y
@@ -1011,11 +1021,11 @@ for pieces in (1, 4, 16, 64):
 # %% [markdown]
 # ## Which one, then
 #
-# | it does not fit because | use |
+# | the problem | use |
 # |---|---|
-# | it fits, and takes too long | DDP |
-# | optimizer states, gradients, weights | FSDP (`fully_shard`) |
-# | activations | checkpointing, smaller micro-batches, then sequence parallelism |
+# | it fits, but takes too long | DDP |
+# | optimizer states, gradients or weights do not fit | FSDP (`fully_shard`) |
+# | activations do not fit | checkpointing, smaller micro-batches, then sequence parallelism |
 # | one layer is too large or too slow | tensor parallelism, inside a machine |
 # | all that, on many machines | a mesh: FSDP between machines, tensor parallelism inside, pipelines |
 #

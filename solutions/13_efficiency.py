@@ -9,8 +9,8 @@
 # %% [markdown]
 # # 13 · Efficiency
 #
-# Most programs that are too slow, or need too much memory, are so for one reason. It is seldom the one that people
-# guess. So this lesson measures first, and changes something after that.
+# Most programs that are too slow, or need too much memory, have one main cause, and it is seldom the one that people
+# guess. So this lesson measures first, and changes something only after that.
 #
 # The first third is about finding out: which operator takes the time, where the host waits, how much arithmetic there
 # is to do. The second is about memory: attention without its matrix, a loss without its logits. The last third makes
@@ -89,8 +89,8 @@ print(run.key_averages().table(sort_by="self_cpu_time_total", row_limit=5))
 # milliseconds, once as total and once as self. Totals do not add up; self times do.
 #
 # Where there is a GPU, the host only puts work into a queue. Then `self_device_time_total` says what the work took, and
-# the CPU's columns say what the launching took. (Older texts call it `cuda_time_total`.) And a loop on the GPU may have
-# tiny times in both columns, while neither host nor device is busy: look at a timeline for that.
+# the CPU's columns say what the launching took. (Older texts call the former `self_cuda_time_total`.) And a slow loop
+# may show only tiny times in both: what Python does between the operators is in neither. Look at a timeline for that.
 #
 # A timeline is a file. `export_chrome_trace` writes it, and https://ui.perfetto.dev shows it:
 
@@ -108,8 +108,9 @@ sorting = next(e for e in events if e.get("name") == "aten::sort")
 print({key: sorting[key] for key in ("name", "cat", "dur")}, "(microseconds)")
 
 # %% [markdown]
-# In a long training, you want a few steps and not all of them. A schedule skips some, warms up, records some, and calls
-# you. `record_function` puts a name of your own around a part; it shows up in tables, and is no operator:
+# In a long training run, you want to profile a few steps and not all of them. A schedule skips some, warms up, records
+# some, and then the profiler calls your `on_trace_ready`. `record_function` puts a name of your own around a part of
+# the code; the name shows up in tables, although it is not an operator:
 
 # %%
 def report(run):
@@ -129,10 +130,11 @@ with profile(
 # %% [markdown]
 # ### Exercise: hot_ops
 #
-# Write `hot_ops(fn, *args, top=5)`: the names of the operators in which a call of `fn` itself spends most time, most
-# first; at most `top` names, each once. Only names that begin with `aten::` count. Where there is time on a device,
-# that decides; else the CPU's. A warm-up call is not counted. The check gives the operators times of its own, so that
-# the result does not depend on your machine.
+# Write `hot_ops(fn, *args, top=5)`: a list of the names of the operators with the most self time in a call of `fn`,
+# most first; at most `top` names, each once. Only names that begin with `aten::` count. If any of these operators has
+# time on a device, sort all of them by self time on the device; otherwise by self time on the CPU. Call `fn` once
+# beforehand, as a warm-up that is not recorded. The check replaces the measured times by times of its own, so that the
+# result does not depend on your machine.
 #
 # ```
 # hot_ops(step, batch, top=2)    # ['aten::sort', 'aten::addmm']
@@ -173,11 +175,11 @@ efficiency.before_and_after(
 # %% [markdown]
 # ## Waiting for the device
 #
-# A GPU works through a queue, and Python runs ahead of it. That is why a loop of small operators can be fast. It ends
-# as soon as Python asks for a *number*: to know it, the host has to wait until the queue is empty, and while the host
-# then prepares the next work, the device has none. Such a wait is called a host sync.
+# A GPU works through a queue, and Python runs ahead of it. That is why a loop of small operators can be fast. Python's
+# lead is gone as soon as it asks for a *number*: to know it, the host has to wait until the queue is empty, and while
+# the host then prepares the next work, the device has none. Such a wait is called a host sync.
 #
-# Some ask openly: `.item()`, `float(t)`. Others do not look like it:
+# Some calls ask openly: `.item()`, `float(t)`. Others do not look as if they asked:
 
 # %%
 x = torch.randn(5)
@@ -208,14 +210,15 @@ with Show():
     bool(x.sum() > 0), x[x > 0], x[torch.tensor([0, 2])]
 
 # %% [markdown]
-# The last two lines but one show the trap: indexing is one operator, and has its tag with a mask and with integers
-# alike. What differs is the dtype of the indices, `args[1]`.
+# The two lines with `aten.index.Tensor` show the trap: indexing is one operator, and it has the same tag with a mask as
+# with integers. What differs is the dtype of the indices, which are in the list `args[1]` (it may also hold None).
 #
 # ### Exercise: host_syncs
 #
-# Write `host_syncs(fn, *args)`: how many operators that `fn` runs make the host wait, each as often as it runs: those
-# that return Python values, and those whose output's shape depends on data. An index counts only with a mask (bool or
-# uint8). `.tolist()`, `.numpy()` and copies between devices are not asked.
+# Write `host_syncs(fn, *args)`: how many times `fn(*args)` runs an operator that makes the host wait. These are the
+# operators that return Python values, and those whose output's shape depends on data. `aten.index.Tensor` counts only
+# if a mask (bool or uint8) is among its indices, and then once. Do not count `.tolist()`, `.numpy()` or copies between
+# devices.
 #
 # ```
 # host_syncs(lambda t: t[t > 0].sum().item(), torch.randn(5))    # 2
@@ -316,14 +319,14 @@ print(
 
 # %% [markdown]
 # Backward costs about twice as much as forward: for y = x W it needs a product for the gradient of W and one for that
-# of x. About, because the first layer's x usually requires none, and a frozen weight needs none either.
+# of x. Only about, because the first layer's x usually requires no gradient, and nor does a frozen weight.
 #
 # ### Exercise: training_flops
 #
 # Write `training_flops(model, x)`: the floating-point operations of forward and backward of `model(x).sum()`, as
-# `FlopCounterMode` counts them. The gradient of x is part of it only if x requires one. Every `.grad` is afterwards
-# what it was before, x's too. (`torch.autograd.grad` is no way out: inside the counter it raises if a leaf is handed to
-# a module.)
+# `FlopCounterMode` counts them. The gradient of x is counted only if x requires one. Afterwards every `.grad`, also
+# that of x, is what it was before: None, or the same numbers. (`torch.autograd.grad` does not help here: inside the
+# counter it raises if a leaf that requires a gradient is the input of a module.)
 #
 # ```
 # training_flops(nn.Linear(8, 5), torch.randn(4, 8))    # 640: twice 2 * 4 * 8 * 5
@@ -386,9 +389,10 @@ print(sum_left * shrink + sum_right, "is", (scores - 7).exp().sum())
 # ### Exercise: blockwise_attention
 #
 # Write `blockwise_attention(q, k, v, block=64)`: `softmax(q kᵀ / sqrt(d)) v` for q of shape (…, n, d), k (…, m, d) and
-# v (…, m, e), with keys taken `block` at a time (the last block may be smaller). Exact also for large scores; gradients
-# count. Rule: no softmax and no attention from torch. The check measures the memory of a large call without a graph:
-# all that lives at once is less than the scores would take.
+# v (…, m, e), with keys taken `block` at a time (the last block may be smaller). Large scores, positive or negative,
+# must not spoil the result, and the gradients of q, k and v are checked too. Rule: no softmax and no attention from
+# torch. The check measures the memory of a large call under `torch.no_grad()`: at its peak, all that the call holds at
+# once must take less than the whole score matrix would.
 #
 # ```
 # blockwise_attention(q, k, v, block=16)    # what F.scaled_dot_product_attention(q, k, v) gives
@@ -435,7 +439,7 @@ efficiency.memory_by_length(ways, peak_bytes)
 #
 # `F.scaled_dot_product_attention` (SDPA) has several implementations behind it: MATH, which is the formula with the
 # matrix, and fused ones, FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION, which are not everywhere. It chooses
-# silently. A dropout or a mask can send you from the fast kernel to the slow one, and nothing says so. `sdpa_kernel`
+# silently. Dropout or a mask can send you from the fast kernel to the slow one, and nothing says so. `sdpa_kernel`
 # restricts the choice to what you name; if nothing is left, the call raises:
 
 # %%
@@ -457,15 +461,16 @@ with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
 # with a row too few, which MATH refuses.
 #
 # Masks that are neither "all" nor "causal" are where people lose the fast kernel. `torch.nn.attention.flex_attention`
-# is made for them: you write a function of (score, batch, head, query, key), and `torch.compile` makes a fused kernel
-# of it.
+# is made for them: you write a function of (batch, head, query, key) that says which pairs count, and hand it over by
+# way of `create_block_mask`; or one of (score, batch, head, query, key) that changes the score. `torch.compile` makes a
+# fused kernel of either.
 #
 # ### Exercise: attention_backends
 #
 # Write `attention_backends(q, k, v, **options)`: the sorted names of the four backends above that accept
-# `F.scaled_dot_product_attention(q, k, v, **options)`. What is wrong for every backend, such as shapes that do not fit,
-# raises as it does without the question. The answer does not depend on which backends happen to be switched on, and
-# that setting is afterwards as it was.
+# `F.scaled_dot_product_attention(q, k, v, **options)`. A call that is wrong in itself, such as one with shapes that do
+# not fit, is no refusal: let the RuntimeError that MATH raises for it through. The answer does not depend on which
+# backends happen to be switched on when you are called, and afterwards the same ones are on as before.
 #
 # ```
 # attention_backends(q, k, v)                   # ['FLASH_ATTENTION', 'MATH'] on the CPU
@@ -509,8 +514,8 @@ with warnings.catch_warnings():
 # 4 GB in float32, the softmax another 4, their gradient another 4. The hidden states before it take 134 MB at a width
 # of 4,096. The loss is one number. So take the rows in chunks.
 #
-# A loop alone does not help in training: autograd keeps each chunk's logits until backward. Measured, by what lives at
-# once:
+# A loop alone does not help in training: until backward, autograd keeps the log-softmax of each chunk, which is as
+# large as its logits. Measured, by what lives at once:
 
 # %%
 def loop(hidden, weight, labels, chunk):
@@ -533,8 +538,8 @@ print(f"all at once {whole / 1e6:.1f} MB, in a loop {looped / 1e6:.1f} MB")
 # ### Exercise: chunked_cross_entropy
 #
 # Write `chunked_cross_entropy(hidden, weight, labels, chunk)`: the mean cross-entropy of `hidden @ weight.T`, with
-# gradients for both. At no time, forward or backward, more than `chunk` rows of logits are held. hidden is (rows, d),
-# weight (words, d), labels (rows,).
+# gradients for hidden and weight. Neither forward nor backward may hold more than `chunk` rows of logits at any time.
+# hidden is (rows, d), weight (words, d), labels (rows,); `chunk` need not divide the number of rows.
 #
 # ```
 # chunked_cross_entropy(hidden, weight, labels, 16)    # F.cross_entropy(hidden @ weight.T, labels)
@@ -583,8 +588,8 @@ q8 = (w / scale).round().to(torch.int8)
 print(q8, q8 * scale)
 
 # %% [markdown]
-# Three things go wrong. The cast to int8 cuts off, so round before. int8 goes from -128 to 127, and what is beyond
-# wraps around:
+# Three things can go wrong. The cast to int8 cuts off the fraction, so round first. int8 goes from -128 to 127: an
+# integer beyond that wraps around, and what a float beyond it becomes is undefined, so clamp before the cast:
 
 # %%
 print(torch.tensor([1.9, -1.9]).to(torch.int8), torch.tensor([127, 128]).to(torch.int8))
@@ -624,8 +629,8 @@ check("quantize_int8")
 # %% [markdown]
 # ## Integer arithmetic
 #
-# With both sides in int8, the product of two rows can be computed in integers. Chips have units for it. But the product
-# of two int8 matrices in PyTorch is int8 itself:
+# With both sides in int8, the product of two rows can be computed in integers. Chips have units for it. But in PyTorch,
+# `@` of two int8 matrices gives int8 on the CPU, where the sums wrap around (and on CUDA it raises):
 
 # %%
 a8 = torch.full((1, 3), 100, dtype=torch.int8)
@@ -634,9 +639,9 @@ print((a8 @ b8.T).item(), "instead of", 3 * 100 * 100)
 print(torch._int_mm(a8, b8.T).item(), "by torch._int_mm, which adds up in int32")
 
 # %% [markdown]
-# `torch._int_mm` is what libraries call on a GPU; it has an underscore, and wants sizes that fit the hardware. float32
-# holds integers exactly up to 2**24 only, which 1,041 products of 127 by 127 exceed; float64 holds them up to 2**53, on
-# every device.
+# `torch._int_mm` is what libraries call on a GPU; the underscore says that it is private, and it wants sizes that fit
+# the hardware. float32 holds all integers exactly only up to 2**24, which 1,041 products of 127 by 127 exceed; float64
+# holds them up to 2**53, on the CPU and on CUDA alike (Apple's MPS has no float64).
 #
 # The scales do not depend on what is summed over. If row i of a stands for `a[i] * a_scale[i]`, both scales can wait
 # until the sum is done.
@@ -672,9 +677,9 @@ check("int8_matmul")
 #
 # Write `Int8Linear`, made by `Int8Linear.from_linear(linear)`: int8 weight and one scale for each output as buffers,
 # the bias (if there is one) as a Parameter. It takes x with any leading dimensions, gives nearly what `linear` gives,
-# and a file of its `state_dict` takes about a quarter. `linear` itself stays as it is, also when the new layer is trained
-# or moved: they share no memory. Below the line that raises, write `from_linear`, and then `__init__` and `forward`, with
-# the arguments that you need.
+# and a file of its `state_dict` takes about a quarter of what that of `linear` takes. `linear` itself stays as it is,
+# also when the new layer is trained or moved: they share no memory. In place of the line that raises, write the body of
+# `from_linear`; below it, add `__init__` and `forward` to the class, with the arguments that you need.
 #
 # ```
 # Int8Linear.from_linear(nn.Linear(512, 512))(torch.randn(2, 512)).shape    # (2, 512)
@@ -731,9 +736,9 @@ else:
     )
 
 # %% [markdown]
-# In earnest you would not write this: `torchao` is PyTorch's library for quantization (`quantize_` swaps the layers of
-# a model), with kernels that never make the weight float again. `torch.ao.quantization`, which older texts use, is what
-# it replaces.
+# In real work you would not write this yourself: `torchao` is PyTorch's library for quantization. Its `quantize_`
+# replaces a model's weights by quantized ones, and its kernels (often with the help of `torch.compile`) need no float
+# copy of the weight in memory. It is the successor of `torch.ao.quantization`, which older texts use.
 
 # %% [markdown]
 # ## Training with rounding
@@ -910,8 +915,8 @@ print("2**24 + 1 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**24)
 # ### Exercise: rms_norm_cpp
 #
 # Write `rms_norm_cpp()`: it returns C++ source, as a string, that registers the operator `torchcourse::rms_norm(Tensor
-# x, float eps) -> Tensor` for float32 and float64 on the CPU, over the last dimension, for x of any strides. Add the
-# squares up in double. A schema's `float` is a `double` in C++; `x.size(i)`, `x.stride(i)`, `x.dim()`, `x.numel()` and
+# x, float eps) -> Tensor` for float32 and float64 on the CPU, over the last dimension, for x of any strides. The
+# result has x's shape and dtype; add the squares up in double. A schema's `float` is a `double` in C++; `x.size(i)`, `x.stride(i)`, `x.dim()`, `x.numel()` and
 # `x.scalar_type()` say what x is, and its dtype may be compared with `torch::headeronly::ScalarType::Double`. The check
 # compiles it with `-std=c++20` (once, as long as it stays the same), shows what the compiler says, and calls it in a
 # process of its own, which may crash.
@@ -1000,7 +1005,7 @@ if not missing:
 # and an operator without any backward passes: it is consistent, only of no use in training. `torch.autograd.gradcheck`
 # compares a backward with finite differences; use both.
 #
-# For the backward of RMSNorm, call r = 1 / sqrt(mean(x²) + eps), so the result is x·r. If r were a constant, its
+# For the backward of RMSNorm, call r = 1 / sqrt(mean(x²) + eps), so the result is x·r. If r were a constant, x's
 # gradient would be r·g, with g the gradient that arrives. But r depends on every entry of its row, which gives a second
 # term.
 #

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -59,8 +59,7 @@ def init(
 
     new = not is_class(folder)
     if not new and (late, exchange, name, gradebook) != (None, None, None, None):
-        config = folder / "nbgrader_config.py"
-        stop(f"{folder} is a class already: change --name, --late, --exchange and --gradebook in {config}.")
+        _refuse_settings(folder)
     try:
         with gradebook_errors(folder):
             names = split_lessons(lessons) if lessons or new else class_lessons(folder)
@@ -84,6 +83,12 @@ def init(
         console.print(f"Now grade {' '.join(changed)} again.", markup=False)
     if enrolled.faults:
         console.print(f"{counted(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
+
+
+def _refuse_settings(folder: Path) -> NoReturn:
+    """Stop, since a class that exists has its settings in a file that its instructor may have changed."""
+    config = folder / "nbgrader_config.py"
+    stop(f"{folder} is a class already: change --name, --late, --exchange and --gradebook in {config}.")
 
 
 def _roster(path: Path | None) -> Roster:

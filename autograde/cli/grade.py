@@ -86,9 +86,7 @@ def grade(
         from autograde.batch.worker_pool import default_workers
         from autograde.classroom.class_config import class_gradebook, class_seed
     names, seed = _lessons_of_class(names, submitted, out), class_seed(out) if seed is None else seed
-    _warn(isolation)
-    if not scheduler:
-        _warn_of_missing_tools(names, isolation)
+    _warn(isolation, [] if scheduler else names)
     keep, policy = _kept(names, submitted, out), (never_lower, best)
     run = partial(_grade, names, submitted, workers or default_workers(), seed, isolation, scheduler, keep, policy)
     agreed = _agreed_changes(out, names, seed, partial(run, regrade)) if diff else []
@@ -100,9 +98,11 @@ def grade(
         _finish(done, names, seed, submitted, out, gradebook)
 
 
-def _warn(isolation: Isolation) -> None:
+def _warn(isolation: Isolation, lessons: list[str]) -> None:
+    """Print what the sandbox cannot do here, and what it lacks for lessons that are graded on this machine."""
     for warning in isolation.warnings():
         stderr.print(f"WARNING: {warning}", markup=False)
+    _warn_of_missing_tools(lessons, isolation)
 
 
 def _warn_of_missing_tools(names: list[str], isolation: Isolation) -> None:

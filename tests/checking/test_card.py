@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-import zipfile
 from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
@@ -19,15 +18,13 @@ import torch
 from nbclient import NotebookClient
 from torch import Tensor
 
-from autograde.source.private_half import private_half
 from tests.support.working_copies import WRONG, answered
-from tools.selfstudy import write_wheel
-from torchcourse.checking import answer_cell, card, card_buttons, hints, references
+from torchcourse.checking import answer_cell, card, card_buttons, hints
 from torchcourse.checking.card_details import CardDetails, card_details
 from torchcourse.checking.check import examine
-from torchcourse.checking.references import Reference, pack, reference
+from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
-from torchcourse.model.catalogue import LESSONS, exercises, find
+from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Spoken
 from torchcourse.model.lessons import Lesson, lessons
 from torchcourse.workspace import progress, session
@@ -348,26 +345,6 @@ def test_a_program_that_shows_neither_html_nor_widgets_gets_the_card_as_text(tmp
     assert "1 of 3" in shown[1][0]
 
 
-def test_each_exercise_has_three_hints_and_in_a_clone_a_reference_and_a_reason() -> None:
-    for lesson in LESSONS:
-        for name, exercise in exercises(lesson).items():
-            assert len(set(exercise.hints)) == 3, name
-            found = reference(lesson, name)
-            assert found is not None and found.why == private_half(lesson, name).why
-            assert f"def {name}" in found.source or f"class {name}" in found.source
-            assert "SOLUTION" not in found.source and "# %%" not in found.source
-            assert 20 <= len(found.why.split()) <= 70, name
-            compile(found.source, name, "exec")
-
-
-@pytest.fixture
-def class_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation without solutions, as a class has it."""
-    monkeypatch.setattr(references, "SOLUTIONS", tmp_path / "solutions")
-    monkeypatch.setattr(references, "PACKED", tmp_path / "references.json")
-    return tmp_path
-
-
 def test_a_class_has_no_answer_to_show_after_the_hints(
     class_bundle: Path, failed: Report, front_end: list[dict[str, Any]]
 ) -> None:
@@ -378,35 +355,6 @@ def test_a_class_has_no_answer_to_show_after_the_hints(
         made.click()
     assert made.description == "All 3 hints are shown above"
     assert "reference" not in front_end[0]["text/html"]
-
-
-def test_where_there_are_no_references_a_card_has_no_such_part(class_bundle: Path, passed: Report) -> None:
-    assert reference("01_tensors", "row_softmax") is None
-    more = card_details(passed, right)
-    assert (more.reference, more.answer) == (None, "")
-    assert "reference" not in card.as_html(passed, more)
-    with pytest.raises(LookupError, match="no reference of row_softmax"):
-        pack({"01_tensors": ["row_softmax"]})
-
-
-def test_the_self_study_package_carries_all_references_in_one_file_and_the_tree_does_not(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    every = {lesson: list(exercises(lesson)) for lesson in LESSONS}
-    wanted = {name: reference(lesson, name) for lesson, names in every.items() for name in names}
-    with zipfile.ZipFile(write_wheel(tmp_path)) as wheel:
-        packed = wheel.read(f"torchcourse/{references.PACKED.name}").decode()
-    assert not references.PACKED.exists()
-    (request.getfixturevalue("class_bundle") / "references.json").write_text(packed)
-    assert {name: reference(lesson, name) for lesson, names in every.items() for name in names} == wanted
-    assert reference("01_tensors", "no_such") is None
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"row_softmax": 3}', "\x00"])
-def test_a_damaged_file_of_references_costs_nothing_else(class_bundle: Path, passed: Report, text: str) -> None:
-    (class_bundle / "references.json").write_text(text)
-    assert "All" in card.as_html(passed, card_details(passed, right))
-    assert reference("01_tensors", "row_softmax") is None
 
 
 def test_what_stands_on_a_card_is_text_and_never_runs(failed: Report) -> None:

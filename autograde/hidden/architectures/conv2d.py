@@ -202,22 +202,21 @@ def last_place_missing(
     return right(x, weight, bias, stride, padding)[:, :, :h, :w]
 
 
+def scrambled(y: Tensor) -> Tensor:
+    """Return `(n, o, h, w)` as it would be if the channels came last and were reshaped to the front."""
+    return y.movedim(1, -1).reshape(y.shape)
+
+
 def reshapes_without_transposing(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
 ) -> Tensor:
-    windows = windows_of(padded(x, padding), weight, stride)
-    by_place = torch.einsum("nchwij,ocij->nhwo", windows, weight)
-    n, h, w, o = by_place.shape
-    return shifted(by_place.reshape(n, o, h, w), bias)
+    return shifted(scrambled(right(x, weight, None, stride, padding)), bias)
 
 
 def biased_before_reshaping(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
 ) -> Tensor:
-    windows = windows_of(padded(x, padding), weight, stride)
-    by_place = torch.einsum("nchwij,ocij->nhwo", windows, weight)
-    n, h, w, o = by_place.shape
-    return (by_place if bias is None else by_place + bias).reshape(n, o, h, w)
+    return scrambled(right(x, weight, bias, stride, padding))
 
 
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '

@@ -76,11 +76,11 @@ class OperatorRecord:
         except RuntimeError:  # the block has ended it
             return
         found = [(event, event.name, event.start_tid) for event in roots]
-        marks = {thread for _, name, thread in found if name == self._mark}
-        self.intact = sum(name == self._mark for _, name, _ in found) == 2
-        found = [(*_, thread) for *_, thread in found if self._all_threads or thread in marks]
-        self.other_threads = any(thread not in marks for *_, thread in found)
-        self._read([event for event, name, _ in found if name != self._mark])
+        marks = [thread for _, name, thread in found if name == self._mark]
+        self.intact = len(marks) == 2
+        self.other_threads = self._all_threads and any(thread not in marks for *_, thread in found)
+        work = [(event, thread) for event, name, thread in found if name != self._mark]
+        self._read([event for event, thread in work if self._all_threads or thread in marks])
 
     def _read(self, roots: Sequence[Any]) -> None:
         """Read events with those inside them, each attribute once: it is slow to read. Leave out those that are not

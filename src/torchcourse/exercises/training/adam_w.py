@@ -26,6 +26,10 @@ class _Run:
         self.calls: list[str] = []
         self.returned: list[str] = []
 
+    def slow_down(self) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] *= 0.2
+
     def step(self, gradients: list[Tensor | None], number: int, by_closure: bool = False) -> None:
         def backward() -> float:
             """Set the gradients; return a loss."""
@@ -55,10 +59,9 @@ def probe(
     def train(runs: Sequence[_Run], numbers: range) -> None:
         with answer.watched():  # once, not at each step: to watch takes longer than a step
             for number in numbers:
-                if number == slower_at:
-                    for group in run.optimizer.param_groups:
-                        group["lr"] *= 0.2
                 for each in runs:
+                    if number == slower_at:
+                        each.slow_down()
                     each.step(gradients, number, by_closure)
 
     train([run], range(1))

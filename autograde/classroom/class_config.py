@@ -32,14 +32,16 @@ class _ClassOnly(PyFileConfigLoader):  # type: ignore[misc]
         return Config() if self.path == str(paths.AUTOGRADE) else super().load_config()
 
 
+def _own_config(folder: Path) -> Config:
+    """Return what the file of a class says itself; nothing for a folder that is no class."""
+    return _ClassOnly(CONFIG_FILE, path=str(folder)).load_config() if is_class(folder) else Config()
+
+
 def class_gradebook(folder: Path) -> str:
     """Return the URL of the gradebook of a class folder, or of a folder that `torchcourse grade` has written to."""
-    config = _ClassOnly(CONFIG_FILE, path=str(folder)).load_config() if is_class(folder) else Config()
-    own = config.CourseDirectory.get("db_url")
-    return gradebook_url(folder, str(own or ""))
+    return gradebook_url(folder, str(_own_config(folder).CourseDirectory.get("db_url") or ""))
 
 
 def class_seed(folder: Path) -> int:
     """Return the seed of a class's hidden cases; the public one of a folder that is no class folder, or has none."""
-    own = class_config(folder).GradeSubmission.get("seed", SEED) if is_class(folder) else SEED
-    return int(own)
+    return int(_own_config(folder).GradeSubmission.get("seed", SEED))

@@ -28,6 +28,8 @@ from torchcourse import Unattempted, case, check, digits, hint
 
 # %% tags=["demo"]
 # %load_ext torchcourse
+
+# %% tags=["demo"]
 torch.set_num_threads(1)
 
 # %% [markdown]

@@ -870,11 +870,8 @@ STABLE_TORCH_LIBRARY_IMPL(lesson13, CPU, m) {
 # `load_inline` compiles it with ninja and g++, and loads it. It takes a few seconds, once:
 
 # %% tags=["demo"]
-import logging
 import shutil
 
-# it warns that there is no GPU
-logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 missing = [tool for tool in ("g++", "ninja") if shutil.which(tool) is None]
 if missing:
     print(f"{' and '.join(missing)} are missing here, so there is nothing to run.")

@@ -459,7 +459,7 @@ print(torch.allclose(layer(words).mean(1), layer(words.flip(1)).mean(1), atol=1e
 
 # %% exercise="TicketRouter" points=3
 class TicketRouter(nn.Module):
-    """A transformer encoder over the words, then a mean over the real ones, then a head."""
+    """A transformer encoder over the words, a mean over the real ones, and a head."""
 
     def __init__(
         self,

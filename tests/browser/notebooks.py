@@ -72,9 +72,10 @@ def write(page: Page, cell: Locator, source: str) -> None:
 def wait_until_saved(page: Page, lab: Lab, name: str, text: str) -> None:
     """Wait until the file of a notebook has this text: JupyterLab saves every few seconds.
 
-    Pressing Ctrl-S meanwhile would make JupyterLab ask whether to overwrite what itself is writing.
+    On a busy machine every few minutes: it waits ten times as long as the last save took. Pressing Ctrl-S meanwhile
+    would make JupyterLab ask whether to overwrite what itself is writing.
     """
-    for _ in range(120):
+    for _ in range(600):
         expect(page.locator(".jp-Notebook").first).to_be_visible()
         if json.dumps(text)[1:-1] in (lab.folder / name).read_text(encoding="utf-8"):
             return

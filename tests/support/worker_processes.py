@@ -22,7 +22,8 @@ def processes(sandbox: Sandbox) -> list[psutil.Process]:
     assert sandbox.process is not None
     top = psutil.Process(sandbox.process.pid)
     started = top.children(recursive=True)
-    inside = {_pid_namespace(process.pid) for process in started} - {_pid_namespace(os.getpid())} | {""}
+    inside = {_pid_namespace(process.pid) for process in started} - {_pid_namespace(os.getpid())}
+    inside |= set() if os.geteuid() == 0 else {""}  # to root, only a process that has ended shows none
     template = sandbox.template
     forks = psutil.Process(template.process.pid).children(recursive=True) if template and template.is_alive() else []
     return [top, *started, *(process for process in forks if _pid_namespace(process.pid) in inside)]

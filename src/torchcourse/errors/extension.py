@@ -5,6 +5,7 @@ The traceback is unchanged; the explanation is a note on the exception, which IP
 
 from __future__ import annotations
 
+import logging
 import textwrap
 from types import TracebackType
 from typing import Any
@@ -19,7 +20,12 @@ _before: list[tuple[Any, Any]] = []
 
 
 def load(shell: Any) -> None:
-    """Start explaining errors in this shell; loading twice changes nothing."""
+    """Start explaining errors in this shell; loading twice changes nothing.
+
+    Where the CUDA toolkit is installed and there is no GPU, torch warns when it first looks for a compiler. Learners
+    would take that for a fault of their machine, so it is not shown.
+    """
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     if not _before:
         _before.append((shell.custom_exceptions, shell.CustomTB))
         shell.set_custom_exc(EXPLAINED, _show)

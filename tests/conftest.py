@@ -89,13 +89,16 @@ TOGETHER = (
 
 
 LONG = (
+    *TOGETHER,
+    "tests/course/test_verify.py",
     "tests/batch/test_classes.py",
     "tests/batch/test_resume.py",
     "tests/judge/test_any_submission.py",
-    *TOGETHER,
-    "tests/course/test_verify.py",
 )
-"""Tests that start first because they take longest, so that at the end no process works alone."""
+"""Tests that start first because they take longest, so that at the end no process works alone.
+
+Those of `verify` come before the ones that grade whole classes, which use what it observed.
+"""
 
 
 SLOW = (

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -219,6 +220,20 @@ def test_forbidden_calls_of_the_answer_are_named_once_even_if_it_fails_later() -
     assert seen(lambda x: x.exp().view(3), forbids=("exp",))["forbidden calls"] == ["exp"]
     assert observe(exercise(probe, forbids=("exp",)), lambda x: x, CASE)["forbidden calls"] == []
     assert "forbidden calls" not in seen(lambda x: x.exp())
+
+
+def test_what_other_threads_do_meanwhile_is_the_answers_unless_it_is_one_of_the_courses_own() -> None:
+    rules = exercise(call, forbids=("exp", "log"))
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(X.exp).result()  # so that no thread has to be started later
+
+        def waiting(x: Tensor) -> Tensor:
+            pool.submit(x.exp).result()
+            return 2 * x
+
+        assert observe(rules, waiting, CASE)["forbidden calls"] == ["exp"]
+        assert observe(rules, waiting, CASE, trusted=True)["forbidden calls"] == []
+        assert observe(rules, Tensor.log, CASE, trusted=True)["forbidden calls"] == ["log"]
 
 
 def test_the_cost_is_that_of_the_last_call_and_off_the_cpu_nothing_is_watched() -> None:

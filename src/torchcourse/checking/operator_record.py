@@ -34,16 +34,13 @@ HANDED_TO_NUMPY = "aten::resolve_conj"
 """An operator that `Tensor.numpy` and `Tensor.tolist` run, whatever they are called by."""
 
 
-def _config(all_threads: bool) -> ProfilerConfig:
-    experimental = _ExperimentalConfig(profile_all_threads=all_threads)
+def _config() -> ProfilerConfig:
+    experimental = _ExperimentalConfig(profile_all_threads=True)
     return ProfilerConfig(ProfilerState.KINETO, False, False, False, False, False, experimental, "")
 
 
 class OperatorRecord:
-    """A context manager that records which operators ran in its block.
-
-    Args:
-        all_threads: whether to record those of other threads as well.
+    """A context manager that records which operators ran in its block, on whichever thread.
 
     Attributes:
         operators: the names of all operators, those that others ran to do their work included.
@@ -54,8 +51,7 @@ class OperatorRecord:
         intact: whether the block was recorded from its start to its end.
     """
 
-    def __init__(self, all_threads: bool = True) -> None:
-        self._all_threads = all_threads
+    def __init__(self) -> None:
         self.operators: list[str] = []
         self.calls = self.hands_over = 0
         self.ran_autograd = self.other_threads = self.intact = False
@@ -63,7 +59,7 @@ class OperatorRecord:
 
     def __enter__(self) -> OperatorRecord:
         self._mark = secrets.token_hex(8)  # so that marks of a record that an answer made are told apart
-        config = _config(self._all_threads)
+        config = _config()
         _prepare_profiler(config, CPU_ACTIVITY)
         _enable_profiler(config, CPU_ACTIVITY)
         _leave(self._mark)
@@ -78,9 +74,8 @@ class OperatorRecord:
         found = [(event, event.name, event.start_tid) for event in roots]
         marks = [thread for _, name, thread in found if name == self._mark]
         self.intact = len(marks) == 2
-        self.other_threads = self._all_threads and any(thread not in marks for *_, thread in found)
-        work = [(event, thread) for event, name, thread in found if name != self._mark]
-        self._read([event for event, thread in work if self._all_threads or thread in marks])
+        self.other_threads = any(thread not in marks for *_, thread in found)
+        self._read([event for event, name, _ in found if name != self._mark])
 
     def _read(self, roots: Sequence[Any]) -> None:
         """Read events with those inside them, each attribute once: it is slow to read. Leave out those that are not

@@ -39,9 +39,9 @@ class Watched:
         returned: the kind of value that the last call returned, in words; "" before that.
     """
 
-    def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool, all_threads: bool) -> None:
+    def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool, trusted: bool) -> None:
         self.answer = answer
-        self._rules = (exercise.forbids, on_cpu, all_threads) if exercise.has_rules else None
+        self._rules = (exercise.forbids, on_cpu, trusted) if exercise.has_rules else None
         self.spent = (0, 0, 0)
         self.forbidden: list[str] = []
         self.returned = ""
@@ -175,7 +175,7 @@ def observe(
     device: CheckedDevice = CPU,
     *,
     alone: bool = False,
-    all_threads: bool = True,
+    trusted: bool = False,
     caught: Callable[[BaseException], object] | None = None,
 ) -> Observations:
     """Return what the probe observes of `answer` in `case` on `device`, as plain data.
@@ -190,13 +190,14 @@ def observe(
         device: where the inputs are put.
         alone: whether this process exists for this run only. Then inputs are not copied, and the random state is not
             restored.
-        all_threads: whether rules hold for what other threads do meanwhile; see `RuleWatch`.
+        trusted: whether `answer` is one of the course's own programs, and need not be watched as closely; see
+            `RuleWatch`.
         caught: called with an exception of the answer, which has its traceback.
 
     Raises:
         Unattempted: if the answer is the exercise's own stub.
     """
-    watched = Watched(answer, exercise, device == CPU, all_threads)
+    watched = Watched(answer, exercise, device == CPU, trusted)
     with pristine(generators=not alone), _eagerly(device):
         inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
         try:

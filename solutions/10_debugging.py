@@ -12,9 +12,9 @@
 # A program that is wrong and raises an error is the lucky case. Most faults of a training raise nothing: the loss goes
 # down, only not far enough, or the result is worse than it could be, and hours pass before anybody notices.
 #
-# So this lesson is about looking. You write twelve small tools. Each answers one question, such as "which layer gets
-# no gradient?", and right after you have written it, it examines a model that is broken for real. At the end they
-# stand together in one function, `diagnose`, that you can take with you.
+# So this lesson is about looking. You repair one broken training and write eleven small tools. Each tool answers one
+# question, such as "which layer gets no gradient?", and right after you have written it, you see it at work. At the end
+# ten of them stand together in one function, `diagnose`, that you can take with you.
 #
 # Nothing here needs the internet or a GPU.
 
@@ -374,11 +374,12 @@ for step in range(3):
 # ### Exercise: repaired_training
 #
 # Below the first line of the cell stand a net and a loop with at least seven faults. Delete the line that raises, and
-# repair the rest, so that `repaired_training(train, test, *, epochs, lr, seed)` returns a dict with `loss`, a list with
-# one Python float an epoch, and `accuracy`, the share of right answers on `test` as a number from 0 to 1. `train` and
-# `test` are pairs `(x, y)` of tensors on one device, the labels are class indices from 0 on. It has to learn data that
-# no linear model can. The optimizer is free; `lr` is meant for Adam. The same seed gives the same result. Judge the net
-# without dropout and without a graph.
+# repair the rest, so that `repaired_training(train, test, *, epochs, lr, seed)` returns a dict with `loss`, a list of
+# the training loss in each epoch as a Python float, and `accuracy`, the share of right answers on `test` as a number
+# from 0 to 1. `train` and `test` are pairs `(x, y)` of tensors on one device. The labels are class indices from 0 on,
+# and the largest one in `train` tells how many classes there are. The net has to learn data that no linear model can.
+# The optimizer is free; `lr` is meant for Adam. The same seed gives the same result. Judge the net without dropout and
+# without a graph.
 #
 # ```
 # repaired_training(rings, more_rings, epochs=150, lr=0.02, seed=0)    # {'loss': [1.1, 1.05, …], 'accuracy': 0.98}
@@ -582,6 +583,9 @@ print(
 # is a pair `(x, y)` or x alone, and lies where the model is. Run the model in evaluation mode; afterwards each
 # submodule has its own mode, and the hook is gone.
 #
+# After a convolution the units are dimension 1, and this tool is no use there. `diagnose` will call it for every
+# `nn.ReLU` all the same.
+#
 # ```
 # dead_units(model, "body.act", loader)    # 0.25, if 2 of its 8 units are silent for all of the data
 # ```
@@ -656,8 +660,9 @@ print(shared, copied)
 # ### Exercise: update_ratios
 #
 # Write `update_ratios(model, batch, loss_fn, optimizer)`: one training step on a batch `(x, y)`, in training mode and
-# from cleared gradients. Return a dict from the name of each parameter, frozen ones too, to the norm of its change over
-# its norm before the step, as Python floats; 0.0 for a parameter that was zero.
+# from cleared gradients. Return a dict with a Python float for the name of each parameter, frozen ones too: the norm of
+# its change, divided by the norm that it had before the step; 0.0 for a parameter that was zero. Nothing needs to be
+# put back afterwards, neither the mode nor the gradients; `diagnose` will look at the gradients of this step.
 #
 # ```
 # update_ratios(model, batch, F.cross_entropy, optimizer)    # {'weight': 0.0011, 'bias': 0.0}
@@ -704,8 +709,8 @@ for rate in (1e-6, 1e-3, 0.3):
 # %% [markdown]
 # ## What is not trained
 #
-# There are four reasons why a parameter stays as it is. It is frozen (`requires_grad=False`). It is not registered, in a Python
-# list, and then not even `named_parameters()` knows it. The optimizer does not hold it. Or no gradient comes.
+# There are four reasons why a parameter stays as it is. It is frozen (`requires_grad=False`). It is not registered, in
+# a Python list, and then not even `named_parameters()` knows it. The optimizer does not hold it. Or no gradient comes.
 #
 # The third is the one that happens to careful people: they make the optimizer, and then give the model a new head.
 
@@ -718,8 +723,8 @@ print(len(held), len(list(model.parameters())), [tuple(p.shape) for p in held])
 
 # %% [markdown]
 # As many parameters, of the same shapes; and yet the optimizer moves a head that nobody uses any more. Only the
-# identity of the objects tells: `is`, or `id`. (`p in held` compares by value where the object is not the same, and with tensors of
-# several entries that raises.)
+# identity of the objects tells: `is`, or `id`. (`p in held` compares by value where the object is not the same, and
+# with tensors of several entries that raises.)
 
 # %%
 print([any(p is one for one in held) for p in model.parameters()])
@@ -729,7 +734,8 @@ print([any(p is one for one in held) for p in model.parameters()])
 #
 # Write `untrained(model, optimizer)`: a dict with the keys `frozen`, `not_in_optimizer` and `no_gradient`, under each
 # the sorted names of the parameters to which it applies. `no_gradient` means that `.grad` is None. A name stands only
-# under the first key that applies. A tied parameter is listed once, under its first name.
+# under the first key that applies. A tied parameter is listed once, under its first name. There is no key for the
+# second of the four reasons: a parameter that is not registered has no name in the model, and this tool cannot find it.
 #
 # ```
 # untrained(model, optimizer)    # {'frozen': [], 'not_in_optimizer': ['1.bias', '1.weight'], 'no_gradient': []}
@@ -799,9 +805,10 @@ print(torch.full((3,), -torch.inf).softmax(0), torch.tensor(0.0) / torch.tensor(
 # ### Exercise: first_nonfinite
 #
 # Write `first_nonfinite(model, x)`: run `model(x)`, and return the dotted name of the leaf module (one without
-# children) that, in order of execution, is the first to put out NaN or infinity; None if none does. Outputs may be
-# nested: `tensors_in(output)` lists the tensors. The hooks are gone afterwards, also when the model raises, and then
-# its exception goes to the caller. Leave the mode alone.
+# children) that, in order of execution, is the first to put out NaN or infinity; None if none does. A model without
+# submodules is a leaf itself, with the name `""`. Outputs may be nested: `tensors_in(output)` lists the tensors. The
+# hooks are gone afterwards, also when the model raises, and then its exception goes to the caller. Leave the mode
+# alone.
 #
 # ```
 # first_nonfinite(model, x)    # 'encoder.1.act'
@@ -889,7 +896,8 @@ print(p.item())
 # batch `(x, y)`, even if the loss is not finite, and clip the gradients to `max_norm`. Step only if the loss and the
 # gradient norm are finite. Return a dict: `loss` and `grad_norm`, the norm over `model.parameters()` before clipping,
 # as numbers, and `stepped`. When the step is skipped, parameters and optimizer state are as before, and the gradients
-# are cleared: `None` or zero. The mode is the caller's.
+# are cleared: `None` or zero. The running statistics of a batch norm are not undone: the forward has already moved
+# them. The mode is the caller's.
 #
 # ```
 # guarded_step(model, batch, F.mse_loss, optimizer, 1.0)    # {'loss': nan, 'grad_norm': nan, 'stepped': False}
@@ -949,12 +957,13 @@ for name, t in {
 # ### Exercise: held_graphs
 #
 # Write `held_graphs(obj)`: the sorted paths of all tensors inside nested dicts, lists and tuples that keep a graph
-# alive, which are those with a `grad_fn`. A path is written as in the example: keys of the outermost dict as they are,
-# deeper keys as `[repr(key)]`, and indices always in brackets, such as `[3]`. A tensor that lies under two paths is
-# listed twice.
+# alive, which are those with a `grad_fn`. A path is written as in the examples. If `obj` itself is a dict, its keys
+# stand as they are; all other keys stand in brackets, as `repr` writes them, and so do all indices. A tensor that lies
+# under two paths is listed twice.
 #
 # ```
 # held_graphs({"losses": [0.5, loss], "log": {"val": [loss]}, "best": weight})    # ["log['val'][0]", 'losses[1]']
+# held_graphs([{"loss": loss}, loss])    # ["[0]['loss']", '[1]']
 # ```
 
 # %% exercise="held_graphs" points=2
@@ -1081,9 +1090,9 @@ print(
 # Write `first_divergence(reference, candidate, x, atol)`: run both in evaluation mode on x, and return the name of the
 # first submodule whose outputs differ by more than `atol`, have other shapes, or have NaN against a number; None if
 # there is none. First means in the order in which the reference's submodules finish; the model as a whole does not
-# count. The k-th call is compared with the k-th. What only one side has is skipped. Equal infinities agree, and so do
-# two NaN in the same place. Outputs may be nested, and a later module may write into them. Modes and hooks are as before
-# afterwards.
+# count. The k-th call is compared with the k-th. Submodules and calls that only one side has are skipped. Equal
+# infinities agree, and so do two NaN in the same place. Outputs may be nested, and a later module may write into them.
+# Modes and hooks are as before afterwards.
 #
 # ```
 # first_divergence(mine, theirs, x, 1e-4)    # 'blocks.2.norm'
@@ -1153,17 +1162,18 @@ print(use(first_divergence, theirs, mine, torch.randn(4, 6), 1e-5))
 # %% [markdown]
 # ## One function of all your tools
 #
-# Here they are together. `diagnose` goes in the order of the beginning, from cheap to expensive, and works on a copy, so
-# that the training you examine stays as it is. Each line is one of your functions; a line of which you have not written
-# the tool says so. If your training keeps a log, hand it over too. Only `first_divergence` is left out, since it needs a
-# second model to compare with.
+# Here they are together. `diagnose` goes in the order of the beginning, from cheap to expensive. It works on a copy of
+# the model and puts the random state back, so that the training you examine stays as it is. Each line is one of your
+# functions; a line of which you have not written the tool says so. If your training keeps a log, hand it over too. Of
+# the tools only `first_divergence` is left out, since it needs a second model to compare with.
 
 # %% tags=["demo"]
+@torch.random.fork_rng()                           # around every call
 def diagnose(
     model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy, log=()
 ):
     """Print what the tools of this lesson find, from cheap to expensive."""
-    batch = next(iter(loader))
+    model, batch = copy.deepcopy(model), next(iter(loader))
     print("batch        ", use(check_batch, model, batch, num_classes))
     gap = use(initial_loss_gap, model, batch, num_classes)
     print(

@@ -170,6 +170,9 @@ MISTAKES = [
             "[0, num_classes).", DOOR),
     Mistake("misses-label-range", checking(out_of_range=range_of_int64_alone), MISSED + "the range is judged whatever "
             "the dtype of the labels.", DOOR),
+    Mistake("misses-nan-labels", checking(out_of_range=lambda self, y, c: bool(((y < 0) | (y >= c)).any())), MISSED
+            + "a comparison with NaN is always False, so none of the labels seemed to be outside. Ask whether all are "
+            "inside.", DOOR),
     Mistake("raises-instead-of-reporting", checking(failed=again), RAISED, DOOR),
     Mistake("raises-instead-of-reporting", compares_with_the_loss, RAISED, DOOR),
     Mistake("leaves-eval-mode", checking(after=restores_nothing), LOST_MODE, TRACES),
@@ -212,7 +215,7 @@ def more_cases(draw: Draw) -> list[Case]:
     good, tolerant = batch(), ["casts", "random dropout"]
     spoilt = with_entry(good["y"].double(), 1, torch.nan)
     return [
-        case("labels with NaN", **good | {"y": spoilt}),
+        case("labels as doubles, one NaN", **good | {"y": spoilt}),
         case("one-hot labels", **good | {"y": torch.nn.functional.one_hot(good["y"], good["classes"]).float()}),
         case("half precision x, NaN in it", **good | {"x": with_entry(good["x"], 0, torch.nan).half(),
              "options": tolerant}),

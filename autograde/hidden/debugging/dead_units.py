@@ -98,6 +98,10 @@ def of_dimension_one(_self: Any, out: Tensor) -> Tensor:
     return out.transpose(1, -1).reshape(-1, out.shape[1])
 
 
+def zero_everywhere(outputs: list[Tensor]) -> Any:
+    return (torch.cat(outputs) == 0).all(0).float().mean().item()
+
+
 SHARE = 'In the case "{case}" the share came out as {share} where {right} is wanted: '
 RAN = (
     "The model ran in {ran}, and evaluation mode is wanted: with dropout in the way, other units are silent than those "
@@ -127,6 +131,9 @@ MISTAKES = [
             + "that is how many they are, not their share.", DEAD),
     Mistake("negative-counts-as-dead", counting(fires=lambda self, out: self.rows(out) > 0), SHARE + "a negative "
             "output is an output. Only zero is silence.", DEAD),
+    Mistake("looks-after-later-writing", counting(fires=lambda self, out: self.rows(out), share=lambda self, seen:
+            zero_everywhere(seen)), SHARE + "the outputs were kept without a look at them, and an in-place operation "
+            "wrote into them later. Look at an output in the hook.", DEAD),
     Mistake("units-in-the-wrong-dimension", counting(rows=of_positions_and_units), SHARE + "each position counted as a "
             "unit of its own; the units are the last dimension.", DEAD),
     Mistake("units-in-the-wrong-dimension", counting(rows=of_dimension_one), SHARE + "dimension 1 was taken for the "

@@ -81,6 +81,16 @@ class EachOnce(Held):
         return sorted(once.values())
 
 
+class BareAtTheTop(Held):
+    def parts(self, value: Any, depth: int) -> list[tuple[str, Any]]:
+        parts = super().parts(value, depth)
+        return parts if depth or isinstance(value, dict) else [(key.strip("[]"), item) for key, item in parts]
+
+
+def without_quotes(_self: Any, key: Any, depth: int) -> str:
+    return f"[{key}]" if depth else str(key)
+
+
 MISSING = 'In the case "{case}" the path {missing} is missing: '
 EXTRA = 'In the case "{case}" there is the path {extra}, which is not wanted: '
 MISTAKES = [
@@ -97,10 +107,14 @@ MISTAKES = [
     Mistake("skips-lists", walking(lists=lambda self: tuple), MISSING + "it lies in a list.", MEMORY),
     Mistake("not-sorted", walking(returned=lambda self, paths: paths), "In the case \"{case}\" the {what} is {got}, "
             "and should be {want}.", MEMORY),
-    Mistake("keys-without-quotes", walking(key=lambda self, key, depth: f"[{key}]" if depth else str(key)), EXTRA
-            + "below the top a key is written by `repr`, with quotes around a string.", MEMORY),
+    Mistake("keys-without-quotes", walking(key=without_quotes), EXTRA + "below the top a key is written by `repr`, "
+            "with quotes around a string.", MEMORY),
+    Mistake("keys-without-quotes", walking(key=without_quotes, lists=lambda self: list), EXTRA + "below the top a key "
+            "is written by `repr`, with quotes around a string. And tensors may also lie in tuples.", MEMORY),
     Mistake("brackets-at-the-top", walking(key=lambda self, key, depth: f"[{key!r}]"), EXTRA + "a key at the top "
             "stands bare.", MEMORY),
+    Mistake("bare-index-at-the-top", BareAtTheTop(), EXTRA + "an index always stands in brackets, also at the top; "
+            "only the keys of a dict stand bare there.", MEMORY),
     Mistake("keys-with-dots", walking(key=lambda self, key, depth: f".{key}" if depth else str(key)), EXTRA + "a key "
             "below the top stands in brackets.", MEMORY),
     Mistake("each-tensor-once", EachOnce(), MISSING + "the same tensor lies under two paths, and both hold it.",

@@ -88,11 +88,16 @@ def if_as_many_entries(_self: Any, held: Parameters, own: Parameters) -> Callabl
     return lambda p: enough or any(p is one for one in held)
 
 
-def first_group_only(model: nn.Module, optimizer: Any) -> Any:
-    class First:
-        param_groups = optimizer.param_groups[:1]
+def every_reason(self: Any, p: Tensor, holds: Callable[[Tensor], bool]) -> list[str]:
+    return list(self.applying(p, holds))
 
-    return searching()(model, First())
+
+class FirstGroupOnly(Untrained):
+    def __call__(self, model: nn.Module, optimizer: Any) -> Any:
+        class First:
+            param_groups = optimizer.param_groups[:1]
+
+        return super().__call__(model, First())
 
 
 def own_and_zero(grad: Tensor | None) -> bool:
@@ -100,6 +105,10 @@ def own_and_zero(grad: Tensor | None) -> bool:
 
 
 MISSED = 'In the case "{case}" there was no word of {missed_not_in_optimizer} under `not_in_optimizer`: '
+SEVERAL = (
+    'In the case "{case}" the names under `{what}` are {got}, and {want} is wanted: each name stands under the first '
+    "key that applies, and nowhere else"
+)
 MISTAKES = [
     Mistake("compares-values", searching(holds=with_equal_values), MISSED + "the optimizer holds another tensor with "
             "the same numbers, and will change that one.", UNTRAINED),
@@ -109,15 +118,15 @@ MISTAKES = [
             "the model has, but not of the same parameters.", UNTRAINED),
     Mistake("misses-replaced-head", searching(holds=of_the_same_shape), MISSED + "the optimizer holds a parameter of "
             "this shape, which is another one.", UNTRAINED),
-    Mistake("several-keys-for-one-name", searching(reasons=lambda self, p, holds: list(self.applying(p, holds))),
-            "In the case \"{case}\" the names under `{what}` are {got}, and {want} is wanted: each name stands under "
-            "the first key that applies, and nowhere else.", UNTRAINED),
+    Mistake("several-keys-for-one-name", searching(reasons=every_reason), SEVERAL + ".", UNTRAINED),
+    Mistake("several-keys-for-one-name", override(FirstGroupOnly, reasons=every_reason)(), SEVERAL + ". And an "
+            "optimizer may have several groups.", UNTRAINED),
     Mistake("last-key-that-applies", searching(reasons=lambda self, p, holds: list(self.applying(p, holds))[-1:]),
             "In the case \"{case}\" the names under `{what}` are {got}, and {want} is wanted: the first key that "
             "applies counts, not the last.", UNTRAINED),
     Mistake("zero-taken-for-none", searching(missing=lambda self, grad: own_and_zero(grad)), "In the case \"{case}\" "
             "`no_gradient` also names {added_no_gradient}: a gradient of zero is a gradient.", UNTRAINED),
-    Mistake("first-group-only", first_group_only, "In the case \"{case}\" `not_in_optimizer` also names "
+    Mistake("first-group-only", FirstGroupOnly(), "In the case \"{case}\" `not_in_optimizer` also names "
             "{added_not_in_optimizer}: an optimizer may have several groups.", UNTRAINED),
     Mistake("in-order-of-definition", searching(listed=lambda self, model: list(model.named_parameters())), "In the "
             "case \"{case}\" the {what} is {got}, and should be {want}.", UNTRAINED),

@@ -89,7 +89,7 @@ def by_the_norm_afterwards(_self: Ratios, change: float, before: Tensor, after: 
 
 
 def plus_a_little(_self: Ratios, change: float, before: Tensor, _after: Tensor) -> float:
-    return change / (float(before.norm()) + 1e-8)
+    return change / (float(before.norm()) + 1e-12)
 
 
 def by_mean_sizes(_self: Ratios, p: Tensor, before: Tensor, _optimizer: Any) -> float:
@@ -111,8 +111,8 @@ MISTAKES = [
             "were still there, and `backward` added to them.", UPDATES),
     Mistake("nan-for-zero-parameter", measuring(divided=nan_for_zero), RATIO + "the norm before was 0, and 0.0 is "
             "asked for then.", UPDATES),
-    Mistake("adds-to-the-norm", measuring(divided=plus_a_little), RATIO + "something small was added to the norm, "
-            "which makes a huge number of a parameter that was zero; 0.0 is asked for then.", UPDATES),
+    Mistake("adds-to-the-norm", measuring(divided=plus_a_little), RATIO + "the parameter was zero, and a small "
+            "number took the place of its norm. 0.0 is asked for then.", UPDATES),
     Mistake("divides-by-the-norm-afterwards", measuring(divided=by_the_norm_afterwards), RATIO + "the measure is the "
             "norm before the step.", UPDATES),
     Mistake("missing-zero-grad", measuring(clear=lambda self, optimizer: None, divided=by_the_norm_afterwards), RATIO

@@ -92,6 +92,7 @@ def cases(draw: Draw) -> list[Case]:
         case("labels from 1 on", **good | {"y": with_entry(y, 0, classes)}),
         case("a label of -1", **good | {"y": with_entry(y, n - 1, -1)}),
         case("labels as floats, one too large", **good | {"y": with_entry(y.float(), 2, classes)}),
+        case("labels as floats, one NaN", **good | {"y": with_entry(y.float(), 1, torch.nan)}),
         case("labels of int32", **good | {"y": y.int()}),
         case("labels as a column", **good | {"y": y.unsqueeze(1)}),
         case("a label too few", **good | {"y": y[1:]}),

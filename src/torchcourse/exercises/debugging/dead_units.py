@@ -14,7 +14,10 @@ from torchcourse.probes.diagnosed_models import Halving, Runs, Snapshot, plain_n
 
 
 class Hidden(nn.Module):
-    """A hidden layer with a relu, behind a dropout that draws nothing, and a head."""
+    """A hidden layer with a relu, behind a dropout that draws nothing, and a head.
+
+    Later operations write into what the linear layer and the relu put out.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
@@ -31,7 +34,7 @@ class Hidden(nn.Module):
         self.runs.add(self)
         hidden = self.body["stem"](self.body["drop"](x))
         hidden = self.body["act"](hidden)
-        out: Tensor = self.head(self.norm(hidden).add(1))
+        out: Tensor = self.head(self.norm(hidden.add_(1)))
         return out
 
 

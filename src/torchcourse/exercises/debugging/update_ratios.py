@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.diagnosed_models import classifier, hooks, left_hooks, plain_number, starting
 from torchcourse.probes.observe import kept, kind
-from torchcourse.probes.trainable_models import LOSSES, counted, flat
+from torchcourse.probes.trainable_models import LOSSES, counted, flat, remark
 
 OPTIMIZERS: dict[str, Any] = {
     "SGD": lambda p: torch.optim.SGD(p, 0.1),
@@ -38,13 +39,19 @@ def probe(
     if not isinstance(ratios, dict):
         return {"returned": kind(ratios)}
     return {
-        **{f"ratio of {name}": plain_number(ratio) for name, ratio in sorted(ratios.items())},
+        **{f"ratio of {name}": _seen(ratio) for name, ratio in sorted(ratios.items())},
         "optimizer steps": len(taken),
         "the model ran in": model.runs.modes,
         "parameters afterwards": flat(model.parameters()),
         "hooks left": left_hooks(hooks(model) - hooked),
         **kept(x=(x, raw)),
     }
+
+
+def _seen(ratio: object) -> Any:
+    """Return a ratio, and of a huge one only that it is huge: what is divided by next to nothing may be any number."""
+    number = plain_number(ratio)
+    return remark("a huge number", f"{number:.3g}") if isinstance(number, float) and 100 < number < inf else number
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -24,7 +24,7 @@ from torchcourse.model.catalogue import LESSONS
 def main() -> int:
     """Print the table and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("lessons", nargs="*", help="all nine, unless named")
+    parser.add_argument("lessons", nargs="*", help="all, unless named")
     parser.add_argument("--students", type=int, default=200)
     parser.add_argument("--workers", type=int, default=2)
     chosen = parser.parse_args()

@@ -60,11 +60,11 @@ for kernel, stride, padding, dilation in (
 # - *Padding* `p` adds `p` zeros at each end, so the row gets longer by `2 * p`.
 # - *Dilation* spreads the kernel out: with dilation 2 there is a hole between its entries, and a kernel of 3 spans 5 positions,
 #   `dilation * (kernel - 1) + 1` in general.
-# - *Stride* is the distance from one start to the next. The first start is free; after that each costs a whole stride, and
-#   what is left over at the end is not used. So: how many strides fit between the first start and the last possible one,
-#   rounded down, plus one.
+# - *Stride* is the distance from one start to the next. With the kernel at the left end, what lies to its right is the
+#   room that it can move in. Count the whole strides that fit into that room, and add one for the first place, which
+#   costs no stride.
 #
-# Forget the plus one, and a kernel as long as the row would have no output. In fact it has one:
+# Forget to add one, and a kernel as long as the row would have no output. In fact it has one:
 
 # %%
 print(nn.Conv1d(1, 1, 7)(row).shape)
@@ -76,9 +76,9 @@ except RuntimeError as error:
 # %% [markdown]
 # ### Exercise: conv_output_size
 #
-# Write `conv_output_size(size, kernel, stride=1, padding=0, dilation=1)`: the length of a convolution's output along one dimension,
-# as an int. If the kernel spans more than the padded input, raise `ValueError` with a message that contains the word `kernel`
-# and the kernel's size.
+# Write `conv_output_size(size, kernel, stride=1, padding=0, dilation=1)`: the length of a convolution's output along
+# one dimension, as an int. If the kernel spans more than the padded input, raise `ValueError` with a message that
+# contains the word `kernel` and the value of the argument `kernel`, not the span.
 #
 # ```
 # conv_output_size(32, 3)                      # 30
@@ -344,17 +344,18 @@ print(
 )
 
 # %% [markdown]
-# One more, about norms: with a batch of one and a smallest feature map of one pixel, a batch norm has one value per channel and raises in training.
-# Use no norm, or use `nn.GroupNorm`.
+# One more, about norms: with a batch of one and a smallest feature map of one pixel, a batch norm has one value per
+# channel and raises in training. Use no norm, or an `nn.GroupNorm` with at least two channels in a group.
 
 # %% [markdown]
 # ### Exercise: TinyUNet
 #
-# Write `TinyUNet(channels, classes)`, from images `(n, channels, h, w)` to scores `(n, classes, h, w)`, for any height and width of 4 or
-# more. Convolutions at full size; pool by 2, convolutions; pool by 2, convolutions; upsample to half the size, concatenate with the
-# features of that size from before, convolutions; upsample to the full size, concatenate with the features of the full size, convolutions;
-# and a last convolution to the classes, with nothing after it. The widths are up to you. A batch of one has to work in training mode too. (Do not call a part `half` or
-# `float`: modules have methods of these names, and those are found first.)
+# Write `TinyUNet(channels, classes)`, `__init__` and `forward`, from images `(n, channels, h, w)` to scores
+# `(n, classes, h, w)`, for any height and width of 4 or more. Convolutions at full size; pool by 2, convolutions;
+# pool by 2, convolutions; upsample to the size before the second pooling, concatenate with the features of that size,
+# convolutions; upsample to the full size, concatenate with the features of the full size, convolutions; and a last
+# convolution to the classes, with nothing after it. The widths are up to you. A batch of one has to work in training
+# mode too. (Do not call a part `half` or `float`: modules have methods of these names, and those are found first.)
 #
 # ```
 # TinyUNet(3, 2)(torch.randn(1, 3, 9, 14)).shape    # (1, 2, 9, 14)
@@ -406,8 +407,10 @@ print(backbone.eval()(torch.randn(2, 3, 64, 64)).shape)
 # `weights=None` starts from random numbers and needs no download; `weights="DEFAULT"` fetches the trained ones. An optimizer
 # made before the swap still holds the old head.
 #
-# **Which norm?** Batch norm takes its statistics over the batch, layer norm over the features of each position. So with batch norm an
-# example's output depends on its neighbours, and in a sequence also on padding:
+# **Which norm?** Batch norm takes the statistics of each channel over the batch, layer norm those of each position
+# over its features. So with batch norm an example's output depends on its neighbours, and in a sequence also on
+# padding. In the `(1, 6, 5)` below, layer norm takes the last dimension for 5 features, and batch norm dimension 1
+# for 6 channels:
 
 # %%
 one = torch.randn(1, 6, 5)
@@ -443,8 +446,9 @@ h, c = cell(torch.randn(5, 3))
 print(h.shape, c.shape)
 
 # %% [markdown]
-# `weight_ih` has 4 times 2 rows, one block each for i, f, g and o. The state defaults to zeros, as many rows as x, and it has to be made
-# where x is. Note what comes back first: h, which the next layer reads. The cell c comes second.
+# `weight_ih` has 4 times 2 rows, one block each for i, f, g and o. The state defaults to zeros, as many rows as x,
+# and it has to be made on the device of x and in its dtype. Note what comes back first: h, which the next layer
+# reads. The cell c comes second.
 #
 # A GRU manages with two gates and one note, a plain RNN with one note and no gates. What each costs:
 
@@ -458,9 +462,11 @@ for kind in (nn.RNN, nn.GRU, nn.LSTM):
 # %% [markdown]
 # ### Exercise: LSTMCell
 #
-# Write `LSTMCell(input_size, hidden_size)` with `forward(x, state=None)`, which returns `(h, c)`. Parameters `weight_ih`, `weight_hh`,
-# `bias_ih`, `bias_hh` have the shapes and the gate order of `nn.LSTMCell`, so that its `state_dict` loads. `x` is `(b, input_size)` or a
-# single row `(input_size,)`; `state` is `(h, c)`, zeros if None, and is not changed. Rule: no recurrent module from torch.
+# Write `LSTMCell(input_size, hidden_size)`, `__init__` and `forward(x, state=None)`, which returns `(h, c)`.
+# Parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh` have the shapes and the gate order of `nn.LSTMCell`, so
+# that its `state_dict` loads. `x` is `(b, input_size)` or a single row `(input_size,)`. `state` is `(h, c)`, each
+# `(b, hidden_size)`, or `(hidden_size,)` for a single row; it is not changed. None means zeros, on the device of x
+# and in its dtype. Rule: no recurrent module from torch.
 #
 # ```
 # mine = LSTMCell(3, 2)
@@ -751,11 +757,11 @@ print({name: tuple(p.shape) for name, p in module.named_parameters()})
 # %% [markdown]
 # ### Exercise: MultiHeadAttention
 #
-# Write `MultiHeadAttention(dim, heads)`: one Linear `qkv` (dim to 3·dim, rows q, k, v), one Linear `proj` (dim to dim). `forward(x, mask=None)`
-# for x of shape `(b, t, dim)` gives what `nn.MultiheadAttention` gives for `(x, x, x)` with the same weights. `mask` is bool, broadcasts to
-# `(b, heads, t, t)`, True = may attend. A query that may look nowhere gives
-# any finite output, and finite gradients. Rule: no attention
-# module from torch; `F.scaled_dot_product_attention` is allowed.
+# Write `MultiHeadAttention(dim, heads)`, `__init__` and `forward(x, mask=None)`: one Linear `qkv` (dim to 3·dim, rows
+# q, k, v), one Linear `proj` (dim to dim). For x of shape `(b, t, dim)` it gives what `nn.MultiheadAttention` gives
+# for `(x, x, x)` with the same weights. `mask` is bool, broadcasts to `(b, heads, t, t)`, True = may attend. A query
+# that may look nowhere gives any finite output, and finite gradients. Rule: no attention module from torch;
+# `F.scaled_dot_product_attention` is allowed.
 #
 # ```
 # MultiHeadAttention(8, 2)(torch.randn(3, 5, 8)).shape    # (3, 5, 8)
@@ -860,9 +866,19 @@ curves.draw(series, "loss by step")
 # %% [markdown]
 # ### Exercise: TransformerBlock
 #
-# Write `TransformerBlock(dim, heads, mlp_ratio=4)`, pre-norm: first `x + attn(ln1(x), mask)`, then x plus `mlp(ln2(x))`, in
-# `forward(x, mask=None)`. The attributes are called `ln1`, `attn`, `ln2`, `mlp`. `mlp` is a Linear from dim to `mlp_ratio * dim`, the exact
-# GELU (torch's default), and a Linear back. `attn(x, mask)` returns one tensor: your `MultiHeadAttention` does. No dropout.
+# Write `TransformerBlock(dim, heads, mlp_ratio=4)`, pre-norm, `__init__` and `forward(x, mask=None)`, which returns x
+# after these two steps:
+#
+# ```
+# x = x + attn(ln1(x), mask)
+# x = x + mlp(ln2(x))
+# ```
+#
+# The four parts are attributes of these names. `mlp` is a Linear from dim to `mlp_ratio * dim`, the exact GELU
+# (torch's default), and a Linear back. No dropout. `attn(x, mask)` returns one tensor, as your `MultiHeadAttention`
+# does; you may use that class here. If you skipped that exercise, write a module of another name in this cell that
+# calls `nn.MultiheadAttention`: the check puts an attention of its own in the place of `attn`, so how yours computes
+# does not count.
 #
 # ```
 # TransformerBlock(8, 2)(torch.randn(3, 5, 8)).shape    # (3, 5, 8)
@@ -941,19 +957,20 @@ print(
 )
 
 # %% [markdown]
-# The result is value 0, and nothing else: `is_causal` counts the triangle from the top left corner, so query 0 sees key 0. But our query is the
-# *newest*. It stands at the end, so the triangle has to be counted from the bottom right: of t queries and s keys, query i
-# is at position `s - t + i`. This matters again when several tokens come at once (a prompt in pieces): they may see
-# the whole cache, and each other only backwards.
+# The result is value 0, and nothing else: `is_causal` counts the triangle from the top left corner, so query 0 sees
+# key 0. But our query is the *newest*. It stands at the end, so the triangle has to be counted from the bottom right:
+# of t queries and s keys, the cached ones included, query i is at position `s - t + i`. This matters again when
+# several tokens come at once (a prompt in pieces): they may see the whole cache, and each other only backwards.
 #
 # And do not write into the caller's cache. Whoever tries two continuations of one beginning would find both in it.
 
 # %% [markdown]
 # ### Exercise: cached_attention
 #
-# Write `cached_attention(q, k, v, cache=None)`: put the new `k`, `v` of shape `(b, h, s, d)` behind those in the cache, and attend causally with `q` of the same
-# shape, with scores scaled by 1/sqrt(d). Return `(out, cache)`, the cache being whatever you want to get back in the next call. However a sequence is split into
-# calls, the outputs together are those of a single call. The caller's cache is not changed.
+# Write `cached_attention(q, k, v, cache=None)`: put the t new `k`, `v` of shape `(b, h, t, d)` behind those in the
+# cache, and attend causally with `q` of the same shape, with scores scaled by 1/sqrt(d). Return `(out, cache)`, the
+# cache being whatever you want to get back in the next call. However a sequence is split into calls of at least one
+# token, the outputs together are those of a single call. The caller's cache is not changed.
 #
 # ```
 # whole, _ = cached_attention(q, k, v)
@@ -1032,7 +1049,7 @@ check("grouped_query_attention")
 # *place* a vector; without it attention could not tell the order, since a mixture has none:
 
 # %%
-shuffled = torch.randperm(4)
+shuffled = [2, 0, 3, 1]
 print(
     torch.allclose(
         module(x, x, x)[0][:, shuffled], module(*[x[:, shuffled]] * 3)[0], atol=1e-6
@@ -1080,9 +1097,10 @@ class Writer(nn.Module):
 # each position would simply look at its answer, the loss would fall to nothing, and the model could not write a word.
 
 # %% [markdown]
-# Does it? `dependencies` of lesson 10 can tell: where the scores at position i do not depend on the vector at position j, the derivative
-# is zero. So no number has to be believed, and nothing has to be trained. (If you have yours from lesson 10, paste it into a cell
-# above and run this again; else torch's `jacobian` does the same.)
+# Does the mask really keep each position from its answer? Derivatives tell, even before training: where the scores at
+# position i do not depend on the vector at position j, the derivative is zero. `dependencies` of lesson 10 shows for
+# which pairs it is not. (If you have yours, paste it into a cell above and run this again; else torch's `jacobian`
+# does the same.)
 
 # %% tags=["demo"]
 def by_jacobian(fn, x: Tensor) -> Tensor:
@@ -1140,9 +1158,10 @@ for step in range(300):
 curves.draw({"loss": history}, "the next character")
 
 # %% [markdown]
-# From its scores for the next character to text is a choice. Always the largest (*greedy*) gives the same text each time, and tends to
-# go round in circles. Or draw by the probabilities, after two changes. The *temperature* divides the scores before the softmax: below 1
-# the favourites gain, above 1 the outsiders. *Top-k* allows only the k largest at all, so that no outsider can slip in.
+# From its scores for the next character to text is a choice. Always the largest (*greedy*) gives the same text each
+# time, and tends to go round in circles. Or draw by the probabilities, after two changes. The *temperature* divides
+# the scores before the softmax: below 1 the favourites gain, above 1 the outsiders. *Top-k* allows only the k largest
+# at all, so that no outsider can slip in. (The comparison below also lets through what is equal to the k-th largest.)
 
 # %%
 scores = torch.tensor([3.0, 2.0, 0.0, -1.0])
@@ -1161,11 +1180,12 @@ print(
 # %% [markdown]
 # ### Exercise: generate
 #
-# Write `generate(model, ids, max_new, *, temperature=1.0, top_k=None, eos=None, generator=None)`: append up to `max_new` tokens to `ids` of shape `(b, t)` and
-# return all. `model(ids)` gives scores `(b, t, vocab)`. Each token is drawn from the softmax of scores / temperature among the `top_k` largest
-# (a `top_k` larger than the vocabulary means all of them); temperature 0 takes the largest. After its `eos` a row gets only `eos`, and you may stop
-# once all have it; an `eos` in the prompt does not count. Draw with `generator` if there is one. Build no graph, run the model in
-# eval mode, and give every submodule its mode back.
+# Write `generate(model, ids, max_new, *, temperature=1.0, top_k=None, eos=None, generator=None)`: append up to
+# `max_new` tokens to `ids` of shape `(b, t)` and return all. `model(ids)` gives scores `(b, t, vocab)`. Each token is
+# drawn from the softmax of scores / temperature among the `top_k` largest (a `top_k` larger than the vocabulary means
+# all of them; if others equal the last of them, keep them or not); temperature 0 takes the largest. After its `eos` a
+# row gets only `eos`, and you may stop once all have it; an `eos` in the prompt does not count. Draw with `generator`
+# if there is one. Build no graph, run the model in eval mode, and give every submodule its mode back.
 #
 # ```
 # generate(model, torch.tensor([[1, 2]]), 3, temperature=0).shape    # (1, 5)
@@ -1271,8 +1291,9 @@ attention_map.draw(
 # %% [markdown]
 # ## What each of them costs
 #
-# Parameters determine memory, operations determine time. Both can be counted before anything is trained. A counter of
-# floating-point operations gives twice the number of products, since each is followed by an addition:
+# Parameters take memory, as activations and a KV cache do too, and the number of operations is a first estimate of
+# the time. Parameters and operations can be counted before anything is trained. A counter of floating-point
+# operations gives twice the number of products, since each is followed by an addition:
 
 # %%
 from torch.utils.flop_counter import FlopCounterMode

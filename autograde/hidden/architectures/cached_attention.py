@@ -190,7 +190,7 @@ MISTAKES = [
     Mistake("keys-and-values-exchanged", keys_and_values_exchanged, WRONG + "the cache was packed as (k, v) and "
             "unpacked as (v, k).", CACHE),
     Mistake("values-not-kept", values_not_kept, WRONG + "the cached keys were put in front of the values too.", CACHE),
-    Mistake("joined-along-heads", joined_along_heads, IS + "positions are dimension 2 of (b, h, s, d); dimension 1 are "
+    Mistake("joined-along-heads", joined_along_heads, IS + "positions are dimension 2 of (b, h, t, d); dimension 1 are "
             "the heads.", CACHE),
     Mistake("diagonal-masked", without_itself, WRONG + "a token may look at itself.", CACHE),
     Mistake("looks-one-ahead", one_ahead, WRONG + "the triangle is one too wide, so each token sees the next.", CACHE),

@@ -138,6 +138,12 @@ def square_kernel(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride:
     return shifted(y, bias)
 
 
+def square_output(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    columns = F.unfold(x, weight.shape[2:], padding=padding, stride=stride)
+    side = int(columns.shape[-1] ** 0.5)
+    return shifted((weight.flatten(1) @ columns).view(len(x), len(weight), side, side), bias)
+
+
 def ints_only(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0) -> Tensor:
     x = F.pad(x, (padding, padding, padding, padding))
     windows = x.unfold(2, weight.shape[2], stride).unfold(3, weight.shape[3], stride)
@@ -255,6 +261,8 @@ MISTAKES = [
     Mistake("first-of-each-pair", first_of_each_pair, PAIRS + "only the first of each pair was used.", HAND),
     Mistake("square-kernels-only", square_kernel, 'In the case "{case}", with a kernel of {kernel}, {what} is {got} '
             "where {want} is wanted: height and width of the kernel may differ.", HAND),
+    Mistake("square-output", square_output, 'In the case "{case}" the call raised {error}: height and width of the '
+            "output may differ; each has a size of its own, from the image, kernel, stride and padding.", HAND),
     Mistake("ints-only", ints_only, "With {options} the call raised {error}: `stride` and `padding` may be pairs.",
             HAND),
     Mistake("subsamples-first", subsamples_first, 'In the case "{case}" {what} is {got} where {want} is wanted: the '

@@ -129,6 +129,12 @@ def not_scaled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (q @ k.repeat_interleave(share, 1).mT).softmax(-1) @ v.repeat_interleave(share, 1)
 
 
+def scaled_by_number_of_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    share = q.shape[1] // k.shape[1]
+    scores = q @ k.repeat_interleave(share, 1).mT / k.shape[2] ** 0.5
+    return torch.matmul(scores.softmax(-1), v.repeat_interleave(share, 1))
+
+
 def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     share = q.shape[1] // k.shape[1]
     return F.scaled_dot_product_attention(
@@ -188,6 +194,8 @@ MISTAKES = [
     Mistake("heads-left-different", values_not_repeated, DIFFERENT, GROUPS),
     Mistake("heads-left-different", repeats_positions, DIFFERENT, GROUPS),
     Mistake("not-scaled", not_scaled, AT + "the scores are divided by the root of d.", "Attention with heads"),
+    Mistake("scaled-by-number-of-keys", scaled_by_number_of_keys, AT + "the scores are divided by the root of d, the "
+            "size of a head; here it was the root of the number of keys.", "Attention with heads"),
     Mistake("causal", causal, AT + "no mask was asked for.", GROUPS),
     Mistake("softmax-over-queries", over_queries, AT + "the shares of one query add up to 1 over the keys.",
             "Attention with heads"),

@@ -176,6 +176,12 @@ class UpdatesInPlace(Cell):
         return c
 
 
+class UpdatesInPlaceWithTwoZeros(UpdatesInPlace):
+    def start(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        zeros = x.new_zeros(*x.shape[:-1], self.hidden_size)
+        return zeros, zeros.clone()
+
+
 class SecondBiasUnused(Cell):
     def sums(self, x: Tensor, h: Tensor) -> Tensor:
         return x @ self.weight_ih.T + self.bias_ih + h @ self.weight_hh.T
@@ -244,6 +250,9 @@ REGISTERED = "`parameters()` finds {registered}: "
 ONE_ROW = 'In the case "{case}" `{what}` is {got} where {want} is wanted: x of shape {x_shape} is a single row.'
 ORDER = AT + "the four blocks of rows belong to i, f, g and o, in this order."
 NO_TANH = AT + "the cell goes through a tanh before the output gate lets it out. "
+IN_PLACE = (
+    'In the case "{case}" the call raised {error}: `*=` and `+=` write into the caller\'s cell; compute a new one.'
+)
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, RECURRENT),
     Mistake("gate-order", in_order("ifog"), ORDER, RECURRENT),
@@ -294,8 +303,8 @@ MISTAKES = [
     Mistake("batches-only", BatchesOnly, ONE_ROW, RECURRENT),
     Mistake("batches-only", SplitsDimensionOne, ONE_ROW, RECURRENT),
     Mistake("state-changed", WritesIntoTheState, IS + "the caller's cell was written into.", RECURRENT),
-    Mistake("state-changed", UpdatesInPlace, 'In the case "{case}" the call raised {error}: `*=` and `+=` write into '
-            "the caller's cell; compute a new one.", RECURRENT),
+    Mistake("state-changed", UpdatesInPlace, IN_PLACE, RECURRENT),
+    Mistake("state-changed", UpdatesInPlaceWithTwoZeros, IN_PLACE, RECURRENT),
     Mistake("state-detached", override(Cell, unpack=lambda self, s: (s[0].detach(), s[1].detach())), IS + "the state "
             "was cut off, so that nothing before this step could be trained.", RECURRENT),
     Mistake("one-bias", OneBias, REGISTERED + "`nn.LSTMCell` has two biases, `bias_ih` and `bias_hh`.", RECURRENT),

@@ -46,6 +46,13 @@ def ignores_dilation(layers: Layers) -> int:
     return seen
 
 
+def counts_positions_read(layers: Layers) -> int:
+    read = {0}
+    for kernel, stride, dilation in reversed(layers):
+        read = {place * stride + entry * dilation for place in read for entry in range(kernel)}
+    return len(read)
+
+
 def neither_stride_nor_dilation(layers: Layers) -> int:
     return 1 + sum(kernel - 1 for kernel, _, _ in layers)
 
@@ -146,6 +153,8 @@ MISTAKES = [
             "below it, all multiplied, and not by its own.", SEEN),
     Mistake("ignores-dilation", ignores_dilation, IS + "between the entries of a dilated kernel lie holes, so it "
             "spans more.", SEEN),
+    Mistake("counts-positions-read", counts_positions_read, IS + "that many positions are read; the span also counts "
+            "the holes between them.", SEEN),
     Mistake("ignores-stride", neither_stride_nor_dilation, IS + "neither strides nor dilation have an effect; both "
             "make windows reach further.", SEEN),
     Mistake("own-stride-counts-too-early", too_early_without_dilation, IS + "a layer's own stride makes its window no "

@@ -62,7 +62,7 @@ EXERCISE = Exercise(
     probe,
     cases,
     hints=(
-        "Along which dimension of (b, h, s, d) do the new keys come behind the old ones, and in which order? What has "
+        "Along which dimension of (b, h, t, d) do the new keys come behind the old ones, and in which order? What has "
         "the next call to know, the new ones or all?",
         "Of `new` queries and `known` keys in all: at which position of the sequence stands query 0, and up to which "
         "key may it look? Which `diagonal` of `tril` says that?",

@@ -182,9 +182,10 @@ print(
 # Write `split_tickets(texts, labels, fraction, seed)`: return `(train, held_out)`, two lists of ints, which together
 # hold each index once.
 #
-# - `fraction`, between 0 and 1, is the share to hold out: of each class that share of its rows, as nearly as groups of
-#   equal texts allow. Every class is on both sides.
-# - Texts that are equal after trimming, collapsing white space and lower-casing never stand on both sides.
+# - `fraction`, between 0 and 1, is the share to hold out: of each class that share of its rows, give or take the number
+#   of rows of its most frequent text. Every class is on both sides; for one with two texts, that is enough.
+# - Texts that are equal after trimming, collapsing white space and lower-casing never stand on both sides, whatever
+#   their labels are. If a text has two labels, nothing is asked of the shares.
 # - The same `seed` gives the same split, and other seeds, as a rule, other splits; the global generators are untouched.
 # - If a class has only one distinct text, it cannot be on both sides: raise `ValueError`, with a message that names the
 #   class.
@@ -500,7 +501,7 @@ check("TicketRouter")
 #
 # Labels are expensive, texts are free. Before it sees any label, the model can learn what words do to each other: hide
 # one word of a ticket, and let the model guess it. For that it gets a head as wide as the vocabulary. BERT was
-# trained by # by a game of this kind, on more text; models of the GPT family guess the next word instead.
+# trained by a game of this kind, on more text; models of the GPT family guess the next word instead.
 #
 # Here is the game. Of each ticket one real word, drawn at random, is replaced by `<unk>`, which is 1, and the model has to
 # name it:
@@ -566,10 +567,10 @@ print(
 # %% [markdown]
 # ### Exercise: swap_head
 #
-# Write `swap_head(model, num_classes)`: replace `model.head`, an `nn.Linear`, by a fresh `nn.Linear` with
-# `num_classes` outputs, on the device and in the dtype of the old one. Its parameters require gradients, even if the
-# old head's did not; all other parameters and buffers keep their values and flags. Return the sorted names of the new
-# parameters, as `model.named_parameters()` has them.
+# Write `swap_head(model, num_classes)`: replace `model.head`, an `nn.Linear` with a bias, by a fresh one with
+# `num_classes` outputs and a bias, on the device and in the dtype of the old one. Its parameters require gradients,
+# even if the old head's did not; all other parameters and buffers keep their values and flags. Return the sorted names
+# of the new parameters, as `model.named_parameters()` has them.
 #
 # ```
 # swap_head(TicketRouter(100, 100), 3)    # ["head.bias", "head.weight"]
@@ -608,9 +609,9 @@ print(swap(router, len(names)), router.head)
 # Write `layerwise_groups(model, lr, decay)`: a list of dicts with `params` and `lr`, which an optimizer takes.
 # `model.head` learns at `lr`. `model.layers` is an `nn.ModuleList`, the layer next to the embeddings first. Its last
 # layer learns at `lr * decay`, the one before it at `lr * decay**2`, and so on. Everything else (embeddings, and
-# whatever the model has besides) has `decay` times the rate of the first layer. Each parameter that requires a
-# gradient is in exactly one group, a frozen one in none; several groups may have the same rate. A parameter that two
-# parts share belongs to the one nearer the head.
+# whatever the model has besides) learns at `decay` times the rate of `model.layers[0]`, also where that layer is
+# frozen. Each parameter that requires a gradient is in exactly one group, a frozen one in none; several groups may
+# have the same rate. A parameter that two parts share belongs to the one nearer the head.
 #
 # ```
 # groups = layerwise_groups(TicketRouter(100, 3), lr=0.001, decay=0.5)
@@ -686,11 +687,12 @@ print(torch.equal(best["weight"], tiny.weight))
 # through the batches of `train` in a random order, drawn anew for each epoch.
 #
 # - After each epoch, append a line to the file `log`, a JSON object with `epoch` (from 1), `lr` (what the optimizer
-#   used), `train_loss` (a mean over the epoch), `val_loss` and `macro_f1`. The last two are measured on all tickets of
-#   `val` together, in eval mode; a mean over batches is something else.
-#   Lines that are there already stay.
+#   used), `train_loss` (a mean over the tickets of the epoch, or over its batches), `val_loss` and `macro_f1`. The last
+#   two are measured on all tickets of `val` together, in eval mode; a mean over batches is something else. Lines that
+#   are there already stay.
 # - Stop early: after two epochs in a row that bring no new lowest `val_loss`.
-# - At the end the model has the weights of the epoch with the lowest `val_loss`. Return that epoch's record, as a dict.
+# - At the end the model has the weights of the epoch with the lowest `val_loss`, and is in either mode. Return that
+#   epoch's record, as a dict.
 #
 # Macro F1 is the mean of the classes' F1, `2 * TP / (predicted + labelled)`, over the classes that occur among the
 # labels or the predictions.
@@ -919,10 +921,11 @@ desk_charts.threshold(val_logits, val_labels).show()
 # ### Exercise: latency
 #
 # Write `latency(route, requests, *, warmup=5)`. `route(request)` answers one request, maybe on an accelerator, where
-# the call returns before the work is done. Call it `warmup` times without measuring, with requests from the list
-# (again from its beginning if it is shorter), then once with each request. Return a dict with `p50` and `p95`, the
-# 50th and the 95th percentile of the single times, in milliseconds, by any usual definition.
-# `torch.accelerator.synchronize()` waits for the device; it raises where `torch.accelerator.is_available()` is False.
+# the call returns before the work is done. First call `route` `warmup` times without measuring, with the requests of
+# the list in turn (again from its beginning if the list is shorter than that), then once with each request, and
+# measure these calls. Return a dict with `p50` and `p95`, the 50th and the 95th percentile of the single times, in
+# milliseconds, by any usual definition. `torch.accelerator.synchronize()` waits for the device; it raises where
+# `torch.accelerator.is_available()` is False.
 #
 # ```
 # latency(lambda text: text.upper(), ["a ticket"] * 100)    # {"p50": 0.0002, "p95": 0.0003}, or so
@@ -986,8 +989,9 @@ print(
 
 # %% [markdown]
 # An exported file is a claim, and has to be checked before anybody depends on it. Check it on sizes other than the
-# example's: a batch size that the exporter froze does no harm on inputs of that size. And do not give it an example
-# with a single ticket or a single word: a size of 1 counts as a constant, whatever was declared.
+# example's: a batch size that the exporter froze does no harm on inputs of that size. And the example that you give
+# to the exporter must have more than one ticket and more than one word: the exporter takes a size of 1 for a
+# constant, whatever was declared.
 #
 # A release that fails must leave the old one as it was. So everything is written and proved elsewhere, and moved into
 # place at the end.
@@ -1003,10 +1007,11 @@ print(
 # - `router.onnx`, the model in eval mode, for any batch size and length, with inputs `input_ids` and `attention_mask`.
 #
 # Write them to a temporary folder beside `directory`, whose parent exists. Run the ONNX file in ONNX Runtime on inputs
-# with *another* number of tickets, and fewer words, than the example has, and
-# compare with the model. Only if all logits agree within `atol`, put the folder in the place of `directory`, whatever
-# was in it before. If they differ, raise `ValueError`; then the old release stands as it was, and nothing else is left
-# beside it. Whatever happens, the model and each of its parts get their modes back.
+# of *another* size than the example: with more or fewer tickets, and with fewer words in each. Compare the logits with
+# the model's. Only if all of them agree within `atol`, put the folder in the place of `directory`, whatever was in it
+# before. If they differ, raise `ValueError`; if the export fails, or ONNX Runtime refuses the other size, any exception
+# will do. Then the old release stands as it was, and nothing else is left beside it. Whatever happens, the model and
+# each of its parts get their modes back.
 #
 # ```
 # release(model, vocab, {"classes": ["billing", "sales", "technical"]}, example, Path("router"))

@@ -167,6 +167,22 @@ class CountsTheKeptToo(Cleaning):
         return {**report, "duplicates": sum(map(len, same))}
 
 
+class LacksZeros(Cleaning):
+    def counted(self, report: dict[str, int], labels: dict[str, list[str]]) -> dict[str, int]:
+        return {name: count for name, count in report.items() if count}
+
+
+def counts_repeats_first(rows: Rows) -> Any:
+    unique: dict[tuple[str, str], tuple[str, str]] = {}
+    for text, label in rows:
+        unique.setdefault((" ".join(text.split()).lower(), label), (text, label))
+    filled = {pair: row for pair, row in unique.items() if pair[0]}
+    times = Counter(key for key, _ in filled)
+    kept = [row for (key, _), row in filled.items() if times[key] == 1]
+    empty = sum(not text.strip() for text, _ in rows)
+    return kept, {"duplicates": len(rows) - empty - len(filled), "conflicts": len(filled) - len(kept), "empty": empty}
+
+
 class NoReport(Cleaning):
     def returned(self, kept: Rows, report: dict[str, int]) -> Any:
         return kept
@@ -210,6 +226,10 @@ MISTAKES = [
             "conflict or as a duplicate.", CLEAN),
     Mistake("counts-the-kept-row", CountsTheKeptToo(), REPORT + "the row that is kept was counted along with its "
             "copies.", CLEAN),
+    Mistake("repeats-before-conflicts", counts_repeats_first, REPORT + "a repeated row of a ticket with several labels "
+            "is a conflict like its other rows, and was counted as a duplicate.", CLEAN),
+    Mistake("report-lacks-zeros", LacksZeros(), REPORT + "all three keys are always there, also where nothing was "
+            "counted.", CLEAN),
     Mistake("returns-no-report", NoReport(), "The call gave {returned}; kept rows and report are asked for, in this "
             "order.", CLEAN),
 ]  # fmt: skip

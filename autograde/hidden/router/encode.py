@@ -166,6 +166,11 @@ class NumbersForAMask(Encoding):
         return {"input_ids": ids, "attention_mask": mask.long()}
 
 
+class NumbersAndEmptyRow(NumbersForAMask):
+    def filled(self, row: list[int], vocab: dict[str, int]) -> list[int]:
+        return row
+
+
 class Int32(Encoding):
     dtype = torch.int32
 
@@ -218,6 +223,8 @@ MISTAKES = [
     Mistake("mask-inverted", Inverted(), MASK + "True means real here, not padding.", BATCH),
     Mistake("mask-not-bool", NumbersForAMask(), "The mask is of {got_dtype} where {want_dtype} is wanted: `~mask` and "
             "`masked_fill` do something else with numbers.", BATCH),
+    Mistake("mask-not-bool", NumbersAndEmptyRow(), "The mask is of {got_dtype} where {want_dtype} is wanted; and a "
+            "text without words became a row of padding only.", BATCH),
     Mistake("mask-not-bool", FloatMask(), "The mask is of {got_dtype} where {want_dtype} is wanted: a mask of floats "
             "is added to the scores of attention.", BATCH),
     Mistake("ids-not-int64", Int32(), "The ids are of {got_dtype} where {want_dtype} is wanted.", BATCH),

@@ -98,6 +98,17 @@ class CountsWarmup(NeverWarmsUp):
         return [*(requests[n % len(requests)] for n in range(warmup)), *requests]
 
 
+class CountsWarmupInAMean(CountsWarmup):
+    def summary(self, times: list[float]) -> Any:
+        return {"p50": statistics.fmean(times), "p95": float(np.percentile(times, 95))}
+
+
+class NeverBeginsAgain(Stopwatch):
+    def warm_up(self, route: Any, requests: Any, warmup: int) -> None:
+        for request in requests[:warmup]:
+            route(request)
+
+
 class WarmsUpOnce(Stopwatch):
     def warm_up(self, route: Any, requests: Any, warmup: int) -> None:
         route(requests[0])
@@ -190,6 +201,10 @@ MISTAKES = [
             "with the others.", TIME),
     Mistake("counts-warmup", NeverWarmsUp().latency, IS + "there was no warm-up, so `route` ran {calls} times and not "
             "{want_calls}, and the slow first requests were measured.", TIME),
+    Mistake("counts-warmup", CountsWarmupInAMean().latency, IS + "the first requests, which take longer, were measured "
+            "along with the others, and `p50` is the mean of all, not the median.", TIME),
+    Mistake("warms-up-on-list-only", NeverBeginsAgain().latency, IS + "`route` ran {calls} times and not {want_calls}, "
+            "because the warm-up ended with the list. It begins again there until `warmup` requests are done.", TIME),
     Mistake("warms-up-once", WarmsUpOnce().latency, IS + "`route` ran {calls} times and not {want_calls}: `warmup` "
             "says how many requests go ahead.", TIME),
     Mistake("drops-requests", DropsTheFirst().latency, IS + "the requests of the warm-up were never measured. Each "

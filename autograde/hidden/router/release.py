@@ -137,6 +137,15 @@ class WritesInPlace(Release):
             self.give_back(modes)
 
 
+class ClearsThePlaceFirst(WritesInPlace):
+    def prove(self, model: Any, example: Any, folder: Path, atol: float) -> None:
+        try:
+            super().prove(model, example, folder, atol)
+        except ValueError:
+            shutil.rmtree(folder)
+            raise
+
+
 class FixedBatch(Release):
     def free(self) -> dict[int, str]:
         return {1: "length"}
@@ -252,6 +261,8 @@ MISTAKES = [
             "examined.", RELEASE),
     Mistake("swaps-before-parity", WritesInPlace(), IS + "the files were written into the place of the old release at "
             "once.", RELEASE),
+    Mistake("swaps-before-parity", ClearsThePlaceFirst(), IS + "the old release was deleted first, and the new files "
+            "were written into its place before they were examined.", RELEASE),
     Mistake("fixed-batch", FixedBatch(), REFUSED + "The batch size is dimension 0 of both inputs, and has to be free.",
             RELEASE),
     Mistake("fixed-length", FixedLength(), REFUSED + "The length is dimension 1 of both inputs, and has to be free.",

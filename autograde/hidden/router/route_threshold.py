@@ -93,6 +93,11 @@ class OneForNone(Threshold):
         return min(good, default=1.0)
 
 
+class StrictlyAboveAndOneForNone(StrictlyAbove):
+    def chosen(self, good: list[float], confidence: Tensor) -> Any:
+        return min(good, default=1.0)
+
+
 class NoneForNone(Threshold):
     def chosen(self, good: list[float], confidence: Tensor) -> Any:
         return min(good, default=None)
@@ -173,6 +178,14 @@ def splits_ties_by_place(logits: Tensor, labels: Tensor, precision: float) -> fl
     return found
 
 
+def splits_ties_on_the_cpu(logits: Tensor, labels: Tensor, precision: float) -> float:
+    confidence, order = logits.softmax(-1).amax(-1).sort(descending=True, stable=True)
+    right = (logits.argmax(-1) == labels)[order].double()
+    share = right.cumsum(0) / torch.arange(1, len(right) + 1)
+    good = (share >= precision).nonzero().flatten()
+    return confidence[good[-1]].item() if len(good) else math.inf
+
+
 def with_numpy(logits: Tensor, labels: Tensor, precision: float) -> Any:
     confidence = logits.softmax(-1).numpy().max(-1)
     right = logits.numpy().argmax(-1) == labels.numpy()
@@ -200,6 +213,8 @@ MISTAKES = [
             "came first in the sorting: it routes {got_routes}.", HUMAN),
     Mistake("splits-ties", splits_ties_by_place, IS + "tickets of the same confidence were counted one by one: in "
             "fact it routes {got_routes}.", HUMAN),
+    Mistake("splits-ties", splits_ties_on_the_cpu, IS + "the share was taken after each single ticket, so only some of "
+            "those with that confidence were counted: in fact it routes {got_routes}.", HUMAN),
     Mistake("highest-not-lowest", Highest(), IS + "that is the highest threshold that is good enough, and routes "
             "{got_routes}; the lowest routes {want_routes}.", HUMAN),
     Mistake("first-crossing", first_crossing, IS + "the search ended where the share first fell below `precision`. "
@@ -208,6 +223,8 @@ MISTAKES = [
             "allows some: {want_routes}.", HUMAN),
     Mistake("routes-strictly-above", StrictlyAbove(), IS + "tickets with exactly that confidence were left out of the "
             "count, and are routed as well.", HUMAN),
+    Mistake("routes-strictly-above", StrictlyAboveAndOneForNone(), IS + "tickets with exactly that confidence were "
+            "left out of the count; and where no threshold is good enough, `inf` is wanted, not 1.", HUMAN),
     Mistake("more-often-than-asked", MoreThanPrecise(), IS + "a share of exactly `precision` is often enough.", HUMAN),
     Mistake("share-in-float32", FloatShares(), IS + "a share in float32 may come out just below what it is: 9 of 10 as "
             "0.8999999762.", HUMAN),

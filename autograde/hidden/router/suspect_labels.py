@@ -58,6 +58,14 @@ def smallest_loss_first(logits: Tensor, labels: Tensor, k: int) -> Any:
     return F.cross_entropy(logits, labels, reduction="none").argsort(stable=True)[:k]
 
 
+def best_first_by_topk(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return by_own_probability(logits, labels).topk(min(k, len(labels))).indices
+
+
+def best_first_by_topk_of_k(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return by_own_probability(logits, labels).topk(k).indices
+
+
 def worst_last(logits: Tensor, labels: Tensor, k: int) -> Any:
     return by_own_probability(logits, labels).argsort(stable=True)[:k].flip(0)
 
@@ -90,6 +98,10 @@ def more_than_there_are(logits: Tensor, labels: Tensor, k: int) -> Any:
     own = by_own_probability(logits, labels)
     own.topk(k, largest=False)
     return own.argsort(stable=True)[:k]
+
+
+def topk_of_k(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return by_own_probability(logits, labels).topk(k, largest=False).indices
 
 
 def as_a_list(logits: Tensor, labels: Tensor, k: int) -> Any:
@@ -135,6 +147,10 @@ MISTAKES = [
     Mistake("best-first", best_first, FIRST + "these are the tickets whose labels the model likes best.", SUSPECT),
     Mistake("best-first", smallest_loss_first, FIRST + "a small loss means a likely label, so these are the best "
             "ones.", SUSPECT),
+    Mistake("best-first", best_first_by_topk, FIRST + "`topk` takes the largest unless it is told otherwise, and these "
+            "are the tickets whose labels the model likes best.", SUSPECT),
+    Mistake("best-first", best_first_by_topk_of_k, FIRST + "`topk` takes the largest unless it is told otherwise. And "
+            "it raises where there are fewer than k.", SUSPECT),
     Mistake("worst-last", worst_last, FIRST + "the right tickets, but the worst one comes last.", SUSPECT),
     Mistake("sorted-by-index", by_index, FIRST + "the right tickets, but sorted by index; whoever looks through them "
             "begins with the worst.", SUSPECT),
@@ -149,6 +165,8 @@ MISTAKES = [
             "wanted: these are probabilities and not indices.", SUSPECT),
     Mistake("fails-on-few", more_than_there_are, 'In the case "{case}" the call raised {got}: with fewer than k '
             "tickets, all of them are wanted.", SUSPECT),
+    Mistake("fails-on-few", topk_of_k, FIRST + "`topk` keeps no order among equally likely ones. And it raises where "
+            "there are fewer than k.", SUSPECT),
     Mistake("returns-a-list", as_a_list, "The call should give an int64 tensor with {want_first}, and gave a list.",
             SUSPECT),
     Mistake("one-too-many", one_too_many, 'In the case "{case}" {count} indices came back and {want_count} are '

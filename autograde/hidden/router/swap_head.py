@@ -150,6 +150,7 @@ def swaps_a_copy(model: Any, num_classes: int) -> Any:
 
 HEAD = "A new head"
 IS = 'In the case "{case}" the {what} is {got} where {want} is wanted: '
+LEARNS = 'In the case "{case}" `requires_grad` of the new head is {got} where {want} is wanted: '
 REST = 'In the case "{case}" the rest of the model {got}: '
 NAMED = "The call gave {named} where {want_named} is wanted: "
 MISTAKES = [
@@ -163,10 +164,10 @@ MISTAKES = [
     Mistake("resets-backbone", resets_backbone, REST + "what it had learned is gone. Only the head is new.", HEAD),
     Mistake("unfreezes-backbone", unfreezes, REST + "what was frozen has to stay so.", HEAD),
     Mistake("freezes-backbone", freezes, REST + "what is to learn is not decided here.", HEAD),
-    Mistake("freezes-the-head", freezes_the_head_too, IS + "the new head was frozen with the rest, and nothing can "
-            "learn.", HEAD),
-    Mistake("copies-the-flags", copies_the_flags, IS + "the old head was frozen, and the new one took that over. It "
-            "has learned nothing yet, so it has to learn.", HEAD),
+    Mistake("freezes-the-head", freezes_the_head_too, LEARNS + "it was frozen with the rest, and nothing can learn.",
+            HEAD),
+    Mistake("copies-the-flags", copies_the_flags, LEARNS + "the old head was frozen, and the new one took that over. "
+            "It has learned nothing yet, so it has to learn.", HEAD),
     Mistake("changes-a-number-only", changes_out_features, IS + "`out_features` is a note. The weight keeps its shape "
             "when the note is changed.", HEAD),
     Mistake("keeps-equal-head", keeps_an_equal_head, IS + "as many classes are not the same classes, so the head is "

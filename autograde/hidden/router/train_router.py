@@ -32,7 +32,7 @@ REQUIRED = ("keeps-last-not-best", "accuracy-not-macro-f1", "validates-in-train-
 class Training:
     """A right training; a mistake overrides one of its methods."""
 
-    patience, in_a_row = 2, True
+    patience = 2
 
     def __call__(self, model: Any, train: Any, val: Any, *, epochs: int, lr: float, device: Any, log: Any) -> Any:
         model.to(device)
@@ -46,9 +46,10 @@ class Training:
             self.before_judging(model)
             record = {"epoch": epoch, "lr": lr, "train_loss": loss, **self.judged(model, val, device)}
             self.write(record, log)
-            since += 1
-            if self.better(record, best):
-                best, weights, since = record, self.copied(model), 0 if self.in_a_row else since - 1
+            good = self.better(record, best)
+            since = self.bad_epochs(since, good, record)
+            if good:
+                best, weights = record, self.copied(model)
             if since == self.patience:
                 break
         self.restore(model, weights)
@@ -105,6 +106,9 @@ class Training:
 
     def better(self, record: Any, best: Any) -> bool:
         return bool(record["val_loss"] < best["val_loss"])
+
+    def bad_epochs(self, since: int, good: bool, record: Any) -> int:
+        return 0 if good else since + 1
 
     def write(self, record: dict[str, Any], log: Any) -> None:
         with Path(log).open("a") as file:
@@ -204,7 +208,17 @@ class Impatient(Training):
 
 
 class CountsAllBadEpochs(Training):
-    in_a_row = False
+    def bad_epochs(self, since: int, good: bool, record: Any) -> int:
+        return since if good else since + 1
+
+
+class WaitsWhileItFalls(Training):
+    def begin(self, log: Any) -> None:
+        self.before = math.inf
+
+    def bad_epochs(self, since: int, good: bool, record: Any) -> int:
+        lower, self.before = record["val_loss"] < self.before, record["val_loss"]
+        return 0 if lower else since + 1
 
 
 class CountsAbsentClasses(Training):
@@ -285,6 +299,8 @@ MISTAKES = [
     Mistake("stops-too-early", Impatient(), STOP + "one epoch that is no better is not enough.", LOG),
     Mistake("counts-all-bad-epochs", CountsAllBadEpochs(), STOP + "the count of bad epochs begins again after a good "
             "one.", LOG),
+    Mistake("patience-with-epoch-before", WaitsWhileItFalls(), STOP + "an epoch counted as bad only if it was no "
+            "better than the one before it. Bad is each one that brings no new lowest `val_loss`.", LOG),
     Mistake("stops-too-late", Patient(), STOP + "the second epoch in a row that is no better is the last.", LOG),
     Mistake("validates-on-last-batch", LastBatchOnly(), END + "only the last batch of `val` was judged.", LOG),
     Mistake("mean-of-batch-means", MeanOfBatches(), END + "batches of different sizes were averaged alike.", LOG),

@@ -24,9 +24,8 @@ def probe(answer: Watched, rows: list[list[str]]) -> Observations:
     kept, report = made
     seen: Observations = {"rows afterwards": "changed" if changed else "as before"}
     seen["kept"] = [_row(row) for row in kept] if isinstance(kept, list) else kind(kept)
-    counts = report if isinstance(report, dict) else {}
     for name in COUNTS:
-        seen[f"report of {name}"] = counts.get(name, "missing") if counts else kind(report)
+        seen[f"report of {name}"] = report.get(name, "missing") if isinstance(report, dict) else kind(report)
     return seen
 
 

@@ -46,7 +46,7 @@ def probe(answer: Watched, kind_of: str, width: int, classes: int, dtype: str, x
         "its values": "the old ones" if taken or head is old else "new ones",
         "dtype of the head": sorted({str(p.dtype).removeprefix("torch.") for p in params}),
         "device of the head": sorted({_where(p, x) for p in params}),
-        "it learns": all(p.requires_grad for p in params),
+        "requires_grad of the head": all(p.requires_grad for p in params),
         "the rest": _compared(before, _rest(net)),
         "result of the head": _result(head, old, x),
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import signal
 import subprocess
 import sys
 import warnings
@@ -59,6 +60,7 @@ def state() -> dict[str, Any]:
         "numpy's numbers": str(np.random.get_state()),
         "python's numbers": random.getstate(),
         "warning filters": list(warnings.filters),
+        "handler": signal.getsignal(signal.SIGCHLD),
         "modes": (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()),
     }
 
@@ -82,6 +84,7 @@ MEDDLING: dict[str, Callable[[], Any]] = {
     "drawing numbers": lambda: (torch.rand(3), np.random.rand(), random.random()),
     "warning": lambda: warnings.warn("this is fine", stacklevel=1),
     "warning filters": lambda: warnings.simplefilter("error"),
+    "handler": lambda: signal.signal(signal.SIGCHLD, lambda *_: None),
 }
 
 

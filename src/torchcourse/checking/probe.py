@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import random
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -83,6 +85,16 @@ def _reseed(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
+def _child_handler() -> Any:
+    """Return what handles the end of a child process; None where Python cannot set it back.
+
+    A DataLoader with workers sets a handler that raises RuntimeError, wherever the program is by then, when a worker
+    fails that an answer left behind.
+    """
+    can_change = hasattr(signal, "SIGCHLD") and threading.current_thread() is threading.main_thread()
+    return signal.getsignal(signal.SIGCHLD) if can_change else None
+
+
 class _Settings:
     """Process-wide settings that an answer may change, to be restored after the check."""
 
@@ -96,6 +108,7 @@ class _Settings:
         self.anomaly = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
         self.autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         self.matmul_precision, self.numpy_errors = torch.get_float32_matmul_precision(), np.geterr()
+        self.child_handler = _child_handler()
 
     def restore(self) -> None:
         if self.generators:
@@ -115,6 +128,8 @@ class _Settings:
         if torch.get_float32_matmul_precision() != self.matmul_precision:
             torch.set_float32_matmul_precision(self.matmul_precision)
         np.seterr(**self.numpy_errors)
+        if self.child_handler is not None and _child_handler() != self.child_handler:
+            signal.signal(signal.SIGCHLD, self.child_handler)
         if torch.get_deterministic_debug_mode() != self.deterministic:  # setting it imports torch._inductor: a second
             torch.use_deterministic_algorithms(self.deterministic > 0, warn_only=self.deterministic == 1)
 

@@ -134,11 +134,6 @@ class KeepsReferences(Training):
         return model.state_dict()
 
 
-class KeepsLastAndReturnsIt(KeepsLast):
-    def returned(self, best: Any, last: Any) -> Any:
-        return last
-
-
 class Worst(Training):
     def better(self, record: Any, best: Any) -> bool:
         return bool(best["epoch"] == 0 or record["val_loss"] > best["val_loss"])
@@ -174,14 +169,12 @@ class TrainsInEvalMode(Training):
             model.train()
 
 
-class LacksLr(Training):
-    def line(self, record: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in record.items() if key != "lr"}
+class Lacks(Training):
+    def __init__(self, key: str) -> None:
+        self.key = key
 
-
-class LacksF1(Training):
     def line(self, record: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in record.items() if key != "macro_f1"}
+        return {key: value for key, value in record.items() if key != self.key}
 
 
 class Text(Training):
@@ -199,12 +192,9 @@ class Overwrites(Training):
         Path(log).write_text("")
 
 
-class NeverStops(Training):
-    patience = 10**6
-
-
-class Impatient(Training):
-    patience = 1
+class StopsAfter(Training):
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
 
 
 class CountsAllBadEpochs(Training):
@@ -212,22 +202,17 @@ class CountsAllBadEpochs(Training):
         return since if good else since + 1
 
 
-class WaitsWhileItFalls(Training):
-    def begin(self, log: Any) -> None:
-        self.before = math.inf
+class WaitsWhileItFalls(ComparesWithTheEpochBefore):
+    def better(self, record: Any, best: Any) -> bool:
+        return Training.better(self, record, best)
 
     def bad_epochs(self, since: int, good: bool, record: Any) -> int:
-        lower, self.before = record["val_loss"] < self.before, record["val_loss"]
-        return 0 if lower else since + 1
+        return 0 if super().better(record, None) else since + 1
 
 
 class CountsAbsentClasses(Training):
     def score(self, logits: Tensor, labels: Tensor) -> float:
         return super().score(logits, labels) * len({*logits.argmax(-1).tolist(), *labels.tolist()}) / logits.shape[1]
-
-
-class Patient(Training):
-    patience = 3
 
 
 class LastBatchOnly(Training):
@@ -254,6 +239,10 @@ class OtherRate(Training):
 class ReturnsLast(Training):
     def returned(self, best: Any, last: Any) -> Any:
         return last
+
+
+class KeepsLastAndReturnsIt(KeepsLast, ReturnsLast):
+    pass
 
 
 class ReturnsNothing(Training):
@@ -290,18 +279,18 @@ MISTAKES = [
             "dropout on, the numbers in the log belong to another model.", LOG),
     Mistake("trains-in-eval-mode", TrainsInEvalMode(), "Training ran in {got} where {want} is wanted: the judgement of "
             "the first epoch left the model in eval mode.", LOG),
-    Mistake("log-lacks-lr", LacksLr(), LACKS + "without the rate, nobody can say later why a run went as it did.", LOG),
-    Mistake("log-lacks-score", LacksF1(), LACKS + "all five numbers are asked for.", LOG),
+    Mistake("log-lacks-lr", Lacks("lr"), LACKS + "without the rate, nobody can say why a run went as it did.", LOG),
+    Mistake("log-lacks-score", Lacks("macro_f1"), LACKS + "all five numbers are asked for.", LOG),
     Mistake("log-is-no-json", Text(), LACKS + "a line has to be a JSON object with five keys.", LOG),
     Mistake("epochs-from-zero", FromZero(), "The epochs in the log are {got} where {want} is wanted.", LOG),
     Mistake("overwrites-log", Overwrites(), "The lines of an earlier run are {got}: open the file to append.", LOG),
-    Mistake("never-stops", NeverStops(), STOP + "early stopping is missing.", LOG),
-    Mistake("stops-too-early", Impatient(), STOP + "one epoch that is no better is not enough.", LOG),
+    Mistake("never-stops", StopsAfter(10**6), STOP + "early stopping is missing.", LOG),
+    Mistake("stops-too-early", StopsAfter(1), STOP + "one epoch that is no better is not enough.", LOG),
     Mistake("counts-all-bad-epochs", CountsAllBadEpochs(), STOP + "the count of bad epochs begins again after a good "
             "one.", LOG),
     Mistake("patience-with-epoch-before", WaitsWhileItFalls(), STOP + "an epoch counted as bad only if it was no "
             "better than the one before it. Bad is each one that brings no new lowest `val_loss`.", LOG),
-    Mistake("stops-too-late", Patient(), STOP + "the second epoch in a row that is no better is the last.", LOG),
+    Mistake("stops-too-late", StopsAfter(3), STOP + "the second epoch in a row that is no better is the last.", LOG),
     Mistake("validates-on-last-batch", LastBatchOnly(), END + "only the last batch of `val` was judged.", LOG),
     Mistake("mean-of-batch-means", MeanOfBatches(), END + "batches of different sizes were averaged alike.", LOG),
     Mistake("did-not-learn", NeverSteps(), 'In the case "{case}" macro F1 on held-out tickets is {good}: the router '
@@ -376,10 +365,9 @@ def by_nadam(model: Any, train: Any, val: Any, *, epochs: int, lr: float, device
     best: dict[str, Any] | None = None
     bad = 0
     for epoch in range(1, epochs + 1):
-        order, total = list(range(len(train))), 0.0
-        random.shuffle(order)
-        for place in order:
-            batch = {key: value.to(device) for key, value in train[place].items()}
+        total = 0.0
+        for part in random.sample(train, len(train)):
+            batch = {key: value.to(device) for key, value in part.items()}
             model.train()
             optimizer.zero_grad(set_to_none=True)
             loss = F.cross_entropy(model(batch["input_ids"], batch["attention_mask"]), batch["labels"], reduction="sum")
@@ -406,8 +394,7 @@ def by_nadam(model: Any, train: Any, val: Any, *, epochs: int, lr: float, device
             break
     assert best is not None
     model.load_state_dict(best["weights"])
-    entry = best["entry"]
-    return dict(entry)
+    return dict(best["entry"])
 
 
 RIGHT_ANSWERS: list[Callable[..., Any]] = [with_loaders, by_nadam]

@@ -22,11 +22,15 @@ def processes(sandbox: Sandbox) -> list[psutil.Process]:
     assert sandbox.process is not None
     top = psutil.Process(sandbox.process.pid)
     started = top.children(recursive=True)
-    inside = {_pid_namespace(process.pid) for process in started} - {_pid_namespace(os.getpid())}
-    inside |= set() if os.geteuid() == 0 else {""}  # to root, only a process that has ended shows none
+    inside = {_pid_namespace(process.pid) for process in started} - {_pid_namespace(os.getpid())} | {""}
     template = sandbox.template
     forks = psutil.Process(template.process.pid).children(recursive=True) if template and template.is_alive() else []
-    return [top, *started, *(process for process in forks if _pid_namespace(process.pid) in inside)]
+    return [top, *started, *(p for p in forks if _pid_namespace(p.pid) in inside and not _has_ended(p))]
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """Return whether a process is gone, or only waits to be reaped."""
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def _pid_namespace(pid: int) -> str:

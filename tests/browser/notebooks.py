@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
+UNSAVED = ".lm-TabBar-tab.jp-mod-dirty"
 THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
 
 
@@ -73,14 +74,18 @@ def wait_until_saved(page: Page, lab: Lab, name: str, text: str) -> None:
     """Wait until the file of a notebook has this text: JupyterLab saves every few seconds.
 
     On a busy machine every few minutes: it waits ten times as long as the last save took. Pressing Ctrl-S meanwhile
-    would make JupyterLab ask whether to overwrite what itself is writing.
+    would make JupyterLab ask whether to overwrite what itself is writing. So would opening the notebook anew before
+    JupyterLab knows that it has saved: the file has its text, but not yet the time that a save compares.
     """
     for _ in range(600):
         expect(page.locator(".jp-Notebook").first).to_be_visible()
         if json.dumps(text)[1:-1] in (lab.folder / name).read_text(encoding="utf-8"):
+            expect(page.locator(UNSAVED)).to_have_count(0, timeout=60_000)
             return
         page.wait_for_timeout(500)
-    pytest.fail(f"{name} was not saved with {text!r}")
+    shoot(page, "not-saved")
+    asked = page.locator(".jp-Dialog").all_inner_texts()
+    pytest.fail(f"{name} was not saved with {text!r}; JupyterLab asks {asked}")
 
 
 def shoot(part: Locator | Page, name: str) -> None:

@@ -222,6 +222,18 @@ x = torch.ones(2, requires_grad=True)
 torch.compile(lambda x: (x.sin() * 2).sum(), backend=both)(x).backward()
 
 # %% [markdown]
+# Inductor is the compiler that torch itself brings: it turns these operators into code. Here is what it writes for
+# `centred` on a CPU, shortened a little. Look for the two loops: the sum has to be complete before a mean can be
+# subtracted, so everything after it has a loop of its own. That loop does the subtraction and the multiplication in
+# one pass, sixteen numbers at a time (or as many as fit the processor). For a GPU it would write a Triton kernel.
+
+# %% tags=["demo"]
+if BACKEND == "inductor":
+    print(calls.written_by_inductor(centred, torch.arange(4000.0)))
+else:
+    print("Inductor writes nothing here:", reason)
+
+# %% [markdown]
 # **In short:** below Python there is a list of operators, and the compiler works on it without any numbers.
 
 # %% [markdown]
@@ -839,8 +851,8 @@ for backend in ("eager", "aot_eager", BACKEND):
     print(f"{backend:10} differs by {difference.abs().max().item():.0e}")
 
 # %% [markdown]
-# `TORCH_LOGS="output_code"` prints the code that Inductor writes; `TORCH_LOGS="help"` lists what else can be printed.
-# And `torch.compiler.set_stance("force_eager")` turns all compiled functions off for a while, without touching the
+# `TORCH_LOGS="output_code"` prints all the code that Inductor writes; `TORCH_LOGS="help"` lists what else can be
+# printed. And `torch.compiler.set_stance("force_eager")` turns all compiled functions off for a while, without touching the
 # code:
 
 # %% tags=["demo"]
@@ -1087,6 +1099,68 @@ def same_numerics(
 
 # %% check="same_numerics"
 check("same_numerics")
+
+# %% [markdown]
+# ## A model with breaks, mended and measured
+#
+# A model as it may come from a colleague. It scales by a NumPy number, warns when a value is large, and skips the
+# second layer for a batch with a small mean. Each of these three lines is fine in eager mode.
+
+# %% tags=["demo"]
+class Scorer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.gelu(self.first(x)) / x.std().item()
+        if x.abs().max() > 100:
+            print("large")
+        if x.mean() > 0:
+            x = x + F.gelu(self.second(x))
+        return x.softmax(dim=1)
+
+# %% [markdown]
+# And the same model in one piece: the scale stays a tensor, `is_compiling` keeps the warning for eager runs, and
+# `torch.where` chooses. The parameters keep their names, so weights that were trained before still fit.
+
+# %% tags=["demo"]
+class Mended(Scorer):
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.gelu(self.first(x)) / x.std()
+        if not torch.compiler.is_compiling() and x.abs().max() > 100:
+            print("large")
+        x = torch.where(x.mean() > 0, x + F.gelu(self.second(x)), x)
+        return x.softmax(dim=1)
+
+# %% [markdown]
+# Now your tools: `count_graphs` says whether the breaks are gone, `same_numerics` whether the numbers are still the
+# same, and `benchmark` whether it was worth it.
+
+# %% tags=["demo"]
+from torchcourse.demos.parts import still_open
+
+if not still_open(globals(), "count_graphs", "same_numerics", "benchmark"):
+    torch.manual_seed(0)
+    scorer, mended = Scorer(), Mended()
+    mended.load_state_dict(scorer.state_dict())
+    x = torch.randn(256, 64)
+    for name, fn in {"with breaks": scorer, "mended": mended}.items():
+        print(f"{name:12} {count_graphs(fn, x)} graphs")
+    torch.compiler.reset()
+    variants = {
+        "eager": scorer,
+        "with breaks": torch.compile(scorer, backend=BACKEND),
+        "mended": torch.compile(mended, backend=BACKEND, fullgraph=True),
+    }
+    print(same_numerics(scorer, variants["mended"], x, 1e-5))
+    with torch.no_grad():
+        for name, found in benchmark(variants, x, device="cpu").items():
+            print(f"{name:12} {1e6 * found['median']:.0f} microseconds")
+
+# %% [markdown]
+# Believe your own numbers. On a CPU with matrices of this size most of the time is spent in the matrix products, so
+# little is gained, or nothing; the breaks cost more on a GPU, where `.item()` and `if` also wait for the device.
 
 # %% [markdown]
 # ## What you have seen

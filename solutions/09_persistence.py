@@ -1138,6 +1138,76 @@ def trace_differs(fn, example: Tensor, other: Tensor) -> bool:
 check("trace_differs")
 
 # %% [markdown]
+# ## From training to release
+#
+# Your pieces, in the order in which a release needs them. A small network learns digits for a moment, while `EMA`
+# keeps the average. The averaged weights go to a file, and from the file into a new network, as they would in another
+# program. That network is exported twice, and both results are compared with it on batches of 1, 2 and 64 digits that
+# it was not trained on.
+
+# %% tags=["demo"]
+import torch.nn.functional as F
+from torchcourse import digits
+from torchcourse.demos.parts import still_open
+
+pieces = "EMA", "save_weights", "load_weights"
+exports = "export_program", "export_onnx", "max_difference"
+ready = not still_open(globals(), *pieces, *exports)
+if ready:
+    torch.manual_seed(0)
+    sets = digits.split()
+    images, labels = sets["train"]
+    network = digits.SmallCNN()
+    average = EMA(network, decay=0.95)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(4):
+        for rows in torch.randperm(1200).split(64):
+            loss = F.cross_entropy(network(images[rows]), labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            average.update(network)
+    average.copy_to(network)
+    save_weights(network, folder / "release.pt")
+
+# %% tags=["demo"]
+if ready:
+    released = load_weights(digits.SmallCNN(), folder / "release.pt").eval()
+    images, labels = sets["val"]
+    accuracy = (released(images).argmax(1) == labels).float().mean().item()
+    print(f"from the file: {accuracy:.1%} of 300 unseen digits")
+
+    program = export_program(released, images[:2], folder / "release.pt2")
+    export_onnx(released, images[:2], folder / "release.onnx")
+    runtime = onnxruntime.InferenceSession(
+        folder / "release.onnx", options, providers=providers
+    )
+    name = runtime.get_inputs()[0].name
+    by_onnx = lambda x: torch.from_numpy(runtime.run(None, {name: x.numpy()})[0])
+    variants = {"torch.export": program, "ONNX Runtime": by_onnx}
+    batches = [images[:n] for n in (1, 2, 64)]
+    with torch.no_grad():
+        for variant, run in variants.items():
+            worst = max_difference(released, run, batches)
+            print(f"{variant}: largest difference {worst:.0e}")
+
+# %% [markdown]
+# The differences are rounding: the same sums in another order. A release that is off by more than that does not go
+# out, whatever its accuracy.
+#
+# **Without Python at all.** AOTInductor compiles an exported program into a library that C++ loads, and Python, too.
+# It needs a C++ compiler and takes about twenty seconds even for a small network, so the lesson only shows it:
+#
+# ```
+# program = torch.export.load("release.pt2")
+# torch._inductor.aoti_compile_and_package(program, package_path="library.pt2")
+# compiled = torch._inductor.aoti_load_package("library.pt2")    # in C++: AOTIModelPackageLoader
+# compiled(images)
+# ```
+#
+# The library is made for one kind of device, and for the machine's processor: compile where it will run.
+
+# %% [markdown]
 # ## Which format for what
 #
 # | where it is going | take | what it was before |

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,19 @@ def usable_backend(fn: Callable[..., Any], *example: Any) -> tuple[str, str]:
         finally:
             torch.compiler.reset()
     return "inductor", ""
+
+
+def written_by_inductor(fn: Callable[..., Any], *example: Any) -> str:
+    """Return the C++ loops that Inductor writes for `fn`, without casts of constants, namespaces and error flags."""
+    from torch._inductor.utils import run_and_get_code
+
+    torch.compiler.reset()
+    with silent():
+        _, sources = run_and_get_code(torch.compile(fn, backend="inductor"), *example)
+    start = sources[0].find('extern "C"')
+    lines = sources[0][start : sources[0].find("\n}", start) + 2].splitlines()
+    code = "\n".join(line for line in lines if "integer_div_error" not in line)
+    return re.sub(r"static_cast<int64_t>\((\w+?)L?\)", r"\1", code).replace("at::vec::", "")
 
 
 def each_call(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[float]:

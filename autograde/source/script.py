@@ -10,6 +10,7 @@ from typing import Any
 
 import jupytext
 
+from torchcourse.checking.references import GIVEN, without_markers
 from torchcourse.model.catalogue import LESSONS, exercises
 
 __all__ = [
@@ -24,8 +25,6 @@ __all__ = [
 ]
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-GIVEN = "#>"
-"""Begins a line of an answer cell that only learners get, after the stub: code to repair."""
 KNOWN_KEYS = {"exercise", "points", "check", "question", "tags", "lines_to_next_cell"}
 
 
@@ -177,13 +176,12 @@ def demonstrated(path: Path, *names: str) -> dict[str, Callable[..., Any]]:
 
 
 def answers_as_text(path: Path) -> dict[str, str]:
-    """Return the answer cells of a lesson script without the answer markers, by exercise.
+    """Return the references in the answer cells of a lesson script, by exercise.
 
     Raises:
         MalformedScriptError: as `read_script` does.
     """
-    marks = re.compile(rf" *({BEGIN}|{END}|{GIVEN}.*)\n?")
-    return {cell.exercise: marks.sub("", cell.source).strip() for cell in read_script(path) if cell.exercise}
+    return {cell.exercise: without_markers(cell.source) for cell in read_script(path) if cell.exercise}
 
 
 def with_given_code(source: str) -> str:

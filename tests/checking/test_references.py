@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
+from autograde.source import paths
 from autograde.source.private_half import private_half
+from autograde.source.script import answers_as_text
 from tools.selfstudy import write_wheel
 from torchcourse.checking import card, references
 from torchcourse.checking.card_details import card_details
@@ -37,6 +39,14 @@ def test_each_exercise_has_three_hints_and_in_a_clone_a_reference_and_a_reason()
             assert "SOLUTION" not in found.source and "# %%" not in found.source
             assert 20 <= len(found.why.split()) <= 70, name
             compile(found.source, name, "exec")
+
+
+def test_a_card_shows_what_grading_takes_for_the_reference_without_the_code_given_to_learners() -> None:
+    for lesson in LESSONS:
+        graded = answers_as_text(paths.SOLUTIONS / f"{lesson}.py")
+        shown = {name: found.source for name in exercises(lesson) if (found := reference(lesson, name))}
+        assert shown == graded
+        assert not [name for name, source in shown.items() if "#>" in source]
 
 
 def test_where_there_are_no_references_a_card_has_no_such_part(class_bundle: Path, passed: Report) -> None:

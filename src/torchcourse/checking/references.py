@@ -15,14 +15,16 @@ from pathlib import Path
 
 from torchcourse.model.catalogue import LESSONS, module_name
 
-__all__ = ["PACKED", "Reference", "pack", "reference"]
+__all__ = ["GIVEN", "PACKED", "Reference", "pack", "reference", "without_markers"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SOLUTIONS = PACKAGE.parents[1] / "solutions"
 """The solved lessons of a clone."""
 PACKED = PACKAGE / "references.json"
 """The file of references in the self-study package. `tools.selfstudy` makes it; it is never in the repository."""
-MARKERS = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION[ \t]*\n?", re.MULTILINE)
+GIVEN = "#>"
+"""Begins a line of an answer cell that only learners get, after the stub: code to repair."""
+MARKERS = re.compile(rf"^[ \t]*(### (BEGIN|END) SOLUTION[ \t]*|{GIVEN}.*)(\n|\Z)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,21 @@ def _from_scripts(lesson: str, exercise: str) -> Reference | None:
     script = SOLUTIONS / f"{lesson}.py"
     if not script.is_file():
         return None
-    source = answer_cell(script.read_text(encoding="utf-8"), exercise)
+    source = reference_source(script.read_text(encoding="utf-8"), exercise)
     return Reference(source, _reason(lesson, exercise)) if source else None
 
 
-def answer_cell(script: str, exercise: str) -> str:
-    """Return the answer cell of an exercise in a lesson script, without the solution markers; "" if there is none."""
+def reference_source(script: str, exercise: str) -> str:
+    """Return the reference of an exercise, as a lesson script has it in its answer cell; "" if there is none."""
     cell = re.search(
         rf'^# %% [^\n]*\bexercise="{re.escape(exercise)}"[^\n]*\n(.*?)(?=^# %%|\Z)', script, re.MULTILINE | re.DOTALL
     )
-    return MARKERS.sub("", cell[1]).strip() if cell else ""
+    return without_markers(cell[1]) if cell else ""
+
+
+def without_markers(answer_cell: str) -> str:
+    """Return the reference in an answer cell: without the solution markers, and without the code given to learners."""
+    return MARKERS.sub("", answer_cell).strip()
 
 
 def _reason(lesson: str, exercise: str) -> str:

@@ -37,47 +37,47 @@ def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def ordinary(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], host: bool = False) -> Any:
     """Run an operator in the ordinary way. `host` allows CPU tensors, whatever the plan says."""
-    guests: list[torch.Tensor] = []
-    plain = [x.held if type(x) is Simulated else x if type(x) in ATOMS else lower(x, guests) for x in args]
+    foreign_tensors: list[torch.Tensor] = []
+    plain = [x.held if type(x) is Simulated else x if type(x) in ATOMS else unwrap(x, foreign_tensors) for x in args]
     stays = True
     if kwargs:
         stays = "device" not in kwargs or is_ours(kwargs["device"])
-        lowered = lower_keywords(kwargs, guests, stays)
+        plain_kwargs = unwrap_keywords(kwargs, foreign_tensors, stays)
     else:
-        lowered = kwargs
-    if guests and not host:
-        refuse_mixture(plan, func, args, kwargs, guests)
+        plain_kwargs = kwargs
+    if foreign_tensors and not host:
+        refuse_mixture(plan, func, args, kwargs, foreign_tensors)
     if RECORDERS and plan.returns is not Returns.VIEW:  # a view launches no kernel
         record(f"kernel:{plan.name}")
-    result = func(*plain, **lowered)
+    result = func(*plain, **plain_kwargs)
     if plan.synchronizes:
         synchronized()
     if not stays:
         return result
-    return raised(plan, result, args, kwargs)
+    return wrap_result(plan, result, args, kwargs)
 
 
-def raised(plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def wrap_result(plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return a result of the CPU on the device."""
     if plan.returns is Returns.FRESH:
-        return wrap(result) if type(result) is torch.Tensor else each_raised(result)
+        return wrap(result) if type(result) is torch.Tensor else wrap_all(result)
     if plan.returns is Returns.VIEW:
         return viewed(result, args[0])
     ours = [x for x in (*args, *kwargs.values()) if type(x) is Simulated]
     if plan.reshapes:
         for each in ours:
-            caught_up(each)
+            sync_metadata(each)
     if plan.returns is Returns.FIRST:
         return args[0]
-    return each_raised(result, {id(x.held): x for x in ours})
+    return wrap_all(result, {id(x.held): x for x in ours})
 
 
-def each_raised(result: Any, known: dict[int, Simulated] | None = None) -> Any:
+def wrap_all(result: Any, known: dict[int, Simulated] | None = None) -> Any:
     """Wrap the tensors in a result; reuse the wrappers in `known`, by the id of their values."""
     if isinstance(result, torch.Tensor):
         return known[id(result)] if known and id(result) in known else wrap(result)
     if isinstance(result, list | tuple):
-        return type(result)(each_raised(x, known) for x in result)
+        return type(result)(wrap_all(x, known) for x in result)
     return result
 
 
@@ -94,7 +94,7 @@ def viewed(result: Any, owner: Any) -> Any:
     return wrapper
 
 
-def caught_up(wrapper: Simulated) -> None:
+def sync_metadata(wrapper: Simulated) -> None:
     """Update wrapper and block after an operator that may have changed shape or memory."""
     held = wrapper.held
     if held.shape != wrapper.shape or held.stride() != wrapper.stride():
@@ -102,24 +102,24 @@ def caught_up(wrapper: Simulated) -> None:
         wrapper.block.resize(max(wrapper.block.nbytes, held.untyped_storage().nbytes()))
 
 
-def lower(x: Any, guests: list[torch.Tensor]) -> Any:
+def unwrap(x: Any, foreign_tensors: list[torch.Tensor]) -> Any:
     """Replace simulated tensors by their held values, also in lists; collect the tensors of other devices."""
     if isinstance(x, Simulated):
         return x.held
     if isinstance(x, torch.Tensor):
-        guests.append(x)
+        foreign_tensors.append(x)
     elif isinstance(x, list | tuple) and not isinstance(x, torch.Size):
-        return [lower(each, guests) for each in x]
+        return [unwrap(each, foreign_tensors) for each in x]
     return x
 
 
-def lower_keywords(kwargs: dict[str, Any], guests: list[torch.Tensor], stays: bool) -> dict[str, Any]:
+def unwrap_keywords(kwargs: dict[str, Any], foreign_tensors: list[torch.Tensor], stays: bool) -> dict[str, Any]:
     """Do the same for keyword arguments; a result that stays on the device is made on the CPU."""
-    lowered = {name: lower(x, guests) for name, x in kwargs.items()}
-    if stays and "device" in lowered:
-        lowered["device"] = CPU
-    lowered.pop("pin_memory", None)
-    return lowered
+    plain_kwargs = {name: unwrap(x, foreign_tensors) for name, x in kwargs.items()}
+    if stays and "device" in plain_kwargs:
+        plain_kwargs["device"] = CPU
+    plain_kwargs.pop("pin_memory", None)
+    return plain_kwargs
 
 
 def install() -> None:

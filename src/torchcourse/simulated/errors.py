@@ -11,14 +11,15 @@ from torchcourse.simulated.plans import Plan
 from torchcourse.simulated.tensor import Simulated
 
 
-def refuse_mixture(plan: Plan, func: Any, args: Any, kwargs: Any, guests: list[torch.Tensor]) -> None:
+def refuse_mixture(plan: Plan, func: Any, args: Any, kwargs: Any, foreign_tensors: list[torch.Tensor]) -> None:
     """Raise `RuntimeError` if the arguments include tensors of other devices that are not allowed."""
     written = _written_elsewhere(func, args, kwargs)
     if written is not None:
         raise RuntimeError(f"Expected out tensor to have device {device()}, but got {written.device} instead")
-    if plan.host or (plan.host_scalars and all(_host_scalar(each) for each in guests)):
+    if plan.host or (plan.host_scalars and all(_host_scalar(each) for each in foreign_tensors)):
         return
-    stranger = next((each for each in guests if not (plan.host_scalars and _host_scalar(each))), guests[0])
+    refused = (each for each in foreign_tensors if not (plan.host_scalars and _host_scalar(each)))
+    stranger = next(refused, foreign_tensors[0])
     message = (
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{device()} and {stranger.device}!"

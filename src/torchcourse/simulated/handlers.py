@@ -8,7 +8,7 @@ import torch
 
 from torchcourse.simulated.counting import RECORDERS, copied, record, synchronized
 from torchcourse.simulated.device import NAME, is_ours
-from torchcourse.simulated.dispatch import caught_up, ordinary
+from torchcourse.simulated.dispatch import ordinary, sync_metadata
 from torchcourse.simulated.errors import refuse_index
 from torchcourse.simulated.plans import PLANS, special
 from torchcourse.simulated.tensor import Simulated, follow, values, wrap
@@ -113,7 +113,7 @@ def set_(func: Any, args: Any, _kwargs: Any) -> torch.Tensor:
 def resize_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     """Change the shape and, if needed, the memory."""
     func(*(x.held if isinstance(x, Simulated) else x for x in args), **kwargs)
-    caught_up(args[0])
+    sync_metadata(args[0])
     return args[0]  # type: ignore[no-any-return]
 
 

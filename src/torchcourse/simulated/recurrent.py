@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torchcourse.simulated.counting import RECORDERS, record
-from torchcourse.simulated.dispatch import each_raised, lower
+from torchcourse.simulated.dispatch import unwrap, wrap_all
 from torchcourse.simulated.errors import refuse_mixture
 from torchcourse.simulated.plans import PLANS, Handler, special
 
@@ -20,13 +20,13 @@ def cell(name: str) -> Handler:
     def register(compute: Handler) -> Handler:
         @special(name)
         def handler(func: Any, args: Any, kwargs: Any) -> Any:
-            guests: list[Tensor] = []
-            plain = [lower(x, guests) for x in args]
-            if guests:
-                refuse_mixture(PLANS[func], func, args, kwargs, guests)
+            foreign_tensors: list[Tensor] = []
+            plain = [unwrap(x, foreign_tensors) for x in args]
+            if foreign_tensors:
+                refuse_mixture(PLANS[func], func, args, kwargs, foreign_tensors)
             if RECORDERS:
                 record(f"kernel:{name}")
-            return each_raised(compute(*plain, **kwargs))
+            return wrap_all(compute(*plain, **kwargs))
 
         return compute
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.precision.amp_step import cases as cases_amp
 from torchcourse.model.exercise import Case, Draw, case
-from torchcourse.probes.mixed_precision import BRAIN, HALF
 
 WHY = (
     "Only the forward pass runs under autocast; backward takes each operator's dtype from it. The gradients are"
@@ -117,12 +116,12 @@ class LossOutside(Step):
 
 class AlwaysFloat16(Step):
     def autocast(self) -> Any:
-        return torch.autocast(self.device.type, dtype=HALF)
+        return torch.autocast(self.device.type, dtype=torch.float16)
 
 
 class AlwaysBfloat16(Step):
     def autocast(self) -> Any:
-        return torch.autocast(self.device.type, dtype=BRAIN)
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
 
 class NamesNoDtype(Step):
@@ -247,7 +246,7 @@ def more_cases(draw: Draw) -> list[Case]:
     two = again["two steps in bfloat16"]
     return [
         case("clipped, with gradients left over", **near, **{**again["gradients that are clipped"], "stale": 64.0}),
-        case("float16, two steps", **near, **{**two, "dtype": HALF}),
+        case("float16, two steps", **near, **{**two, "dtype": torch.float16}),
         case("gradients small enough, a scale of one", **near, **{**two, "scale": 1.0, "max_norm": 900.0}),
     ]
 

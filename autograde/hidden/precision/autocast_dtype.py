@@ -9,7 +9,6 @@ import torch
 
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
-from torchcourse.probes.mixed_precision import BRAIN, HALF
 
 WHY = (
     "bfloat16 has the range of float32 and needs no loss scaling, so it is the choice wherever the hardware "
@@ -22,27 +21,33 @@ REQUIRED = ("float16-on-cpu", "trusts-emulation")
 
 
 def right(device: torch.device) -> torch.dtype:
-    return BRAIN if device.type == "cpu" or torch.cuda.get_device_capability(device) >= (8, 0) else HALF
+    return (
+        torch.bfloat16 if device.type == "cpu" or torch.cuda.get_device_capability(device) >= (8, 0) else torch.float16
+    )
 
 
 def float16_on_cpu(device: torch.device) -> torch.dtype:
-    return HALF if device.type == "cpu" else right(device)
+    return torch.float16 if device.type == "cpu" else right(device)
 
 
 def trusts_emulation(device: torch.device) -> torch.dtype:
-    return BRAIN if device.type == "cpu" or torch.cuda.is_bf16_supported() else HALF
+    return torch.bfloat16 if device.type == "cpu" or torch.cuda.is_bf16_supported() else torch.float16
 
 
 def asks_the_current_device(device: torch.device) -> torch.dtype:
-    return BRAIN if device.type == "cpu" or torch.cuda.is_bf16_supported(including_emulation=False) else HALF
+    return (
+        torch.bfloat16
+        if device.type == "cpu" or torch.cuda.is_bf16_supported(including_emulation=False)
+        else torch.float16
+    )
 
 
 def asks_the_first_device(device: torch.device) -> torch.dtype:
-    return BRAIN if device.type == "cpu" or torch.cuda.get_device_capability(0) >= (8, 0) else HALF
+    return torch.bfloat16 if device.type == "cpu" or torch.cuda.get_device_capability(0) >= (8, 0) else torch.float16
 
 
 def compares_whole_devices(device: torch.device) -> torch.dtype:
-    return right(device) if device == torch.device("cuda") else BRAIN
+    return right(device) if device == torch.device("cuda") else torch.bfloat16
 
 
 def autocasts_default(device: torch.device) -> torch.dtype:
@@ -50,19 +55,23 @@ def autocasts_default(device: torch.device) -> torch.dtype:
 
 
 def above_8_0(device: torch.device) -> torch.dtype:
-    return BRAIN if device.type == "cpu" or torch.cuda.get_device_capability(device) > (8, 0) else HALF
+    return (
+        torch.bfloat16 if device.type == "cpu" or torch.cuda.get_device_capability(device) > (8, 0) else torch.float16
+    )
 
 
 def from_9_on(device: torch.device) -> torch.dtype:
-    return BRAIN if device.type == "cpu" or torch.cuda.get_device_capability(device)[0] >= 9 else HALF
+    return torch.bfloat16 if device.type == "cpu" or torch.cuda.get_device_capability(device)[0] >= 9 else torch.float16
 
 
 def only_8(device: torch.device) -> torch.dtype:
-    return BRAIN if device.type == "cpu" or torch.cuda.get_device_capability(device)[0] == 8 else HALF
+    return torch.bfloat16 if device.type == "cpu" or torch.cuda.get_device_capability(device)[0] == 8 else torch.float16
 
 
 def from_7_5_on(device: torch.device) -> torch.dtype:
-    return BRAIN if device.type == "cpu" or torch.cuda.get_device_capability(device) >= (7, 5) else HALF
+    return (
+        torch.bfloat16 if device.type == "cpu" or torch.cuda.get_device_capability(device) >= (7, 5) else torch.float16
+    )
 
 
 def returns_text(device: torch.device) -> str:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.precision.autocast_report import cases as cases_report
 from torchcourse.model.exercise import Case, Draw, case
-from torchcourse.probes.mixed_precision import BRAIN, HALF
 
 WHY = (
     "Hooks on the leaves see what each module really put out, which no table of operators says as surely. They "
@@ -150,7 +149,7 @@ class CastsTheInput(Report):
 
 class AlwaysFloat16(Report):
     def autocast(self, device: str, dtype: torch.dtype) -> Any:
-        return torch.autocast(device, dtype=HALF)
+        return torch.autocast(device, dtype=torch.float16)
 
 
 class NamesNoDtype(Report):
@@ -216,9 +215,11 @@ def more_cases(draw: Draw) -> list[Case]:
     x, width = draw.normal(3, 6), 6
     same = [c for c in cases_report(draw) if c.inputs["model"] in ("nested", "statistics")]
     return [
-        case("a convolution and batch norm", model="convolutional", width=width, x=x, dtype=BRAIN, hooked=False),
-        case("hooked, modules inside modules", model="nested", width=width, x=x, dtype=BRAIN, hooked=True),
-        *(case(f"again: {c.name}", **{**c.inputs, "dtype": HALF}) for c in same[-1:]),
+        case(
+            "a convolution and batch norm", model="convolutional", width=width, x=x, dtype=torch.bfloat16, hooked=False
+        ),
+        case("hooked, modules inside modules", model="nested", width=width, x=x, dtype=torch.bfloat16, hooked=True),
+        *(case(f"again: {c.name}", **{**c.inputs, "dtype": torch.float16}) for c in same[-1:]),
     ]
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
-from torchcourse.probes.mixed_precision import BRAIN, HALF, SINGLE
 
 WHY = (
     "Only the largest gradient can overflow, so it alone decides. Powers of two shift the exponent and round "
@@ -41,115 +40,115 @@ def up_to(top: float, limit: float) -> float:
     return 2.0 ** math.floor(room(top, limit)) if top else 1.0
 
 
-def right(grads: Any, dtype: torch.dtype = HALF) -> float:
+def right(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return up_to(largest(grads), torch.finfo(dtype).max)
 
 
 # Mistakes in what decides
 
 
-def ignores_negative_ones(grads: Any, dtype: torch.dtype = HALF) -> float:
+def ignores_negative_ones(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return up_to(max(0.0, *(g.max().item() for g in listed(grads))), torch.finfo(dtype).max)
 
 
-def takes_a_negative_logarithm(grads: Any, dtype: torch.dtype = HALF) -> float:
+def takes_a_negative_logarithm(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return up_to(max(g.max().item() for g in listed(grads)), torch.finfo(dtype).max)
 
 
-def takes_a_negative_logarithm_in_torch(grads: Any, dtype: torch.dtype = HALF) -> float:
+def takes_a_negative_logarithm_in_torch(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return math.nan if max(g.max().item() for g in listed(grads)) < 0 else takes_a_negative_logarithm(grads, dtype)
 
 
-def scales_the_mean(grads: Any, dtype: torch.dtype = HALF) -> float:
+def scales_the_mean(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return up_to(max(g.abs().mean().item() for g in listed(grads)), torch.finfo(dtype).max)
 
 
-def scales_the_smallest(grads: Any, dtype: torch.dtype = HALF) -> float:
+def scales_the_smallest(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     smallest = [g[g != 0].abs().min().item() if g.any() else 0.0 for g in listed(grads)]
     return up_to(min(smallest), torch.finfo(dtype).max)
 
 
-def scales_the_norm(grads: Any, dtype: torch.dtype = HALF) -> float:
+def scales_the_norm(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return up_to(max(g.norm().item() for g in listed(grads)), torch.finfo(dtype).max)
 
 
-def first_tensor_only(grads: Any, dtype: torch.dtype = HALF) -> float:
+def first_tensor_only(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return right(listed(grads)[0], dtype)
 
 
-def to_the_end_of_float16(grads: Any, dtype: torch.dtype = HALF) -> float:
+def to_the_end_of_float16(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return up_to(largest(grads), 65504.0)
 
 
-def to_one(grads: Any, dtype: torch.dtype = HALF) -> float:
+def to_one(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return up_to(largest(grads), 1.0)
 
 
 # Mistakes in the power of two
 
 
-def exact(grads: Any, dtype: torch.dtype = HALF) -> float:
+def exact(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     top = largest(grads)
     return 2.0 ** room(top, torch.finfo(dtype).max) if top else 1.0
 
 
-def rounded_up(grads: Any, dtype: torch.dtype = HALF) -> float:
+def rounded_up(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     top = largest(grads)
     return 2.0 ** math.ceil(room(top, torch.finfo(dtype).max)) if top else 1.0
 
 
-def rounded(grads: Any, dtype: torch.dtype = HALF) -> float:
+def rounded(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     top = largest(grads)
     return 2.0 ** round(room(top, torch.finfo(dtype).max)) if top else 1.0
 
 
-def one_doubling_more(grads: Any, dtype: torch.dtype = HALF) -> float:
+def one_doubling_more(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return 2 * right(grads, dtype) if largest(grads) else 1.0
 
 
-def one_doubling_less(grads: Any, dtype: torch.dtype = HALF) -> float:
+def one_doubling_less(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return right(grads, dtype) / 2 if largest(grads) else 1.0
 
 
-def doubled_from_one(grads: Any, dtype: torch.dtype = HALF) -> float:
+def doubled_from_one(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     top, scale = largest(grads), 1.0
     while top and math.isfinite(torch.tensor(top * scale, dtype=torch.float64).to(dtype).item()):
         scale *= 2
     return scale / 2 if top else 1.0
 
 
-def never_below_one(grads: Any, dtype: torch.dtype = HALF) -> float:
+def never_below_one(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return max(right(grads, dtype), 1.0)
 
 
-def capped_at_gradscalers(grads: Any, dtype: torch.dtype = HALF) -> float:
+def capped_at_gradscalers(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return min(right(grads, dtype), 2.0**16)
 
 
-def searched_downwards(grads: Any, dtype: torch.dtype = HALF) -> float:
+def searched_downwards(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return min(right(grads, dtype), 2.0**24)
 
 
 # Mistakes in what comes back
 
 
-def infinite_on_zeros(grads: Any, dtype: torch.dtype = HALF) -> float:
+def infinite_on_zeros(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return right(grads, dtype) if largest(grads) else math.inf
 
 
-def zero_on_zeros(grads: Any, dtype: torch.dtype = HALF) -> float:
+def zero_on_zeros(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return right(grads, dtype) if largest(grads) else 0.0
 
 
-def the_exponent(grads: Any, dtype: torch.dtype = HALF) -> float:
+def the_exponent(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return math.log2(right(grads, dtype)) if largest(grads) else 1.0
 
 
-def a_tensor(grads: Any, dtype: torch.dtype = HALF) -> Any:
+def a_tensor(grads: Any, dtype: torch.dtype = torch.float16) -> Any:
     return torch.tensor(right(grads, dtype)) if largest(grads) else 1.0
 
 
-def an_int(grads: Any, dtype: torch.dtype = HALF) -> float:
+def an_int(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     scale = right(grads, dtype)
     return int(scale) if largest(grads) and scale >= 1 else scale
 
@@ -215,14 +214,14 @@ def more_cases(draw: Draw) -> list[Case]:
     n = draw.size(10, 30)
     tiny = 10.0 ** draw.uniform(-12, -6, n)
     return [
-        case("tiny", grads=tiny, dtype=HALF),
-        case("of both signs", grads=draw.normal(n) * 1e-3, dtype=HALF),
-        case("one number", grads=draw.uniform(1e-5, 1e-3), dtype=HALF),
-        case("transposed", grads=1e-2 * draw.normal(4, 6).t(), dtype=HALF),
-        case("a list with zeros", grads=[torch.zeros(3), 1e-3 * draw.normal(2, 2)], dtype=HALF),
-        case("bfloat16, large", grads=1e20 * draw.uniform(1, 9, n), dtype=BRAIN),
-        case("float32", grads=draw.uniform(1, 900, n), dtype=SINGLE),
-        case("one below", grads=torch.tensor([65504 * 2.0**-3, 1e-3]), dtype=HALF),
+        case("tiny", grads=tiny, dtype=torch.float16),
+        case("of both signs", grads=draw.normal(n) * 1e-3, dtype=torch.float16),
+        case("one number", grads=draw.uniform(1e-5, 1e-3), dtype=torch.float16),
+        case("transposed", grads=1e-2 * draw.normal(4, 6).t(), dtype=torch.float16),
+        case("a list with zeros", grads=[torch.zeros(3), 1e-3 * draw.normal(2, 2)], dtype=torch.float16),
+        case("bfloat16, large", grads=1e20 * draw.uniform(1, 9, n), dtype=torch.bfloat16),
+        case("float32", grads=draw.uniform(1, 900, n), dtype=torch.float32),
+        case("one below", grads=torch.tensor([65504 * 2.0**-3, 1e-3]), dtype=torch.float16),
     ]
 
 

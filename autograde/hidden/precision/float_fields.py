@@ -14,7 +14,6 @@ from torch import Tensor
 
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
-from torchcourse.probes.mixed_precision import BRAIN, HALF, SINGLE
 
 WHY = (
     "`view` with an integer dtype of the same width reads the bits as they are, where `.to` would convert the "
@@ -28,7 +27,7 @@ REQUIRED = ("truncates-not-rounds", "wrong-width")
 
 def widths(dtype: torch.dtype) -> tuple[int, int]:
     """The bits of exponent and mantissa."""
-    return {HALF: (5, 10), BRAIN: (8, 7), SINGLE: (8, 23)}[dtype]
+    return {torch.float16: (5, 10), torch.bfloat16: (8, 7), torch.float32: (8, 23)}[dtype]
 
 
 def rounded(x: float, dtype: torch.dtype) -> Tensor:
@@ -36,7 +35,7 @@ def rounded(x: float, dtype: torch.dtype) -> Tensor:
 
 
 def signed_bits(x: float, dtype: torch.dtype) -> int:
-    return int(rounded(x, dtype).view(torch.int32 if dtype == SINGLE else torch.int16).item())
+    return int(rounded(x, dtype).view(torch.int32 if dtype == torch.float32 else torch.int16).item())
 
 
 def bits(x: float, dtype: torch.dtype) -> int:
@@ -59,15 +58,15 @@ def truncates(x: float, dtype: torch.dtype) -> Any:
 
 def cuts_float32_in_two(x: float, dtype: torch.dtype) -> Any:
     """Takes bfloat16 for the upper half of float32's bits."""
-    return divided(bits(x, SINGLE) >> 16, BRAIN) if dtype == BRAIN else right(x, dtype)
+    return divided(bits(x, torch.float32) >> 16, torch.bfloat16) if dtype == torch.bfloat16 else right(x, dtype)
 
 
 def wrong_width(x: float, dtype: torch.dtype) -> Any:
-    return divided(bits(x, dtype), {HALF: BRAIN, BRAIN: HALF}.get(dtype, dtype))
+    return divided(bits(x, dtype), {torch.float16: torch.bfloat16, torch.bfloat16: torch.float16}.get(dtype, dtype))
 
 
 def dtype_ignored(x: float, dtype: torch.dtype) -> Any:
-    return right(x, SINGLE)
+    return right(x, torch.float32)
 
 
 def exponent_unbiased(x: float, dtype: torch.dtype) -> Any:
@@ -150,18 +149,18 @@ def more_cases(draw: Draw) -> list[Case]:
         return float(draw.uniform(1, 2, 1).item() * 2.0 ** draw.size(low, high) * draw.pick([1, -1]))
 
     return [
-        case("drawn, float16", x=drawn(-14, 15), dtype=HALF),
-        case("drawn and small, float16", x=drawn(-23, -15), dtype=HALF),
-        case("drawn, bfloat16", x=drawn(-100, 100), dtype=BRAIN),
-        case("drawn, float32", x=drawn(-100, 100) / 3, dtype=SINGLE),
-        case("infinity, float32", x=math.inf, dtype=SINGLE),
-        case("minus infinity, float16", x=-math.inf, dtype=HALF),
-        case("the largest float16", x=65504.0, dtype=HALF),
-        case("just below half way to too large", x=65519.0, dtype=HALF),
-        case("half of the smallest float16", x=2.0**-25, dtype=HALF),
-        case("zero", x=0.0, dtype=SINGLE),
-        case("half way, to the even neighbour above", x=1 + 3 * 2.0**-8, dtype=BRAIN),
-        case("too large for bfloat16", x=3.4e38, dtype=BRAIN),
+        case("drawn, float16", x=drawn(-14, 15), dtype=torch.float16),
+        case("drawn and small, float16", x=drawn(-23, -15), dtype=torch.float16),
+        case("drawn, bfloat16", x=drawn(-100, 100), dtype=torch.bfloat16),
+        case("drawn, float32", x=drawn(-100, 100) / 3, dtype=torch.float32),
+        case("infinity, float32", x=math.inf, dtype=torch.float32),
+        case("minus infinity, float16", x=-math.inf, dtype=torch.float16),
+        case("the largest float16", x=65504.0, dtype=torch.float16),
+        case("just below half way to too large", x=65519.0, dtype=torch.float16),
+        case("half of the smallest float16", x=2.0**-25, dtype=torch.float16),
+        case("zero", x=0.0, dtype=torch.float32),
+        case("half way, to the even neighbour above", x=1 + 3 * 2.0**-8, dtype=torch.bfloat16),
+        case("too large for bfloat16", x=3.4e38, dtype=torch.bfloat16),
     ]
 
 

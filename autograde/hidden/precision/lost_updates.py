@@ -12,7 +12,6 @@ from autograde.hidden.common import CHANGED, LEFT, on_the_cpu
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.precision.underflow_fraction import spread
 from torchcourse.model.exercise import Case, Draw, case
-from torchcourse.probes.mixed_precision import BRAIN, HALF, SINGLE
 
 WHY = (
     "The sum is made in the dtype in question, so it is rounded as in training; comparing it with the weight "
@@ -112,15 +111,15 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     n = draw.size(30, 60)
     return [
-        case("many, bfloat16", w=draw.normal(n), update=spread(draw, -14, 2, n), dtype=BRAIN),
-        case("many, float16", w=draw.normal(n), update=spread(draw, -30, 0, n), dtype=HALF),
-        case("transposed", w=draw.normal(4, 3).t(), update=spread(draw, -12, 0, 4, 3).t(), dtype=BRAIN),
-        case("already in bfloat16", w=draw.normal(n, dtype=BRAIN), update=spread(draw, -14, 2, n).bfloat16(),
-             dtype=BRAIN),
+        case("many, bfloat16", w=draw.normal(n), update=spread(draw, -14, 2, n), dtype=torch.bfloat16),
+        case("many, float16", w=draw.normal(n), update=spread(draw, -30, 0, n), dtype=torch.float16),
+        case("transposed", w=draw.normal(4, 3).t(), update=spread(draw, -12, 0, 4, 3).t(), dtype=torch.bfloat16),
+        case("already in bfloat16", w=draw.normal(n, dtype=torch.bfloat16), update=spread(draw, -14, 2, n).bfloat16(),
+             dtype=torch.bfloat16),
         case("float64 to float32", w=draw.normal(n, dtype=torch.float64), update=spread(draw, -34, 2, n).double(),
-             dtype=SINGLE),
-        case("nothing to update", w=torch.zeros(0), update=torch.zeros(0), dtype=HALF),
-        case("all zero", w=draw.normal(5), update=torch.zeros(5), dtype=HALF),
+             dtype=torch.float32),
+        case("nothing to update", w=torch.zeros(0), update=torch.zeros(0), dtype=torch.float16),
+        case("all zero", w=draw.normal(5), update=torch.zeros(5), dtype=torch.float16),
     ]  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from autograde.hidden.common import CHANGED, LEFT, on_the_cpu, writing_into
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
-from torchcourse.probes.mixed_precision import BRAIN, HALF
 
 WHY = (
     "The sum is what overflows in float16, at 65504, and what stops growing in bfloat16. With "
@@ -117,12 +116,12 @@ def more_cases(draw: Draw) -> list[Case]:
     n = draw.size(500, 900)
     near = {"rtol": 2e-3, "atol": 1e-7}
     return [
-        case("many, large", **near, x=draw.uniform(2e4, 6.5e4, n, dtype=HALF)),
-        case("many, tiny", **near, x=draw.uniform(1e-5, 2e-5, 9 * n, dtype=HALF)),
-        case("negative, large", **near, x=-draw.uniform(2e4, 6e4, 7, 9, dtype=HALF)),
-        case("transposed", **near, x=draw.uniform(1e3, 6e4, 8, 30, dtype=HALF).t()),
-        case("without dimensions", **near, x=draw.uniform(1, 2, dtype=HALF)),
-        case("many, bfloat16", rtol=1e-2, atol=1e-6, x=draw.uniform(100, 200, 3 * n, dtype=BRAIN)),
+        case("many, large", **near, x=draw.uniform(2e4, 6.5e4, n, dtype=torch.float16)),
+        case("many, tiny", **near, x=draw.uniform(1e-5, 2e-5, 9 * n, dtype=torch.float16)),
+        case("negative, large", **near, x=-draw.uniform(2e4, 6e4, 7, 9, dtype=torch.float16)),
+        case("transposed", **near, x=draw.uniform(1e3, 6e4, 8, 30, dtype=torch.float16).t()),
+        case("without dimensions", **near, x=draw.uniform(1, 2, dtype=torch.float16)),
+        case("many, bfloat16", rtol=1e-2, atol=1e-6, x=draw.uniform(100, 200, 3 * n, dtype=torch.bfloat16)),
     ]
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.precision.underflow_fraction import spread
 from torchcourse.model.exercise import Case, Draw, case
-from torchcourse.probes.mixed_precision import HALF, SINGLE
 
 WHY = (
     "Only what was not zero can be lost, so zeros are left out of both counts. The share is of entries over all"
@@ -134,13 +133,13 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     n = draw.size(60, 99)
     return [
-        case("many", grads=spread(draw, -44, -2, n, 3), dtype=HALF),
-        case("bfloat16 gradients to float16", grads=spread(draw, -44, -2, n).bfloat16(), dtype=HALF),
-        case("a list of one", grads=[spread(draw, -30, -20, 2, 2)], dtype=HALF),
-        case("a list in which one is zero", grads=[torch.zeros(9), spread(draw, -30, -20, 7)], dtype=HALF),
-        case("transposed", grads=spread(draw, -30, -20, 4, 6).t(), dtype=HALF),
-        case("all of them vanish", grads=spread(draw, -60, -30, 8), dtype=HALF),
-        case("float32 keeps what float64 holds", grads=spread(draw, -160, -130, n).double(), dtype=SINGLE),
+        case("many", grads=spread(draw, -44, -2, n, 3), dtype=torch.float16),
+        case("bfloat16 gradients to float16", grads=spread(draw, -44, -2, n).bfloat16(), dtype=torch.float16),
+        case("a list of one", grads=[spread(draw, -30, -20, 2, 2)], dtype=torch.float16),
+        case("a list in which one is zero", grads=[torch.zeros(9), spread(draw, -30, -20, 7)], dtype=torch.float16),
+        case("transposed", grads=spread(draw, -30, -20, 4, 6).t(), dtype=torch.float16),
+        case("all of them vanish", grads=spread(draw, -60, -30, 8), dtype=torch.float16),
+        case("float32 keeps what float64 holds", grads=spread(draw, -160, -130, n).double(), dtype=torch.float32),
     ]
 
 

@@ -14,11 +14,7 @@ from torchcourse.model.exercise import Draw
 from torchcourse.probes.models import Breaking
 from torchcourse.probes.trainable_models import plainly_float
 
-__all__ = ["BRAIN", "HALF", "SINGLE", "Halved", "Spoiled", "probe_number", "report_model", "steps_of"]
-
-HALF = torch.float16
-BRAIN = torch.bfloat16
-SINGLE = torch.float32
+__all__ = ["RecordingScaler", "RecordingTask", "probe_number", "report_model", "steps_of"]
 
 
 def autocast_now(device: torch.device) -> str:
@@ -53,7 +49,7 @@ class _Backward(torch.autograd.Function):
         return grads[0], None
 
 
-class Halved:
+class RecordingTask:
     """A model of two layers and a loss that record what happens to them.
 
     `under` says in which autocast each of them ran, `events` lists the events in order. A change of the gradients that
@@ -101,10 +97,10 @@ class Halved:
         return ", ".join(e for e in self.events if clipping or e != "unscale")
 
 
-class Spoiled(torch.amp.GradScaler):
+class RecordingScaler(torch.amp.GradScaler):
     """torch's scaler, which also records the order of events."""
 
-    def __init__(self, task: Halved, **options: Any) -> None:
+    def __init__(self, task: RecordingTask, **options: Any) -> None:
         super().__init__(**options)
         super().scale(torch.ones((), device=task.device))  # else an answer that never scales would only raise
         self._task, self._inside = task, False
@@ -185,7 +181,7 @@ def report_model(name: str, width: int) -> nn.Module:
 
 def steps_of(draw: Draw, *shape: int) -> Tensor:
     """Draw numbers of either sign with three significant bits, which every format holds exactly."""
-    return torch.where(draw.flags(*shape), 1.0, -1.0) * draw.integers(4, 8, *shape, dtype=SINGLE) / 4
+    return torch.where(draw.flags(*shape), 1.0, -1.0) * draw.integers(4, 8, *shape, dtype=torch.float32) / 4
 
 
 def probe_number(answer: Watched, grads: Any, dtype: torch.dtype | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.probes.mixed_precision import BRAIN, HALF, Halved, Spoiled
+from torchcourse.probes.mixed_precision import RecordingScaler, RecordingTask
 from torchcourse.probes.trainable_models import LOSSES, drawn_weights, flat, plainly_float
 
 
@@ -19,9 +19,9 @@ def probe(
 ) -> dict[str, Any]:  # fmt: skip
     """Make a step on each batch, with a model and a scaler that note what happens to them in which order."""
     device = xs[0].device
-    task = Halved(weights, LOSSES[loss], device)
+    task = RecordingTask(weights, LOSSES[loss], device)
     optimizer = torch.optim.SGD(task.model.parameters(), lr=0.1)
-    scaler = Spoiled(task, device=device.type, init_scale=scale, **options)
+    scaler = RecordingScaler(task, device=device.type, init_scale=scale, **options)
     for parameter in task.model.parameters():
         parameter.grad = torch.full_like(parameter, stale) if stale else None
     more: dict[str, Any] = {} if max_norm is None else {"max_norm": max_norm}
@@ -45,7 +45,7 @@ def probe(
 
 
 def cases(draw: Draw) -> list[Case]:
-    def task(sizes: list[int], loss: str, dtype: torch.dtype = BRAIN, *, max_norm: float | None = None,
+    def task(sizes: list[int], loss: str, dtype: torch.dtype = torch.bfloat16, *, max_norm: float | None = None,
              scale: float = 1024.0, stale: float = 0.0, **options: float) -> dict[str, Any]:  # fmt: skip
         inputs, hidden, outputs = 3, 5, draw.size(2, 3)
         xs = [draw.normal(n, inputs) for n in sizes]
@@ -57,13 +57,13 @@ def cases(draw: Draw) -> list[Case]:
     n, near = draw.size(4, 6), {"rtol": 2e-2, "atol": 5e-3}
     overflow = {"scale": 2.0**40, "backoff_factor": 2.0**-32}
     return [
-        case("one step in float16", **near, **task([n], "cross entropy", HALF, growth_interval=1)),
+        case("one step in float16", **near, **task([n], "cross entropy", torch.float16, growth_interval=1)),
         case("two steps in bfloat16", **near, **task([n, n], "mean squared error", growth_interval=2)),
         case("gradients left over from before", **near, **task([n], "cross entropy", stale=512.0, growth_interval=1)),
         case("gradients that are clipped", **near, **task([n], "mean squared error", max_norm=0.5)),
-        case("an overflow, then a step", **near, **task([n, n], "mean squared error", HALF, **overflow)),
+        case("an overflow, then a step", **near, **task([n, n], "mean squared error", torch.float16, **overflow)),
         case("an overflow while clipping", **near,
-             **task([n, n], "mean squared error", HALF, max_norm=0.5, **overflow)),
+             **task([n, n], "mean squared error", torch.float16, max_norm=0.5, **overflow)),
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.mixed_precision import BRAIN, HALF, report_model
+from torchcourse.probes.mixed_precision import report_model
 from torchcourse.probes.observe import kind
 
 
@@ -61,12 +61,12 @@ def cases(draw: Draw) -> list[Case]:
         return {"model": model, "width": width, "x": draw.normal(n, width), "dtype": dtype, "hooked": hooked}
 
     return [
-        case("layers in a row", **on("row", BRAIN)),
-        case("modules inside modules", **on("nested", HALF)),
-        case("a single layer", **on("single", BRAIN)),
-        case("a normalisation by hand", **on("statistics", BRAIN)),
-        case("a hook is there already", **on("row", HALF, hooked=True)),
-        case("a model that breaks midway", **on("breaking", BRAIN)),
+        case("layers in a row", **on("row", torch.bfloat16)),
+        case("modules inside modules", **on("nested", torch.float16)),
+        case("a single layer", **on("single", torch.bfloat16)),
+        case("a normalisation by hand", **on("statistics", torch.bfloat16)),
+        case("a hook is there already", **on("row", torch.float16, hooked=True)),
+        case("a model that breaks midway", **on("breaking", torch.bfloat16)),
     ]
 
 

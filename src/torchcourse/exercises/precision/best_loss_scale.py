@@ -6,28 +6,28 @@ import torch
 
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.mixed_precision import BRAIN, HALF, probe_number
+from torchcourse.probes.mixed_precision import probe_number
 
 
 def cases(draw: Draw) -> list[Case]:
     small = 10.0 ** draw.uniform(-7, -3, 4, 5)
     return [
-        case("small gradients", grads=torch.where(draw.flags(4, 5), small, -small), dtype=HALF),
+        case("small gradients", grads=torch.where(draw.flags(4, 5), small, -small), dtype=torch.float16),
         case("the dtype that is the default", grads=draw.uniform(0.5, 3, 6) * 1e-4, dtype=None),
-        case("the largest one is negative", grads=torch.tensor([1e-5, -0.75, 2e-3]), dtype=HALF),
-        case("too large as they are", grads=draw.uniform(-3e5, 3e5, 12).clamp(-4e5, -1e5), dtype=HALF),
+        case("the largest one is negative", grads=torch.tensor([1e-5, -0.75, 2e-3]), dtype=torch.float16),
+        case("too large as they are", grads=draw.uniform(-3e5, 3e5, 12).clamp(-4e5, -1e5), dtype=torch.float16),
         case("a list, the largest in the middle", grads=[1e-4 * draw.normal(3), draw.uniform(1, 2, 2, 2),
-             1e-2 * draw.normal(5)], dtype=HALF),
-        case("exactly a power of two", grads=torch.tensor([2.0**-10, 2.0**-12]), dtype=HALF),
-        case("almost at the edge", grads=torch.tensor([65504 * 2.0**-12, 1.0]), dtype=HALF),
-        case("bfloat16", grads=draw.uniform(2, 100, 5), dtype=BRAIN),
-        case("all zero", grads=torch.zeros(4), dtype=HALF),
-        case("a list of zeros", grads=[torch.zeros(2), torch.zeros(3, 1)], dtype=HALF),
+             1e-2 * draw.normal(5)], dtype=torch.float16),
+        case("exactly a power of two", grads=torch.tensor([2.0**-10, 2.0**-12]), dtype=torch.float16),
+        case("almost at the edge", grads=torch.tensor([65504 * 2.0**-12, 1.0]), dtype=torch.float16),
+        case("bfloat16", grads=draw.uniform(2, 100, 5), dtype=torch.bfloat16),
+        case("all zero", grads=torch.zeros(4), dtype=torch.float16),
+        case("a list of zeros", grads=[torch.zeros(2), torch.zeros(3, 1)], dtype=torch.float16),
     ]  # fmt: skip
 
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    grads, dtype = inputs["grads"], inputs["dtype"] or HALF
+    grads, dtype = inputs["grads"], inputs["dtype"] or torch.float16
     largest = max(g.abs().max().item() for g in (grads if isinstance(grads, list) else [grads]))
 
     def times(scale: object) -> object:

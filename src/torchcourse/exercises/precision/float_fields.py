@@ -10,7 +10,6 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.mixed_precision import BRAIN, HALF, SINGLE
 from torchcourse.probes.observe import kind
 
 FIELDS = ("sign", "exponent", "mantissa")
@@ -32,19 +31,19 @@ def _number(value: object) -> object:
 def cases(draw: Draw) -> list[Case]:
     some, low = draw.uniform(2, 9).item(), -draw.uniform(0.01, 0.9).item()
     return [
-        case("one, in float16", x=1.0, dtype=HALF),
-        case("a tenth, in float16", x=0.1, dtype=HALF),
-        case("a tenth, in bfloat16", x=0.1, dtype=BRAIN),
-        case("a tenth, in float32", x=0.1, dtype=SINGLE),
-        case("a third, in bfloat16", x=float(torch.tensor(1 / 3)), dtype=BRAIN),
-        case("some number, in bfloat16", x=some, dtype=BRAIN),
-        case("a negative number, in float16", x=low, dtype=HALF),
-        case("a negative number, in float32", x=low, dtype=SINGLE),
-        case("minus zero, in bfloat16", x=-0.0, dtype=BRAIN),
-        case("a subnormal number of float16", x=-3 * 2.0**-24, dtype=HALF),
-        case("too large for float16", x=70000.0, dtype=HALF),
-        case("half way, to the even neighbour", x=1 + 2.0**-8, dtype=BRAIN),
-        case("rounded up to the next power of two", x=1.9999, dtype=HALF),
+        case("one, in float16", x=1.0, dtype=torch.float16),
+        case("a tenth, in float16", x=0.1, dtype=torch.float16),
+        case("a tenth, in bfloat16", x=0.1, dtype=torch.bfloat16),
+        case("a tenth, in float32", x=0.1, dtype=torch.float32),
+        case("a third, in bfloat16", x=float(torch.tensor(1 / 3)), dtype=torch.bfloat16),
+        case("some number, in bfloat16", x=some, dtype=torch.bfloat16),
+        case("a negative number, in float16", x=low, dtype=torch.float16),
+        case("a negative number, in float32", x=low, dtype=torch.float32),
+        case("minus zero, in bfloat16", x=-0.0, dtype=torch.bfloat16),
+        case("a subnormal number of float16", x=-3 * 2.0**-24, dtype=torch.float16),
+        case("too large for float16", x=70000.0, dtype=torch.float16),
+        case("half way, to the even neighbour", x=1 + 2.0**-8, dtype=torch.bfloat16),
+        case("rounded up to the next power of two", x=1.9999, dtype=torch.float16),
     ]
 
 

@@ -10,16 +10,15 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.mixed_precision import BRAIN, HALF, SINGLE
 
 
 def _copies(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> str:
     """Describe whether the optimizer's state holds a float32 copy of each parameter that was trained."""
     state = optimizer.state_dict()["state"]
     found = [_held(state.get(i, {}), p) for i, p in enumerate(parameters) if p.grad is not None]
-    if all(SINGLE in dtypes for dtypes in found):
+    if all(torch.float32 in dtypes for dtypes in found):
         return "one for each parameter that was trained"
-    others = [str(dtype).removeprefix("torch.") for dtypes in found for dtype in dtypes if dtype != SINGLE]
+    others = [str(dtype).removeprefix("torch.") for dtypes in found for dtype in dtypes if dtype != torch.float32]
     if others:
         return f"copies in {others[0]}"
     return "none" if not any(found) else "not for every parameter"
@@ -35,7 +34,7 @@ def _held(state: object, parameter: nn.Parameter) -> set[torch.dtype]:
 def _copy(state: object, parameter: nn.Parameter) -> Tensor | str:
     """Return the float32 copy of a parameter that an optimizer's state holds."""
     tensors = [t for t in state.values() if isinstance(t, Tensor)] if isinstance(state, dict) else []
-    copies = [t.detach() for t in tensors if t.dtype == SINGLE and t.shape == parameter.shape]
+    copies = [t.detach() for t in tensors if t.dtype == torch.float32 and t.shape == parameter.shape]
     return copies[0] if copies else "none"
 
 
@@ -88,18 +87,18 @@ def cases(draw: Draw) -> list[Case]:
         return {"values": values, "gradients": gradients, "lrs": [lr], "steps": steps, "slower_at": -1, **more}
 
     close = {"rtol": 8e-3, "atol": 1e-3}
-    idle = task(BRAIN, 3e-3, 10)
-    idle["values"].append(torch.ones(2, dtype=BRAIN))
+    idle = task(torch.bfloat16, 3e-3, 10)
+    idle["values"].append(torch.ones(2, dtype=torch.bfloat16))
     idle["gradients"].append(None)
     return [
-        case("bfloat16, many small steps", **close, **task(BRAIN, 3e-3, 20)),
-        case("float16, many small steps", rtol=1e-3, atol=1e-4, **task(HALF, 4e-4, 20)),
-        case("uphill", **close, **task(BRAIN, 3e-3, 20, size=-1.0)),
+        case("bfloat16, many small steps", **close, **task(torch.bfloat16, 3e-3, 20)),
+        case("float16, many small steps", rtol=1e-3, atol=1e-4, **task(torch.float16, 4e-4, 20)),
+        case("uphill", **close, **task(torch.bfloat16, 3e-3, 20, size=-1.0)),
         case("a parameter without gradient", **close, **idle),
-        case("two groups", **close, **task(BRAIN, 0.0, 15, lrs=[3e-3, 6e-3])),
-        case("lr lowered on the way", **close, **task(BRAIN, 3e-3, 20, slower_at=10)),
-        case("the copies, to five digits", rtol=1e-5, atol=1e-6, **task(BRAIN, 0.013, 9), closely=True),
-        case("a single large step", **close, **task(BRAIN, 0.5, 1)),
+        case("two groups", **close, **task(torch.bfloat16, 0.0, 15, lrs=[3e-3, 6e-3])),
+        case("lr lowered on the way", **close, **task(torch.bfloat16, 3e-3, 20, slower_at=10)),
+        case("the copies, to five digits", rtol=1e-5, atol=1e-6, **task(torch.bfloat16, 0.013, 9), closely=True),
+        case("a single large step", **close, **task(torch.bfloat16, 0.5, 1)),
     ]
 
 

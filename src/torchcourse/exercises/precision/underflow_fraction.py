@@ -7,12 +7,12 @@ from torch import Tensor
 
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.mixed_precision import BRAIN, HALF, SINGLE, probe_number, steps_of
+from torchcourse.probes.mixed_precision import probe_number, steps_of
 
 
 def spread(draw: Draw, low: int, high: int, *shape: int) -> Tensor:
     """Draw numbers of either sign and of sizes from about 2**low to 2**high."""
-    return steps_of(draw, *shape) * 2.0 ** draw.integers(low, high, *shape, dtype=SINGLE)
+    return steps_of(draw, *shape) * 2.0 ** draw.integers(low, high, *shape, dtype=torch.float32)
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -20,14 +20,14 @@ def cases(draw: Draw) -> list[Case]:
     many = torch.where(draw.flags(5, 8), spread(draw, -34, -8, 5, 8), 0.0)
     uneven = [spread(draw, -40, -26, 3), spread(draw, -32, -5, 20), spread(draw, -10, 0, 4, 4)]
     return [
-        case("float16", grads=spread(draw, -36, -4, n), dtype=HALF),
-        case("half of them zero before", grads=many, dtype=HALF),
-        case("bfloat16 keeps them all", grads=spread(draw, -60, -4, n), dtype=BRAIN),
-        case("bfloat16 has an end too", grads=1e-20 * (1e-20 * spread(draw, -14, 4, n)), dtype=BRAIN),
-        case("subnormal but not zero", grads=spread(draw, -23, -15, n), dtype=HALF),
-        case("a list of tensors of different sizes", grads=uneven, dtype=HALF),
-        case("all zero", grads=torch.zeros(3, 2), dtype=HALF),
-        case("a list of zeros", grads=[torch.zeros(2), torch.zeros(1)], dtype=BRAIN),
+        case("float16", grads=spread(draw, -36, -4, n), dtype=torch.float16),
+        case("half of them zero before", grads=many, dtype=torch.float16),
+        case("bfloat16 keeps them all", grads=spread(draw, -60, -4, n), dtype=torch.bfloat16),
+        case("bfloat16 has an end too", grads=1e-20 * (1e-20 * spread(draw, -14, 4, n)), dtype=torch.bfloat16),
+        case("subnormal but not zero", grads=spread(draw, -23, -15, n), dtype=torch.float16),
+        case("a list of tensors of different sizes", grads=uneven, dtype=torch.float16),
+        case("all zero", grads=torch.zeros(3, 2), dtype=torch.float16),
+        case("a list of zeros", grads=[torch.zeros(2), torch.zeros(1)], dtype=torch.bfloat16),
     ]
 
 

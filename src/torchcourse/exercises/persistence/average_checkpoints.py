@@ -11,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.fake_filesystem import in_a_folder
+from torchcourse.probes.crash_points import in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import values
 

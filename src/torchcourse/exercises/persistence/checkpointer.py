@@ -13,7 +13,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, raised
-from torchcourse.probes.fake_filesystem import can_kill, copied, deaths, die, in_a_folder, killed_in
+from torchcourse.probes.crash_points import can_kill, copied, crash_states, die, in_a_folder, killed_in
 from torchcourse.probes.observe import kind
 from torchcourse.probes.resumable_training import Training, same
 
@@ -44,7 +44,7 @@ def probe(
             paths.append(keeper.save(step, metric, **run.parts()))
 
         if number == killed_save:
-            left["killed in a save"] = deaths(save, folder, _made(store / "save"))
+            left["killed in a save"] = crash_states(save, folder, _made(store / "save"))
         else:
             save()
         time.sleep(0.006)  # so that no two files have the same time, even by a coarse clock

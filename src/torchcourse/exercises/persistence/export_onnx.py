@@ -10,8 +10,8 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.crash_points import in_a_folder
 from torchcourse.probes.exporting import in_onnx_runtime, outcomes
-from torchcourse.probes.fake_filesystem import in_a_folder
 from torchcourse.probes.savable_models import BATCHES, EXPORT, Exported, copy_of, export_weights, untouched
 from torchcourse.probes.trainable_models import mode
 

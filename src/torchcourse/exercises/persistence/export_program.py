@@ -14,8 +14,8 @@ from torch.utils._pytree import TreeSpec, tree_unflatten
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.crash_points import in_a_folder
 from torchcourse.probes.exporting import outcomes
-from torchcourse.probes.fake_filesystem import in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import BATCHES, EXPORT, Exported, export_weights, filled
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.fake_filesystem import in_a_folder, tagged
+from torchcourse.probes.crash_points import in_a_folder, tagged
 from torchcourse.probes.observe import kind
 from torchcourse.probes.resumable_training import same
 from torchcourse.probes.savable_models import Copies, baited, savable, values

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.fake_filesystem import contents, in_a_folder, moments
+from torchcourse.probes.crash_points import after_possible_writes, contents, in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import copy_of, savable, untouched, values
 
@@ -46,7 +46,7 @@ def probe(answer: Watched, which: str, width: int, fill: float, old: bool, like:
         if (now := contents(path)) != held[-1]:
             held.append(now)
 
-    with moments(look):
+    with after_possible_writes(look):
         answer(net, path)
     look()
     seen = weights_in(path)

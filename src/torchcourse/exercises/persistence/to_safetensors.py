@@ -7,7 +7,7 @@ from pathlib import Path
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.fake_filesystem import in_a_folder
+from torchcourse.probes.crash_points import in_a_folder
 from torchcourse.probes.savable_models import copy_of, savable, untouched, values
 
 UNSAVABLE = {"share memory": "shared memory is refused", "non contiguous": "a layout is refused"}

@@ -15,7 +15,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.exercises.persistence.export_onnx import ONNX
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, raised
-from torchcourse.probes.fake_filesystem import in_a_folder
+from torchcourse.probes.crash_points import in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import EXPORT, copy_of, untouched
 from torchcourse.probes.trainable_models import remark

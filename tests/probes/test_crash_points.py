@@ -22,7 +22,7 @@ from torchcourse.checking.explain import derive
 from torchcourse.checking.probe import observe
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.observations import Observations
-from torchcourse.probes import fake_filesystem
+from torchcourse.probes import crash_points
 
 EXERCISES = exercises("09_persistence")
 
@@ -48,7 +48,7 @@ def killed_for_real() -> dict[str, Any]:
 def test_a_training_that_is_really_killed_leaves_what_the_copies_show(killed_for_real: dict[str, Any]) -> None:
     assert killed_for_real["can kill"]
     assert simulated.is_registered()
-    assert not fake_filesystem.can_kill()
+    assert not crash_points.can_kill()
     assert killed_for_real["outcomes"] == json.loads(json.dumps(outcomes()))
 
 
@@ -71,7 +71,7 @@ def test_copies_are_taken_at_each_change_and_the_act_is_done_once(tmp_path: Path
     folder.mkdir()
     store.mkdir()
     (folder / "file").write_bytes(b"old")
-    left = fake_filesystem.deaths(act, folder, store)
+    left = crash_points.crash_states(act, folder, store)
     assert [p.name for p in left[0].iterdir()] == ["file"]
     assert {(copy / "file").read_bytes() for copy in left} == {b"old", b"new"}
     assert any((copy / "draft").exists() for copy in left)
@@ -98,7 +98,7 @@ def test_probes_leave_neither_files_nor_a_changed_folder(tmp_path: Path, monkeyp
 
 
 def test_a_file_that_was_saved_elsewhere_says_so_and_the_next_does_not(tmp_path: Path) -> None:
-    with fake_filesystem.tagged("cuda:63"):
+    with crash_points.tagged("cuda:63"):
         torch.save(torch.ones(2), tmp_path / "there.pt")
     torch.save(torch.ones(2), tmp_path / "here.pt")
     assert torch.load(tmp_path / "here.pt", weights_only=True).device.type == "cpu"
@@ -107,4 +107,4 @@ def test_a_file_that_was_saved_elsewhere_says_so_and_the_next_does_not(tmp_path:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"can kill": fake_filesystem.can_kill(), "outcomes": outcomes()}))
+    print(json.dumps({"can kill": crash_points.can_kill(), "outcomes": outcomes()}))

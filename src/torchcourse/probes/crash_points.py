@@ -22,9 +22,18 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.observations import Observations
 from torchcourse.probes.data_loading import scratch
 
-__all__ = ["can_kill", "contents", "deaths", "in_a_folder", "killed_in", "layout", "moments", "tagged"]
+__all__ = [
+    "after_possible_writes",
+    "can_kill",
+    "contents",
+    "crash_states",
+    "in_a_folder",
+    "killed_in",
+    "layout",
+    "tagged",
+]
 
-MOST_DEATHS = 40
+MOST_CRASHES = 40
 
 
 def in_a_folder(probe: Callable[..., Observations]) -> Callable[..., Observations]:
@@ -43,7 +52,7 @@ HARMLESS = (list, dict, str, bytes, tuple, set, int, type)
 
 
 @contextlib.contextmanager
-def moments(look: Callable[[], Any]) -> Iterator[None]:
+def after_possible_writes(look: Callable[[], Any]) -> Iterator[None]:
     """Call `look` in this block after every C function that may have written to the disk."""
 
     def note(_frame: FrameType, event: str, called: Any) -> None:
@@ -94,7 +103,7 @@ class _Changes:
 
     def __call__(self) -> None:
         now = layout(self.folder)
-        if now != self.last and self.count < MOST_DEATHS:
+        if now != self.last and self.count < MOST_CRASHES:
             self.count, self.last = self.count + 1, now
             self.at(self.count)
 
@@ -105,7 +114,7 @@ def can_kill() -> bool:
     return hasattr(os, "fork") and idle and torch.get_num_threads() == 1
 
 
-def deaths(act: Callable[[], Any], folder: Path, store: Path) -> list[Path]:
+def crash_states(act: Callable[[], Any], folder: Path, store: Path) -> list[Path]:
     """Run `act` once, and return what SIGKILL at any moment of it would leave in `folder`.
 
     If forks are possible, one is killed at each moment before `act` really runs. Otherwise copies are taken while it
@@ -141,14 +150,14 @@ def _copied(act: Callable[[], Any], folder: Path, store: Path) -> Iterator[Path]
         copied(folder, made[-1])
 
     look = _Changes(folder, at)
-    with moments(look):
+    with after_possible_writes(look):
         act()
     look()
     yield from made
 
 
 def _killed(act: Callable[[], Any], folder: Path, store: Path, before: Path) -> Iterator[Path]:
-    for moment in range(1, MOST_DEATHS):
+    for moment in range(1, MOST_CRASHES):
         died = killed_in(functools.partial(_act_until, act, folder, moment))
         left = store / f"moment {moment}"
         copied(folder, left)
@@ -161,7 +170,7 @@ def _killed(act: Callable[[], Any], folder: Path, store: Path, before: Path) -> 
 
 def _act_until(act: Callable[[], Any], folder: Path, moment: int) -> None:
     look = _Changes(folder, lambda count: die() if count == moment else None)
-    with moments(look):
+    with after_possible_writes(look):
         act()
 
 

@@ -29,7 +29,7 @@ MACHINE_DEPENDENT = {"crashed", "memory", "timeout", "error"}
 """Statuses that a machine may cause on which something is missing or broken."""
 
 
-class _Thread:
+class _SerialExecutor:
     """The one thread of this process in which oracles run programs, for all lessons.
 
     Programs change defaults of the process, so only one may run at a time. A lock would not do: Dynamo keeps tracebacks
@@ -48,7 +48,7 @@ class _Thread:
         return self._executor.submit(function).result()
 
 
-ORACLES = _Thread()
+ORACLE_THREAD = _SerialExecutor()
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class LessonGrader:
                 continue
             for device in checked_devices(oracle.exercise.any_device, self.accelerator):
                 for number in range(len(oracle.packed)):
-                    ORACLES.run(partial(oracle.wanted, device.name, number))
+                    ORACLE_THREAD.run(partial(oracle.wanted, device.name, number))
                     yield
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class LessonGrader:
         name = oracle.exercise.name
         own = {device: by_exercise[name] for device, by_exercise in runs.items() if name in by_exercise}
         try:
-            return ORACLES.run(partial(decide, submission, oracle, self.visible[name], own))
+            return ORACLE_THREAD.run(partial(decide, submission, oracle, self.visible[name], own))
         except Exception as error:  # a learner may send any observations, which must not stop a batch
             return unjudged(submission, name, error)
 

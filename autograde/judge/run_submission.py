@@ -63,13 +63,13 @@ class ExerciseRun:
         replies: what the answer did, by case.
         incident: how the run ended early: "", "unattempted", "crashed", "timeout", "memory" or "error".
         reason: a sentence on the incident, for the learner.
-        weight: the weight of the replies (`codec.weight`), in bytes.
+        unpacked_bytes: how much memory the replies take (`codec.unpacked_bytes`).
     """
 
     replies: list[Reply] = field(default_factory=list)
     incident: str = ""
     reason: str = ""
-    weight: int = 0
+    unpacked_bytes: int = 0
 
     def end(self, incident: str, reason: str) -> None:
         """Record how the run ended early."""
@@ -216,7 +216,7 @@ class _DeviceRun:
             try:
                 message = job.receive(max_seconds)
             except (LostError, SlowError) as error:
-                ended = "memory" if job.ran_out_of_memory() else "died"
+                ended = "memory" if job.take_memory_kill() else "died"
                 self.states[number] = "timeout" if isinstance(error, SlowError) else ended
                 self.skip.add(number)
                 raise
@@ -226,7 +226,7 @@ class _DeviceRun:
                 self.states[number] = state[:100] if isinstance(state, str) else "something else"
             if state == "timeout":
                 self.skip.add(number)
-        job.ran_out_of_memory()  # reset: a kill while cells ran is not the fault of an exercise
+        job.take_memory_kill()  # a kill while cells ran is not the fault of an exercise
 
     def _look_for_missing_names(self, text: bytes) -> None:
         """Search the messages of exceptions for names that examples bind.
@@ -260,7 +260,7 @@ class _DeviceRun:
             run.end("timeout", self._too_long(part.exercise))
             raise
         finally:
-            if job.ran_out_of_memory():
+            if job.take_memory_kill():
                 run.end("memory", f"`{name}` ran out of memory.")
 
     def _seconds(self, exercise: Exercise) -> float:
@@ -316,7 +316,7 @@ class _DeviceRun:
                     self._look_for_missing_names(data)
                 is_long = len(data) > LONGEST_REMEMBERED
                 made = Reply(reply["seen"], b"" if is_long else data, remembered, is_long)
-                self._add_reply(part.exercise.name, made, job.weight, run)
+                self._add_reply(part.exercise.name, made, job.unpacked_bytes, run)
                 continue
             self._end_without_reply(part.exercise, reply, run)
             if self.device == CPU.name and reply.get("unattempted") is not True:
@@ -326,17 +326,17 @@ class _DeviceRun:
             return True
         return True
 
-    def _add_reply(self, name: str, reply: Reply, weight: int, run: ExerciseRun) -> None:
-        """Add the reply to a case; if all replies of the submission weigh too much, give up this exercise."""
-        weight_so_far = sum(other.weight for other in self.exercises.values())
+    def _add_reply(self, name: str, reply: Reply, unpacked_bytes: int, run: ExerciseRun) -> None:
+        """Add the reply to a case; if all replies of the submission take too much memory, give up this exercise."""
+        bytes_so_far = sum(other.unpacked_bytes for other in self.exercises.values())
         if run.incident:
             return
-        if weight_so_far + weight > self.limits.observations_bytes:
-            run.replies, run.weight = [], 0
+        if bytes_so_far + unpacked_bytes > self.limits.observations_bytes:
+            run.replies, run.unpacked_bytes = [], 0
             run.end("memory", f"What `{name}` returns, in all cases, is more than can be kept of a notebook.")
             return
         run.replies.append(reply)
-        run.weight += weight
+        run.unpacked_bytes += unpacked_bytes
 
     def _end_without_reply(self, exercise: Exercise, message: dict[str, Any], run: ExerciseRun) -> None:
         """End a run after a message without observations."""

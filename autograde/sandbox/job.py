@@ -118,8 +118,8 @@ class Job:
         self.wall_clock_factor = wall_clock_factor
         self.over_memory, self.kills = False, count_kills()
         self.unread = bytearray()
-        self.weight = 0
-        """The weight of the last message (`codec.weight`), in bytes."""
+        self.unpacked_bytes = 0
+        """How much memory the last message takes (`codec.unpacked_bytes`), in bytes."""
 
     def send(self, value: Value) -> None:
         """Send a value.
@@ -159,7 +159,7 @@ class Job:
         """Return the next message, still packed, for `parse_message`.
 
         Raises:
-            LostError: when the runner is gone or the message weighs too much.
+            LostError: when the runner is gone or the message is too large.
             SlowError: when none came in time.
         """
         deadline = time.monotonic() + seconds
@@ -168,9 +168,9 @@ class Job:
         if length > max_bytes:
             raise LostError(f"a message of {length} bytes")
         data = self._receive_exactly(length, deadline)
-        self.weight = codec.weight(data)
-        if self.weight > max_bytes:
-            raise LostError(f"a message that weighs {self.weight} bytes")
+        self.unpacked_bytes = codec.unpacked_bytes(data)
+        if self.unpacked_bytes > max_bytes:
+            raise LostError(f"a message that takes {self.unpacked_bytes} bytes of memory")
         return data
 
     def _receive_exactly(self, count: int, deadline: float) -> bytes:
@@ -205,8 +205,8 @@ class Job:
         self.over_memory = self.over_memory or ended == "memory"
         return f"the runner ended: {ended}"
 
-    def ran_out_of_memory(self) -> bool:
-        """Return whether processes of this job were killed for lack of memory since the last call."""
+    def take_memory_kill(self) -> bool:
+        """Return whether processes of this job were killed for lack of memory since the last call, and forget it."""
         kills = self.count_kills()
         ran_out, self.over_memory = self.over_memory or kills > self.kills, False
         self.kills = kills

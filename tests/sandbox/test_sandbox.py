@@ -159,6 +159,6 @@ def test_memory_that_is_shared_is_limited_by_a_group_or_by_being_watched(
         with small.job("cpu", [hog], []) as job:
             with pytest.raises(LostError):
                 pytest.fail(f"the runner answered {job.receive(90)}")
-            assert job.ran_out_of_memory()
-            assert not job.ran_out_of_memory()
+            assert job.take_memory_kill()
+            assert not job.take_memory_kill()
         assert states(small, "x = 1") == ["done"]

@@ -14,7 +14,7 @@ from typing import Any
 from . import landlock, seccomp
 from .memory import data_segment
 
-__all__ = ["begin_work", "confine", "restrict_files", "time_limit"]
+__all__ = ["confine", "cpu_time_limit", "enter_work_folder", "restrict_files"]
 
 PR_SET_DUMPABLE = 4
 
@@ -32,13 +32,13 @@ def confine(limits: dict[str, int], configuration: dict[str, Any]) -> None:
     loaded = data_segment(os.getpid())  # this depends on the lessons being graded, and is not the answer's doing
     for name, value in {**limits, "DATA": loaded + limits["DATA"]}.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
-    begin_work(configuration)
+    enter_work_folder(configuration)
     restrict_files(configuration)
     seccomp.install_filter()
 
 
-def begin_work(configuration: dict[str, Any]) -> None:
-    """Connect the standard streams to /dev/null, and enter the folder that cells run in.
+def enter_work_folder(configuration: dict[str, Any]) -> None:
+    """Connect the standard streams to /dev/null, and make, enter and take for HOME the folder that cells run in.
 
     Raises:
         OSError: when this process may not do so, because of what the machine's folders and devices are.
@@ -62,9 +62,9 @@ def restrict_files(configuration: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float, wall_clock_factor: float) -> Iterator[None]:
+def cpu_time_limit(seconds: float, wall_clock_factor: float) -> Iterator[None]:
     """Raise TimeIsUpError in this block after `seconds` of CPU time or `seconds * wall_clock_factor` of wall time."""
-    from torchcourse.checking.check import AGAIN, TimeIsUpError
+    from torchcourse.checking.check import REPEAT_SECONDS, TimeIsUpError
 
     is_over = False
 
@@ -74,8 +74,8 @@ def time_limit(seconds: float, wall_clock_factor: float) -> Iterator[None]:
 
     signal.signal(signal.SIGPROF, raise_error)  # each time: learners' code may have set other handlers
     signal.signal(signal.SIGALRM, raise_error)
-    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)
-    signal.setitimer(signal.ITIMER_REAL, wall_clock_factor * seconds, AGAIN)
+    signal.setitimer(signal.ITIMER_PROF, seconds, REPEAT_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, wall_clock_factor * seconds, REPEAT_SECONDS)
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from typing import Any
 from . import memory
 from .apart import unshare_memory
 from .framing import framed, receive, send, unframed
-from .limits import time_limit
+from .limits import cpu_time_limit
 
 __all__ = ["Prober", "probe_apart", "probe_exercise", "replace_thread_pool"]
 
@@ -216,7 +216,7 @@ def _reply(
 
     inputs = codec.unpack(case, trusted=True)
     try:
-        with time_limit(seconds, request["wall_clock_factor"]):
+        with cpu_time_limit(seconds, request["wall_clock_factor"]):
             seen = observe(exercise, answer, Case("", inputs), device, alone=True)
         reply = codec.pack({"seen": seen})
     except Unattempted as stub:
@@ -225,6 +225,6 @@ def _reply(
         return None
     except TypeError as error:  # an observation of a type that the codec does not carry
         return codec.pack({"seen": {"raised": Raised("TypeError", str(error)[:200])}})
-    if codec.weight(reply) > request["most_bytes"]:
+    if codec.unpacked_bytes(reply) > request["most_bytes"]:
         return codec.pack({"seen": {"raised": Raised("OutputTooLarge", f"{len(reply)} bytes")}})
     return reply

@@ -8,7 +8,7 @@ from typing import Any
 
 from .apart import end_others
 from .framing import receive, send
-from .limits import confine, time_limit
+from .limits import confine, cpu_time_limit
 from .prober import Prober, probe_apart, probe_exercise, replace_thread_pool
 
 __all__ = ["run_submission"]
@@ -92,7 +92,7 @@ def _run_cell(shell: Any, source: str, seconds: float, wall_clock_factor: float)
     from torchcourse.checking.check import TimeIsUpError
 
     try:
-        with time_limit(seconds, wall_clock_factor):
+        with cpu_time_limit(seconds, wall_clock_factor):
             result = shell.run_cell(source, store_history=False)
             raised = result.error_in_exec or result.error_before_exec
             missing = str(raised)[:200] if isinstance(raised, NameError | AttributeError) else ""

@@ -8,7 +8,7 @@ import resource
 from typing import Any
 
 from . import enter_namespaces, landlock, seccomp
-from .limits import begin_work, restrict_files
+from .limits import enter_work_folder, restrict_files
 
 __all__ = ["try_worker"]
 
@@ -42,7 +42,7 @@ def _layers(keep: int, uid: int, configuration: dict[str, Any]) -> dict[str, Any
     try:
         enter_namespaces.detach(keep, configuration["home"])
         enter_namespaces.give_up_privileges(uid)
-        begin_work(configuration)
+        enter_work_folder(configuration)
         version = landlock.version() if restrict_files(configuration) else 0
     except OSError as error:
         return {"failed": str(error)}

@@ -162,7 +162,7 @@ def _index_out_of_range(result: Result) -> bool:
     return isinstance(error, Raised) and (error.kind == "IndexError" or "out of bounds" in error.message)
 
 
-AGAIN = 0.2
+REPEAT_SECONDS = 0.2
 """Seconds between interruptions of a check that has to stop: a bare `except:` may have caught the first."""
 WALL_CLOCK_FACTOR = 3
 """How many times its limit a check may last in wall-clock time on a busy machine."""
@@ -191,14 +191,14 @@ def time_limit(seconds: float, wall_clock_factor: float = WALL_CLOCK_FACTOR) -> 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal reason
         reason = KeyboardInterrupt
-        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
+        signal.setitimer(signal.ITIMER_REAL, REPEAT_SECONDS, REPEAT_SECONDS)
         raise reason
 
     before = signal.signal(signal.SIGALRM, ring)
     interrupted = signal.getsignal(signal.SIGINT)
     if interrupted is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, seconds, REPEAT_SECONDS)
     try:
         yield
     finally:

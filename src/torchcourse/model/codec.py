@@ -17,7 +17,7 @@ from torch import Tensor
 
 from torchcourse.model.observations import COMPILER_ERROR, Raised, Value
 
-__all__ = ["MalformedError", "decode", "encode", "pack", "unpack", "weight"]
+__all__ = ["MalformedError", "decode", "encode", "pack", "unpack", "unpacked_bytes"]
 
 DTYPES = {
     str(d).removeprefix("torch."): d
@@ -33,7 +33,7 @@ LONGEST_OUTPUT = 1 << 18
 MOST_LEVELS = 16
 MOST_DIMENSIONS = 32
 LENGTH = struct.Struct("<Q")
-HEADER_WEIGHT = 16
+HEADER_FACTOR = 16
 """About how many times as much memory plain values take as their JSON. Lists of empty lists take the most: 26 times."""
 
 
@@ -208,7 +208,7 @@ def unpack(data: bytes, *, trusted: bool = False) -> Value:
     return decode(header, data[LENGTH.size + length :], trusted=trusted)
 
 
-def weight(data: bytes) -> int:
+def unpacked_bytes(data: bytes) -> int:
     """Estimate how many bytes of memory `unpack` needs for `data`, which need not be well-formed."""
     length = LENGTH.unpack_from(data)[0] if len(data) >= LENGTH.size else 0
-    return len(data) + HEADER_WEIGHT * min(int(length), len(data))
+    return len(data) + HEADER_FACTOR * min(int(length), len(data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import linecache
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -246,3 +247,13 @@ def test_who_handled_errors_before_does_so_again_after_unloading(shell: Any) -> 
     shown(shell, "%unload_ext torchcourse")
     shown(shell, "1 / 0")
     assert seen == ["ZeroDivisionError"]
+
+
+def test_unloading_restores_the_level_of_torchs_logger(shell: Any) -> None:
+    logger = logging.getLogger("torch.utils.cpp_extension")
+    before = logger.level
+    shown(shell, "%load_ext torchcourse")
+    shown(shell, "%load_ext torchcourse")
+    assert logger.level == logging.ERROR != before
+    shown(shell, "%unload_ext torchcourse")
+    assert logger.level == before

@@ -15,8 +15,9 @@ from torchcourse.errors.explanations import EXPLAINED, explain_error
 __all__ = ["load", "unload"]
 
 WIDTH = 100
-_before: list[tuple[Any, Any]] = []
-"""The shell's exception handler from before the extension was loaded."""
+COMPILER_LOGGER = logging.getLogger("torch.utils.cpp_extension")
+_before: list[tuple[Any, Any, int]] = []
+"""The shell's exception handler and the level of `COMPILER_LOGGER` from before the extension was loaded."""
 
 
 def load(shell: Any) -> None:
@@ -25,16 +26,17 @@ def load(shell: Any) -> None:
     Where the CUDA toolkit is installed and there is no GPU, torch warns when it first looks for a compiler. Learners
     would take that for a fault of their machine, so it is not shown.
     """
-    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     if not _before:
-        _before.append((shell.custom_exceptions, shell.CustomTB))
+        _before.append((shell.custom_exceptions, shell.CustomTB, COMPILER_LOGGER.level))
+        COMPILER_LOGGER.setLevel(logging.ERROR)
         shell.set_custom_exc(EXPLAINED, _show)
 
 
 def unload(shell: Any) -> None:
-    """Restore the shell's former exception handler."""
+    """Restore the shell's former exception handler, and show torch's warning about a missing compiler again."""
     if _before:
-        shell.custom_exceptions, shell.CustomTB = _before.pop()
+        shell.custom_exceptions, shell.CustomTB, level = _before.pop()
+        COMPILER_LOGGER.setLevel(level)
 
 
 def _show(

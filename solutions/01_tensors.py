@@ -29,7 +29,7 @@
 #
 # - **right**: done, go on;
 # - **wrong**: it shows the input, what came back and what was wanted, and explains the mistake if it recognises it;
-# - **not attempted**: the cell is as it came, and its function only raises `Unattempted`. Nothing is wrong with that;
+# - **not attempted**: the cell is unchanged, and its function only raises `Unattempted`. Nothing is wrong with that;
 #   you can run the whole notebook at any time and come back later.
 #
 # Stuck? Type `hint("describe")` in any cell. The first call gives a nudge, each further call a little more. And
@@ -105,10 +105,9 @@ slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().
 # %% [markdown]
 # ### Exercise: describe
 #
-# Write `describe(t)`: a dict that says everything there is to know about `t` except its values. Its keys: `shape` (a
-# `tuple`), `dtype`, `device` (as a string, `str(t.device)`), `ndim`, `numel`, `contiguous` (a bool; ask
-# `t.is_contiguous()`; we will come to its meaning below) and `nbytes` (the bytes that its own entries take, not its
-# storage).
+# Write `describe(t)`: a dict with the basic facts about `t`, without its values. Its keys: `shape` (a `tuple`),
+# `dtype`, `device` (as a string, `str(t.device)`), `ndim`, `numel`, `contiguous` (a bool; ask `t.is_contiguous()`; we
+# will come to its meaning below) and `nbytes` (the bytes that its own entries take, not its storage).
 #
 # ```
 # describe(torch.zeros(2, 3))
@@ -188,8 +187,8 @@ print(first, torch.equal(first, again))
 # | `bool` | masks |
 # | `uint8` | images as they come from a file, 0 to 255 |
 #
-# Range and precision are two different things. The first number below is the largest value, the second the gap
-# between 1 and the next number after it:
+# Range and precision are two different things. Below, `up to` is the largest value, and `gap` the distance from 1 to
+# the next number after it:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -559,8 +558,9 @@ print(grid)
 print(grid[1].shape, grid[:, 1].shape, grid[:, 1:2].shape, grid[..., -1].shape)
 
 # %% [markdown]
-# *Advanced* indexing uses lists or tensors. It gives copies. One list picks along one axis. Two lists do not select a
-# block: they are paired up, entry by entry, and give the entries at those coordinates.
+# *Advanced* indexing uses lists or tensors (an integer tensor without axes counts as a plain number). It gives
+# copies. One list picks along one axis. Two lists do not select a block: they are paired up, entry by entry, and give
+# the entries at those coordinates.
 
 # %%
 print(grid[[2, 0]])
@@ -580,8 +580,8 @@ print(noise)
 print(torch.zeros(2, 3, 5)[torch.ones(2, 3, dtype=torch.bool)].shape)
 
 # %% [markdown]
-# A classifier's scores have shape `(n, c)`, a row for each example, and the labels shape `(n,)`. A loss needs from each
-# row the score at its label. `scores[labels]` looks right and is not: it picks whole *rows*.
+# A classifier's scores have shape `(n, c)`, a row for each example, and the labels shape `(n,)`. A loss needs, for
+# each row, the score at its label. `scores[labels]` looks right and is not: it picks whole *rows*.
 
 # %%
 scores = torch.tensor(
@@ -675,7 +675,8 @@ check("one_hot")
 #
 # A few more functions that you will meet in every program. `cat` joins tensors along an axis that they have; `stack`
 # puts them side by side along a new one; `split` cuts into pieces of a given size, the last of which may be smaller,
-# and `chunk` into equal pieces, at most as many as you ask for. Both give views.
+# and `chunk` cuts into at most as many pieces as you ask for, all of one size except perhaps a smaller last one. Both
+# give views.
 
 # %%
 a, b = torch.zeros(2, 3), torch.ones(2, 3)
@@ -709,9 +710,9 @@ assigned[group] = amount
 print(assigned)
 
 # %% [markdown]
-# And to compare: floats that were computed in two ways are seldom equal to the last bit, so ask whether they are
-# *close*. `torch.testing.assert_close` does the same in tests, with tolerances that fit the dtype, and says where two
-# tensors differ.
+# Floats that were computed in two different ways are seldom equal to the last bit, so ask whether they are *close*.
+# `torch.testing.assert_close` does the same in tests, with tolerances that fit the dtype, and says where two tensors
+# differ.
 
 # %%
 third = torch.tensor(0.1, dtype=torch.float64) * 3
@@ -792,9 +793,9 @@ check("masked_mean")
 # %% [markdown]
 # ## einsum
 #
-# `a @ b` multiplies matrices: the last axis of `a` meets the second last of `b`. All axes before those two are batch
-# axes and broadcast. To swap the last two, use `transpose(-2, -1)` or its short form `.mT`; the old `.T` means something
-# else as soon as there are more than two axes, and is deprecated there.
+# `a @ b` multiplies matrices: the last axis of `a` meets the second-to-last of `b`. All axes before those two are
+# batch axes and broadcast. To swap the last two, use `transpose(-2, -1)` or its short form `.mT`; the old `.T` means
+# something else as soon as there are more than two axes, and is deprecated there.
 
 # %%
 left, right = torch.randn(8, 2, 5, 3), torch.randn(8, 2, 4, 3)
@@ -832,8 +833,9 @@ for d in (4, 64, 1024):
 # %% [markdown]
 # ### Exercise: attention_scores
 #
-# Write `attention_scores(q, k)`: queries `(b, h, t, d)` and keys `(b, h, s, d)` (batch, heads, positions, features) to the
-# dot product of every query with every key, divided by the square root of `d`: shape `(b, h, t, s)`.
+# Write `attention_scores(q, k)`: from queries `(b, h, t, d)` and keys `(b, h, s, d)` (batch, heads, positions,
+# features), return the dot product of every query with every key, divided by the square root of `d`: shape `(b, h, t,
+# s)`.
 #
 # ```
 # attention_scores(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 3, 4))    # shape (1, 1, 2, 3), all 2.
@@ -1177,8 +1179,9 @@ except RuntimeError as error:
 # %% [markdown]
 # The cure is to let the input decide: `torch.zeros(3, device=x.device)`, or `torch.zeros_like(x)`.
 #
-# The course reads along. The line `%load_ext torchcourse` at the top of every lesson adds a paragraph to such an error: the
-# tensors involved, by the names you gave them, the numbers that do not fit, and the usual causes. Try it:
+# The course helps you to read such errors. The line `%load_ext torchcourse` at the top of every lesson adds a
+# paragraph to such an error: the tensors involved, by the names you gave them, the numbers that do not fit, and the
+# usual causes. Try it:
 
 # %%
 try_it = False  # write True, and run the cell again

@@ -67,7 +67,7 @@ for start in (3.0, 8.0):
 #
 # Because the forward pass is ordinary Python, you can stop in the middle of it. Put `breakpoint()` into a `forward`
 # and look at real tensors. Here a print takes the place of the debugger, so that this notebook runs through; delete
-# the line that sets `sys.breakpointhook` to get the real one.
+# the first statement that sets `sys.breakpointhook` to get the real one.
 
 # %%
 import sys
@@ -352,8 +352,8 @@ except RuntimeError as error:
 
 # %% [markdown]
 # So use `inference_mode` for serving and evaluation, `no_grad` for what goes back into training, and `detach` to cut
-# the graph in one place. And a fourth thing that is *not* among them: `model.eval()` changes how dropout and batch
-# norm behave, and recording goes on as before (lesson 3).
+# the graph in one place. One thing does *not* belong on this list: `model.eval()` changes how dropout and batch norm
+# behave, and recording goes on as before (lesson 3).
 #
 # An update is a write into a leaf. While recording is on, that is refused: the write would be recorded, `w` would
 # become the result of an operation and no longer be a leaf, and the gradient of the value it started from would have
@@ -663,9 +663,9 @@ x.grad
 # be written without `ctx`, with a `setup_context` beside it; `torch.func` needs that form.)
 #
 # The first reason for writing a Function: the true derivative is useless. A step function has slope zero wherever it
-# has one, so nothing behind it can learn. The *straight-through estimator* lets the gradient pass as if the step had
-# not been there. The clipped form stops it where `abs(x) > 1`: there, a small change of `x` cannot flip the step.
-# Mind what is clipped: the mask is made from `x`. The gradient itself may be as large as it likes.
+# has one, so no weight in front of it can learn. The *straight-through estimator* lets the gradient pass as if the
+# step had not been there. The clipped form stops it where `abs(x) > 1`: there, a small change of `x` cannot flip the
+# step. Mind what is clipped: the mask is made from `x`. The gradient itself may be as large as it likes.
 
 # %%
 x = torch.tensor([-0.5, 0.5], requires_grad=True)
@@ -761,7 +761,8 @@ check("LogSigmoid")
 # ## Checking a gradient
 #
 # Is a backward correct? Compare it with what a small step really does. One step forward, `(f(x + eps) - f(x)) / eps`,
-# is off by about `eps/2` times the curvature. A step to both sides cancels that, and what is left goes with `eps²`:
+# is off by about `eps/2` times the curvature. Stepping to both sides cancels that, and what is left shrinks with
+# `eps²`:
 
 # %%
 here, eps = torch.tensor(1.0, dtype=torch.float64), 1e-4
@@ -870,8 +871,8 @@ torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
 # %% [markdown]
 # ### Exercise: hessian_vector_product
 #
-# Write `hessian_vector_product(f, x, v)`: the product of the Hessian of the scalar `f` at `x` with `v`, which has the
-# shape of `x`. Never build the Hessian: memory must grow like `x`, not like its square.
+# Write `hessian_vector_product(f, x, v)`: return the product of the Hessian of the scalar function `f` at `x` with
+# `v`, which has the shape of `x`. Never build the Hessian: memory must grow like `x`, not like its square.
 #
 # ```
 # x, v = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0])
@@ -909,7 +910,7 @@ two = torch.tensor(2.0)
 print(torch.func.grad(cube)(two), torch.func.grad(torch.func.grad(cube))(two))
 
 # %% [markdown]
-# `torch.func.vmap` takes a function of one thing and returns one of many things at once. It does not loop: each
+# `torch.func.vmap` turns a function of a single example into a function of a whole batch. It does not loop: each
 # operation inside runs once, on the whole batch. `in_dims` says for each argument which of its axes is the batch;
 # `None` means that all share the argument.
 
@@ -922,9 +923,9 @@ print(torch.func.vmap(torch.func.grad(cube))(torch.tensor([1.0, 2.0, 3.0])))
 # %% [markdown]
 # The second line is worth a thought: three gradients, one for each entry, in one go.
 #
-# An ordinary backward of a batch gives the *mean* of the samples' gradients, and the individual ones are lost.
-# Sometimes those are what matters: to clip each sample's influence for privacy, or to find a mislabelled one. (These
-# functions were once a package of their own, `functorch`.)
+# An ordinary backward pass over a batch gives only the *sum* or the *mean* of the samples' gradients, and the
+# individual ones are lost. Sometimes those are what matters: to clip each sample's influence for privacy, or to find
+# a mislabelled one. (These functions were once a package of their own, `functorch`.)
 
 # %% [markdown]
 # ### Exercise: per_sample_gradients
@@ -1128,7 +1129,7 @@ with warnings.catch_warnings(record=True) as caught:
             print(error)
 told = "".join(str(warning.message) for warning in caught)
 print(
-    "the operation stood in line",
+    "the operation is on line",
     next(line for line in told.splitlines() if "in risky" in line).split("line")[-1],
 )
 
@@ -1163,8 +1164,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# **"Trying to backward through the graph a second time"**: two backwards through one graph, or a tensor with history
-# that was carried over from the last step. Add the losses, or detach what you carry over.
+# **"Trying to backward through the graph a second time"**: two backward passes through one graph, or a tensor with
+# history that was carried over from the last step. Add the losses, or detach what you carry over.
 #
 # **"a leaf Variable that requires grad is being used in an in-place operation"**: an update outside of `no_grad`.
 #
@@ -1202,7 +1203,7 @@ torch.autograd.grad(a.sum(), b, allow_unused=True)
 # | graph | made anew in every forward pass; `grad_fn` leads back, leaves collect in `.grad` |
 # | accumulation | `backward` adds; clear before the next step |
 # | `autograd.grad` | returns gradients, stores none |
-# | `no_grad`, `inference_mode`, `detach` | nothing is recorded; nothing, and the result never can be; cut here, same memory |
+# | `no_grad`, `inference_mode`, `detach` | records nothing; records nothing, and the result cannot be saved for a backward pass; cuts one result off, in the same memory |
 # | `clone` | new memory, with history |
 # | in place | refused on leaves, noticed on saved tensors, harmless elsewhere; never through `.data` |
 # | non-scalars | `backward(v)` is v times the Jacobian |

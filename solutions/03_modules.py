@@ -103,8 +103,8 @@ x = torch.randn(5, 3)
 print(linear.weight.shape, torch.allclose(linear(x), x @ linear.weight.T + linear.bias))
 
 # %% [markdown]
-# **In short:** a module knows what is assigned as a Parameter, Buffer or module; everything else is private to your
-# class.
+# **In short:** a module knows what is assigned as a Parameter, Buffer or module; everything else is an ordinary
+# attribute, which the module does not track.
 
 # %% [markdown]
 # ### Exercise: Affine
@@ -326,7 +326,8 @@ one = nn.Linear(2, 2)
 print(len(list(nn.Sequential(one, nn.ReLU(), one).parameters())))
 
 # %% [markdown]
-# **In short:** a container registers, a list does not, and each place needs a layer of its own.
+# **In short:** a container registers, a list does not; a layer that is used in two places shares its weights, so make
+# two unless sharing is what you want.
 
 # %% [markdown]
 # ### Exercise: MLP
@@ -428,7 +429,7 @@ check("count_parameters")
 # ## Calling a module, and hooks
 #
 # You write `forward`, but you call `model(x)`. The call does more than `forward`: it also runs the *hooks*, functions
-# that have been attached to a module to observe it. `model.forward(x)` bypasses them.
+# attached to a module that see its inputs and output, and may even replace them. `model.forward(x)` bypasses them.
 
 # %%
 listened = nn.Linear(2, 2)
@@ -637,8 +638,8 @@ print(norm.running_mean, norm.running_var, norm.num_batches_tracked)
 #   value.
 # - The batch is divided by its population standard deviation, the root of `var + eps`. The *running* variance uses
 #   the sample variance, which divides by n - 1: here 8 and not 4 in the first column, so 0.9 * 1 + 0.1 * 8 = 1.7.
-# - A column that never varies is divided by the root of eps alone. It stays 0, apart from rounding errors, which that
-#   small root magnifies.
+# - A column that never varies is divided by the root of eps alone. It comes out as 0, apart from rounding errors,
+#   which that small root magnifies.
 #
 # In a batch of images `(N, C, H, W)` a channel's mean and variance are taken over N, H and W. A single value per
 # channel has no variance, and in training that is an error:
@@ -668,9 +669,10 @@ print("in eval:    ", frozen.running_mean)
 # %% [markdown]
 # To fine-tune with frozen statistics, put those layers into eval mode, and again after every `model.train()`.
 #
-# *LayerNorm* has none of this. It normalises over the last axis only, so in a batch of sequences `(batch, time,
-# features)` each *position* is normalised by itself, over its own features, and neither other positions nor other
-# examples matter. It does the same in training and eval. That is why models for sequences prefer it.
+# *LayerNorm* has none of this. With one size, as in `nn.LayerNorm(3)`, it normalises over the last axis only, so in a
+# batch of sequences `(batch, time, features)` each *position* is normalised by itself, over its own features, and
+# neither other positions nor other examples matter. It does the same in training and eval. That is why models for
+# sequences prefer it.
 
 # %%
 features = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
@@ -898,11 +900,11 @@ for size in (0.05, (2 / 128) ** 0.5, 0.3):
     )
 
 # %% [markdown]
-# A unit adds up `fan_in` products, so the variance grows with `fan_in` times the weight's; a ReLU removes half of
-# what comes in. The two cancel if the standard deviation is `sqrt(2 / fan_in)`: Kaiming He's initialisation. For
-# `nn.Linear` fan_in is the number of inputs; for a convolution it is input channels times height times width of the
-# kernel, and with `groups` only the channels of one group count, since that is all that an output sees. Without a
-# ReLU the 2 becomes a 1; Xavier Glorot's version uses the mean of inputs and outputs.
+# A unit adds up `fan_in` products, so the variance of the output grows with `fan_in` times the variance of the
+# weights; a ReLU removes half of what comes in. The two cancel if the standard deviation is `sqrt(2 / fan_in)`:
+# Kaiming He's initialisation. For `nn.Linear` fan_in is the number of inputs; for a convolution it is input channels
+# times height times width of the kernel, and with `groups` only the channels of one group count, since that is all
+# that an output sees. Without a ReLU the 2 becomes a 1; Xavier Glorot's version uses the mean of inputs and outputs.
 #
 # Below, each line is a layer. On the left you see the sizes of its activations, on the right those of the gradients
 # that arrive there. Read the gradients from the bottom up, which is the way they travel.
@@ -998,7 +1000,7 @@ for k, p, s in ((3, 1, 1), (3, 0, 1), (3, 1, 2), (1, 0, 2), (7, 3, 2)):
 # %% [markdown]
 # Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only. By hand, on a picture
 # with a bright square: cut out each 3×3 window, multiply it by the kernel entry by entry, and add up. This kernel
-# answers to edges from dark to bright, left to right:
+# responds to edges where dark turns to bright from left to right:
 
 # %% tags=["demo"]
 from torchcourse.demos import grids
@@ -1023,7 +1025,8 @@ grids.draw(
 # mathematician says *cross-correlation*.)
 #
 # **Pooling** shrinks an image without weights: the largest of each window, or its mean. **Flatten** turns channels,
-# height and width into one row of features for a linear layer, and keeps the batch. From then on the size is fixed:
+# height and width into one row of features for a linear layer, and keeps the batch. After that, only images of one
+# size fit:
 
 # %%
 pooled = nn.MaxPool2d(2)(images)
@@ -1032,8 +1035,8 @@ print(nn.AdaptiveAvgPool2d(1)(images).flatten(1).shape, "whatever the size was")
 
 # %% [markdown]
 # **Residual blocks.** Deep nets became trainable when layers learned to *add* to what they get instead of replacing
-# it: `x + f(x)`. The sum passes gradients on untouched. Both sides need the same shape. Where `f` changes it, more
-# channels or a stride, x goes through a 1×1 convolution with that stride:
+# it: `x + f(x)`. The sum passes gradients on untouched. Both sides need the same shape. Where `f` changes it, by more
+# channels or by a stride, x goes through a 1×1 convolution with that stride:
 
 # %% tags=["demo"]
 from torchcourse.demos import residual

@@ -379,7 +379,8 @@ print(torch.bincount(torch.tensor(list(sampler))) / 2000)
 #
 # Write `balanced_sampler(labels, seed)`: `labels` is a list of ints, the class of each sample. Return a
 # `WeightedRandomSampler` of `len(labels)` draws under which the classes that occur come up equally often. The same
-# seed gives the same draws, and the global generators stay as they are. Some numbers below the largest may not occur.
+# seed gives the same draws, and the global generators stay as they are. Not every number up to the largest need
+# occur.
 #
 # ```
 # draws = list(balanced_sampler([0] * 900 + [1] * 100, seed=0))
@@ -401,7 +402,7 @@ def balanced_sampler(labels: list[int], seed: int) -> WeightedRandomSampler:
 check("balanced_sampler")
 
 # %% [markdown]
-# ## Batches of like lengths
+# ## Batches of similar lengths
 #
 # Padding costs computation and teaches nothing. How much of it there is depends on which samples share a batch:
 
@@ -435,8 +436,9 @@ for epoch in (0, 1, 0):
 #
 # Write `class LengthBatchSampler(Sampler)`, made by `LengthBatchSampler(lengths, batch_size, seed)`, with a method
 # `set_epoch(e)`; before it is called, the epoch is 0. Iterating yields batches, lists of at most `batch_size` indices
-# whose lengths are alike. Every index comes once per epoch, including those of a smaller last batch. The batches come
-# in a new order each epoch, which depends only on `seed` and the epoch; the global generators stay as they are.
+# whose lengths are similar: neighbours, once all lengths are sorted. Every index comes once per epoch, including
+# those of a smaller last batch. The batches come in a new order each epoch, which depends only on `seed` and the
+# epoch; the global generators stay as they are.
 #
 # ```
 # sampler = LengthBatchSampler([3, 50, 4, 52, 51, 2], batch_size=3, seed=0)
@@ -512,8 +514,9 @@ print(list(islice(counting(state), 3)), state)
 # Write `class ResumableSampler(Sampler)`, made by `ResumableSampler(n, seed)`: iterating yields `range(n)` in an
 # order that depends on `seed` and the epoch. `set_epoch(e)` begins a new epoch at its first index; called with the
 # current epoch it keeps the position. `state_dict()` returns what a fresh sampler, made with the same arguments,
-# needs in `load_state_dict(state)` to continue: if it was stopped after k indices, the next one is index k+1 of the
-# same order. It may be stopped several times. A saved state does not change when the sampler goes on.
+# needs in `load_state_dict(state)` to continue: if it was stopped after k indices, those k are not repeated, and the
+# rest of the same order follows. It may be stopped several times. A saved state does not change when the sampler goes
+# on.
 #
 # ```
 # sampler = ResumableSampler(5, seed=0)
@@ -583,8 +586,8 @@ timeline.explore()
 # |---|---|---|
 # | `num_workers` | processes that load | when loading is slower than training |
 # | `prefetch_factor` | batches each worker prepares ahead (2) | when loading times vary |
-# | `persistent_workers` | keeps them from epoch to epoch | nearly always with workers: starting costs |
-# | `pin_memory` | copies each batch into memory that a GPU can read by itself | for CUDA only; with `.to(device, non_blocking=True)` |
+# | `persistent_workers` | keeps the workers alive from epoch to epoch | nearly always when there are workers: starting them takes time |
+# | `pin_memory` | copies each batch into memory that a GPU can read by itself | for CUDA only (other accelerators pin, too, but the exercise below asks for CUDA); with `.to(device, non_blocking=True)` |
 # | `drop_last` | leaves out a smaller last batch | training only |
 # | `shuffle`, `generator` | a new order each epoch, from this generator | training only |
 #
@@ -594,9 +597,9 @@ timeline.explore()
 # own passes through unpinned, unless that class has a method `pin_memory()`, which is then called.
 #
 # How a worker starts depends on the system and on Python's version. macOS and Windows *spawn* a fresh process; Linux
-# *forks* the notebook's up to Python 3.13, and asks a fresh *fork server* from 3.14 on. A forked worker knows all
-# that the notebook knows. A fresh one gets the dataset as a pickle, and the dataset's class has to live in a module
-# that it can import. `multiprocessing_context=` chooses. The cells below fork where that is possible.
+# *forks* the notebook's own process up to Python 3.13, and asks a fresh *fork server* from 3.14 on. A forked worker
+# knows all that the notebook knows. A fresh one gets the dataset as a pickle, and the dataset's class has to live in
+# a module that it can import. `multiprocessing_context=` chooses. The cells below fork where that is possible.
 
 # %% tags=["demo"]
 can_fork = "fork" in torch.multiprocessing.get_all_start_methods()
@@ -760,7 +763,7 @@ for rank in (0, 1):
 
 # %% [markdown]
 # For a stream you have to divide the items yourself. Number the readers from 0 to `ranks * workers - 1`, and let
-# reader k take every item whose position leaves the remainder k.
+# reader k take every item whose position, divided by `ranks * workers`, leaves the remainder k.
 
 # %% [markdown]
 # ### Exercise: ShardedStream
@@ -866,8 +869,9 @@ print(
 print("together:", together.mean(), together.std(correction=0))
 
 # %% [markdown]
-# What can be added up from batch to batch are sums: of ones, of values, of squares. Then the variance is E[x²] -
-# E[x]², which is exact on paper. In float32 it subtracts two numbers that are accurate to seven digits:
+# Sums, unlike averages, can be added up over batches: the number of values, their sum, and the sum of their squares.
+# Then the variance is E[x²] - E[x]², which is exact on paper. In float32 it subtracts two numbers that are accurate
+# to seven digits:
 
 # %%
 x = 1e4 + torch.randn(100_000, generator=torch.Generator().manual_seed(0))
@@ -956,10 +960,10 @@ copy = pickle.loads(pickle.dumps(Remembers()))
 print(copy.path, copy.handle)
 
 # %% [markdown]
-# **Sharing.** `torch.from_numpy` copies nothing. A tensor made from a slice of the map looks into the file: opened
-# for writing, an in-place augmentation rewrites your data; opened for reading, the first write ends the process with
-# a segmentation fault, which no `except` can catch. All that you get is a warning beforehand, once, when the tensor
-# is made. And `.float()` does not help where the file holds float32 already.
+# **Sharing.** `torch.from_numpy` copies nothing. A tensor made from a slice of the map points straight at the file:
+# if that was opened for writing, an in-place augmentation rewrites your data; if for reading, the first write ends the
+# process with a segmentation fault, which no `except` can catch. All that you get is a warning beforehand, once, when
+# the tensor is made. And `.float()` does not help where the file holds float32 already.
 
 # %%
 writable = np.memmap(path, dtype=np.float32, mode="r+", shape=(200, 100))

@@ -211,7 +211,7 @@ check("cross_entropy")
 # To evaluate a model, switch off what is only for learning: dropout and batch statistics (`model.eval()`), and the
 # graph (`torch.no_grad()`). The two are independent. `eval()` saves no memory, and `no_grad()` does not switch
 # dropout off. An accuracy computed with `argmax` keeps no graph anyway, because `argmax` has no derivative; the
-# logits before it do.
+# logits that it was computed from do keep theirs.
 
 # %%
 net = nn.Sequential(nn.Linear(2, 4), nn.Dropout(0.5))
@@ -240,7 +240,7 @@ print(
 # evaluate in evaluation mode, and leave the model in the mode in which you found it.
 #
 # ```
-# # two batches, of 2 examples and of 1, of which 2 examples are classified correctly
+# # two batches, one of 2 examples and one of 1; two of the three are right
 # evaluate(model, loader, F.cross_entropy, torch.device("cpu"))
 # # {'loss': 0.79, 'accuracy': 0.6666666666666666}
 # ```
@@ -421,8 +421,10 @@ curves.draw(
 )
 
 # %% [markdown]
-# **5. Step before backward.** The first step finds no gradients. Later steps, without clearing in between, use those
-# of the batch before; with clearing at the top of the loop, there are none at all, and nothing moves:
+# **5. Step before backward.** The first step finds no gradients. With clearing at the top of the loop every later
+# step finds none either, and nothing moves. (Without clearing, autograd raises: the step has overwritten weights that
+# the graph had saved. Put the step before the forward pass, and even that error goes away: each step then uses the
+# gradients of the batch before.)
 
 # %% tags=["demo"]
 curves.draw(
@@ -521,9 +523,9 @@ print("after train:", norm.running_mean)
 # %% [markdown]
 # ## Accumulation: a large batch in small pieces
 #
-# If a batch does not fit into memory, send it through in pieces. Gradients add up, so several backwards before one
-# step will do, if each piece's loss is scaled by its share of the examples. A mean over 3 and a mean over 1 do not
-# count the same:
+# If a batch does not fit into memory, send it through in pieces. Gradients add up, so several backward passes before
+# one step will do, if each piece's loss is scaled by its share of the examples. A mean over 3 and a mean over 1 do
+# not count the same:
 
 # %%
 w = torch.zeros(1, requires_grad=True)
@@ -645,10 +647,10 @@ check("clip_gradients")
 # %% [markdown]
 # ## Optimizers
 #
-# SGD steps along the gradient. Momentum steps along a running sum of past gradients, which cancels zigzags across a
-# narrow valley and builds up speed along it. Adam also divides each entry by the running size of its gradient, so it
-# moves at a similar speed in steep and flat directions. Here are all three in the valley of lesson 2, with forty
-# steps each:
+# SGD steps against the gradient. Momentum steps against a running sum of past gradients, which cancels zigzags across
+# a narrow valley and builds up speed along it. Adam also divides each entry by the running size of its gradient, so
+# it moves at a similar speed along steep and flat coordinates. Here are all three in the valley of lesson 2, with
+# forty steps each:
 
 # %% tags=["demo"]
 from torchcourse.demos import descent
@@ -659,14 +661,16 @@ descent.race({"SGD": lambda p: torch.optim.SGD(p, 0.13),
 
 # %% [markdown]
 # SGD takes the steep direction in a few zigzags and then crawls along the flat one. Momentum swings across the
-# valley, but gets along it faster. Adam sets off at the same speed in both directions, wherever the steep one points;
-# its averages make it overshoot and turn back.
+# valley, but gets along it faster. Adam sets off at the same speed along both axes, however steep each of them is (in
+# a valley that lies diagonally to the axes it would lose that advantage); its averages make it overshoot and turn
+# back.
 #
 # **Adam against AdamW.** Both take a `weight_decay`. Adam adds it to the gradient, so it is divided by the running
 # size of the gradient like everything else: a weight with large gradients hardly decays, one with small gradients
 # decays far too much. AdamW shrinks the parameter directly, by `1 - lr * weight_decay` at each step, whatever the
 # gradients are. Here are two weights that begin at 1. Their gradients only change sign and so take them nowhere;
-# those of the second are a thousand times larger. AdamW leaves both at about `0.999 ** 300`, which is 0.74:
+# those of the second are a thousand times larger. AdamW leaves both just under `0.999 ** 300`, which is 0.74 (in the
+# first steps, while its averages are short, the gradients do move them a little):
 
 # %%
 for kind in (torch.optim.Adam, torch.optim.AdamW):
@@ -753,9 +757,9 @@ check("AdamW")
 curves.explore()
 
 # %% [markdown]
-# PyTorch's schedulers write to `optimizer.param_groups`. Some count epochs, some count steps, and nothing tells you
-# when you call the wrong one at the wrong place. `OneCycleLR` for 100 steps, called once an epoch, would hardly leave
-# its warm-up:
+# PyTorch's schedulers write to `optimizer.param_groups`. Each counts the calls to its own `step()`. Whether a call
+# means an epoch or a batch is up to you, and nothing tells you when you call it at the wrong place. `OneCycleLR` for
+# 100 steps, called once an epoch, would hardly leave its warm-up:
 
 # %%
 def last_rate(calls):
@@ -853,8 +857,9 @@ nan = float("nan")
 #
 # Write `class EarlyStopping` with `__init__(patience, min_delta=0.0)`, `update(metric, model)`, an attribute `best`,
 # and `restore(model)`. Lower is better; an improvement is a metric below `best - min_delta`; NaN is not an
-# improvement. `update` returns True (stop) from the patience-th update in a row without improvement on. `restore`
-# gives a model the weights, buffers included, that it had at the best update.
+# improvement. `update` returns True (stop) once `patience` updates in a row have brought no improvement, and goes on
+# returning True until one does. `restore` gives a model the weights, buffers included, that it had at the best
+# update.
 #
 # ```
 # stopping = EarlyStopping(patience=2)
@@ -892,9 +897,9 @@ check("EarlyStopping")
 #
 # Accuracy hides rare classes: a test that always says "healthy" is right 99 times out of 100. Each class has a
 # *precision* (of the examples that were given this class, how many belong to it?) and a *recall* (of the examples
-# that belong to it, how many were found?). F1 is their harmonic mean, and in counts `2·TP / (2·TP + FP + FN)`.
-# **Macro** F1 averages over the classes, each counting the same; **micro** F1 counts everything together, which with
-# one label per example is the accuracy.
+# that belong to it, how many were found?). F1 is their harmonic mean; in counts of true positives, false positives
+# and false negatives it is `2·TP / (2·TP + FP + FN)`. **Macro** F1 averages over the classes, each counting the same;
+# **micro** F1 counts everything together, which with one label per example is the accuracy.
 
 # %% tags=["demo"]
 from sklearn.metrics import f1_score

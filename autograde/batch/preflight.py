@@ -16,6 +16,7 @@ from nbgrader.api import Assignment, Base, InvalidEntry
 from sqlalchemy import URL, Engine, create_engine, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
+from autograde.batch import grading_log
 from autograde.course.build import table_version
 from autograde.errors import RefusedError
 from torchcourse.model.catalogue import LESSONS
@@ -48,7 +49,7 @@ def check_folder(out: Path, submissions: int) -> None:
             raise RefusedError(_full(here)) from None
         raise RefusedError(f"{out} cannot be written to ({error.strerror}): choose another --out.") from None
     try:
-        for name in ("grades.csv", "grading-log.jsonl", "journal/.lock"):
+        for name in ("grades.csv", grading_log.FILE, "journal/.lock"):
             check_target(out / name)
     except FileExistsError as error:
         raise RefusedError(f"{error.filename} cannot be written: {error.strerror}. Choose another --out.") from None

@@ -28,6 +28,7 @@ from pathlib import Path, PurePosixPath
 
 from autograde.classroom.roster import Member
 from autograde.files import write_atomically
+from autograde.results.submission_time import TIME_FILE
 from autograde.settings import LIMITS
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
@@ -308,7 +309,7 @@ def _move_to_replaced(path: Path, folder: Path) -> None:
     number = 1 + sum(1 for _ in folder.glob("*.ipynb"))
     folder.mkdir(parents=True, exist_ok=True)
     path.replace(folder / f"{number}.ipynb")
-    time = path.with_name("timestamp.txt")
+    time = path.with_name(TIME_FILE)
     if time.is_file():
         time.replace(folder / f"{number}.txt")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchcourse.model.notebook_file import Notebook, cells, exercises_of, read, source_of
 
-__all__ = ["Lesson", "lessons", "released"]
+__all__ = ["Lesson", "address", "lessons", "released"]
 
 WORDS_A_MINUTE, MINUTES_A_POINT = 150, 5
 """How fast learners read prose between cells that they run, and how long they work on a point of an exercise."""
@@ -22,6 +22,11 @@ class Lesson:
     title: str
     duration: str
     exercises: tuple[str, ...]
+
+
+def address(lesson: str, exercise: str) -> str:
+    """Return the address of an exercise's heading, for a link in the folder of the notebooks."""
+    return f"{lesson}.ipynb#Exercise:-{exercise}"
 
 
 def released() -> Path:

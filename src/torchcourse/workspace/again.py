@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from torchcourse.model.lessons import Lesson
+from torchcourse.model.lessons import Lesson, address
 from torchcourse.workspace import progress
 
 __all__ = ["QUIZZES", "Again", "again", "as_markdown"]
@@ -64,7 +64,7 @@ def as_markdown(due: list[Again]) -> str:
         return ""
     lines = ["**Quizzes to try again**, because they went wrong on an earlier day:", ""]
     for one in due[:MOST]:
-        link = f"[{one.exercise}]({QUIZZES}.ipynb#Exercise:-{one.exercise})"
+        link = f"[{one.exercise}]({address(QUIZZES, one.exercise)})"
         when = "yesterday" if one.days == 1 else f"{one.days} days ago"
         lines.append(f"- {link}, {'right at last' if one.passed else 'last wrong'} {when}")
     first = next((one.exercise for one in due[:MOST] if one.passed), "")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from torchcourse.model import path
-from torchcourse.model.lessons import Lesson, lessons
+from torchcourse.model.lessons import Lesson, address, lessons
 from torchcourse.workspace import progress
 
 __all__ = ["Standing", "as_markdown", "show", "standings"]
@@ -102,11 +102,7 @@ def _ticks(standing: Standing) -> str:
     """Return a mark for each exercise, which links to it and names it."""
     lesson = standing.lesson
     pairs = zip(lesson.exercises, standing.states, strict=True)
-    return " ".join(f'[{TICKS[state]}]({_address(lesson, name)} "{name}: {state}")' for name, state in pairs)
-
-
-def _address(lesson: Lesson, exercise: str) -> str:
-    return f"{lesson.name}.ipynb#Exercise:-{exercise}"
+    return " ".join(f'[{TICKS[state]}]({address(lesson.name, name)} "{name}: {state}")' for name, state in pairs)
 
 
 def _next_exercise(standings: list[Standing]) -> str:
@@ -120,4 +116,4 @@ def _next_exercise(standings: list[Standing]) -> str:
     if not begun:
         return f"Begin with {title}."
     name = next(n for n, state in zip(lesson.exercises, states, strict=True) if state != progress.PASSED)
-    return f"Continue with [{name}]({_address(lesson, name)}) in {title}."
+    return f"Continue with [{name}]({address(lesson.name, name)}) in {title}."

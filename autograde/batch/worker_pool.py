@@ -29,7 +29,7 @@ BYTES_EACH = 1 << 30
 
 
 def default_workers() -> int:
-    """Return how many workers this process may use cores for, and the machine has a GiB of memory for each."""
+    """Return one worker per usable core, but no more than the free memory has GiB."""
     by_memory = psutil.virtual_memory().available // BYTES_EACH
     return max(1, min(len(os.sched_getaffinity(0)), by_memory, MOST_WORKERS))
 

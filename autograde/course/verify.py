@@ -58,6 +58,8 @@ class Claim:
 def verify(which: Sequence[str] | None = None, workers: int = 1) -> Iterator[Claim]:
     """Yield the claims about lessons, or exercises as LESSON:EXERCISE; about the whole course by default.
 
+    Where all claims about an exercise hold, what was observed is saved in the grader's cache.
+
     Args:
         which: lessons or exercises.
         workers: how many processes check claims at once; 1: this process. The order of the claims is the same.

@@ -1,4 +1,4 @@
-"""Refuse to grade where submissions could read answers, or what else is not for them."""
+"""Refuse to grade where submissions could read answers or other confidential files."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from torchcourse.model.catalogue import LESSONS
 __all__ = ["Learner", "Mark", "Overview", "PersistingMistake", "overview", "shade"]
 
 FALL = 0.25
-"""A learner falls who comes to lie this share of the points further below the class's median than before."""
+"""A learner is falling behind if their distance below the class median has grown by at least this share of the
+points."""
 LOW = 0.5
 """A learner is low whose points are below this share of the class's median."""
 STEPS = 5

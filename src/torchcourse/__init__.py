@@ -5,6 +5,9 @@ first backward. Importing one of `__all__` registers it, but also imports torch,
 those names are imported when they are first used, and commands such as `torchcourse lab` never do. In a kernel, and in
 a program that has imported torch already, a backward may come before that: there they are imported at once. The start
 page has a kernel that needs no torch.
+
+In a notebook, importing this package also registers callbacks with IPython, which note when cells are run
+(`answer_cell.watch`).
 """
 
 import sys

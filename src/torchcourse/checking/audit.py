@@ -39,7 +39,7 @@ EVENTS = {
     ),
     "shutil.copyfile": COPIES,
 }
-"""What an audit event shows to be used."""
+"""The category of each audit event."""
 IN_SOCKET = 1 << 20
 """The bytes that a socket may hold for its other end."""
 _running: list[Audit] = []
@@ -74,8 +74,11 @@ class Audit:
 
 
 def children() -> tuple[int, bool]:
-    """Return what changes when this process has a child, started by whatever call: the page faults of those that ended,
-    and whether there is one now; the same always where the system does not tell."""
+    """Return a fingerprint of this process's children: it changes when one is started, however it is started.
+
+    It has the page faults of those that ended, and whether there is one now. Where the system does not tell, it is
+    always the same.
+    """
     try:
         import resource  # not on Windows
     except ImportError:

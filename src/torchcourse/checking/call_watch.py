@@ -44,7 +44,7 @@ AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
 
 SHORT = 100
-"""Bytes of code of which two functions may well have the same without knowing of each other."""
+"""Functions with less bytecode than this are not compared: two may be equal by chance."""
 
 TORCH = "torch"
 """The name in `forbids` that stands for any call of torch. A dtype and its attributes are values, not calls."""

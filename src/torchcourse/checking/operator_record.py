@@ -1,7 +1,7 @@
 """Record the operators of all threads from below Python, where switching modes off changes nothing.
 
 torch's profiler calls a function for each operator that its dispatcher runs, on whichever thread and for whichever
-caller: Python, TorchScript, or autograd's engine.
+caller: Python, TorchScript, or autograd's engine. Importing this module runs the profiler once, where there is no GPU.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class OperatorRecord:
         self._read([event for event, name, _ in found if name != self._mark])
 
     def _read(self, roots: Sequence[Any]) -> None:
-        """Read events with those inside them, each attribute once: it is slow to read. Leave out those that are not
-        operators, but what code calls its own blocks and scripts.
+        """Read events with those inside them, each attribute once: it is slow to read. Skip user-named ranges and
+        scripts, which are not operators.
         """
         left = [(event, False) for event in roots]
         while left:

@@ -17,7 +17,7 @@ LIBRARIES = {Path(os.__file__).parent, Path(torch.__file__).parents[1], Path(__f
 """The folders that hold Python's, torch's and the course's code."""
 TORCH = Path(torch.__file__).parent
 PASSING = {str(TORCH / name) for name in ("_tensor.py", "overrides.py", "serialization.py", "storage.py")}
-"""Files of torch that do for their callers what these asked for."""
+"""Files of torch that only pass a call on."""
 
 
 CTYPES = str(Path(ctypes.__file__).parent)

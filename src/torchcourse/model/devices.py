@@ -34,6 +34,7 @@ CUDA = CheckedDevice("cuda", torch.device("cuda", 0), "on the GPU")
 def use_cuda() -> bool:
     """Return whether to use CUDA, without initialising it (a later fork would not survive that).
 
+    For that it sets an environment variable of torch's, `PYTORCH_NVML_BASED_CUDA_CHECK`, which stays set.
     `TORCHCOURSE_ACCELERATOR=simulated` says no: a process uses either CUDA or the simulated accelerator.
     """
     if os.environ.get("TORCHCOURSE_ACCELERATOR") == "simulated":

@@ -31,9 +31,9 @@ def known_times(host: Mapping[str, float], kernels: Mapping[str, float], device:
 
     Args:
         host: microseconds of the host in each operator itself, by name.
-        kernels: microseconds of the device for each operator; reported if `device` is not the CPU, to a profiler that
-            was not told to watch the CPU only, or was so because `torch.cuda.is_available` had been asked: for a
-            simulated accelerator it says no.
+        kernels: microseconds of the device for each operator, if `device` is not the CPU. Not reported to a profiler
+            limited to the CPU, unless the answer limited it after asking `torch.cuda.is_available()`, which is False
+            on the simulated accelerator.
         device: where the profiled tensors are.
     """
     has_kernels = device.type != "cpu"

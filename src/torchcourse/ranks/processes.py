@@ -42,7 +42,7 @@ QUIET = 1.0
 """Seconds in which no rank's main thread wakes up, and no other has anything to do, after which ranks that have not
 ended hang."""
 LEAST_IDLE = 10
-"""And in which at least so many looks found all of them asleep."""
+"""Ranks hang only if at least this many looks in `QUIET` found all of them asleep."""
 POLLING = "(gloo_tcp_loop"
 """The thread that moves gloo's messages: it looks for them all the time, whether there are any or not."""
 GPU_BACKEND = "cpu:gloo,cuda:nccl"

@@ -193,7 +193,7 @@ def withdrawn(submitted: Path, out: Path, lessons: Sequence[str]) -> dict[tuple[
     return found
 
 
-def refuse(isolation: Isolation) -> None:
+def require_isolation(isolation: Isolation) -> None:
     """Refuse to grade if submissions cannot be isolated and are not trusted, or the requested GPU is missing.
 
     Raises:
@@ -219,16 +219,16 @@ def _check(submitted: Path, out: Path, names: Collection[str], lessons: list[str
         SandboxError, OverlapError, RefusedError: when one of these is not so.
     """
     if isolation:
-        refuse(isolation)
+        require_isolation(isolation)
     if reason := exposed_secrets(submitted, out):
         raise SandboxError(reason)
-    _keep_apart(submitted, out)
+    _require_disjoint(submitted, out)
     _check_submitted(submitted, lessons)
     recorded = (is_recorded(out / "journal", name, lesson) for name in names for lesson in lessons)
     check_folder(out, sum(not already for already in recorded))
 
 
-def _keep_apart(submitted: Path, out: Path) -> None:
+def _require_disjoint(submitted: Path, out: Path) -> None:
     """Refuse folders that overlap: earlier results are trusted, and overwritten.
 
     Raises:

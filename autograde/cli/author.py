@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from autograde.cli.console import console, counted, lesson_names, stop
+from autograde.cli.console import console, lesson_names, pluralized, stop
 
 __all__ = ["build", "new_commands", "verify"]
 
@@ -49,7 +49,7 @@ def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons,
         stop(str(error))
     for path in changed:
         console.print(f"written: {path}")
-    console.print("Everything is up to date." if not changed else f"{counted(len(changed), 'file')} written.")
+    console.print("Everything is up to date." if not changed else f"{pluralized(len(changed), 'file')} written.")
 
 
 def verify(
@@ -77,7 +77,7 @@ def verify(
     except UnknownExerciseError as error:
         stop(str(error.args[0]))
     do = "does" if broken == 1 else "do"
-    console.print(f"{counted(broken, 'claim')} {do} not hold." if broken else "Every claim holds.")
+    console.print(f"{pluralized(broken, 'claim')} {do} not hold." if broken else "Every claim holds.")
     raise typer.Exit(bool(broken))
 
 

@@ -9,10 +9,10 @@ import typer
 
 from autograde.cli.console import (
     console,
-    counted,
     gradebook_errors,
     is_interactive,
     lesson_names,
+    pluralized,
     show_changes,
     split_lessons,
     stop,
@@ -78,11 +78,11 @@ def init(
     if sample:
         with write_errors(folder / "submitted"):
             written = write_submissions(folder / "submitted", names, members[:sample], when)
-        console.print(f"{counted(len(written), 'notebook')} made up in {folder / 'submitted'}.", markup=False)
+        console.print(f"{pluralized(len(written), 'notebook')} made up in {folder / 'submitted'}.", markup=False)
     if changed:
         console.print(f"Now grade {' '.join(changed)} again.", markup=False)
     if enrolled.faults:
-        console.print(f"{counted(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
+        console.print(f"{pluralized(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
 
 
 def _refuse_settings(folder: Path) -> NoReturn:
@@ -219,7 +219,7 @@ def release(
     for student, reason in given.left_out.items():
         console.print(f"left out: {student}, {reason}", markup=False)
     where = archive or "nbgrader's exchange"
-    console.print(f"Results of {counted(len(given.students), 'student')} in {name}: {where}", markup=False)
+    console.print(f"Results of {pluralized(len(given.students), 'student')} in {name}: {where}", markup=False)
 
 
 def sample(

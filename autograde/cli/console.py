@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "console",
-    "counted",
     "gradebook_errors",
     "is_interactive",
     "lesson_names",
+    "pluralized",
     "show_changes",
     "split_lessons",
     "stderr",
@@ -88,7 +88,7 @@ def write_errors(path: Path) -> Iterator[None]:
         stop(f"{error.filename or path} could not be written: {error.strerror or error}.")
 
 
-def counted(number: float, noun: str) -> str:
+def pluralized(number: float, noun: str) -> str:
     """Return a number with a noun, in the plural where it is not one: "1 row", "2.5 points"."""
     shown = f"{number:g}" if isinstance(number, float) else str(number)
     return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
@@ -104,8 +104,8 @@ def show_changes(changes: Sequence[Change]) -> None:
     for change in changes:
         console.print(str(change), markup=False)
     gained, lost = (sum(abs(c.points) for c in changes if sign * c.points > 0) for sign in (1, -1))
-    verdicts = counted(len(changes), "verdict")
+    verdicts = pluralized(len(changes), "verdict")
     count = len({change.student for change in changes})
     students = "one student" if count == 1 else f"{count} students"
     differ = "differs" if len(changes) == 1 else "differ"
-    console.print(f"{verdicts} of {students} {differ}: {counted(gained, 'point')} gained, {lost:g} lost.")
+    console.print(f"{verdicts} of {students} {differ}: {pluralized(gained, 'point')} gained, {lost:g} lost.")

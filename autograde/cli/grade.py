@@ -24,10 +24,10 @@ from rich.text import Text
 
 from autograde.cli.console import (
     console,
-    counted,
     gradebook_errors,
     is_interactive,
     lesson_names,
+    pluralized,
     show_changes,
     stderr,
     stop,
@@ -168,8 +168,8 @@ def _grade(
     except KeyboardInterrupt:
         _log(out, names, seed, tally, finished=False)
         done = len(tally.submissions)
-        console.print(f"Interrupted: {done} of {counted(total, 'submission')} {'is' if done == 1 else 'are'} recorded "
-                      f"in {out}. The same command goes on from there.", markup=False)  # fmt: skip
+        console.print(f"Interrupted: {done} of {pluralized(total, 'submission')} {'is' if done == 1 else 'are'} "
+                      f"recorded in {out}. The same command goes on from there.", markup=False)  # fmt: skip
         raise typer.Exit(130) from None
     return tally
 
@@ -227,7 +227,7 @@ def _kept(names: Sequence[str], submitted: Path, out: Path) -> Collection[tuple[
     for (student, lesson), points in lost.items():
         were = "was" if points == 1 else "were"
         console.print(
-            f"{student} has no {lesson} any more; {counted(points, 'point')} {were} given before.", markup=False
+            f"{student} has no {lesson} any more; {pluralized(points, 'point')} {were} given before.", markup=False
         )
     which = "this one" if len(lost) == 1 else f"these {len(lost)}"
     if lost and is_interactive() and typer.confirm(f"Give 0 points to {which}?", default=False):
@@ -270,7 +270,7 @@ def _finish(done: Tally, lessons: Sequence[str], seed: int, submitted: Path, out
     _log(out, lessons, seed, done)
     earlier = _earlier_counts(done.changes)  # the times beside these notebooks are those of worse ones
     _record_times([key for key in done.submissions if key not in earlier], submitted, out, gradebook)
-    graded = counted(len(done.submissions), "submission")
+    graded = pluralized(len(done.submissions), "submission")
     console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
 
 
@@ -296,7 +296,7 @@ def _show_kept(changes: Sequence[ScoreChange]) -> None:
     for change in (c for c in changes if c.kept and c.resubmitted):
         lost[change.after.student, change.after.lesson] += change.before.score - change.after.score
     for (student, lesson), points in lost.items():
-        more = counted(points, "more point")
+        more = pluralized(points, "more point")
         console.print(
             f"{student}: an earlier submission of {lesson} counts, with {more} than the latest.", markup=False
         )

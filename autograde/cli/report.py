@@ -10,9 +10,9 @@ import typer
 
 from autograde.cli.console import (
     console,
-    counted,
     gradebook_errors,
     lesson_names,
+    pluralized,
     show_changes,
     split_lessons,
     stop,
@@ -99,5 +99,5 @@ def export(
     with write_errors(out):
         write_atomically(out, text)
     ungraded = sum(score.raw is None for score in scores)
-    graded = counted(len(scores) - ungraded, "score")
-    console.print(f"{graded}, {counted(ungraded, 'empty cell')}: {out}", markup=False)
+    graded = pluralized(len(scores) - ungraded, "score")
+    console.print(f"{graded}, {pluralized(ungraded, 'empty cell')}: {out}", markup=False)

@@ -235,7 +235,7 @@ class _DeviceRun:
             _MissingNameError: when an example that was left out binds one.
         """
         for match in MISSING.finditer(text):
-            included = self.release.include_name((match[1] or match[2]).decode("utf-8", "replace"), self.included)
+            included = self.release.examples_to_run((match[1] or match[2]).decode("utf-8", "replace"), self.included)
             if included != self.included:
                 raise _MissingNameError(included)
 

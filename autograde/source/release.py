@@ -79,7 +79,7 @@ class Release:
         text = normalized(source)
         return (text in self.examples or text in self.demos) and text not in included
 
-    def include_name(self, name: str, included: frozenset[str]) -> frozenset[str]:
+    def examples_to_run(self, name: str, included: frozenset[str]) -> frozenset[str]:
         """Return the examples and demos to run when a global name was missing.
 
         Args:

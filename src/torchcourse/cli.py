@@ -159,10 +159,10 @@ def doctor(
     """Examine this machine: what the course finds, what is missing, and how to fix it. Changes nothing."""
     from torchcourse import doctor as machine
 
-    if grader and not is_instructors():
+    if grader and not has_instructor_half():
         _fail("The grader is not installed here: it is in a clone of the course, as autograde/.")
     examine = machine.examine_grader if grader else machine.examine_machine
-    findings = examine([_sandbox] if is_instructors() else ())
+    findings = examine([_sandbox] if has_instructor_half() else ())
     print(machine.as_json(findings) if as_json else machine.table(findings))
     raise typer.Exit(any(f.state == "blocked" for f in findings))
 
@@ -179,7 +179,7 @@ def _fail(reason: Exception | str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def is_instructors() -> bool:
+def has_instructor_half() -> bool:
     """Return whether this is a clone, which has the instructor's half as well."""
     return (CHECKOUT / "autograde" / "__init__.py").exists()
 
@@ -187,7 +187,7 @@ def is_instructors() -> bool:
 def main() -> None:
     """Run the `torchcourse` command."""
     atexit.register(gc.freeze)  # runs last; otherwise the garbage collection at exit goes through all of torch: 1 s
-    if is_instructors():
+    if has_instructor_half():
         sys.path.insert(0, str(CHECKOUT))
         from autograde.cli.app import join
 

@@ -13,7 +13,7 @@ import pytest
 
 from autograde.batch import grading
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
-from autograde.cli.console import counted
+from autograde.cli.console import pluralized
 from tests.support.commands import run_instructors
 from tests.support.stand_ins import LESSON, SOLVED, submit, use_stand_in
 from torchcourse.model.notebook_file import WorkspaceError, replace_text
@@ -44,7 +44,7 @@ COMMANDS = {
     [(0, "0 points"), (1, "1 point"), (1.0, "1 point"), (2.5, "2.5 points"), (1234567, "1234567 points")],
 )
 def test_one_is_not_in_the_plural(number: float, words: str) -> None:
-    assert counted(number, "point") == words
+    assert pluralized(number, "point") == words
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_a_learner_without_the_repository_starts_from_it(archive: Path, tmp_path
     code = (
         "import sys; from pathlib import Path; from torchcourse import cli;"
         "from torchcourse.workspace.working_copy import copy_notebooks as copied;"
-        "assert Path(cli.__file__).is_relative_to(sys.argv[1]) and not cli.is_instructors();"
+        "assert Path(cli.__file__).is_relative_to(sys.argv[1]) and not cli.has_instructor_half();"
         "print(len(copied(Path('notebooks'))), len(copied(Path('elsewhere'))))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "site")], cwd=tmp_path / "torchcourse", text=True,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import logging
 import linecache
+import logging
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any

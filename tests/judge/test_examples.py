@@ -78,12 +78,12 @@ def test_which_cells_run_where_a_name_is_missing() -> None:
     release = load_release("09_persistence")
     name, _ = binding(release.examples)
     examples = frozenset(release.examples)
-    assert release.include_name(name, frozenset()) == examples
-    assert release.include_name("bound_by_none", frozenset()) == frozenset()
+    assert release.examples_to_run(name, frozenset()) == examples
+    assert release.examples_to_run("bound_by_none", frozenset()) == frozenset()
     only_demos = {c: n - frozenset[str]().union(*release.examples.values()) for c, n in release.demos.items()}
     name, demo = binding(only_demos)
-    assert release.include_name(name, frozenset()) == examples | {demo}
-    assert release.include_name(name, examples | {demo}) == examples | {demo}, "nothing else helps"
+    assert release.examples_to_run(name, frozenset()) == examples | {demo}
+    assert release.examples_to_run(name, examples | {demo}) == examples | {demo}, "nothing else helps"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def card_buttons(
         widgets = import_module("ipywidgets")
         button = partial(widgets.Button, layout={"width": "auto"})
         made: list[Any] = []
-        if hints.is_more_left(exercise, has_answer):
+        if hints.has_more(exercise, has_answer):
             more = button(description=hints.label(exercise, has_answer))
             more.on_click(lambda _: hints.press_next(more, exercise, has_answer))
             more.on_click(lambda _: redraw())

@@ -42,8 +42,8 @@ class Result:
         return not self.differs
 
     @property
-    def by_value(self) -> bool:
-        """Whether this is a failure, and more than an exception without a recognised reason."""
+    def is_strong_evidence(self) -> bool:
+        """Whether it failed by a value, or by an exception with a recognised reason."""
         error = self.seen.get("raised")
         return not self.passed and not (isinstance(error, Raised) and not error.reason)
 
@@ -120,9 +120,9 @@ def _triples(result: Result, seen: Observations, differs: Sequence[str]) -> set[
 def _covered(results: Sequence[Result], mistake: KnownMistake) -> set[Triple]:
     """Return the triples of an answer that a mistake explains: none if the mistake is not present."""
     failed = [r for r in results if not r.passed]
-    by_value = any(r.by_value for r in failed)
+    is_strong = any(r.is_strong_evidence for r in failed)
     if all(_agrees(r, mistake) for r in failed):
-        enough = by_value or len(failed) < len(results) == sum(_agrees(r, mistake) for r in results)
+        enough = is_strong or len(failed) < len(results) == sum(_agrees(r, mistake) for r in results)
         return {triple for r in failed for triple in _wrong(r)} if enough else set()
     covered: set[Triple] = set()
     evidence = False
@@ -133,7 +133,7 @@ def _covered(results: Sequence[Result], mistake: KnownMistake) -> set[Triple]:
         if symptoms is None:
             return set()
         covered |= symptoms
-        evidence = evidence or (bool(symptoms) and result.by_value)
+        evidence = evidence or (bool(symptoms) and result.is_strong_evidence)
     return covered if evidence else set()
 
 
@@ -166,7 +166,7 @@ def fill_sentence(exercise: Exercise, mistake: KnownMistake, results: Sequence[R
     """
     failed = [r for r in results if not r.passed]
     shows = [r for r in failed if _symptoms(r, mistake)] or [r for r in failed if _matters(r, mistake)] or failed
-    shows.sort(key=lambda r: (not r.by_value, not _agrees(r, mistake)))
+    shows.sort(key=lambda r: (not r.is_strong_evidence, not _agrees(r, mistake)))
     sentences = [_fill_in(exercise, mistake, r) for r in shows]
     return next((sentence for sentence, complete in sentences if complete), sentences[0][0])
 

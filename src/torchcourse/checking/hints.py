@@ -10,7 +10,7 @@ from typing import Any
 from torchcourse.model.exercise import Exercise
 from torchcourse.workspace.progress import record_answer_shown
 
-__all__ = ["asked", "asked_for_answer", "is_more_left", "label", "next_hint", "press_next"]
+__all__ = ["asked", "asked_for_answer", "has_more", "label", "next_hint", "press_next"]
 
 _asked: dict[str, int] = {}
 """How often each exercise was asked for a hint; once more than it has hints, and its answer is asked for."""
@@ -26,7 +26,7 @@ def asked_for_answer(exercise: Exercise) -> bool:
     return _asked.get(exercise.name, 0) > len(exercise.hints)
 
 
-def is_more_left(exercise: Exercise, has_answer: bool) -> bool:
+def has_more(exercise: Exercise, has_answer: bool) -> bool:
     """Return whether there is a hint, or else an answer, that the learner has not asked for yet."""
     return _asked.get(exercise.name, 0) < len(exercise.hints) + has_answer
 

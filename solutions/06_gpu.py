@@ -13,10 +13,10 @@
 # everything that goes wrong with it follows from one of these three: a tensor is in the wrong memory, the memory is
 # full, or a clock was read before the work was done.
 #
-# You need no GPU for this lesson. Where there is none, this course brings a *simulated accelerator*: its tensors hold
-# CPU values, refuse to mix with the CPU's as CUDA's do, and every copy, every wait and every byte on it is counted.
-# What it cannot have is speed, so where seconds matter we measure the CPU, or your GPU if you have one, with the same
-# cells. There are eleven exercises.
+# You need no GPU for this lesson. Where there is none, this course provides a *simulated accelerator*: its tensors
+# hold CPU values, refuse to mix with the CPU's as CUDA's do, and every copy, every wait and every byte on it is
+# counted. What it cannot have is speed, so where seconds matter we measure the CPU, or your GPU if you have one, with
+# the same cells. There are eleven exercises.
 
 # %% tags=["setup"]
 import time
@@ -62,7 +62,7 @@ print(
 #
 # In older code you will read `"cuda" if torch.cuda.is_available() else "cpu"`. On an Apple laptop that gives "cpu".
 #
-# A device object is only a name. The machine is not asked before a tensor is made on it:
+# A device object is only a name. The machine is not consulted until a tensor is made on it:
 
 # %%
 print(torch.device("cuda:7"), torch.device("cuda:7").index, torch.device("cuda").index)
@@ -237,7 +237,7 @@ print(torch.zeros(3, device=device) + torch.tensor(1.0))
 #
 # A fourth way changes the default: inside `with torch.device(...)` whatever is created without `device=` is created
 # there. It suits building a model, since the layers are made in place and never on the CPU first. It does not suit
-# functions, which should follow the tensor that they get and not what somebody has set around them:
+# functions, which should follow the tensor that they get and not a default that their caller happens to have set:
 
 # %%
 with torch.device("meta"):
@@ -635,7 +635,7 @@ try:
     torch.accelerator.synchronize()
     print("there is an accelerator")
 except RuntimeError as error:
-    print(str(error).splitlines()[0][:70])
+    print("no accelerator to wait for:", type(error).__name__)
 
 # %% [markdown]
 # **Warm up.** The first runs are slow for reasons that do not recur: a library is loaded, a kernel is chosen or
@@ -717,15 +717,15 @@ def elapsed(
 check("elapsed")
 
 # %% [markdown]
-# **Ready-made.** `torch.utils.benchmark` does all of this: it warms up, waits for the device, repeats until the numbers
-# are steady, and uses one thread unless told otherwise, so that results compare. What it prints has the median, the
-# spread, and a warning where the spread is large.
+# **Ready-made.** `torch.utils.benchmark` does all of this: it warms up, waits for the device, repeats until the
+# numbers are steady, and uses one thread unless told otherwise, so that results are comparable. It prints the median,
+# the spread, and a warning where the spread is large.
 
 # %% tags=["demo"]
 from torch.utils import benchmark
 
 timer = benchmark.Timer("a @ a", globals={"a": torch.randn(300, 300)})
-print(timer.blocked_autorange(min_run_time=0.2))
+print(timer.blocked_autorange(min_run_time=0.5))
 
 # %% [markdown]
 # To time a stretch of work *without* making the host wait in between, let the GPU take the times. An *event* is a mark
@@ -741,7 +741,7 @@ if torch.cuda.is_available():
     stop.synchronize()    # the only wait, at the very end
     print(f"{start.elapsed_time(stop):.2f} ms on the GPU")
 else:
-    print("events need CUDA")
+    print("this example needs CUDA")
 
 # %% [markdown]
 # **Errors come late, too.** A kernel that fails, usually because an index is out of range, reports it when the host
@@ -776,8 +776,8 @@ for what, size in held.items():
 # AdamW keeps two numbers for each parameter, a running mean of the gradient and one of its square. SGD with momentum
 # keeps one, plain SGD none. So float32 training with AdamW takes 4 + 4 + 8 = 16 bytes for each parameter.
 #
-# In the usual 16-bit recipe, parameters and gradients have 2 bytes, the states stay float32, and a float32 *master
-# copy* of the parameters accumulates the small updates (lesson 7 shows why):
+# In the usual 16-bit recipe, parameters and gradients take 2 bytes each, the states stay float32, and a float32
+# *master copy* of the parameters accumulates the small updates (lesson 7 shows why):
 
 # %%
 recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4,
@@ -786,9 +786,10 @@ for recipe, each in recipes.items():
     print(f"7 billion parameters, AdamW, {recipe}: {7 * each} GB")
 
 # %% [markdown]
-# 112 GB both times. So the 16-bit recipe saves nothing here, although people often say that it does. What it saves is
-# activations, which are half as large, traffic between memory and chip, and time. To save on this list, shard it over
-# several GPUs, choose an optimizer with smaller states, or train fewer parameters.
+# 112 GB in the first two rows. So the 16-bit recipe with its master copy saves nothing here, although people often
+# say that it does. What it saves is activations, which are half as large, traffic between memory and chip, and time.
+# To save memory here, shard these items over several GPUs, choose an optimizer with smaller states, or train fewer
+# parameters.
 #
 # Activations are what `backward` will need. They grow with the batch; the rest does not:
 
@@ -868,7 +869,7 @@ check("training_bytes")
 
 # %% tags=["demo"]
 module = torch.get_device_module(device)
-if device.type != "cpu":
+if hasattr(module, "memory_allocated"):
     big = torch.zeros(1_000_000, device=device)
     with_big = module.memory_allocated()
     del big
@@ -943,7 +944,7 @@ print("after the exception is gone:", alive[0]() is not None)
 # **In short:** reserved is not allocated, and what is referenced is not freed.
 
 # %% [markdown]
-# Who holds all that? On CUDA the allocator can write a diary, with the Python stack of every allocation:
+# Who holds all that? On CUDA the allocator can keep a log, with the Python stack of every allocation:
 #
 # ```
 # torch.cuda.memory._record_memory_history()
@@ -1227,8 +1228,9 @@ table = np.linspace(0, 1, 4)
 print(torch.from_numpy(table).dtype, torch.from_numpy(table).to(torch.float32).dtype)
 
 # %% [markdown]
-# AMD's GPUs are called "cuda" in PyTorch, Intel's "xpu". The functions of this lesson work with all of them.
+# AMD's GPUs are called "cuda" in PyTorch, Intel's "xpu". The functions that you wrote in this lesson work with all of
+# them; memory statistics and profiling tools differ.
 #
 # What you have built: ways to choose a device, to move things there and to find what was left behind; honest
 # measurements of time and memory; a search for the batch that fits; checkpointing, and a way to judge the speed you
-# get. Lesson 7 halves the bytes of a number.
+# get. Lesson 7 halves the number of bytes that each number takes.

@@ -83,7 +83,7 @@ for dtype, whole in integers.items():
     print(f"{str(dtype):15} {bits:0{torch.finfo(dtype).bits}b}")
 
 # %% [markdown]
-# The exponent is stored with a *bias*, so that it is never negative: 15 is added in float16, 127 in the two others.
+# The exponent is stored with a *bias*, so that it is never negative: 15 is added in float16, 127 in the other two.
 # `0.15625` is `1.25 · 2**-3`; float16 stores 12 (`01100`), bfloat16 stores 124. The 1 before the point is not stored,
 # because it is always there, with two exceptions: a stored exponent of all zeros means that there is no leading 1
 # (zero, and the *subnormal* numbers, which fill the gap above it), and one of all ones means `inf` or `nan`.
@@ -170,7 +170,7 @@ for value in (0.25, 1.0, 4.0, 100.0):
     w = torch.tensor(value, dtype=torch.bfloat16)
     above = (w.view(torch.int16) + 1).view(torch.bfloat16)
     half = (above.float() - w.float()).item() / 2
-    print(f"{value:6g}: next is {above.item():g}, so updates up to {half:g} are lost")
+    print(f"{value:6g}: next is {above.item():g}, so adding up to {half:g} is lost")
 
 # %% [markdown]
 # (Adding 1 to the bits gives the next number, because of how the fields are arranged.)
@@ -634,7 +634,7 @@ for overflow in (False, False, False, True, False, False):
 # Three methods share the work. `scale(loss)` multiplies. `step(optimizer)` divides the gradients by the scale, checks
 # whether they are all finite, and steps only if they are: a skipped step is no step at all, as opposed to a step with
 # zeros, which would still move weights that have momentum or weight decay. `update()` changes the scale, once for all
-# optimizers that stepped in this round. If any of them met an overflow, the scale goes down.
+# optimizers whose `step` was called in this round. If any of them met an overflow, the scale goes down.
 #
 # Note in the list above that the overflow in the fourth round also restarted the count.
 #
@@ -871,9 +871,9 @@ curves.draw(runs, "squared error", log=True)
 # ## A Function under autocast
 #
 # A `torch.autograd.Function` of your own (lesson 2) gets whatever dtype autocast has made of its inputs, and its
-# backward runs without autocast. Two decorators settle both: `custom_fwd` casts the inputs, if you name a dtype, and
-# switches autocast off for the forward; `custom_bwd` runs the backward with autocast in the same state as in the
-# forward.
+# backward runs without autocast. Two decorators settle both: `custom_fwd` with `cast_inputs=` casts the inputs and
+# switches autocast off for the forward (without it, it leaves both as they are); `custom_bwd` runs the backward with
+# autocast in the same state as in the forward.
 
 # %%
 class Cube(torch.autograd.Function):
@@ -900,8 +900,8 @@ with torch.autocast("cpu", dtype=torch.float16):
 # %% [markdown]
 # ## torch.cuda.amp, which you will still meet
 #
-# Until 2024 the same tools were imported from `torch.cuda.amp`, and worked for CUDA alone. They are deprecated. Old
-# code says so when it runs:
+# Until 2024 these tools were usually imported from `torch.cuda.amp`, which worked for CUDA alone; the CPU had
+# `torch.cpu.amp`. They are deprecated. Old code says so when it runs:
 
 # %%
 with warnings.catch_warnings(record=True) as caught:
@@ -919,7 +919,7 @@ for warning in caught:
 # | `torch.cpu.amp.autocast()` | `torch.autocast("cpu", dtype=torch.bfloat16)` |
 # | `apex.amp.initialize(model, optimizer, "O1")` | autocast, GradScaler |
 #
-# The protocol has not changed; only the device became an argument.
+# The protocol has not changed; the only difference is that the device has become an argument.
 
 # %% [markdown]
 # ## Master weights
@@ -1025,7 +1025,8 @@ for name, parts in recipes.items():
 
 # %% [markdown]
 # The first three are equal. Mixed precision saves nothing on parameters, gradients and optimizer states; what it
-# halves is the *activations* that wait for the backward pass. The last recipe saves, and loses the small updates.
+# halves is the *activations* that wait for the backward pass. The last recipe does save memory, but loses the small
+# updates.
 #
 # **In short:** somewhere there has to be a float32 copy that small updates are added to. Under autocast there already
 # is one.
@@ -1159,4 +1160,4 @@ for width, rows in ((16, 16), (512, 256)):
 # | master weights | float32 copies in `self.state[p]`; under autocast the parameters themselves |
 # | gain | activations halve; speed only where it was measured |
 #
-# Next comes **lesson 8, compile**: how the same model runs faster without a change to its numbers.
+# Next comes **lesson 8, compile**: how the same model runs faster, with the same numbers up to rounding.

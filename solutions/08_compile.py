@@ -58,9 +58,10 @@ compiled_chain = torch.compile(chain, backend=BACKEND)
 print(torch.allclose(compiled_chain(x), chain(x), atol=1e-6))
 
 # %% [markdown]
-# The older ways to a graph were `torch.jit.trace` and `torch.jit.script`. The former followed an example and missed
-# the branches that it did not take; the latter understood only part of Python. Both still run, with a warning that
-# they are deprecated; `torch.compile` has replaced them for speed, and `torch.export` (lesson 9) for leaving Python.
+# The older ways of obtaining a graph were `torch.jit.trace` and `torch.jit.script`. The former followed an example
+# and missed the branches that it did not take; the latter understood only part of Python. Both still run, with a
+# warning that they are deprecated; `torch.compile` has replaced them for speed, and `torch.export` (lesson 9) for
+# leaving Python.
 
 # %% [markdown]
 # ## From Python to a graph
@@ -93,8 +94,9 @@ print(torch.compile(scaled, backend=printing)(torch.tensor([-1.0, 2.0]), 2))
 
 # %% [markdown]
 # The loop is gone: Dynamo runs the Python, and only what is done to tensors remains. `times` was a plain number, so
-# it decided how long the graph is. A `placeholder` is an input, `output` is the result, and the others compute:
-# `call_function` for functions and operators such as `+`, `call_method` for methods.
+# it decided how long the graph is. A `placeholder` is an input, `output` is the result, `get_attr` fetches what is
+# stored beside the graph, and the others compute: `call_function` for functions and operators such as `+`,
+# `call_method` for methods.
 #
 # Nothing is compiled before the first call, and the second call finds the work already done:
 
@@ -187,7 +189,8 @@ for node in graph.nodes:
 
 # %% [markdown]
 # How can a compiler know what comes out of an operator without running it? With *fake tensors*: they have a shape,
-# dtype and device, but no numbers. Every operator has a version for them.
+# dtype and device, but no numbers. Nearly every operator of torch has a version for them. Operators of your own need
+# one (below), and where the shape of a result depends on the numbers, as with `nonzero`, it remains unknown.
 
 # %%
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -520,12 +523,13 @@ for args in (
         )
 
 # %% [markdown]
-# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo gives
-# up and runs it as plain Python from then on, with a warning that is easy to overlook. The usual cause is a value
-# that changes with every step. Not every number does this: unless you say `dynamic=False`, as above, an int or float
-# argument becomes a symbol when it takes a second value, and so does a float attribute of a module. But an *int*
-# attribute of a module, such as a step counter, is taken for a constant, and each new value compiles again; so does
-# each new string, bool or dtype. As a tensor, a number costs no guard on its value at all:
+# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo
+# compiles no more: calls that fit one of them still use it, and all others run as plain Python, with a warning that
+# is easy to overlook. The usual cause is a value that changes with every step. Not every number that changes has this
+# effect: unless you say `dynamic=False`, as above, an int or float argument becomes a symbol when it takes a second
+# value, and so does a float attribute of a module. But an *int* attribute of a module, such as a step counter, is
+# taken for a constant, and each new value compiles again; so does each new string, bool or dtype. As a tensor, a
+# number costs no guard on its value at all:
 
 # %%
 class Times(nn.Module):
@@ -681,9 +685,9 @@ calls.explore()
 # - a script that runs for a minute: usually nothing. Compiling a model takes seconds to minutes, and the script ends
 #   before they are earned back.
 #
-# Compiling one block that repeats, `block.compile()` for each, costs less time than the whole model: the code that
-# was made for one of them fits the others, as long as its guards hold. (Twelve blocks need two graphs here, because
-# only the first one's input requires no gradient.)
+# Compiling a block that repeats, by calling `block.compile()` on each copy, takes less time than compiling the whole
+# model: the code that was made for one of them fits the others, as long as its guards hold. (Twelve blocks need two
+# graphs here, because only the first one's input requires no gradient.)
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -715,9 +719,10 @@ for mode in (
 # `torch.compiler.save_cache_artifacts()` packs what one machine has compiled for the others.
 #
 # **CUDA graphs have pitfalls.** A recorded graph replays on fixed addresses. So the output of a call is overwritten
-# by the next one: `clone()` what you keep, or call `torch.compiler.cudagraph_mark_step_begin()` before each step.
-# Each new shape records a graph of its own. And what runs on the CPU in between, or is changed in place from outside,
-# is not recorded, so that the mode falls back, with a message under `TORCH_LOGS="cudagraphs"`.
+# by the next one: `clone()` what you keep. `torch.compiler.cudagraph_mark_step_begin()` tells torch where a new step
+# begins, from which point old outputs may be overwritten. Each new shape records a graph of its own. And what runs on
+# the CPU in between, or is changed in place from outside, cannot be recorded, so that torch falls back to ordinary
+# launches, with a message under `TORCH_LOGS="cudagraphs"`.
 #
 # To *measure* such a thing takes some care. Look at these times of ten runs, in milliseconds, one of which was
 # disturbed, and one of which includes the compilation:
@@ -744,7 +749,7 @@ print(
 #   device, including the CPU;
 # - reports a median, along with a measure of spread that outliers do not move.
 #
-# Here are two variants of the same thing, timed by hand and in turns:
+# Here are two variants of the same thing, timed by hand, taking turns:
 
 # %% tags=["demo"]
 variants = {"eager": chain, "compiled": torch.compile(chain, backend=BACKEND)}
@@ -763,10 +768,10 @@ print(f"{BACKEND}: a call is {ratio:.1f} times as fast as eager")
 #
 # Write `benchmark(fns, *args, device, repeats=30)`. `fns` maps names to functions, some of them compiled, that are
 # called as `fn(*args)`. Return a dict from each name to `{"median": ..., "iqr": ...}`, in seconds, over `repeats`
-# timed runs: interquartile range is the distance between the quartiles. Compilation and warm-up are not timed, the
-# variants take turns, and the device has nothing left to do when the clock is started and when it is stopped. Use
-# `time.perf_counter`, or another clock from `time` that keeps running while the program waits and never goes
-# backwards.
+# timed runs of each: `iqr` is the interquartile range, the distance from the first quartile to the third. Compilation
+# and warm-up are not timed, the variants take turns, and the device has nothing left to do when the clock is started
+# and when it is stopped. Use `time.perf_counter`, or another clock from `time` that keeps running while the program
+# waits and never goes backwards.
 #
 # ```
 # benchmark({"eager": chain, "compiled": torch.compile(chain)}, torch.ones(8), device="cpu")
@@ -812,8 +817,8 @@ check("benchmark")
 # %% [markdown]
 # ## When the compiler fails
 #
-# A compiler is a large program, and depends on other programs. It can fail although your model is fine: there is no
-# C++ compiler on the machine, an operator that it does not know, a bug in the compiler.
+# A compiler is a large program, and depends on other programs. It can fail although your model is fine: the machine
+# has no C++ compiler, the model uses an operator that the compiler does not know, or the compiler has a bug.
 
 # %%
 def broken(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
@@ -840,8 +845,8 @@ except torch._dynamo.exc.BackendCompilerFailed as error:
 # |---|---|
 # | no compile | your model |
 # | `backend="eager"` | Dynamo: capture, guards |
-# | `backend="aot_eager"` | and AOTAutograd: operators, backward |
-# | `backend="inductor"` | and generated code |
+# | `backend="aot_eager"` | the above, and AOTAutograd: operators, backward |
+# | `backend="inductor"` | all of that, and generated code |
 
 # %% tags=["demo"]
 x = torch.randn(4000, generator=torch.Generator().manual_seed(0))
@@ -1172,7 +1177,7 @@ if not still_open(globals(), "count_graphs", "same_numerics", "benchmark"):
 # | graph break | right but slower; `explain`, `fullgraph=True` |
 # | branch on a value | `torch.where`, `torch.cond` |
 # | `.item()` | a break; with `fullgraph=True` captured, and still a wait and a lost gradient |
-# | guards | what was assumed; a failed one compiles again, eight times at most |
+# | guards | what was assumed; a failed one compiles again, up to eight versions in all |
 # | `dynamic` | None learns from the second shape, True begins with symbols; 0 and 1 are special |
 # | the price | seconds at the first call; divide by what a call saves |
 # | measuring | warm up, take turns, wait for the device, median and spread |

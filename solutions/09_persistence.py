@@ -83,8 +83,8 @@ except AttributeError as error:
 Net = Classifier
 
 # %% [markdown]
-# Until PyTorch 2.5 `torch.load` opened such files without asking, and many older tutorials save models in this way.
-# Save the `state_dict` instead, and keep the class in your code.
+# Up to and including PyTorch 2.5, `torch.load` opened such files without asking, and many older tutorials save models
+# in this way. Save the `state_dict` instead, and keep the class in your code.
 #
 # What a `state_dict` does **not** carry: the mode (`train` or `eval`), the sizes that `Net` was made with, the
 # vocabulary or the class names, the normalisation of the inputs. Put those into a file beside it, JSON for instance,
@@ -319,9 +319,11 @@ print(list(Wrapper(nn.Linear(2, 2)).state_dict()))
 print(list(Wrapper(Wrapper(nn.Linear(2, 2))).state_dict()))
 
 # %% [markdown]
-# (`model.compile()` compiles in place and adds nothing; so does saving `wrapper.module.state_dict()`.) The wrappers
-# may be nested in any order. And a model may well have a submodule of its own that is called `module`, or one called
-# `modules`: only a prefix at the very beginning, including its dot, belongs to a wrapper.
+# (`model.compile()` compiles in place and adds nothing; nor does saving the inner model's state,
+# `wrapper.module.state_dict()`, or `wrapper._orig_mod.state_dict()` after `torch.compile`.) The wrappers may be
+# nested in any order. And a model may well have a submodule of its own that is called `module`, or one called
+# `modules`: in this exercise only a prefix at the very beginning, including its dot, belongs to a wrapper. (A
+# submodule that was wrapped by itself has the prefix in the middle of its names.)
 
 # %% [markdown]
 # ### Exercise: strip_prefixes
@@ -372,7 +374,7 @@ table.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
 # %% [markdown]
 # **Versions.** A class that renames its parameters breaks the files that people already have. Modules have a place
 # for this: a number in `_version`, saved beside the weights, and a hook that may change the dict before it is loaded.
-# `BatchNorm` uses it for its `num_batches_tracked`, which did not exist in version 1:
+# `BatchNorm` uses the version number for its `num_batches_tracked`, which did not exist in version 1:
 
 # %%
 class Scale(nn.Module):
@@ -395,7 +397,7 @@ print(scale.state_dict()._metadata)
 
 # %% [markdown]
 # The version is kept in an attribute of the dict, `_metadata`. A plain dict, and a safetensors file, has none, and so
-# counts as version 1 here; then the names have to tell.
+# counts as version 1 here; then only the names can tell you which version it is.
 
 # %% [markdown]
 # ### Exercise: load_matching
@@ -689,8 +691,9 @@ norm(torch.randn(4, 2))
 print("kept:", kept, " copied:", copied, " half of it:", 0.5 * norm.num_batches_tracked)
 
 # %% [markdown]
-# In torch, `torch.optim.swa_utils.AveragedModel` does this. We write our own to know what is in it. Small steps in
-# half precision would be rounded away, as in lesson 7, so a half-precision average is kept in float32.
+# In torch, `torch.optim.swa_utils.AveragedModel` does this, with `multi_avg_fn=get_ema_multi_avg_fn(decay)`; by
+# default it takes the plain mean of all updates. We write our own to know what is in it. Small steps in half
+# precision would be rounded away, as in lesson 7, so a half-precision average is kept in float32.
 
 # %% [markdown]
 # ### Exercise: EMA
@@ -779,7 +782,7 @@ check("average_checkpoints")
 # %% [markdown]
 # ## Parity before export
 #
-# So far only the numbers went elsewhere. What follows takes the computation along as well, in a form that runs
+# So far only the numbers have gone elsewhere. What follows takes the computation along as well, in a form that runs
 # without your class. Such a translation can go wrong silently. So before anything is deployed, run the two side by
 # side on real inputs: that is *parity*. It comes before speed, and before the export is used for anything.
 #
@@ -979,8 +982,8 @@ for n in (1, 2, 7):
     )
 
 # %% [markdown]
-# They are equal up to rounding. Only now is it worth asking how fast it is. We run them in turns, so that a busy
-# machine affects both, and look at medians:
+# They are equal up to rounding. Only now is it worth asking how fast it is. We run the two alternately, so that a
+# busy machine affects both, and look at medians:
 
 # %% tags=["demo"]
 from time import perf_counter
@@ -1099,12 +1102,13 @@ print(*dict.fromkeys(said), sep="\n")
 # and on the other side of the branch it is silently wrong:
 
 # %% tags=["demo"]
-for x in (torch.ones(2), -torch.ones(2)):
+for x in (torch.ones(2), torch.full((2,), -3.0)):
     print("function:", branching(x).tolist(), " trace:", traced(x).tolist())
 
 # %% [markdown]
-# Loops over a tensor's rows behave the same way: the trace has as many iterations as the example had rows. A warning
-# was all you got, and in a large model there were dozens. `torch.export` refuses instead, as you have seen.
+# A loop `for i in range(x.shape[0])` behaves the same way: the trace has as many iterations as the example had rows.
+# (`for row in x` at least fails when their number changes.) A warning was all you got, and in a large model there
+# were dozens. `torch.export` refuses instead, as you have seen.
 
 # %% [markdown]
 # ### Exercise: trace_differs

@@ -151,7 +151,7 @@ class SeededByHash(ByLength):
         return random.Random(hash(f"{self.seed} {self.epoch}"))
 
 
-LENGTHS = "Batches of like lengths"
+LENGTHS = "Batches of similar lengths"
 SAME = 'In the case "{case}" the order of the batches in epoch 1 is {order}: '
 RESEEDED = 'In the case "{case}" the global generators were moved: {generators}. Use a generator of the sampler\'s own.'
 MISTAKES = [

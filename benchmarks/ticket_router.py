@@ -18,7 +18,7 @@ import torch
 
 from autograde.judge.oracle import references
 from autograde.source import paths
-from autograde.source.script import demonstrated
+from tests.support.demonstrations import demonstrated
 from torchcourse.data import desk
 from torchcourse.demos import router_parts
 from torchcourse.demos.router_parts import bag_of_words, macro_f1, majority, scores

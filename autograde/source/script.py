@@ -18,7 +18,6 @@ __all__ = [
     "MalformedScriptError",
     "answers",
     "answers_as_text",
-    "demonstrated",
     "read_script",
     "rubrics",
     "with_given_code",
@@ -160,19 +159,6 @@ def answers(path: Path) -> dict[str, Callable[..., Any]]:
             code = compile("\n" * cell.line + cell.source, str(path), "exec")
             exec(code, namespace)
     return {cell.exercise: namespace[cell.exercise] for cell in cells if cell.exercise}
-
-
-def demonstrated(path: Path, *names: str) -> dict[str, Callable[..., Any]]:
-    """Run the setup cells of a lesson script and the cells that begin with these functions; return the functions.
-
-    Raises:
-        MalformedScriptError: as `read_script` does.
-    """
-    namespace: dict[str, Any] = {"__name__": f"demonstrations_{path.stem}"}
-    for cell in read_script(path):
-        if "setup" in cell.tags or cell.source.startswith(tuple(f"def {name}(" for name in names)):
-            exec(compile("\n" * cell.line + cell.source, str(path), "exec"), namespace)
-    return {name: namespace[name] for name in names}
 
 
 def answers_as_text(path: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from autograde.source import paths
-from autograde.source.script import demonstrated
+from tests.support.demonstrations import demonstrated
 from tools import tickets
 from torchcourse.data import desk
 from torchcourse.demos import desk_charts, router_parts, serve

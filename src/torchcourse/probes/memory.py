@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
@@ -112,8 +111,3 @@ def bytes_by_file(field: str) -> int:
         return int(Path("/proc/self/io").read_text().split(f"{field}:")[1].split()[0])
     except (OSError, IndexError, ValueError):
         return 0
-
-
-def warm() -> None:
-    """Use the mode once, so that later uses are fast."""
-    peak_bytes(lambda: torch.ones(1) + 1)

@@ -30,7 +30,7 @@ class WatchedTraining:
         self.test = test
         self.depth = 0
         self.evaluating = False
-        self.evaluations, self.with_graph = 0, 0
+        self.with_graph = 0
         self.active: set[str] = set()
         self.used: dict[int, nn.Parameter] = {}
         self.held: set[int] = set()
@@ -53,7 +53,6 @@ class WatchedTraining:
         """Note the end of a module's run."""
         self.depth -= 1
         if self.depth == 0 and self.evaluating:
-            self.evaluations += 1
             self.with_graph += isinstance(output, Tensor) and output.requires_grad
 
     def _is_of_test(self, x: Tensor) -> bool:

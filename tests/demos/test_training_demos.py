@@ -116,18 +116,18 @@ def test_the_picture_says_what_it_shows_and_leaves_the_random_state_alone() -> N
 
 
 def test_without_a_fault_the_clinics_net_learns_and_with_one_it_is_worse_or_starts_wrong() -> None:
-    healthy = clinic.course("nothing")
+    healthy = clinic.train_with("nothing")
     assert healthy.losses[0] == pytest.approx(math.log(clinic.CLASSES), abs=0.1)
     assert healthy.accuracy > 0.95
     for name in clinic.HIDDEN:
-        ill = clinic.course(name)
+        ill = clinic.train_with(name)
         assert ill.losses[0] > 5 or ill.losses[-1] > healthy.losses[-1] + 0.3, name
 
 
 def test_the_clinics_gradients_tell_flat_curves_apart() -> None:
-    dead, slow = clinic.course("a layer of dead units"), clinic.course("learning rate 1000 times too low")
+    dead, slow = clinic.train_with("a layer of dead units"), clinic.train_with("learning rate 1000 times too low")
     assert dead.gradients[:3] == [0, 0, 0] and min(slow.gradients) > 1e-3
-    small = clinic.course("weights far too small").gradients
+    small = clinic.train_with("weights far too small").gradients
     assert small[0] < 1e-3 * small[-1]
 
 

@@ -23,7 +23,7 @@ HIGHEST = 6.0  # losses above it leave the picture
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingCurve:
     """What a training shows: its losses, the accuracy at the end, and gradient norms by layer at the first step."""
 
     losses: list[float] = field(repr=False)
@@ -111,7 +111,7 @@ HIDDEN = [name for name in FAULTS if name != "nothing"]
 
 
 @cache
-def course(name: str) -> Course:
+def train_with(name: str) -> TrainingCurve:
     """Train with a fault, always from the same weights, on one thread: such small nets only wait for a second."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -121,7 +121,7 @@ def course(name: str) -> Course:
         torch.set_num_threads(threads)
 
 
-def _trained(name: str) -> Course:
+def _trained(name: str) -> TrainingCurve:
     fault, (x, y) = FAULTS[name], problem()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)
@@ -140,17 +140,17 @@ def _trained(name: str) -> Course:
         losses.append(loss.item())
     with torch.no_grad():
         right = (model(x).argmax(1) == labels).float().mean().item()
-    return Course(losses, right, gradients)
+    return TrainingCurve(losses, right, gradients)
 
 
 def page() -> Picture:
     """Draw the curves of all faults without their names."""
     figure, axes = style.canvas(7.2, 4.6)
     axes.set_axis_off()
-    healthy, words = course("nothing"), []
+    healthy, words = train_with("nothing"), []
     for place, name in enumerate(HIDDEN):
         row, column = divmod(place, 4)
-        found = course(name)
+        found = train_with(name)
         panel = figure.add_axes((0.06 + 0.24 * column, 0.71 - 0.325 * row, 0.2, 0.2))
         panel.plot(healthy.losses, color=style.SKY, linewidth=1)
         panel.plot([min(v, HIGHEST) for v in found.losses], color=style.VERMILION, linewidth=1.3)
@@ -164,7 +164,7 @@ def page() -> Picture:
 
 def draw(fault: str) -> Picture:
     """Draw the curve of a fault beside the healthy one, and the gradient norms by layer at the first step."""
-    found, healthy = course(fault), course("nothing")
+    found, healthy = train_with(fault), train_with("nothing")
     figure, page = style.chart(7.2, 2.9, place=(0.09, 0.16, 0.49, 0.6), across="step", up="loss")
     page.plot(healthy.losses, color=style.SKY, linewidth=3, label="no fault")
     page.plot([min(v, HIGHEST) for v in found.losses], color=style.VERMILION, linewidth=1.5, label=fault)
@@ -187,7 +187,7 @@ def draw(fault: str) -> Picture:
 def explorer() -> Live:
     """Train with every fault, so that the menu reacts at once, and return the picture without showing it."""
     for name in FAULTS:
-        course(name)
+        train_with(name)
     return Live(draw, fault=list(FAULTS))
 
 

@@ -27,7 +27,7 @@ from torchcourse.model.files import check_target
 
 __all__ = ["Entry", "Journal", "from_rows", "is_recorded", "to_rows"]
 
-FIELDS = ("exercise", "score", "max_score", "status", "misconception", "message", "read")
+FIELDS = ("exercise", "score", "max_score", "status", "misconception", "message", "section")
 RESULTS, RELEASES = ".results", ".releases"
 """The folders of verdicts by key and of releases; no student's name begins with a dot."""
 

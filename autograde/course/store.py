@@ -27,7 +27,7 @@ def make(lesson: str) -> dict[str, Stored]:
 
 
 def _stored(oracle: Oracle) -> Stored:
-    mistakes = [StoredMistake(k.name, k.sentence, k.read, _mistake_table(oracle, k)) for k in oracle.known]
+    mistakes = [StoredMistake(k.name, k.sentence, k.section, _mistake_table(oracle, k)) for k in oracle.known]
     return Stored(oracle.cases, _reference_table(oracle), mistakes)
 
 
@@ -82,7 +82,7 @@ def _stored_lesson(lesson: str) -> stored_observations.StoredLesson:
 
 def _same(old: Stored, new: Stored) -> bool:
     def texts(s: Stored) -> object:
-        named = [(m.name, m.sentence, m.read) for m in s.mistakes]
+        named = [(m.name, m.sentence, m.section) for m in s.mistakes]
         return [(c.name, c.tolerance) for c in s.cases], named
 
     def tables(s: Stored) -> list[Table]:

@@ -244,8 +244,8 @@ def _named_in_notebook(oracle: Oracle, place: int, results: list[Result], sectio
 
 
 def _message_fault(known: KnownMistake, report: Report, sections: list[str]) -> str:
-    if known.read not in sections:
-        return f"points to {known.read!r}, which is no heading of the lesson"
+    if known.section not in sections:
+        return f"points to {known.section!r}, which is no heading of the lesson"
     if not re.search(r"\{[a-z_]+\}", known.sentence):
         return "its sentence quotes nothing that was observed"
     words = report.message.split()

@@ -42,9 +42,9 @@ CHANGED = (
 )
 
 
-def one(name: str, program: Program, sentence: str, read: str, /, **options: Any) -> Mistake:
+def one(name: str, program: Program, sentence: str, section: str, /, **options: Any) -> Mistake:
     """Return one mistake; `options` are keyword arguments with which `program` makes it."""
-    return Mistake(name, functools.partial(program, **options) if options else program, sentence, read)
+    return Mistake(name, functools.partial(program, **options) if options else program, sentence, section)
 
 
 def override(base: type, **methods: Any) -> type:
@@ -54,7 +54,7 @@ def override(base: type, **methods: Any) -> type:
 
 def reading(heading: str, mistakes: Iterable[Mistake]) -> list[Mistake]:
     """Return mistakes that many exercises share, with the heading of their own lesson to read again."""
-    return [dataclasses.replace(mistake, read=heading) for mistake in mistakes]
+    return [dataclasses.replace(mistake, section=heading) for mistake in mistakes]
 
 
 def tensors_through(change: Callable[[Tensor], Tensor], program: Program) -> Program:

@@ -166,7 +166,7 @@ class Oracle:
         def observations(device: str, number: int) -> Observations:
             return self._observe_once(place, mistake.program, device, number)
 
-        return KnownMistake(mistake.name, mistake.sentence, mistake.read, observations)
+        return KnownMistake(mistake.name, mistake.sentence, mistake.section, observations)
 
 
 def visible(exercise: Exercise) -> list[Case]:

@@ -48,7 +48,7 @@ class Verdict:
     status: str
     misconception: str = ""
     message: str = ""
-    read: str = ""
+    section: str = ""
 
     @property
     def line(self) -> str:
@@ -87,11 +87,11 @@ def decide(submission: Submission, oracle: Oracle, visible: int, runs: dict[str,
     if incidents:
         worst = min(incidents, key=lambda i: i[0])
         if worst[0] <= STATUSES.index(status):
-            status, message, report = worst[1].incident, worst[1].reason, replace(report, misconception="", read="")
+            status, message, report = worst[1].incident, worst[1].reason, replace(report, misconception="", section="")
     score = points * _share(oracle, runs, results)
     return Verdict(
         submission.student, submission.lesson, name, score, points, status, report.misconception,
-        _clean_with_output(message), report.read,
+        _clean_with_output(message), report.section,
     )  # fmt: skip
 
 
@@ -165,8 +165,8 @@ def _unquoted(oracle: Oracle, mistakes: list[KnownMistake], only_elsewhere: bool
     """Return the report on mistakes that nothing quotable shows: their sentences without what was observed."""
     found = " Also: ".join(dict.fromkeys(_general(mistake) for mistake in mistakes))
     where = "A second device finds" if only_elsewhere else "More cases than the notebook shows find"
-    message = f"{where} a mistake: {found} Read again: {mistakes[0].read}."
-    return Report(oracle.exercise.name, "failed", message, joined_names(mistakes), mistakes[0].read)
+    message = f"{where} a mistake: {found} Read again: {mistakes[0].section}."
+    return Report(oracle.exercise.name, "failed", message, joined_names(mistakes), mistakes[0].section)
 
 
 def _general(mistake: KnownMistake) -> str:

@@ -65,7 +65,7 @@ def _described(number: int, lesson: str, mistake: MistakeCount, shown: ShownMist
         parts.append(f"{fence}python\n{shown.examples[0]}\n{fence}")
     if shown.message:
         parts.append(f"> {_plain(shown.message)}")
-    heading = next((m.read for m in private_half(lesson, mistake.exercise).mistakes if m.name == mistake.name), "")
+    heading = next((m.section for m in private_half(lesson, mistake.exercise).mistakes if m.name == mistake.name), "")
     prose = section(load_release(lesson), heading) if heading else ""
     if prose:
         unbroken = re.sub(r"\n\n+", "\n&#10;", prose)  # an empty line would end the HTML

@@ -40,7 +40,7 @@ class Item:
     message: str
     output: str
     misconception: str
-    read: str
+    section: str
     code: str
     comment: GraderComment | None
 
@@ -57,7 +57,7 @@ def feedback(
         penalty: the points lost by lateness, which are taken off the sum as in exports.
     """
     items = [_item(submission, verdict, (comments or {}).get(verdict.exercise)) for verdict in verdicts]
-    headings = dict.fromkeys(item.read for item in items if item.read)
+    headings = dict.fromkeys(item.section for item in items if item.section)
     sections = {heading: section(submission.release, heading) for heading in headings}
     questions = _questions(submission, comments or {})
     counted: list[Item | Question] = [*items, *(question for question in questions if question.graded)]
@@ -110,7 +110,7 @@ def _item(submission: Submission, verdict: Verdict, comment: GraderComment | Non
     message = clean(first).removeprefix(clean(submission.reason)).strip()
     return Item(
         verdict.exercise, verdict.status, _words(verdict), score, verdict.max_score, message, printable(output),
-        verdict.misconception, verdict.read, printable(answer_source(submission, verdict.exercise)), comment,
+        verdict.misconception, verdict.section, printable(answer_source(submission, verdict.exercise)), comment,
     )  # fmt: skip
 
 

@@ -17,10 +17,10 @@ class Mistake:
         name: the name of the misconception; several programs may share it.
         program: the wrong answer.
         sentence: explains the mistake in terms of what was observed; `explain.fill_sentence` fills its `{fields}`.
-        read: the heading of the section to reread.
+        section: the heading of the section to reread.
     """
 
     name: str
     program: Callable[..., Any]
     sentence: str
-    read: str
+    section: str

@@ -363,7 +363,7 @@ def test_what_stands_on_a_card_is_text_and_never_runs(failed: Report) -> None:
     spoken = Spoken(evil, evil, evil)
     where = Place(Lesson(evil, evil, evil, (evil,)), 1, evil, None)
     more = CardDetails(exercise, exercise.hints, True, Reference(evil, evil), True, evil, evil, spoken, where)
-    report = dataclasses.replace(failed, exercise=evil, message=evil, misconception=evil, read=evil)
+    report = dataclasses.replace(failed, exercise=evil, message=evil, misconception=evil, section=evil)
     after = dataclasses.replace(where, exercise="", next_lesson=where.lesson)
     for details in (more, dataclasses.replace(more, place=after)):
         page = Page(card.as_html(report, details))

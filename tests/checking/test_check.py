@@ -92,7 +92,7 @@ def test_an_answer_of_any_kind_gets_a_status_and_words_and_nothing_is_raised(
 
 def test_a_wrong_answer_learns_its_mistake_in_terms_of_what_was_observed() -> None:
     wrong = report(lambda x: row_softmax(x.movedim(0, -1)).movedim(-1, 0))
-    assert (wrong.status, wrong.misconception, wrong.read) == ("failed", "wrong-dim", "Reductions")
+    assert (wrong.status, wrong.misconception, wrong.section) == ("failed", "wrong-dim", "Reductions")
     assert re.search(r"row \d+ sums to \d", wrong.message)
 
 

@@ -77,7 +77,7 @@ def test_a_right_answer_passes_in_whatever_style() -> None:
 
 def test_a_mistake_explains_who_does_what_its_program_does() -> None:
     report = verdict(lambda x: x - x.sort().values[(len(x) - 1) // 2], FIRST, MEDIAN)
-    assert (report.status, report.misconception, report.read) == ("failed", "median", "A section")
+    assert (report.status, report.misconception, report.section) == ("failed", "median", "A section")
     assert report.message == "The value at [0] is 0 and should be -1."
 
 
@@ -228,7 +228,7 @@ UNEXPLAINED: dict[str, tuple[Program, str]] = {
 def test_without_an_explanation_the_report_says_what_came_and_what_was_wanted(what: str) -> None:
     answer, words = UNEXPLAINED[what]
     report = verdict(answer, FIRST)
-    assert report.misconception == report.read == ""
+    assert report.misconception == report.section == ""
     assert report.message.startswith('In the case "a pair", on the CPU, ')
     assert words in report.message
     assert report.message.endswith(".")

@@ -147,7 +147,7 @@ def test_a_section_is_the_lessons_prose_and_demonstrations_without_exercises() -
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_every_section_that_a_mistake_points_to_can_be_shown(lesson: str) -> None:
-    headings = {mistake.read for name in exercises(lesson) for mistake in private_half(lesson, name).mistakes}
+    headings = {mistake.section for name in exercises(lesson) for mistake in private_half(lesson, name).mistakes}
     for heading in headings:
         shown = section(load_release(lesson), heading)
         assert len(shown) > 200, heading
@@ -157,7 +157,7 @@ def test_every_section_that_a_mistake_points_to_can_be_shown(lesson: str) -> Non
 
 def test_the_section_to_reread_stands_on_the_page_once() -> None:
     cells = [(f"def {name}(): return 1", name) for name in EXERCISES[:2]]
-    verdicts = [Verdict("ann", LESSON, name, 0, 1, "failed", read="Reductions") for name in EXERCISES[:2]]
+    verdicts = [Verdict("ann", LESSON, name, 0, 1, "failed", section="Reductions") for name in EXERCISES[:2]]
     page = feedback(submitted(*cells), verdicts)
     assert page.count("numerator and denominator") == 1
     assert page.count('href="#read-0"') == 2

@@ -129,8 +129,8 @@ def as_text(report: Report, details: CardDetails | None = None) -> str:
         lines.insert(0, f"{report.exercise}: {details.warning}")
     if report.misconception:
         lines += [f"  misconception: {report.misconception}"]
-    if report.read:
-        lines += [f"  read again: {report.read}"]
+    if report.section:
+        lines += [f"  read again: {report.section}"]
     lines += cases_as_text(report, details.record if details else RunRecord())
     if details:
         lines += [f"  hint {number}: {text}" for number, text in enumerate(details.hints, 1)]
@@ -189,7 +189,7 @@ def _output(text: str) -> str:
 def _misconception(report: Report) -> str:
     """Return the names of the mistakes and the section to read again, to follow the title on its line."""
     named = f"The mistake looks like <code>{html.escape(report.misconception)}</code>." if report.misconception else ""
-    again = f" Read again: {_section(report.read)}" if report.read else ""
+    again = f" Read again: {_section(report.section)}" if report.section else ""
     return f' · <span class="tc-dim">{named}</span>{again}' if named or again else ""
 
 

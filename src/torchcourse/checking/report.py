@@ -23,14 +23,14 @@ class Report:
 
     `status` is passed, failed, error, forbidden, unattempted, timeout, interrupted or unknown, or stale if what passed
     is not what the notebook has now; `message` is what the learner reads. `misconception` has the names of the mistakes
-    that explain the answer, joined by "+" ("" if none does); `read` is the heading of the section to read again.
+    that explain the answer, joined by "+" ("" if none does); `section` is the heading of the section to read again.
     """
 
     exercise: str
     status: str
     message: str
     misconception: str = ""
-    read: str = ""
+    section: str = ""
     results: Sequence[Result] = field(default=())
 
     @property
@@ -59,7 +59,7 @@ def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[KnownMi
     sentences = dict.fromkeys(fill_sentence(exercise, mistake, results) for mistake in mistakes)
     rest = [_describe(result, names) for result, names in unexplained(results, mistakes)[:1]]
     message = " Also: ".join([*sentences, *rest])
-    return Report(exercise.name, "failed", message, joined_names(mistakes), mistakes[0].read, results)
+    return Report(exercise.name, "failed", message, joined_names(mistakes), mistakes[0].section, results)
 
 
 def joined_names(mistakes: Sequence[KnownMistake]) -> str:

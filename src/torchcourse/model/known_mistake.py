@@ -12,10 +12,10 @@ __all__ = ["KnownMistake"]
 
 @dataclass(frozen=True)
 class KnownMistake:
-    """`sentence` has fields as in `explain.difference`; `read` is the section to reread; `seen` takes a device's name
-    and the index of a case, and returns what the mistake's program does there, None if not known."""
+    """`sentence` has fields as in `explain.difference`; `section` is the heading to reread; `seen` takes a device's
+    name and the index of a case, and returns what the mistake's program does there, None if not known."""
 
     name: str
     sentence: str
-    read: str
+    section: str
     seen: Callable[[str, int], Observations | None]

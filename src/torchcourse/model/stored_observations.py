@@ -44,7 +44,7 @@ class StoredMistake:
 
     name: str
     sentence: str
-    read: str
+    section: str
     table: Table
 
 
@@ -58,7 +58,7 @@ class Stored:
 
     def known_mistakes(self) -> list[KnownMistake]:
         """Return the mistakes in the form that `explain` takes."""
-        return [KnownMistake(m.name, m.sentence, m.read, self._observations_of(m)) for m in self.mistakes]
+        return [KnownMistake(m.name, m.sentence, m.section, self._observations_of(m)) for m in self.mistakes]
 
     def _observations_of(self, mistake: StoredMistake) -> Callable[[str, int], Observations | None]:
         def seen(device: str, number: int) -> Observations | None:
@@ -79,7 +79,7 @@ def _plain(stored: Stored) -> Value:
     return {
         "cases": [[c.name, c.inputs, c.tolerance.rtol, c.tolerance.atol] for c in stored.cases],
         "wanted": [stored.wanted.on_cpu, stored.wanted.elsewhere],
-        "mistakes": [[m.name, m.sentence, m.read, m.table.on_cpu, m.table.elsewhere] for m in stored.mistakes],
+        "mistakes": [[m.name, m.sentence, m.section, m.table.on_cpu, m.table.elsewhere] for m in stored.mistakes],
     }
 
 
@@ -88,8 +88,8 @@ def _stored(body: Value) -> Stored:
         [Case(n, inputs, Tolerance(rtol, atol)) for n, inputs, rtol, atol in body["cases"]],
         Table(*body["wanted"]),
         [
-            StoredMistake(name, sentence, read, Table(on_cpu, elsewhere))
-            for name, sentence, read, on_cpu, elsewhere in body["mistakes"]
+            StoredMistake(name, sentence, section, Table(on_cpu, elsewhere))
+            for name, sentence, section, on_cpu, elsewhere in body["mistakes"]
         ],
     )
 

@@ -69,9 +69,9 @@ def test_every_lesson_with_something_to_play_with_is_here() -> None:
 def chart_time() -> float:
     """Return the CPU time of drawing a plain chart."""
     begun = time.process_time()
-    figure, page = style.chart(title="title", across="across", up="up")
-    page.plot([1, 2, 3], label="line")
-    style.key(page)
+    figure, axes = style.chart(title="title", xlabel="across", ylabel="up")
+    axes.plot([1, 2, 3], label="line")
+    style.legend(axes)
     style.finish(figure, "")
     return time.process_time() - begun
 

@@ -79,14 +79,14 @@ def relative(seconds: Mapping[str, Sequence[float]], to: str = EAGER) -> dict[st
 
 def draw(series: Mapping[str, Sequence[float]], title: str = "time per call, in medians of eager") -> Picture:
     """Draw time per call over call number, on a logarithmic axis."""
-    figure, page = style.chart(place=(0.1, 0.18, 0.66, 0.68), title=title, across="call number")
+    figure, axes = style.chart(place=(0.1, 0.18, 0.66, 0.68), title=title, xlabel="call number")
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
         marked = "o-" if len(values) <= MOST_MARKS else "-"
-        page.plot(range(1, len(values) + 1), values, marked, color=colour, label=name, markersize=3, linewidth=1)
+        axes.plot(range(1, len(values) + 1), values, marked, color=colour, label=name, markersize=3, linewidth=1)
         words.append(f"{name}: first {values[0]:.3g}, then {median(values[1:] or values):.3g}")
-    page.set_yscale("log")
-    style.key(page)
+    axes.set_yscale("log")
+    style.legend(axes)
     return style.finish(figure, f"{title}. {'; '.join(words)}.")
 
 

@@ -155,7 +155,7 @@ def page() -> Picture:
         panel.plot(healthy.losses, color=style.SKY, linewidth=1)
         panel.plot([min(v, HIGHEST) for v in found.losses], color=style.VERMILION, linewidth=1.3)
         panel.set(xlim=(0, STEPS - 1), ylim=(0, max(2.0, min(HIGHEST, 1.05 * max(found.losses)))), xticks=(0, 40))
-        style.dress(panel)
+        style.style_axes(panel)
         panel.set_title(f"{LETTERS[place]}: starts at {found.losses[0]:.2f}", fontsize=8.5, loc="left", color=style.INK)
         words.append(f"{LETTERS[place]} from {found.losses[0]:.2f} to {found.losses[-1]:.2f}")
     style.say(axes, 3.8, 0.75, "orange: one fault, blue: none", size=9)
@@ -165,21 +165,21 @@ def page() -> Picture:
 def draw(fault: str) -> Picture:
     """Draw the curve of a fault beside the healthy one, and the gradient norms by layer at the first step."""
     found, healthy = train_with(fault), train_with("nothing")
-    figure, page = style.chart(7.2, 2.9, place=(0.09, 0.16, 0.49, 0.6), across="step", up="loss")
-    page.plot(healthy.losses, color=style.SKY, linewidth=3, label="no fault")
-    page.plot([min(v, HIGHEST) for v in found.losses], color=style.VERMILION, linewidth=1.5, label=fault)
-    page.axhline(math.log(CLASSES), color=style.GREY, linewidth=0.8, linestyle="dashed")
-    page.set(xlim=(0, STEPS - 1), ylim=(0, None), xticks=(0, 20, 40, 60))
+    figure, axes = style.chart(7.2, 2.9, place=(0.09, 0.16, 0.49, 0.6), xlabel="step", ylabel="loss")
+    axes.plot(healthy.losses, color=style.SKY, linewidth=3, label="no fault")
+    axes.plot([min(v, HIGHEST) for v in found.losses], color=style.VERMILION, linewidth=1.5, label=fault)
+    axes.axhline(math.log(CLASSES), color=style.GREY, linewidth=0.8, linestyle="dashed")
+    axes.set(xlim=(0, STEPS - 1), ylim=(0, None), xticks=(0, 20, 40, 60))
     bars = figure.add_axes((0.7, 0.16, 0.27, 0.6))
     powers = [math.log10(max(size, 1e-6)) + 6 for size in found.gradients]  # a log scale's ticks take half the time
     bars.hlines(range(len(LAYERS)), 0, powers, colors=style.BLUE, linewidth=14)
     bars.set(xlim=(0, 9), xticks=(0, 3, 6, 9), xticklabels=("1e-6", "1e-3", "1", "1e3"))
     bars.set(ylim=(3.6, -0.6), yticks=range(len(LAYERS)), yticklabels=LAYERS)
-    style.dress(bars)
+    style.style_axes(bars)
     bars.set_title("gradient norms, first step", fontsize=9, loc="left", color=style.INK)
     outcome = f"first loss {found.losses[0]:.2f}, last {found.losses[-1]:.2f}, accuracy {found.accuracy:.0%}"
     letter = f"{LETTERS[HIDDEN.index(fault)]}: " if fault in HIDDEN else ""
-    page.set_title(f"{letter}{fault}: {outcome}\n{FAULTS[fault].shows}", fontsize=9, loc="left", color=style.INK)
+    axes.set_title(f"{letter}{fault}: {outcome}\n{FAULTS[fault].shows}", fontsize=9, loc="left", color=style.INK)
     norms = ", ".join(f"{name} {size:.1e}" for name, size in zip(LAYERS, found.gradients, strict=True))
     return style.finish(figure, f"{letter}{fault}. {outcome}; {FAULTS[fault].shows}. Gradient norms: {norms}.")
 

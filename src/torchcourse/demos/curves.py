@@ -15,19 +15,19 @@ SHAPES = ["warm-up and cosine", "constant", "steps", "straight line"]
 
 def draw(series: Mapping[str, Sequence[float]], title: str = "", log: bool = False) -> Picture:
     """Draw lists of numbers over their index."""
-    figure, page = style.chart(place=(0.1, 0.16, 0.6, 0.7), title=title)
+    figure, axes = style.chart(place=(0.1, 0.16, 0.6, 0.7), title=title)
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
         shown = [v if math.isfinite(v) else math.nan for v in values]
-        page.plot(range(len(shown)), shown, color=colour, label=name)
+        axes.plot(range(len(shown)), shown, color=colour, label=name)
         words.append(f"{name} from {values[0]:.3g} to {values[-1]:.3g}" if len(values) else f"{name}: nothing yet")
-    page.set_xlim(0, max([len(values) - 1 for values in series.values()] + [1]))
+    axes.set_xlim(0, max([len(values) - 1 for values in series.values()] + [1]))
     if log:
-        page.set_yscale("log")
+        axes.set_yscale("log")
     else:
-        page.relim()
-        page.autoscale(axis="y")
-    style.key(page)
+        axes.relim()
+        axes.autoscale(axis="y")
+    style.legend(axes)
     return style.finish(figure, f"{title}: {'; '.join(words)}." if title else f"{'; '.join(words)}.")
 
 

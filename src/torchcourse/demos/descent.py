@@ -94,7 +94,7 @@ def draw(name: str, rate: float) -> Picture:
     axes.plot(points[:, 0].numpy(), points[:, 1].numpy(), color=style.BLUE, marker="o", markersize=3.5, linewidth=1)
     axes.plot([points[0, 0].item()], [points[0, 1].item()], color=style.VERMILION, marker="o", markersize=6)
     axes.set(xlim=SPAN[:2], ylim=SPAN[2:], xticks=(-2, 0, 2), yticks=(-1, 0, 1))  # each tick costs a few milliseconds
-    style.dress(axes)
+    style.style_axes(axes)
     return style.finish(figure, f"Gradient descent on {name}, {text}.")
 
 
@@ -121,7 +121,7 @@ def race(makers: Mapping[str, Callable[[list[Tensor]], torch.optim.Optimizer]], 
         axes.plot(points[:, 0].numpy(), points[:, 1].numpy(), color=colour, marker="o", markersize=2.5, label=label)
         words.append(f"{label} ends at height {valley(points[-1]).item():.2g}")
     axes.set(xlim=SPAN[:2], ylim=SPAN[2:], xticks=(-2, 0, 2), yticks=(-1, 0, 1))
-    style.key(axes)
+    style.legend(axes)
     return style.finish(figure, f"Paths of optimizers in {name}: {'; '.join(words)}.")
 
 

@@ -32,7 +32,7 @@ def self_times(call: Callable[[], object], repeats: int = 3) -> dict[str, float]
 def before_and_after(before: Callable[[], object], after: Callable[[], object], most: int = 5) -> Picture:
     """Draw the self times of the operators of two calls, one bar for each call."""
     profiles = {"before": self_times(before), "after": self_times(after)}
-    figure, axes = style.chart(6.4, 2.0, (0.11, 0.28, 0.66, 0.6), across="milliseconds a call, by operator (self time)")
+    figure, axes = style.chart(6.4, 2.0, (0.11, 0.28, 0.66, 0.6), xlabel="milliseconds a call, by operator (self time)")
     named = [name for times in profiles.values() for name in list(times)[:most]]
     colours = dict(zip(dict.fromkeys(named), style.CYCLE * 2, strict=False))
     for place, times in enumerate(profiles.values()):
@@ -43,7 +43,7 @@ def before_and_after(before: Callable[[], object], after: Callable[[], object], 
     for name, colour in colours.items():
         axes.barh(0, 0, color=colour, label=name.removeprefix("aten::"))
     axes.set_yticks([0, -1], list(profiles))
-    style.key(axes)
+    style.legend(axes)
     told = "; ".join(f"{which}: {_most(times)}" for which, times in profiles.items())
     return style.finish(figure, f"Where a call spends its time. {told}.")
 
@@ -55,7 +55,7 @@ def _most(times: Mapping[str, float]) -> str:
 
 def quantization_error(w: Tensor, bits: Sequence[int] = (2, 3, 4, 5, 6, 7, 8)) -> Picture:
     """Draw the relative error of a matrix quantized to some numbers of bits, with one scale and with one a row."""
-    figure, axes = style.chart(5.4, 2.6, (0.13, 0.19, 0.83, 0.72), across="bits", up="relative error")
+    figure, axes = style.chart(5.4, 2.6, (0.13, 0.19, 0.83, 0.72), xlabel="bits", ylabel="relative error")
     said = []
     ways: dict[str, Callable[[Tensor], Tensor]] = {
         "one scale for all": lambda t: t.abs().max(),
@@ -65,7 +65,7 @@ def quantization_error(w: Tensor, bits: Sequence[int] = (2, 3, 4, 5, 6, 7, 8)) -
         errors = [_error(w, largest(w), count) for count in bits]
         axes.semilogy(list(bits), errors, "o-", color=colour, label=name)
         said.append(f"{name}: {errors[0]:.0%} with {bits[0]} bits, {errors[-1]:.2%} with {bits[-1]}")
-    style.key(axes, beside=False)
+    style.legend(axes, beside=False)
     return style.finish(figure, "Error of a quantized matrix. " + "; ".join(said) + ".")
 
 
@@ -85,11 +85,11 @@ def memory_by_length(
     ways: Mapping[str, Any], measure: Measure, lengths: Sequence[int] = (128, 256, 512, 1024, 2048)
 ) -> Picture:
     """Draw the memory of some ways to compute attention against the length of the sequence."""
-    figure, axes = style.chart(6.4, 2.6, (0.11, 0.19, 0.56, 0.72), across="length of the sequence", up="MB at once")
+    figure, axes = style.chart(6.4, 2.6, (0.11, 0.19, 0.56, 0.72), xlabel="length of the sequence", ylabel="MB at once")
     said = []
     for (name, attention), colour in zip(ways.items(), style.CYCLE, strict=False):
         sizes = [attention_bytes(attention, length, measure) / 1e6 for length in lengths]
         axes.loglog(list(lengths), sizes, "o-", color=colour, label=name, base=2)
         said.append(f"{name}: {sizes[0]:.2f} MB at {lengths[0]}, {sizes[-1]:.2f} MB at {lengths[-1]}")
-    style.key(axes)
+    style.legend(axes)
     return style.finish(figure, "Memory of attention. " + "; ".join(said) + ".")

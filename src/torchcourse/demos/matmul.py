@@ -52,13 +52,13 @@ def speeds(
 
 def draw(found: dict[int, float], title: str = "") -> Picture:
     """Draw speed over size, both on logarithmic axes."""
-    figure, page = style.chart(
-        place=(0.13, 0.2, 0.83, 0.66), title=title, across="rows and columns", up="10⁹ operations a second"
+    figure, axes = style.chart(
+        place=(0.13, 0.2, 0.83, 0.66), title=title, xlabel="rows and columns", ylabel="10⁹ operations a second"
     )
-    page.set_xscale("log", base=2)
-    page.set_yscale("log")
-    page.plot(list(found), [speed / 1e9 for speed in found.values()], "o-", color=style.BLUE)
-    page.set_xticks(list(found), [str(size) for size in found])
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.plot(list(found), [speed / 1e9 for speed in found.values()], "o-", color=style.BLUE)
+    axes.set_xticks(list(found), [str(size) for size in found])
     small, large = found[min(found)], max(found.values())
     words = f"{small / 1e9:.2g} billion operations a second at size {min(found)}, {large / 1e9:.2g} at best"
     return style.finish(figure, f"Speed of matrix multiplication, {title}: {words}.")

@@ -72,16 +72,16 @@ def draw(moments: list[Moment], title: str = "") -> Picture:
     """Draw the memory at each moment as a bar, coloured by phase."""
     top = max(moment.held for moment in moments)
     peak = next(moment for moment in moments if moment.held == top)
-    figure, page = style.chart(6.4, 2.7, place=(0.11, 0.2, 0.86, 0.66), title=title, up="MB held")
-    page.set(xlim=(-0.6, len(moments) - 0.4), ylim=(0, 1.12 * top / 1e6))
-    page.bar(range(len(moments)), [m.held / 1e6 for m in moments], color=[PHASES[m.phase] for m in moments], width=0.9)
-    page.set_xticks([])
+    figure, axes = style.chart(6.4, 2.7, place=(0.11, 0.2, 0.86, 0.66), title=title, ylabel="MB held")
+    axes.set(xlim=(-0.6, len(moments) - 0.4), ylim=(0, 1.12 * top / 1e6))
+    axes.bar(range(len(moments)), [m.held / 1e6 for m in moments], color=[PHASES[m.phase] for m in moments], width=0.9)
+    axes.set_xticks([])
     for phase in PHASES:
         places = [place for place, moment in enumerate(moments) if moment.phase == phase]
         look: dict[str, Any] = {"fontsize": 8.5, "color": style.INK, "family": style.SANS}
         if places:
-            middle, below = sum(places) / len(places), -0.13 * page.get_ylim()[1]
-            page.text(middle, below, phase, horizontalalignment="center", **look)
+            middle, below = sum(places) / len(places), -0.13 * axes.get_ylim()[1]
+            axes.text(middle, below, phase, horizontalalignment="center", **look)
     words = f"{moments[0].held / 1e6:.1f} MB at the start, {top / 1e6:.1f} at the peak, in {peak.phase}"
     return style.finish(figure, f"Memory of a training step, {title}: {words}.")
 

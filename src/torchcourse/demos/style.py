@@ -67,35 +67,35 @@ def chart(
     height: float = 2.6,
     place: tuple[float, float, float, float] = (0.1, 0.18, 0.86, 0.68),
     title: str = "",
-    across: str = "",
-    up: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
 ) -> tuple[Figure, Axes]:
     """Return a figure, in inches, with axes for curves at `place` (left, bottom, width, height, as shares of it)."""
-    figure, page = canvas(width, height)
-    page.set_axis_on()
-    page.set_position(place)
-    page.autoscale()
-    dress(page)
-    page.set_title(title, fontsize=9, loc="left", color=INK, family=SANS)
-    page.set_xlabel(across, fontsize=8, color=INK, family=SANS)
-    page.set_ylabel(up, fontsize=8, color=INK, family=SANS)
-    return figure, page
+    figure, axes = canvas(width, height)
+    axes.set_axis_on()
+    axes.set_position(place)
+    axes.autoscale()
+    style_axes(axes)
+    axes.set_title(title, fontsize=9, loc="left", color=INK, family=SANS)
+    axes.set_xlabel(xlabel, fontsize=8, color=INK, family=SANS)
+    axes.set_ylabel(ylabel, fontsize=8, color=INK, family=SANS)
+    return figure, axes
 
 
-def dress(page: Axes) -> None:
+def style_axes(axes: Axes) -> None:
     """Style the background, ticks and lines of axes, whatever style the notebook has chosen for its own figures."""
-    page.set_facecolor(PAPER)
-    page.grid(False)
-    page.tick_params(which="both", labelsize=8, labelcolor=INK, color=GREY, labelfontfamily=SANS)
-    page.spines[["left", "bottom"]].set_color(GREY)
-    page.spines[["top", "right"]].set_visible(False)
+    axes.set_facecolor(PAPER)
+    axes.grid(False)
+    axes.tick_params(which="both", labelsize=8, labelcolor=INK, color=GREY, labelfontfamily=SANS)
+    axes.spines[["left", "bottom"]].set_color(GREY)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
-def key(page: Axes, beside: bool = True) -> None:
+def legend(axes: Axes, beside: bool = True) -> None:
     """Draw the legend: right of the axes, or in their lower left corner."""
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if beside else {"loc": "lower left"}
     look: dict[str, Any] = {"facecolor": PAPER, "edgecolor": PAPER, "framealpha": 0.85, "labelcolor": INK}
-    page.legend(prop={"size": 8, "family": SANS}, **look, **where)
+    axes.legend(prop={"size": 8, "family": SANS}, **look, **where)
 
 
 def finish(figure: Figure, alt: str) -> Picture:

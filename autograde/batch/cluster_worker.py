@@ -23,7 +23,7 @@ from autograde.judge.fingerprint import fingerprint, private_hashes
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import blocker, gpu_blocker
+from autograde.sandbox.requirements import blocker, claim_gpu
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import Limits
 from autograde.source.release import load_release
@@ -85,7 +85,7 @@ def incompatibility(batch: BatchSettings) -> str:
         return f"cannot isolate submissions. {reason}"
     if reason := exposed_secrets():
         return f"does not keep answers from submissions. {reason}"
-    return gpu_blocker() if batch.isolation.gpu else ""
+    return claim_gpu() if batch.isolation.gpu else ""
 
 
 def pack(submission: Submission) -> bytes:

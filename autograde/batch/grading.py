@@ -29,7 +29,7 @@ from autograde.judge.verdict import Verdict
 from autograde.results.gradebook import Writer
 from autograde.results.gradebook_url import gradebook_url
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import blocker, gpu_blocker, trust_blocker
+from autograde.sandbox.requirements import blocker, claim_gpu, trust_blocker
 from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.source.release import load_release
@@ -206,7 +206,7 @@ def require_isolation(isolation: Isolation) -> None:
             "trust, add --trust-submissions; docs/isolation.md says what that gives up."
         )
     reason = trust_blocker() if isolation.trusted else ""
-    reason = reason or (gpu_blocker() if isolation.gpu else "")
+    reason = reason or (claim_gpu() if isolation.gpu else "")
     if reason:
         raise SandboxError(reason)
 

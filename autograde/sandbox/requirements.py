@@ -14,7 +14,7 @@ from typing import Any
 from autograde.sandbox.configuration import INSIDE, Isolation, kernel, readable
 from autograde.sandbox.namespaces import NamespacesError, release, start_pause_process
 
-__all__ = ["blocker", "exposed", "gpu_blocker", "namespaces_remedy", "trust_blocker", "try_worker"]
+__all__ = ["blocker", "claim_gpu", "exposed", "namespaces_remedy", "trust_blocker", "try_worker"]
 
 TRIAL = """
 import json, sys
@@ -85,8 +85,8 @@ def trust_blocker() -> str:
     return ""
 
 
-def gpu_blocker() -> str:
-    """Return why submissions cannot use a GPU, with the remedy; "" where they can."""
+def claim_gpu() -> str:
+    """Have this process use CUDA, and not the simulated accelerator; return why it cannot, with the remedy, or ""."""
     from torchcourse.model.devices import use_cuda
 
     os.environ.pop("TORCHCOURSE_ACCELERATOR", None)  # the instructor's commands prefer the simulated one by default

@@ -11,7 +11,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from torchcourse.checking.own_code import called_by_own_code
+from torchcourse.model.own_code import called_by_own_code
 
 __all__ = ["ADDRESSES", "COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit", "children"]
 

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import inspect
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchcourse.checking.own_code import is_for_torch_itself
+from torchcourse.model.own_code import is_for_torch_itself
 
 __all__ = ["AUTOGRAD", "TORCH", "CallWatch", "OperatorMode"]
 
@@ -40,6 +41,8 @@ MEMORY_READERS = {
 """Calls that give out the memory of a tensor, or its address, from which elements can be read without a call."""
 
 READERS = ARRAY_READERS | MEMORY_READERS
+IN_PYTHON = ("torch._refs", "torch._decomp", "torch._prims", "torch._inductor.decomposition")
+"""Modules in which torch has written its operators once more, in Python, out of others."""
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
 
@@ -54,6 +57,12 @@ TORCH = "torch"
 def bare(name: str) -> str:
     """Return the plain name of an operator: `softmax` for `aten::_softmax.out` and for `_softmax`."""
     return name.split("::")[-1].split(".")[0].strip("_")
+
+
+@lru_cache(1 << 8)
+def whole_word(name: str) -> re.Pattern[str]:
+    """Return a pattern that finds the plain name of an operator in a longer one, such as `softmax` in `log_softmax`."""
+    return re.compile(rf"(^|_){re.escape(bare(name))}(_|$)")
 
 
 class _Functions(TorchFunctionMode):
@@ -137,19 +146,19 @@ ENGINES = tuple((owner, name) for owner, name in _engines() if hasattr(owner, na
 
 
 @cache
-def fingerprints(modules: frozenset[str]) -> dict[tuple[str, ...], dict[bytes, str]]:
-    """Return the modules of all functions and methods that they define, but short ones, by names used, then by code.
+def fingerprints(modules: frozenset[str]) -> dict[bytes, str]:
+    """Return the modules of all functions and methods that they define, but short ones, by code.
 
-    In two steps, since Python computes `co_code` anew at each access.
+    Names are left out of it: a copy of a function finds what it calls under any.
     """
-    found: dict[tuple[str, ...], dict[bytes, str]] = {}
+    found: dict[bytes, str] = {}
     for name in modules & sys.modules.keys():
         own = [value for value in vars(sys.modules[name]).values() if getattr(value, "__module__", "") == name]
         methods = [value for owner in own if isinstance(owner, type) for value in vars(owner).values()]
         for function in (*own, *methods):
             code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
             if code is not None and len(code.co_code) >= SHORT:
-                found.setdefault(code.co_names, {})[code.co_code] = name
+                found[code.co_code] = name
     return found
 
 
@@ -196,6 +205,7 @@ class CallWatch:
         operators: names of the calls at the ATen level (`aten::_softmax`), in order.
         entered: public functions and classes of forbidden modules that ran, under whatever alias or subclass; if every
             call of torch is forbidden, private ones and built-in ones as well.
+        rewritten: names of the functions that ran in which torch has written its operators once more, in Python.
         handed_over: the number of elements handed to Python or NumPy.
         arrays: names of the calls that handed over more than one element, and `FROM_NUMPY` if an array came back.
         reads_memory: whether the memory of a tensor was asked for, or its address.
@@ -212,6 +222,7 @@ class CallWatch:
         self.functions: list[str] = []
         self.operators: list[str] = []
         self.entered: list[str] = []
+        self.rewritten: list[str] = []
         self.handed_over = 0
         self.arrays: set[str] = set()
         self.reads_memory = False
@@ -260,11 +271,15 @@ class CallWatch:
             if name in READERS:  # one look-up, as this runs at every call
                 self.arrays.update({FROM_NUMPY} if name in ARRAY_READERS else ())
                 self.note_reader(name, frame)
-        if event != "call" or not self._modules:
+        if event != "call":
             return
         module, code = frame.f_globals.get("__name__"), frame.f_code
+        if isinstance(module, str) and module.startswith(IN_PYTHON):
+            self.rewritten.append(code.co_name)
+        if not self._modules:
+            return
         if module not in self._modules:
-            module = self._copied[code.co_names].get(code.co_code) if code.co_names in self._copied else None
+            module = self._copied.get(code.co_code)
         name = code.co_qualname.split(".")[0]
         if module and not name.startswith("_"):  # not a decorator, or the helper of a public function
             self.entered.append(f"{module}.{name}")
@@ -299,6 +314,8 @@ class CallWatch:
         if inside := [name for name in self.entered if name.rpartition(".")[0] in set(names)]:
             return inside[:1]
         names = [name for name in names if "." not in name]
+        if found := [name for name in names if any(map(whole_word(name).search, map(bare, self.rewritten)))]:
+            return found
         for calls in (self.functions, self.operators):
             called = {bare(name) for name in calls}
             if forbidden := [name for name in names if bare(name) in called]:

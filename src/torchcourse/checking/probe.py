@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from torchcourse.checking.own_code import is_own
 from torchcourse.checking.rule_watch import RuleWatch
 from torchcourse.model import codec
 from torchcourse.model.devices import CPU, CheckedDevice, place
 from torchcourse.model.exercise import Case, Exercise, Unattempted
 from torchcourse.model.observations import FORBIDDEN, Observations, base_containers, kind, plain, raised, refuse_foreign
+from torchcourse.model.own_code import is_own
 
 __all__ = ["Watched", "observe", "pristine"]
 
@@ -55,9 +55,12 @@ class Watched:
 
     def run(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Return the result of one of the answer's calls, counted as its own, such that it computes nothing later."""
+        tensors = [(item, type(item)) for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
         with self.watched():
             value = call(*args, **kwargs)
         refuse_foreign(value)
+        if any(type(item) is not cls for item, cls in tensors):  # a class of its own could compute when looked at
+            raise TypeError("the answer changed the class of a tensor that it was given")
         return base_containers(value) if self._rules else value
 
     @contextlib.contextmanager

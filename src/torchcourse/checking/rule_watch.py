@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from torchcourse.checking.audit import ADDRESSES, PROCESSES, PROFILERS, THREADS, Audit
-from torchcourse.checking.call_watch import AUTOGRAD, TORCH, CallWatch, bare
+from torchcourse.checking.call_watch import AUTOGRAD, TORCH, CallWatch, bare, whole_word
 from torchcourse.checking.operator_record import OperatorRecord
 
 __all__ = ["EVASIONS", "RuleWatch"]
@@ -72,8 +71,7 @@ class RuleWatch:
         if AUTOGRAD in self.forbids and self._record.ran_autograd:
             yield AUTOGRAD
         for name in self.forbids:
-            whole = re.compile(rf"(^|_){re.escape(bare(name))}(_|$)")
-            if "." not in name and any(map(whole.search, ran)):
+            if "." not in name and any(map(whole_word(name).search, ran)):
                 yield name
 
     def _evasions(self) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from torchcourse.checking.explain import Result
-from torchcourse.checking.own_code import is_own
+from torchcourse.model.own_code import is_own
 
 __all__ = ["OwnLine", "RunRecord", "passed_over"]
 

@@ -7,11 +7,14 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from torchcourse.model.own_code import is_own
 
 __all__ = [
     "EXACT",
@@ -76,6 +79,8 @@ COMPILER_ERROR = "CompilerError"
 """The kind of exception whose message is what a compiler wrote, in lines of its own."""
 LIBRARIES = ("builtins", "collections", "torch", "torchvision", "torchcourse")
 """Packages whose subclasses of Tensor, list, tuple and dict an answer may return."""
+GENERATED = "<string>"
+"""The file of methods that Python writes for named tuples and data classes."""
 MOST_VALUES = 100_000
 """Values that a result may hold: walking through more would take as long as the answer pleases."""
 
@@ -112,9 +117,18 @@ def is_foreign(tensor: Tensor) -> bool:
 
 
 def _is_own(cls: type) -> bool:
-    """Return whether a class is a learner's own, whatever it says of itself."""
+    """Return whether a class is a learner's own, whatever it says of itself, and wherever it was put."""
     defined = vars(sys.modules.get(cls.__module__, object)).get(cls.__qualname__)
-    return defined is not cls or cls.__module__.split(".")[0] not in LIBRARIES
+    if defined is not cls or cls.__module__.split(".")[0] not in LIBRARIES:
+        return True
+    functions = (getattr(member, "__func__", member) for member in vars(cls).values())
+    codes = (function.__code__ for function in functions if type(function) is FunctionType)
+    return any(code.co_filename != GENERATED and is_own(code.co_filename) for code in codes)
+
+
+def _hides_its_class(cls: type) -> bool:
+    """Return whether a class of a learner's own decides what its objects say of their class, with code of its own."""
+    return any("__class__" in vars(base) and _is_own(base) for base in cls.__mro__[:-1])
 
 
 def refuse_foreign(value: object) -> None:
@@ -124,22 +138,24 @@ def refuse_foreign(value: object) -> None:
         TypeError: if it is a tensor of a foreign class, or holds one.
         ValueError: if it holds more than `MOST_VALUES` values, or itself.
     """
-    pending, left = [iter((value,))], MOST_VALUES
+    pending: list[Iterator[Any]] = [iter((value,))]
+    left = MOST_VALUES
     while pending:
         for item in pending[-1]:
-            if isinstance(item, Tensor) and is_foreign(item):
-                raise TypeError(f"the result has to be a torch.Tensor, and {type(item).__name__} is a class of its own")
+            cls = type(item)  # `isinstance` would ask the object
+            if _hides_its_class(cls) or (issubclass(cls, Tensor) and is_foreign(item)):
+                raise TypeError(f"the result has to be a torch.Tensor, and {cls.__name__} is a class of its own")
             left -= 1
             if left < 0:
                 raise ValueError(f"the result holds more than {MOST_VALUES:,} values, or itself")
-            if isinstance(item, list | tuple | dict):
+            if issubclass(cls, list | tuple | dict):
                 pending.append(_inside(item))
                 break
         else:
             pending.pop()
 
 
-def _inside(container: list[Any] | tuple[Any, ...] | dict[Any, Any]) -> Iterator[Any]:
+def _inside(container: Any) -> Iterator[Any]:
     """Return what a container holds, whatever its class overrides."""
     if isinstance(container, dict):
         return iter(dict.values(container))
@@ -151,6 +167,8 @@ def base_containers(value: Any) -> Any:
 
     Everything else in it stays the same object. It has passed `refuse_foreign`.
     """
+    if isinstance(value, set | frozenset) and _is_own(type(value)):
+        return set(set.__iter__(value)) if isinstance(value, set) else frozenset(frozenset.__iter__(value))
     if not isinstance(value, list | tuple | dict):
         return value
     if isinstance(value, dict):
@@ -174,18 +192,23 @@ def plain(value: object) -> Value:
     if isinstance(value, np.ndarray):
         return _plain_array(value)
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return plain(np.generic.item(value))
     if value is None or isinstance(value, torch.dtype | Raised):
         return value
     if isinstance(value, bool | int | float | complex | str):
         return _base_value(value)
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {_name_of(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return tuple(plain(item) for item in value)
     if isinstance(value, list):
         return [plain(item) for item in value]
     return f"<{type(value).__name__}>"
+
+
+def _name_of(key: object) -> str:
+    """Return the key of a dict as text; one of a learner's own class only by the name of that."""
+    return f"<{type(key).__name__}>" if _is_own(type(key)) else str(key)
 
 
 def _base_value(value: bool | int | float | complex | str) -> Value:

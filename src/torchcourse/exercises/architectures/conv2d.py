@@ -69,7 +69,7 @@ EXERCISE = Exercise(
     ),
     forbids=(
         "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-        "conv_tbc", "mkldnn_convolution", "thnn_conv2d", "slow_conv2d_forward",
+        "conv_tbc", "mkldnn_convolution", "thnn_conv2d", "slow_conv2d_forward", "slow_conv_dilated2d",
     ),
     derive=growth,
     quotes=quotes,

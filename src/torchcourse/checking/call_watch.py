@@ -147,9 +147,9 @@ ENGINES = tuple((owner, name) for owner, name in _engines() if hasattr(owner, na
 
 @cache
 def fingerprints(modules: frozenset[str]) -> dict[bytes, str]:
-    """Return the modules of all functions and methods that they define, but short ones, by code.
+    """Return the full names of all functions and classes with methods that modules define, but short ones, by code.
 
-    Names are left out of it: a copy of a function finds what it calls under any.
+    The names that code uses are left out of it: a copy of a function finds what it calls under any.
     """
     found: dict[bytes, str] = {}
     for name in modules & sys.modules.keys():
@@ -158,8 +158,14 @@ def fingerprints(modules: frozenset[str]) -> dict[bytes, str]:
         for function in (*own, *methods):
             code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
             if code is not None and len(code.co_code) >= SHORT:
-                found[code.co_code] = name
+                found[code.co_code] = f"{name}.{code.co_qualname.split('.')[0]}"
     return found
+
+
+def _is_torchs(module: object, names: dict[str, Any]) -> bool:
+    """Return whether code that runs with these global names is that of a module of torch, and no copy."""
+    real = sys.modules.get(module) if isinstance(module, str) and module.startswith(f"{TORCH}.") else None
+    return real is not None and vars(real) is names
 
 
 def _module_of(function: object) -> str:
@@ -278,11 +284,12 @@ class CallWatch:
             self.rewritten.append(code.co_name)
         if not self._modules:
             return
-        if module not in self._modules:
-            module = self._copied.get(code.co_code)
-        name = code.co_qualname.split(".")[0]
-        if module and not name.startswith("_"):  # not a decorator, or the helper of a public function
-            self.entered.append(f"{module}.{name}")
+        if module in self._modules:
+            name = code.co_qualname.split(".")[0]
+            if not name.startswith("_"):  # not a decorator, or the helper of a public function
+                self.entered.append(f"{module}.{name}")
+        elif not _is_torchs(module, frame.f_globals) and (copied := self._copied.get(code.co_code)):
+            self.entered.append(copied)
 
     def _record_call_of_torch(self, frame: FrameType, event: str, argument: object) -> None:
         """Record any call into torch, in Python or built in; methods of a dtype are values like the dtype."""

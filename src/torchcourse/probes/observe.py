@@ -70,27 +70,32 @@ def refusal(call: Callable[[], object], argument: str, got: Iterable[str]) -> di
     return {"refused with": f"no exception but {kind(result)}"}
 
 
-def cost(answer: Watched, *args: Tensor) -> tuple[int, ...] | Raised:
-    """Return the cost of a call (see `Watched.spent`), or what it raised."""
+def cost(answer: Watched, *args: Tensor) -> tuple[Any, ...] | Raised:
+    """Return the cost of a call (see `Watched.spent`) and its result, or what it raised."""
     try:
-        answer(*args)
+        result = answer(*args)
     except Exception as error:
         return raised(error)
-    return answer.spent
+    return (*answer.spent, result)
 
 
 def growth(_case: Case, seen: Observations) -> Observations:
-    """Derive which costs grow with the number of rows."""
+    """Derive which costs grow with the number of rows; the result for more rows stays beside them.
+
+    Without it, an answer could tell by its input that it is measured, and return anything, at no cost.
+    """
     small, large = seen["cost"]
     rest = {name: value for name, value in seen.items() if name != "cost"}
     for outcome in (small, large):
         if isinstance(outcome, Raised):
             return {**rest, "outcome for more rows": outcome}
-    calls, operators, handed = (more > less for less, more in zip(small, large, strict=True))
+    calls, operators, handed = (more > less for less, more in zip(small[:3], large[:3], strict=True))
     return {
         **rest,
         "torch calls": GROWING if calls or operators else STEADY,
         "elements handed to Python": GROWING if handed else STEADY,
+        "result for fewer rows": small[3],
+        "result for more rows": large[3],
     }
 
 

@@ -30,7 +30,10 @@ def probe(answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor, meas
     f, before = function(form, c), (x.clone(), v.clone())
     seen = {**look(answer(f, x, v), x), **kept(x=(x.detach(), before[0]), v=(v, before[1]))}
     if measured and x.device.type == "cpu":
-        seen["peak"] = [peak_bytes(_call(answer, f, *before, count)) for count in (FEW, MANY)]
+        measured_results: list[object] = []  # compared too: an answer could tell that it is measured, and do nothing
+        calls = [_call(answer, f, *before, count) for count in (FEW, MANY)]
+        seen["peak"] = [peak_bytes(lambda call=call: measured_results.append(call())) for call in calls]  # type: ignore[misc]
+        seen |= dict(zip(("result for few entries", "result for many entries"), measured_results, strict=True))
         if seen["peak"][1] <= MUCH_MORE * seen["peak"][0]:  # else there is nothing more to find out
             seen["outside of tensors"] = [
                 answer.run(outside_bytes, _call(answer.answer, f, *before, n), MORE) for n in (SHORT, LONG)

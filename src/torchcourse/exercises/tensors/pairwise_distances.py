@@ -23,9 +23,9 @@ def probe(answer: Watched, a: Tensor, b: Tensor) -> dict[str, Any]:
 def derive(case: Case, seen: Observations) -> Observations:
     """Say how the cost grows; which entries are NaN depends on the machine, so only that some are."""
     seen = growth(case, seen)
-    result = seen.get("result")
-    if isinstance(result, Tensor) and result.isnan().any():  # which entries round below zero depends on the machine
-        seen["result"] = f"NaN in a tensor of shape {tuple(result.shape)}"
+    for name, result in seen.items():
+        if isinstance(result, Tensor) and result.isnan().any():  # which entries round below zero depends on the machine
+            seen[name] = f"NaN in a tensor of shape {tuple(result.shape)}"
     return seen
 
 

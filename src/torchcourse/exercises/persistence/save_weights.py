@@ -40,7 +40,7 @@ def probe(answer: Watched, which: str, width: int, fill: float, old: bool, like:
     before, flag = copy_of(net), net.training
     if old:
         torch.save(savable(which, width, fill + 0.3).state_dict(), path)
-    held = [contents(path)]
+    held, inode = [contents(path)], path.stat().st_ino if old else 0
 
     def look() -> None:
         if (now := contents(path)) != held[-1]:
@@ -53,6 +53,8 @@ def probe(answer: Watched, which: str, width: int, fill: float, old: bool, like:
     if old:
         between = [data for data in held if data not in (held[0], held[-1])]
         state = "missing" if None in between else "neither the old nor the new one" if between else "always whole"
+        if not between and path.stat().st_ino == inode:  # one call may write it all, and be cut off in the middle
+            state = "the same file, written over"
         seen["the file, from the first moment to the last"] = state
     moved = sorted({str(tensor.device) for tensor in net.state_dict().values() if tensor.device != like.device})
     after = f"moved to {moved[0]}" if moved else untouched(net, before)

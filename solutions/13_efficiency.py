@@ -131,10 +131,11 @@ with profile(
 # ### Exercise: hot_ops
 #
 # Write `hot_ops(fn, *args, top=5)`: a list of the names of the operators with the most self time in a call of `fn`,
-# most first; at most `top` names, each once. Only names that begin with `aten::` count. If any of these operators has
-# time on a device, sort all of them by self time on the device; otherwise by self time on the CPU. Call `fn` once
-# beforehand, as a warm-up that is not recorded. The check replaces the measured times by times of its own, so that the
-# result does not depend on your machine.
+# most first; at most `top` names, each once. Self time is what counts, total time never. Only names that begin with
+# `aten::` are listed, and only they count towards `top`. If any of these operators has time on a device, sort all of
+# them by self time on the device; otherwise by self time on the CPU. Call `fn` once beforehand, as a warm-up that is
+# not recorded. The check replaces the measured times by times of its own, so that the result does not depend on your
+# machine: `key_averages()` and `events()` of the profiler give them, an exported trace does not.
 #
 # ```
 # hot_ops(step, batch, top=2)    # ['aten::sort', 'aten::addmm']
@@ -217,8 +218,8 @@ with Show():
 #
 # Write `host_syncs(fn, *args)`: how many times `fn(*args)` runs an operator that makes the host wait. These are the
 # operators that return Python values, and those whose output's shape depends on data. `aten.index.Tensor` counts only
-# if a mask (bool or uint8) is among its indices, and then once. Do not count `.tolist()`, `.numpy()` or copies between
-# devices.
+# if a mask is among its indices, and then once; a mask is an index of dtype bool, or uint8 as in older programs. Do not
+# count `.tolist()`, `.numpy()` or copies between devices.
 #
 # ```
 # host_syncs(lambda t: t[t > 0].sum().item(), torch.randn(5))    # 2
@@ -325,7 +326,8 @@ print(
 #
 # Write `training_flops(model, x)`: the floating-point operations of forward and backward of `model(x).sum()`, as
 # `FlopCounterMode` counts them. The gradient of x is counted only if x requires one. Afterwards every `.grad`, also
-# that of x, is what it was before: None, or the same numbers. (`torch.autograd.grad` does not help here: inside the
+# that of x, is what it was before: None, or the same numbers. At least one parameter, or x, requires a gradient; where
+# nothing does, `backward` raises, and the check does not ask. (`torch.autograd.grad` does not help here: inside the
 # counter it raises if a leaf that requires a gradient is the input of a module.)
 #
 # ```
@@ -538,8 +540,10 @@ print(f"all at once {whole / 1e6:.1f} MB, in a loop {looped / 1e6:.1f} MB")
 # ### Exercise: chunked_cross_entropy
 #
 # Write `chunked_cross_entropy(hidden, weight, labels, chunk)`: the mean cross-entropy of `hidden @ weight.T`, with
-# gradients for hidden and weight. Neither forward nor backward may hold more than `chunk` rows of logits at any time.
-# hidden is (rows, d), weight (words, d), labels (rows,); `chunk` need not divide the number of rows.
+# gradients for hidden and weight. Neither forward nor backward may hold more than `chunk` rows of logits at any time. A
+# few matrices of that size at once are fine, such as the logits of a chunk, their log-softmax and its gradient. hidden
+# is (rows, d), weight (words, d), labels (rows,), all of them indices of words; `chunk` need not divide the number of
+# rows.
 #
 # ```
 # chunked_cross_entropy(hidden, weight, labels, 16)    # F.cross_entropy(hidden @ weight.T, labels)
@@ -606,8 +610,8 @@ efficiency.quantization_error(uneven)
 # ### Exercise: quantize_int8
 #
 # Write `quantize_int8(w)` for a matrix: `(q, scale)`, with q int8 in ±127 and scale (rows, 1) in the dtype of w, both
-# on its device. The largest absolute value of a row becomes ±127, and `q * scale` is nowhere more than half a scale off.
-# A row of zeros gets scale 1.
+# on its device. The largest absolute value of a row becomes ±127, and `q * scale` is nowhere more than half a scale
+# off. A row of zeros gets scale 1.
 #
 # ```
 # quantize_int8(torch.tensor([[0.5, -1.0]]))    # (tensor([[64, -127]]), tensor([[0.0079]]))
@@ -649,7 +653,8 @@ print(torch._int_mm(a8, b8.T).item(), "by torch._int_mm, which adds up in int32"
 # ### Exercise: int8_matmul
 #
 # Write `int8_matmul(a, b, a_scale, b_scale)`: a is int8 (n, k) with scales (n, 1), b is int8 (m, k) with scales (m, 1).
-# The result is float32 (n, m): the exact integer product of a and the transpose of b, scaled. Exact also beyond 2**24.
+# The result is float32 (n, m): the exact integer product of a and the transpose of b, then scaled. The sum is exact
+# also beyond 2**24; only the scaling, and the last step to float32, may round.
 #
 # ```
 # int8_matmul(a8, b8, torch.tensor([[0.5]]), torch.tensor([[0.1]]))    # tensor([[1500.]])
@@ -913,10 +918,10 @@ print("2**24 + 1 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**24)
 #
 # Write `rms_norm_cpp()`: it returns C++ source, as a string, that registers the operator `torchcourse::rms_norm(Tensor
 # x, float eps) -> Tensor` for float32 and float64 on the CPU, over the last dimension, for x of any strides. The
-# result has x's shape and dtype; add the squares up in double. A schema's `float` is a `double` in C++; `x.size(i)`, `x.stride(i)`, `x.dim()`, `x.numel()` and
-# `x.scalar_type()` say what x is, and its dtype may be compared with `torch::headeronly::ScalarType::Double`. The check
-# compiles it with `-std=c++20` (once, as long as it stays the same), shows what the compiler says, and calls it in a
-# process of its own, which may crash.
+# result has x's shape and dtype; add the squares up in double. A schema's `float` is a `double` in C++; `x.size(i)`,
+# `x.stride(i)`, `x.dim()`, `x.numel()` and `x.scalar_type()` say what x is, and its dtype may be compared with
+# `torch::headeronly::ScalarType::Double`. The check compiles it with `-std=c++20` (once, as long as it stays the same),
+# shows what the compiler says, and calls it in a process of its own, which may crash.
 #
 # ```
 # rms_norm_cpp()    # '#include <torch/csrc/stable/library.h> ...', which the check compiles
@@ -988,7 +993,7 @@ if not missing:
 
     @torch.library.register_fake("lesson13::plus_one")
     def _(x):
-        return torch.empty_like(x)
+        return x.new_empty(x.shape)               # row after row, as the kernel
 
     print(
         torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(
@@ -1010,7 +1015,8 @@ if not missing:
 #
 # Write `complete_rms_norm()`: it registers a fake and a backward for `torchcourse::rms_norm`, which the check has
 # defined when it calls you. After that the operator passes `opcheck` and `gradcheck`, and runs inside of
-# `torch.compile(fullgraph=True)`. What you register is taken back after the check.
+# `torch.compile(fullgraph=True)`. The operator's result is contiguous, and so is every x of the check. What you
+# register is taken back after the check.
 #
 # ```
 # complete_rms_norm()
@@ -1024,7 +1030,7 @@ def complete_rms_norm() -> None:
     """Registers a fake and a backward for torchcourse::rms_norm."""
     ### BEGIN SOLUTION
     def fake(x, eps):
-        return torch.empty_like(x)
+        return x.new_empty(x.shape)
 
     def setup(ctx, inputs, output):
         x, ctx.eps = inputs

@@ -105,6 +105,12 @@ def within_setting(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]
     return [name for name in right(q, k, v, **options) if ON[name]()]  # type: ignore[no-untyped-call]
 
 
+def tries_those_on(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
+    call(SDPBackend.MATH, q, k, v, options)
+    on = [name for name in NAMES[1:] if ON[name]()]  # type: ignore[no-untyped-call]
+    return sorted(["MATH", *(name for name in on if takes(name, q, k, v, options))])
+
+
 def asks_plainly_first(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     F.scaled_dot_product_attention(q, k, v, **options)
     return right(q, k, v, **options)
@@ -157,6 +163,8 @@ MISTAKES = [
             READ),
     Mistake("obeys-the-setting", within_setting, NAMED + "what happens to be switched on now was taken into account.",
             READ),
+    Mistake("obeys-the-setting", tries_those_on, NAMED + "besides MATH, only the backends that are switched on now "
+            "were tried.", READ),
     Mistake("obeys-the-setting", asks_plainly_first, NAMED + "the first call ran under the caller's setting, which may "
             "allow only a backend that refuses.", READ),
     Mistake("ignores-options", without_options, NAMED + "the question was asked without the options.", READ),

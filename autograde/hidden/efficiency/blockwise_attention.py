@@ -37,7 +37,7 @@ class Running:
             new = self.maximum(top, scores)
             weights, shrink = (scores - new).exp(), self.shrink(top, new)
             total = self.add_up(total, shrink, weights)
-            mixed = mixed * shrink + weights @ values
+            mixed = self.mix(mixed, shrink, weights, values)
             top = new
         return self.finish(mixed, total)
 
@@ -60,6 +60,9 @@ class Running:
     def add_up(self, total: Tensor, shrink: Tensor, weights: Tensor) -> Tensor:
         return total * shrink + weights.sum(-1, keepdim=True)
 
+    def mix(self, mixed: Tensor, shrink: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+        return mixed * shrink + weights @ values
+
     def finish(self, mixed: Tensor, total: Tensor) -> Tensor:
         return mixed / total
 
@@ -72,6 +75,30 @@ class NoRescaling(Running):
 class RescalesOnlyValues(Running):
     def add_up(self, total: Tensor, shrink: Tensor, weights: Tensor) -> Tensor:
         return total + weights.sum(-1, keepdim=True)
+
+
+class RescalesOnlySum(Running):
+    def mix(self, mixed: Tensor, shrink: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+        return mixed + weights @ values
+
+
+class DetachedMaximum(Running):
+    """Right too: the maximum has no part in the gradient, unless something else is wrong."""
+
+    def maximum(self, top: Tensor, scores: Tensor) -> Tensor:
+        return super().maximum(top, scores).detach()
+
+
+class NoRescalingDetached(DetachedMaximum, NoRescaling):
+    pass
+
+
+class RescalesOnlyValuesDetached(DetachedMaximum, RescalesOnlyValues):
+    pass
+
+
+class RescalesOnlySumDetached(DetachedMaximum, RescalesOnlySum):
+    pass
 
 
 class RescalesUpwards(Running):
@@ -106,9 +133,18 @@ class DropsLast(Running):
         return list(super().blocks(k, v, block))[:count]
 
 
+class FullBlocksOnly(Running):
+    def blocks(self, k: Tensor, v: Tensor, block: int) -> Any:
+        return list(super().blocks(k, v, block))[: k.shape[-2] // block]
+
+
 class NotScaled(Running):
     def scores(self, q: Tensor, keys: Tensor) -> Tensor:
         return q @ keys.mT
+
+
+class FullBlocksNotScaled(FullBlocksOnly, NotScaled):
+    pass
 
 
 class ScaledByBlock(Running):
@@ -178,11 +214,16 @@ def blocks_of_queries(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tenso
 AT = 'In the case "{case}", with {keys} keys in blocks of {block}, {what} is {got} where {want} is wanted: '
 PEAK = "The call held {peak}: "
 CUT = 'In the case "{case}", `{what}` is {got} where {want} is wanted: the scores are cut off from q and k.'
+NO_RESCALING = (
+    (NoRescaling, NoRescalingDetached, "when a block brings a larger maximum, the sums so far have to shrink by "
+     "exp(old - new); they were left as they were."),
+    (RescalesOnlyValues, RescalesOnlyValuesDetached, "the weighted values shrink when the maximum grows, and so must "
+     "the sum of the weights."),
+    (RescalesOnlySum, RescalesOnlySumDetached, "the sum of the weights shrinks when the maximum grows, and so must the "
+     "weighted values."),
+)  # fmt: skip
 MISTAKES = [
-    Mistake("no-rescaling", NoRescaling(), AT + "when a block brings a larger maximum, the sums so far have to shrink "
-            "by exp(old - new); they were left as they were.", READ),
-    Mistake("no-rescaling", RescalesOnlyValues(), AT + "the weighted values shrink when the maximum grows, and so must "
-            "the sum of the weights.", READ),
+    *(Mistake("no-rescaling", program(), AT + why, READ) for *programs, why in NO_RESCALING for program in programs),
     Mistake("rescales-upwards", RescalesUpwards(), AT + "the factor is exp(old - new), at most 1; here it is the "
             "inverse.", READ),
     Mistake("maximum-of-the-block", MaximumOfBlock(), AT + "each block was taken relative to its own maximum, so "
@@ -195,6 +236,10 @@ MISTAKES = [
     Mistake("materializes-scores", blocks_of_queries, PEAK + "the queries were taken in blocks, each against all keys.",
             READ),
     Mistake("drops-last-block", DropsLast(), AT + "the last keys, which do not fill a block, were left out.", READ),
+    Mistake("drops-last-block", FullBlocksOnly(), AT + "keys that do not fill a block were left out, which may be all "
+            "of them.", READ),
+    Mistake("drops-last-block", FullBlocksNotScaled(), AT + "keys that do not fill a block were left out; also, the "
+            "scores were not divided by the root of d.", READ),
     Mistake("overflow", Overflow(), AT + "without a maximum taken off, exp overflows.", READ),
     Mistake("starts-at-zero", StartsAtZero(), AT + "the running maximum starts at 0: where all scores are far below "
             "it, their weights vanish.", READ),

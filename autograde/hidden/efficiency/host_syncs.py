@@ -65,6 +65,20 @@ class NoIndex(Counting):  # type: ignore[no-untyped-call]
         return func is not torch.ops.aten.index.Tensor and (VALUE in func.tags or SHAPE in func.tags)
 
 
+class BoolOnly(Counting):  # type: ignore[no-untyped-call]
+    def waits(self, func: Any, args: Any) -> bool:
+        if func is torch.ops.aten.index.Tensor:
+            return any(i is not None and i.dtype == torch.bool for i in args[1])
+        return super().waits(func, args)
+
+
+class ForgetsNone(Counting):  # type: ignore[no-untyped-call]
+    def waits(self, func: Any, args: Any) -> bool:
+        if func is torch.ops.aten.index.Tensor:
+            return any(i.dtype in (torch.bool, torch.uint8) for i in args[1])
+        return super().waits(func, args)
+
+
 class ShapesOnly(Counting):  # type: ignore[no-untyped-call]
     def waits(self, func: Any, args: Any) -> bool:
         return VALUE not in func.tags and super().waits(func, args)
@@ -137,6 +151,10 @@ MISTAKES = [
             "has the shape of the index, which is known; only a mask has to be counted first.", READ),
     Mistake("misses-masks", counting(NoIndex), COUNT + "indexing was left out altogether. With a boolean mask the "
             "host has to know how many entries are True.", READ),
+    Mistake("misses-uint8-masks", counting(BoolOnly), COUNT + "an index of dtype uint8 is a mask too, and was not "
+            "counted.", READ),
+    Mistake("forgets-none", counting(ForgetsNone), 'For "{case}" the call raised {error}: where an index leaves a '
+            "dimension whole, as in `x[:, mask]`, None stands among the indices.", READ),
     Mistake("misses-if-on-tensor", by_calls, COUNT + "calls were counted as Python spells them. `if tensor:` calls "
             "`__bool__`, and in the end asks for a number as `.item()` does.", READ),
     Mistake("counts-shapes-only", counting(ShapesOnly), COUNT + "operators that return Python values are missing.",
@@ -160,6 +178,7 @@ def more_cases(draw: Draw) -> list[Case]:
         "a while",
         "a training step",
         "a boolean mask",
+        "a mask of uint8",
         "two numbers",
     )
     return [function_case(draw, name) for name in shown]

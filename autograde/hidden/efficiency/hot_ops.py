@@ -138,6 +138,11 @@ class IgnoresTop(Profiled):
         return [entry.key for entry in entries]
 
 
+class CutBeforeFiltering(WithRanges):
+    def named(self, entries: list[Any], top: int) -> Any:
+        return [entry.key for entry in entries[:top] if entry.key.startswith("aten::")]
+
+
 class TopBeforeSorting(Profiled):
     def named(self, entries: list[Any], top: int) -> Any:
         return sorted(entry.key for entry in entries[:top])
@@ -196,6 +201,8 @@ MISTAKES = [
             READ),
     Mistake("least-first", LeastFirst(), NAMED + "the cheapest come first.", READ),
     Mistake("ignores-top", IgnoresTop(), NAMED + "at most `top` names are wanted.", READ),
+    Mistake("cuts-before-filtering", CutBeforeFiltering(), NAMED + "the list was cut to `top` entries before the names "
+            "that are no operators were dropped, so too few are left.", READ),
     Mistake("sorted-by-name", TopBeforeSorting(), NAMED + "the names are in alphabetical order, not by time.", READ),
     Mistake("prefix-stripped", Stripped(), NAMED + "the names keep their `aten::`.", READ),
     Mistake("not-a-list", WithTimes(), NAMED + "a list of names is wanted.", READ),

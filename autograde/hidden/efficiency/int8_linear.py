@@ -206,8 +206,8 @@ MISTAKES = [
             "that was converted is {got} afterwards, and should be {want}.", READ),
     Mistake("two-dimensions-only", RowsOnly, "In the case \"{case}\" the call raised {error}: a linear layer takes any "
             "leading dimensions.", READ),
-    Mistake("needs-a-bias", IgnoresBiasNone, 'In the case "{case}" the call raised {error}: a layer may have no bias; '
-            "`linear.bias` is None then.", READ),
+    Mistake("needs-a-bias", IgnoresBiasNone, 'In the case "{case}" the call raised {refusal}: a layer may have no '
+            "bias; `linear.bias` is None then.", READ),
     Mistake("made-on-cpu", MadeOnCpu, MIXED, READ),
 ]  # fmt: skip
 

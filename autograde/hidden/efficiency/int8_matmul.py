@@ -124,7 +124,7 @@ MISTAKES = [
             READ),
     Mistake("result-transposed", other_way_round, "The result has shape {got_shape} where {want_shape} is wanted: rows "
             "are those of a, columns those of b.", READ),
-    Mistake("wrong-dtype", in_float64, "The result is {got_dtype} where {want_dtype} is wanted.", READ),
+    Mistake("wrong-dtype", in_float64, "The result is {got} where {want} is wanted.", READ),
     Mistake("clamps-the-product", back_to_int8, VALUE + "the levels lie in ±127, their product does not, and must not "
             "be cut to it.", READ),
     *reading(READ, anywhere(right)),

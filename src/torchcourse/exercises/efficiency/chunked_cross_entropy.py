@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
+from torchcourse.exercises.efficiency.blockwise_attention import bytes_elsewhere
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.memory import outside_bytes, peak_bytes
+from torchcourse.probes.memory import peak_bytes
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import look
 from torchcourse.probes.trainable_models import remark
@@ -47,7 +48,7 @@ def _peak(answer: Watched) -> int:
             loss.backward()  # type: ignore[no-untyped-call]
 
     in_tensors = peak_bytes(lambda: forward_and_back(answer))
-    elsewhere: int = answer.run(outside_bytes, lambda: forward_and_back(answer.answer), LOGITS // SHARE - 1)
+    elsewhere = bytes_elsewhere(answer, lambda: forward_and_back(answer.answer), LOGITS // SHARE - 1)
     return max(in_tensors, elsewhere)
 
 

@@ -40,7 +40,7 @@ def probe(answer: Watched, x: Tensor, eps: float) -> Observations:
 def _on_the_cpu(x: Tensor, eps: float) -> Tensor:
     with torch._C._AutoDispatchBelowAutograd():  # as for a kernel in C++, autograd sees nothing of what is inside
         wide = x.double()
-        return (wide * wide.square().mean(-1, keepdim=True).add(eps).rsqrt()).to(x.dtype)
+        return (wide * wide.square().mean(-1, keepdim=True).add(eps).rsqrt()).to(x.dtype).contiguous()
 
 
 def _gradient(call: Callable[[Tensor], Tensor], x: Tensor) -> Observations:

@@ -9,16 +9,32 @@ import torch
 from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
+from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
+from torchcourse.model.observations import Observations, Raised, raised
 from torchcourse.probes.observe import kept, kind, look
 from torchcourse.probes.trainable_models import remark
 
 CLOSE = 0.02
 """The largest error of an output, relative to the largest output, that eight bits may cause."""
+WITHOUT = "a layer without a bias"
 
 
 def probe(answer: Watched, weight: Tensor, bias: Tensor | None, x: Tensor) -> Observations:
+    """Observe a converted layer. If one without a bias is too much for the answer, note that, and observe one whose
+    bias is zero, so that this does not hide everything else."""
+    if bias is not None:
+        return _observed(answer, weight, bias, x)
+    try:
+        return {**_observed(answer, weight, None, x), WITHOUT: "works"}
+    except Unattempted:
+        raise
+    except Exception as error:
+        why = raised(error)
+        seen = _observed(answer, weight, torch.zeros(len(weight), device=x.device), x)
+        return {**seen, WITHOUT: Raised(why.kind, why.message, why.reason or "without a bias")}
+
+
+def _observed(answer: Watched, weight: Tensor, bias: Tensor | None, x: Tensor) -> Observations:
     """Convert a layer on the CPU, move it to the device of x, and observe its outputs and what a file of it holds."""
     linear = linear_of(weight.cpu(), None if bias is None else bias.cpu())
     before = {name: p.detach().clone() for name, p in linear.named_parameters()}
@@ -136,6 +152,8 @@ def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> d
     for field, name in named.items():
         if name in seen:
             fields[field] = getattr(seen[name], "message", seen[name])
+    if isinstance(seen.get(WITHOUT), Raised):
+        fields["refusal"] = str(seen[WITHOUT])
     if isinstance(seen.get("outputs"), Tensor):
         wanted = nn.functional.linear(inputs["x"], inputs["weight"], inputs["bias"])
         fields["off"] = f"off by {(seen['outputs'] - wanted).abs().max() / wanted.abs().max():.0%} of the largest"

@@ -19,6 +19,14 @@ def probe(answer: Watched, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tenso
     return {**look(answer(a, b, a_scale, b_scale), a), **kept(a=(a, before[0]), b=(b, before[1]))}
 
 
+def derive(_case: Case, seen: Observations) -> Observations:
+    """Part the numbers from their dtype, so that a wrong one of these does not hide what is wrong with the other."""
+    result = seen.get("result")
+    if not isinstance(result, Tensor) or result.is_complex():
+        return seen
+    return {**seen, "result": result.float(), "dtype": result.dtype}
+
+
 def cancelling(t: Tensor, sign: int, repeats: int) -> Tensor:
     """Return `t` many times over, its first three columns, and the many times backwards with this sign.
 
@@ -65,5 +73,6 @@ EXERCISE = Exercise(
         "`a_scale` is (n, 1) and the result (n, m): that broadcasts. `b_scale` is (m, 1), and it belongs to the "
         "columns of the result. What turns it round?",
     ),
+    derive=derive,
     quotes=quotes,
 )

@@ -27,12 +27,15 @@ def probe(answer: Watched, w: Tensor) -> Observations:
 
 
 def derive(case: Case, seen: Observations) -> Observations:
-    """Reduce the levels to their range and their largest error: which way a half is rounded is free."""
+    """Reduce the levels to their range and largest error, since which way a half is rounded is free; part the scales
+    from their shape, so that a wrong one does not hide what is wrong with the numbers."""
     if "q" not in seen:
         return seen
     w, q, scale = case.inputs["w"], seen["q"], seen["scale"]
+    shapes = {"shape of q": tuple(q.shape), "shape of scale": tuple(scale.shape)}
+    scale = scale.reshape(-1, 1) if scale.numel() == len(w) else scale
     rest = {name: value for name, value in seen.items() if name != "q"}
-    rest |= {"dtype of q": q.dtype, "shape of q": tuple(q.shape)}
+    rest |= {"scale": scale, "dtype of q": q.dtype, **shapes}
     if q.shape != w.shape or scale.shape != (len(w), 1):
         return rest
     levels, step = q.double(), scale.double()
@@ -70,8 +73,9 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
             fields[field] = seen[name].message
     scale, want = seen.get("scale"), wanted.get("scale")
     if isinstance(scale, Tensor) and isinstance(want, Tensor):
-        fields |= {"scale_shape": tuple(scale.shape), "want_scale_shape": tuple(want.shape)}
         fields["scales"] = scale.flatten()[:3]
+    for field, side in (("scale_shape", seen), ("want_scale_shape", wanted)):
+        fields |= {field: side["shape of scale"]} if "shape of scale" in side else {}
     return fields
 
 

@@ -407,10 +407,11 @@ print(backbone.eval()(torch.randn(2, 3, 64, 64)).shape)
 # `weights=None` starts from random numbers and needs no download; `weights="DEFAULT"` fetches the trained ones. An optimizer
 # made before the swap still holds the old head.
 #
-# **Which norm?** Batch norm takes the statistics of each channel over the batch, layer norm those of each position
-# over its features. So with batch norm an example's output depends on its neighbours, and in a sequence also on
-# padding. In the `(1, 6, 5)` below, layer norm takes the last dimension for 5 features, and batch norm dimension 1
-# for 6 channels:
+# **Which norm?** In training mode, batch norm takes the statistics of each channel over the batch and all positions;
+# layer norm, in every mode, takes those of each position over its features. So in training with batch norm an example's
+# output depends on its neighbours, and in a sequence also on padding. (In eval mode, batch norm uses the averages that it
+# kept while training, and each example is on its own.) A new module is in training mode. In the `(1, 6, 5)` below,
+# layer norm takes the last dimension for 5 features, and batch norm dimension 1 for 6 channels:
 
 # %%
 one = torch.randn(1, 6, 5)
@@ -430,14 +431,16 @@ print("batch norm:", torch.allclose(batch_norm(pair)[:1], batch_norm(one)))
 # gates, numbers between 0 and 1:
 #
 # ```
-# i, f, o = sigmoid(...)    let in, keep, let out: three layers
-# g       = tanh(...)       what is new: a fourth
-# c       = f * c + i * g
-# h       = o * tanh(c)
+# i = sigmoid(...)    let in
+# f = sigmoid(...)    keep
+# g = tanh(...)       what is new
+# o = sigmoid(...)    let out
+# c = f * c + i * g
+# h = o * tanh(c)
 # ```
 #
-# Each of the four is a linear layer of x and h. torch stacks their weights in one matrix, `weight_ih` for x and `weight_hh` for h, in
-# the order i, f, g, o. Other libraries use other orders, so weights from elsewhere may have to be rearranged:
+# The dots of each of the first four are a linear layer of x and h. torch stacks their weights in one matrix, `weight_ih`
+# for x and `weight_hh` for h, in this order: i, f, g, o. Other libraries use other orders, so weights from elsewhere may have to be rearranged:
 
 # %%
 cell = nn.LSTMCell(3, 2)
@@ -466,7 +469,8 @@ for kind in (nn.RNN, nn.GRU, nn.LSTM):
 # Parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh` have the shapes and the gate order of `nn.LSTMCell`, so
 # that its `state_dict` loads. `x` is `(b, input_size)` or a single row `(input_size,)`. `state` is `(h, c)`, each
 # `(b, hidden_size)`, or `(hidden_size,)` for a single row; it is not changed. None means zeros, on the device of x
-# and in its dtype. Rule: no recurrent module from torch.
+# and in its dtype. Which numbers the parameters start with is up to you, as long as they are finite; `nn.LSTMCell` draws
+# all four uniformly between -1/sqrt(hidden_size) and 1/sqrt(hidden_size). Rule: no recurrent module from torch.
 #
 # ```
 # mine = LSTMCell(3, 2)
@@ -640,12 +644,14 @@ print(torch.allclose(by_hand, F.scaled_dot_product_attention(q, k, v), atol=1e-6
 
 # %% [markdown]
 # A mask forbids pairs: a query may not look at padding, and in a model that writes text no position may look ahead. The idea is simple,
-# and it is the place where most attention code is wrong, because three conventions are in use.
+# and it is the place where most attention code is wrong, because True does not mean the same everywhere.
+# With t queries and s keys:
 #
 # | where | shape | True means |
 # |---|---|---|
 # | a padding mask of data (lessons 1 and 4) | `(b, t)` | real |
 # | `nn.MultiheadAttention`: `key_padding_mask` | `(b, t)` | **ignore** |
+# | `nn.MultiheadAttention`: `attn_mask` | `(t, s)` or `(b * h, t, s)` | **forbidden** |
 # | `F.scaled_dot_product_attention`: `attn_mask` | broadcasts to `(b, h, t, s)` | may attend |
 #
 # Side by side, one sequence of three real steps and one padded:
@@ -683,12 +689,13 @@ print(
 )
 
 # %% [markdown]
-# NaN, NaN and 0. One NaN in a batch makes every gradient NaN. In the second case the NaN is there because the weights are asked for, which
-# is the default; with `need_weights=False` the module goes through SDPA.
+# NaN, NaN and 0. One NaN in a batch makes the gradient of every shared weight NaN. In the second case the NaN is there because
+# the weights are asked for, which is the default; with `need_weights=False` the module goes through SDPA.
 #
 # Rows like that happen: a sequence that is all padding. Padded *queries* are harmless, since nobody reads their results. So a mask
-# forbids keys, which are columns, and padded rows keep the same keys as all others. Whoever forbids the rows of padded queries
-# protects nothing and makes such rows:
+# forbids keys, which are columns, and padded rows keep the same keys as all others. If you forbid all keys to padded queries
+# as well, no real query gains anything, and the padded ones become rows in which everything is forbidden. The masks
+# for the sequence above:
 
 # %% tags=["demo"]
 from torchcourse.demos import grids
@@ -877,8 +884,9 @@ curves.draw(series, "loss by step")
 # The four parts are attributes of these names. `mlp` is a Linear from dim to `mlp_ratio * dim`, the exact GELU
 # (torch's default), and a Linear back. No dropout. `attn(x, mask)` returns one tensor, as your `MultiHeadAttention`
 # does; you may use that class here. If you skipped that exercise, write a module of another name in this cell that
-# calls `nn.MultiheadAttention`: the check puts an attention of its own in the place of `attn`, so how yours computes
-# does not count.
+# calls `nn.MultiheadAttention`. Mind that its `attn_mask` means the opposite of yours: True = forbidden, in the shape
+# `(t, t)` or `(b * heads, t, t)`, so a mask of yours is inverted with `~` on the way. The check puts an attention of its own in
+# the place of `attn`, so how yours computes does not count.
 #
 # ```
 # TransformerBlock(8, 2)(torch.randn(3, 5, 8)).shape    # (3, 5, 8)
@@ -1336,7 +1344,7 @@ for steps in (256, 1024):
 # | receptive field | a stride counts for the layers above it |
 # | convolution | no flip; loop over the kernel or unfold, never over the image |
 # | skips | add to pass gradients on, concatenate to keep what is sharp; interpolate to a size |
-# | norms | batch norm sees the neighbours, layer norm does not |
+# | norms | in training, batch norm sees the neighbours; layer norm never does |
 # | LSTM | i, f, g, o; `(h, c)`; `batch_first`; the last *real* step |
 # | masks | ask what True means; forbid keys, not queries; an empty row is NaN or 0 |
 # | heads | view the last dimension, then transpose; scale by the head's size |

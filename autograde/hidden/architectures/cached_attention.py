@@ -145,6 +145,18 @@ def keeps_only_the_new_not_scaled(q: Tensor, k: Tensor, v: Tensor, cache: Any = 
     return out, (k, v)
 
 
+def new_ones_in_front_not_scaled(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
+    if cache is not None:
+        k, v = torch.cat([k, cache[0]], 2), torch.cat([v, cache[1]], 2)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=triangle(q, k), scale=1.0), (k, v)
+
+
+def is_causal_not_scaled(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
+    k, v = join(k, v, cache)
+    past = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
+    return (q @ k.mT).masked_fill(~past, -torch.inf).softmax(-1) @ v, (k, v)
+
+
 def mask_inverted(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
     k, v = join(k, v, cache)
     return attend(q, k, v, ~triangle(q, k)), (k, v)
@@ -165,6 +177,7 @@ def mask_on_the_cpu(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answe
 
 WRONG = 'In the case "{case}", with calls of {split} tokens, positions {wrong} are off: '
 IS = 'In the case "{case}", with calls of {split} tokens, {what} is {got} where {want} is wanted: '
+SCALED = "the scores are divided by the root of d. And with a cache, "
 MISTAKES = [
     Mistake("is-causal-with-cache", is_causal, WRONG + "`is_causal=True` counts the triangle from the top left, so the "
             "first query of a call sees only key 0.", CACHE),
@@ -187,6 +200,10 @@ MISTAKES = [
             "the caller was changed, so a second try finds the first one's keys in it.", CACHE),
     Mistake("new-keys-in-front", new_ones_in_front, WRONG + "the new keys come behind the old ones; in front, the "
             "triangle hides the wrong ones.", CACHE),
+    Mistake("new-keys-in-front", new_ones_in_front_not_scaled, WRONG + SCALED + "the new keys come behind the "
+            "old ones.", CACHE),
+    Mistake("is-causal-with-cache", is_causal_not_scaled, WRONG + SCALED + "the triangle has to be counted from "
+            "the bottom right.", CACHE),
     Mistake("keys-and-values-exchanged", keys_and_values_exchanged, WRONG + "the cache was packed as (k, v) and "
             "unpacked as (v, k).", CACHE),
     Mistake("values-not-kept", values_not_kept, WRONG + "the cached keys were put in front of the values too.", CACHE),

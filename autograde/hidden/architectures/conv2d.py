@@ -178,6 +178,12 @@ def bias_on_columns(
     return y if bias is None else y + bias
 
 
+def flips_bias_on_columns(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    return bias_on_columns(x, weight.flip(2, 3), bias, stride, padding)
+
+
 def bias_for_each_channel(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
 ) -> Tensor:
@@ -191,6 +197,10 @@ def first_channel(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride:
 
 def detached(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
     return right(x.detach(), weight, bias, stride, padding)
+
+
+def reads_numbers(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    return right(x, torch.tensor(weight.tolist(), dtype=x.dtype, device=x.device), bias, stride, padding)
 
 
 def without_graph(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
@@ -256,6 +266,8 @@ MISTAKES = [
             "twice, then the rows'.", HAND),
     Mistake("flips-kernel", flips_without_bias, AT + "the kernel was turned around; here it lies on the window as it "
             "is. And a bias that is given is missing.", HAND),
+    Mistake("flips-kernel", flips_bias_on_columns, AT + "the kernel was turned around; here it lies on the window as "
+            "it is. And a bias of shape (o,) belongs to the channels.", HAND),
     Mistake("pairs-swapped", swaps_stride, PAIRS + "a pair is (rows, columns).", HAND),
     Mistake("pairs-swapped", swaps_both, PAIRS + "a pair is (rows, columns).", HAND),
     Mistake("first-of-each-pair", first_of_each_pair, PAIRS + "only the first of each pair was used.", HAND),
@@ -281,6 +293,8 @@ MISTAKES = [
     Mistake("last-place-missing", last_place_missing, SHAPE + "the number of strides that fit is one less than the "
             "number of outputs.", HAND),
     Mistake("detached", detached, CUT, HAND),
+    Mistake("weight-detached", reads_numbers, 'In the case "{case}", `{what}` is {got} where {want} is wanted: numbers '
+            "that were taken out of `weight` (`tolist`, `item`, `detach`) are cut off from it.", HAND),
     Mistake("detached", without_graph, CUT, HAND),
     *reading(HAND, with_floats(right, 2)),
 ]  # fmt: skip

@@ -129,6 +129,28 @@ def not_scaled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (q @ k.repeat_interleave(share, 1).mT).softmax(-1) @ v.repeat_interleave(share, 1)
 
 
+def repeats_not_scaled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    share = q.shape[1] // k.shape[1]
+    return (q @ k.repeat(1, share, 1, 1).mT).softmax(-1) @ v.repeat(1, share, 1, 1)
+
+
+def out_of_step_not_scaled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    share = q.shape[1] // k.shape[1]
+    return (q @ k.repeat_interleave(share, 1).mT).softmax(-1) @ v.repeat(1, share, 1, 1)
+
+
+def out_of_step_the_other_way_not_scaled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    share = q.shape[1] // k.shape[1]
+    return (q @ k.repeat(1, share, 1, 1).mT).softmax(-1) @ v.repeat_interleave(share, 1)
+
+
+def expands_by_queries(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    b, h, t, d = q.shape
+    g = k.shape[1]
+    k, v = (part[:, :, None].expand(b, g, h // g, t, d).reshape(b, h, t, d) for part in (k, v))
+    return attend(q, k, v)
+
+
 def scaled_by_number_of_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     share = q.shape[1] // k.shape[1]
     scores = q @ k.repeat_interleave(share, 1).mT / k.shape[2] ** 0.5
@@ -160,6 +182,8 @@ TURNS = (
     AT
     + "the query heads took turns (0, 1, 0, 1, ...); with {h} of them and {g} key heads, {share} neighbours share one."
 )
+SCALE = " And the scores are divided by the root of d."
+OUT_OF_STEP = AT + "keys were repeated in one order and values in the other."
 DIFFERENT = (
     'In the case "{case}" the call raised {error}: {h} query heads met {g} heads. Keys and values both have to be '
     "repeated, along dimension 1."
@@ -167,12 +191,15 @@ DIFFERENT = (
 MISTAKES = [
     Mistake("repeats-not-interleaves", repeats, TURNS, GROUPS),
     Mistake("repeats-not-interleaves", groups_in_turns, TURNS, GROUPS),
-    Mistake("keys-and-values-out-of-step", repeats_keys_interleaves_values, AT + "keys were repeated in one order and "
-            "values in the other.", GROUPS),
-    Mistake("keys-and-values-out-of-step", repeats_values_interleaves_keys, AT + "keys were repeated in one order and "
-            "values in the other.", GROUPS),
-    Mistake("keys-and-values-out-of-step", out_of_step_and_causal, AT + "keys were repeated in one order and values in "
-            "the other. And no mask was asked for.", GROUPS),
+    Mistake("keys-and-values-out-of-step", repeats_keys_interleaves_values, OUT_OF_STEP, GROUPS),
+    Mistake("keys-and-values-out-of-step", repeats_values_interleaves_keys, OUT_OF_STEP, GROUPS),
+    Mistake("keys-and-values-out-of-step", out_of_step_and_causal, OUT_OF_STEP + " And no mask was asked for.",
+            GROUPS),
+    Mistake("repeats-not-interleaves", repeats_not_scaled, TURNS + SCALE, GROUPS),
+    Mistake("keys-and-values-out-of-step", out_of_step_not_scaled, OUT_OF_STEP + SCALE, GROUPS),
+    Mistake("keys-and-values-out-of-step", out_of_step_the_other_way_not_scaled, OUT_OF_STEP + SCALE, GROUPS),
+    Mistake("as-many-keys-as-queries", expands_by_queries, 'In the case "{case}" the call raised {error}: there are '
+            "{keys} keys and values for {queries} queries; the two numbers may differ.", GROUPS),
     Mistake("averages-queries", averages, AT + "the query heads of a group were averaged; only keys and values are "
             "shared.", GROUPS),
     Mistake("averages-queries", averages_and_leaves, SHAPE + "the query heads of a group were averaged; each keeps an "

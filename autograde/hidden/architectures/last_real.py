@@ -122,6 +122,10 @@ def loop_first_step_for_empty(outputs: Tensor, lengths: Tensor) -> Tensor:
     return torch.stack([row[max(int(n) - 1, 0)] for row, n in zip(outputs, lengths, strict=True)])
 
 
+def loop_wraps(outputs: Tensor, lengths: Tensor) -> Tensor:
+    return torch.stack([row[n - 1] for row, n in zip(outputs, lengths, strict=True)])
+
+
 def list_of_places(outputs: Tensor, lengths: Tensor) -> Tensor:
     shifted = torch.cat([outputs.new_zeros(len(outputs), 1, outputs.shape[2]), outputs], 1)
     return shifted[list(range(len(outputs))), lengths.tolist()]
@@ -168,6 +172,7 @@ MISTAKES = [
     Mistake("fails-without-steps", gathers_without_steps, NO_STEPS, LAST),
     Mistake("python-loop", loop_first_step_for_empty, LOOP + " And an empty sequence has no step; its result is zeros.",
             LAST),
+    Mistake("python-loop", loop_wraps, LOOP + " And for a length of 0 the index is -1, the last column.", LAST),
     Mistake("python-loop", loop, LOOP, LAST),
     Mistake("python-loop", loop_over_a_list, LOOP, LAST),
     Mistake("python-loop", list_of_places, LOOP, LAST),

@@ -131,6 +131,19 @@ class SplitsDimensionOne(Cell):
         return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
 
 
+class BatchesOnlySplitsDimensionOne(BatchesOnly, SplitsDimensionOne):
+    pass
+
+
+class BatchesOnlyCellFirst(BatchesOnly):
+    def pack(self, h: Tensor, c: Tensor) -> Any:
+        return c, h
+
+
+class SplitsDimensionOneCellFirst(BatchesOnlyCellFirst, SplitsDimensionOne):
+    pass
+
+
 class Interleaved(Cell):
     def gates(self, sums: Tensor) -> tuple[Tensor, ...]:
         i, f, g, o = (sums[..., n::4] for n in range(4))
@@ -248,6 +261,7 @@ AT = 'In the case "{case}" the value of `{what}` at {at} is {got_at} and should 
 IS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 REGISTERED = "`parameters()` finds {registered}: "
 ONE_ROW = 'In the case "{case}" `{what}` is {got} where {want} is wanted: x of shape {x_shape} is a single row.'
+CELL_FIRST_AND_ROWS = AT + "h comes first, the cell second. And x may be a single row of shape (input_size,)."
 ORDER = AT + "the four blocks of rows belong to i, f, g and o, in this order."
 NO_TANH = AT + "the cell goes through a tanh before the output gate lets it out. "
 IN_PLACE = (
@@ -300,6 +314,9 @@ MISTAKES = [
             RECURRENT),
     Mistake("cell-returned-first", SecondBiasUnusedCellFirst, AT + "h comes first, the cell second. And `bias_hh` is "
             "held and not used.", RECURRENT),
+    Mistake("cell-returned-first", BatchesOnlyCellFirst, CELL_FIRST_AND_ROWS, RECURRENT),
+    Mistake("cell-returned-first", SplitsDimensionOneCellFirst, CELL_FIRST_AND_ROWS, RECURRENT),
+    Mistake("batches-only", BatchesOnlySplitsDimensionOne, ONE_ROW, RECURRENT),
     Mistake("batches-only", BatchesOnly, ONE_ROW, RECURRENT),
     Mistake("batches-only", SplitsDimensionOne, ONE_ROW, RECURRENT),
     Mistake("state-changed", WritesIntoTheState, IS + "the caller's cell was written into.", RECURRENT),

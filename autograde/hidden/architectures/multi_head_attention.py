@@ -123,6 +123,16 @@ class NanToNumBeforeProjection(PlainSoftmax):
         return super().out(mixed.nan_to_num())
 
 
+class AddsInfinity(Attention):
+    def masked(self, scores: Tensor, mask: Tensor) -> Tensor:
+        return scores + torch.zeros_like(scores).masked_fill(~mask, -torch.inf)
+
+
+class AddsInfinityPaintsOver(AddsInfinity):
+    def softmax(self, scores: Tensor) -> Tensor:
+        return scores.softmax(-1).nan_to_num()
+
+
 class MaskAfterSoftmax(Attention):
     def shares(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         return self.softmax(scores) if mask is None else self.softmax(scores) * mask
@@ -146,6 +156,18 @@ class InvertedEmptyNan(Attention):
 class InvertedEmptyZero(InvertedEmptyNan):
     def shares(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         return super().shares(scores, mask).nan_to_num()
+
+
+class InvertedMergedWithoutTranspose(Inverted, MergedWithoutTranspose):
+    pass
+
+
+class InvertedMergedWithoutTransposeEmptyNan(InvertedEmptyNan, MergedWithoutTranspose):
+    pass
+
+
+class InvertedViewedWrong(Inverted, ViewedWrong):
+    pass
 
 
 class AddsTheMask(Attention):
@@ -220,6 +242,7 @@ REGISTERED = "`parameters()` finds {registered}: "
 ROWS = AT + "the rows of `qkv` are all of q, then all of k, then all of v."
 MERGED = AT + "before the heads are put side by side, their dimension has to go back behind the positions."
 VIEWED = AT + "`view(b, heads, t, -1)` mixes positions: view the last dimension as (heads, size), then transpose."
+INVERTED = " And in a mask, True means may attend."
 NAN = " And a softmax over nothing but minus infinity is NaN."
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, HEADS),
@@ -234,6 +257,9 @@ MISTAKES = [
     Mistake("heads-not-transposed", ViewedWrongEmptyAll, VIEWED, HEADS),
     Mistake("heads-not-transposed", ViewedWrongEmptyNan, VIEWED + NAN, HEADS),
     Mistake("heads-not-transposed", MergedWithoutTransposeEmptyNan, MERGED + NAN, HEADS),
+    Mistake("heads-not-transposed", InvertedMergedWithoutTranspose, MERGED + INVERTED, HEADS),
+    Mistake("heads-not-transposed", InvertedMergedWithoutTransposeEmptyNan, MERGED + INVERTED, HEADS),
+    Mistake("heads-not-transposed", InvertedViewedWrong, VIEWED + INVERTED, HEADS),
     Mistake("attends-between-heads", BetweenHeads, AT + "without the transpose, the heads of one position attend to "
             "each other, and no position sees another.", HEADS),
     Mistake("rows-by-head", PerHeadRows, ROWS, HEADS),
@@ -255,6 +281,11 @@ MISTAKES = [
             "the last dimension." + NAN, HEADS),
     Mistake("nan-on-empty-row", PlainSoftmax, 'In the case "{case}" the output on empty rows is finite: {finite}. A '
             "softmax over nothing but minus infinity is NaN.", MASKS),
+    Mistake("nan-on-empty-row", AddsInfinity, 'In the case "{case}" the output on empty rows is finite: {finite}. A '
+            "softmax over nothing but minus infinity is NaN.", MASKS),
+    Mistake("nan-gradient-on-empty-row", AddsInfinityPaintsOver, 'In the case "{case}" the gradients are finite: '
+            "{finite_gradients}. The shares were mended after the softmax, but its way back is still NaN, and a sum "
+            "hands that on; fill in with `masked_fill` or `torch.where`, which stop it.", MASKS),
     Mistake("nan-gradient-on-empty-row", NanToNum, 'In the case "{case}" the gradients are finite: {finite_gradients}. '
             "The output was mended by `nan_to_num`, but the way back still goes through the NaN.", MASKS),
     Mistake("nan-gradient-on-empty-row", NanToNumBeforeProjection, 'In the case "{case}" the gradients are finite: '

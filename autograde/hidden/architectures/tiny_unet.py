@@ -86,14 +86,25 @@ class NoSkips(UNet):
 class OneSkip(UNet):
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__(channels, classes)
-        a, b, _ = self.wide
-        self.large_again = self.stage(b, a)
+        self.large_again = self.stage(self.wide[1], self.wide[0])
 
     def forward(self, x: Tensor) -> Any:
         full = self.large(x)
         half = self.medium(self.pool(full))
         y = self.medium_again(self.join(half, self.up(self.bottom(self.pool(half)), half)))
         return self.head(self.large_again(self.up(y, full)))
+
+
+class FullSizeOnly(UNet):
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__(channels, classes)
+        self.medium_again = self.stage(self.wide[2], self.wide[1])
+
+    def forward(self, x: Tensor) -> Any:
+        full = self.large(x)
+        half = self.medium(self.pool(full))
+        y = self.medium_again(self.up(self.bottom(self.pool(half)), half))
+        return self.head(self.large_again(self.join(full, self.up(y, full))))
 
 
 class AfterPooling(UNet):
@@ -113,6 +124,22 @@ class AfterPoolingStretched(UNet):
         y = self.medium_again(self.join(self.up(second, first), y))
         y = self.large_again(self.join(first, y))
         return self.head(self.up(y, x))
+
+
+class BlownUp(UNet):
+    def forward(self, x: Tensor) -> Any:
+        half = self.pool(self.large(x))
+        quarter = self.pool(self.medium(half))
+        y = self.medium_again(self.join(self.up(quarter, half), self.up(self.bottom(quarter), half)))
+        return self.head(self.large_again(self.join(self.up(half, x), self.up(y, x))))
+
+
+class BlownUpToFullSize(UNet):
+    def forward(self, x: Tensor) -> Any:
+        half = self.pool(self.large(x))
+        inner = self.medium(half)
+        y = self.medium_again(self.join(inner, self.up(self.bottom(self.pool(inner)), inner)))
+        return self.head(self.large_again(self.join(self.up(half, x), self.up(y, x))))
 
 
 class AfterPoolingAndFails(UNet):
@@ -244,6 +271,10 @@ AFTER = (
     "Features are joined at {joined} of the size where full and half size are wanted: they were remembered after "
     "the pooling, when they were no longer sharp."
 )
+BLOWN_UP = (
+    "Sharp features are joined at {sharp} sizes where 2 are wanted: they were remembered after the pooling and blown "
+    "up again, which does not bring back what the pooling has lost."
+)
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, SKIPS),
     Mistake("adds-not-concatenates", Adds, JOINED + "added, both sides are mixed one to one for good; beside each "
@@ -251,6 +282,9 @@ MISTAKES = [
     Mistake("no-skips", NoSkips, JOINED + "what the way down has seen is not used again, so everything sharp is lost.",
             SKIPS),
     Mistake("one-skip-only", OneSkip, JOINED + "both the half and the full size have features to join.", SKIPS),
+    Mistake("one-skip-only", FullSizeOnly, JOINED + "both the half and the full size have features to join.", SKIPS),
+    Mistake("skip-after-pooling", BlownUp, BLOWN_UP, SKIPS),
+    Mistake("skip-after-pooling", BlownUpToFullSize, BLOWN_UP, SKIPS),
     Mistake("skip-after-pooling", AfterPooling, AFTER, SKIPS),
     Mistake("skip-after-pooling", AfterPoolingStretched, AFTER, SKIPS),
     Mistake("skip-after-pooling", AfterPoolingAndFails, "For images of {height} by {width} the call ended with "

@@ -22,8 +22,8 @@ def probe(answer: Watched, x: Tensor, weight: Tensor, bias: Tensor | None, optio
     if all(torch.equal(t, before[name]) for name, t in inputs.items()):
         leaves = {name: t.requires_grad_() for name, t in inputs.items()}
         seen |= gradients(answer(x, weight, bias, **options), **leaves)
-    n, c, kh, kw = x.shape[0], x.shape[1], *weight.shape[2:]
-    sides = ((kh + 6, kw + 6), (3 * kh + 18, 3 * kw + 18))
+    n, c, kh, kw = len(x[:1]), x.shape[1], *weight.shape[2:]
+    sides = ((kh + 2, kw + 2), (3 * kh + 6, 3 * kw + 6))  # small, since their results are stored
     costs = [cost(answer, torch.ones(n, c, *side, dtype=x.dtype, device=x.device), weight.detach()) for side in sides]
     return {**seen, "cost": costs}
 

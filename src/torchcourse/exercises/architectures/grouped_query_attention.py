@@ -54,6 +54,7 @@ def cases(draw: Draw) -> list[Case]:
         grouped(draw, "eight query heads, two key heads", 8, 2, t, s),
         grouped(draw, "one key head for all", 4, 1, t, s),
         grouped(draw, "as many key heads as query heads", 3, 3, t, s),
+        grouped(draw, "as many queries as keys", 6, 2, s, s),
         grouped(draw, "one query", 4, 2, 1, s),
         grouped(draw, "float64", 4, 2, t, s, torch.float64),
     ]
@@ -61,7 +62,8 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     h, g = inputs["q"].shape[1], inputs["k"].shape[1]
-    return {"h": h, "g": g, "share": h // g, "asked": seen.get("uses enable_gqa")}
+    counts = {"queries": inputs["q"].shape[2], "keys": inputs["k"].shape[2]}
+    return {"h": h, "g": g, "share": h // g, "asked": seen.get("uses enable_gqa"), **counts}
 
 
 EXERCISE = Exercise(

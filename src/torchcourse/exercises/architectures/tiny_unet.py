@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from torchcourse.checking.call_watch import OperatorMode
 from torchcourse.checking.probe import Watched
@@ -26,24 +27,73 @@ FAULTS = {
 """The reasons that parts of torch's messages stand for."""
 
 
+RESIZING = ("pool", "convolution", "upsample")
+"""Parts of the names of the operators that make features of another size."""
+
+
+class Sharpness:
+    """Knows how many pixels the features had where the way from the image to a tensor was narrowest.
+
+    Of several ways the widest counts, and a tensor that is not known to come from the image counts as sharp, so that
+    only features are called blurred all of which were smaller once.
+    """
+
+    def __init__(self, image: Tensor) -> None:
+        self.pixels = {id(image): image.shape[2] * image.shape[3]}
+        self.alive: list[Tensor] = [image]  # otherwise another tensor might get the id of one that is gone
+
+    def note(self, name: str, inputs: Iterable[Any], results: Iterable[Any]) -> None:
+        """Note what an operator made of its inputs."""
+        inputs = [t for t in inputs if isinstance(t, Tensor)]
+        known = [pixels for pixels in map(self.of, inputs) if pixels is not None]
+        if not known or "_like" in name or name.startswith("new_"):
+            return
+        for result in (t for t in results if isinstance(t, Tensor)):
+            in_place = any(result is t for t in inputs)
+            if in_place and self.of(result) is None:
+                continue
+            resized = result.ndim == 4 and any(part in name for part in RESIZING)
+            pixels = min(max(known), result.shape[2] * result.shape[3]) if resized else max(known)
+            self.pixels[id(self.owner(result))] = pixels
+            self.alive.append(self.owner(result))
+
+    def of(self, tensor: Tensor) -> int | None:
+        return self.pixels.get(id(self.owner(tensor)), self.pixels.get(id(tensor)))
+
+    @staticmethod
+    def owner(tensor: Tensor) -> Tensor:
+        """Return the tensor whose memory this one is a view of, or itself."""
+        return tensor if tensor._base is None else tensor._base
+
+    def blurred(self, tensor: Tensor) -> bool:
+        """Return whether all of a tensor was once much smaller; a few rows less than now are no loss."""
+        pixels = self.of(tensor)
+        return pixels is not None and 3 * pixels < tensor.shape[2] * tensor.shape[3]
+
+
 class Sizes(OperatorMode):  # type: ignore[no-untyped-call]
     """Records the sizes at which a model joins features along the channels, and those of its convolutions."""
 
-    def __init__(self) -> None:
+    def __init__(self, image: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.joined: list[tuple[int, int]] = []
+        self.joined_sharp: set[tuple[int, int]] = set()
         self.convolved: list[tuple[int, int]] = []
         self.added = False
+        self.sharpness = Sharpness(image)
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator; note the size of what a concatenation or convolution gave."""
         result = func(*args, **(kwargs or {}))
         name = func.name().split("::")[-1].split(".")[0]
+        self.sharpness.note(name, tree_leaves((args, kwargs)), tree_leaves(result))
         if isinstance(result, Tensor) and result.ndim == 4:
             size = (result.shape[2], result.shape[3])
             dim = args[1] if len(args) > 1 else (kwargs or {}).get("dim", 0)
             if name in ("cat", "concat") and dim in (1, -3) and len(args[0]) > 1:
                 self.joined.append(size)
+                if not all(map(self.sharpness.blurred, args[0])):
+                    self.joined_sharp.add(size)
             self.added = self.added or (name in ("add", "add_") and isinstance(args[1], Tensor) and args[1].ndim == 4)
             if name in ("convolution", "mkldnn_convolution"):
                 self.convolved.append(size)
@@ -57,7 +107,7 @@ def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observatio
     seen: Observations = {"has parameters": any(True for _ in module.parameters())}
     before = x.clone()
     x.requires_grad_()
-    sizes = Sizes()
+    sizes = Sizes(x)
     output = fitting(lambda: watched(answer, module, x, sizes))
     if isinstance(output, Raised):
         return {**seen, "outcome": output}
@@ -100,6 +150,8 @@ def levels(sizes: Sizes, height: int, width: int) -> Observations:
     seen["joined by"] = "concatenation" if joined else "addition" if sizes.added else "nothing"
     if height % 4 == width % 4 == 0:
         smallest = min(sizes.convolved)
+        if min(height, width) >= 12:  # in smaller images a convolution without padding loses much, too
+            seen["sizes at which sharp features are joined"] = len(sizes.joined_sharp)
         seen["joined at"] = [f"1/{height // h}" if h and height % h == 0 else f"{h} of {height}" for h, _ in joined]
         seen["smallest size"] = f"1/{height // smallest[0]} of the height, 1/{width // smallest[1]} of the width"
     return seen
@@ -146,7 +198,8 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     x = inputs["x"]
     fields: dict[str, object] = {"x_shape": tuple(x.shape), "height": x.shape[2], "width": x.shape[3]}
     for field, name in (("joins", "sizes at which features are joined"), ("joined", "joined at"), ("shape", "shape"),
-                        ("smallest", "smallest size"), ("outcome", "outcome"), ("ending", "after the last layer"),
+                        ("sharp", "sizes at which sharp features are joined"), ("smallest", "smallest size"),
+                        ("outcome", "outcome"), ("ending", "after the last layer"),
                         ("idle", "parameters without a gradient")):  # fmt: skip
         fields |= {field: seen[name]} if name in seen else {}
     return {**fields, "want_shape": wanted.get("shape"), "want_smallest": wanted.get("smallest size")}

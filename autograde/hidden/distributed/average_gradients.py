@@ -74,6 +74,13 @@ def only_where_this_rank_has_one(_self: Averaging, p: Tensor) -> Tensor:
     return total if had else torch.zeros_like(p)
 
 
+def only_into_what_is_there(model: nn.Module) -> None:
+    for p in model.parameters():
+        total = Averaging().summed(p)
+        if p.grad is not None:
+            p.grad = total / dist.get_world_size()
+
+
 def steps_too(model: nn.Module) -> None:
     averaging()(model)
     with torch.no_grad():
@@ -97,6 +104,8 @@ MISTAKES = [
             VALUE + "one rank has a gradient there, and half of it is the mean.", AVERAGE),
     Mistake("zeros-where-none-was", averaging(summed=only_where_this_rank_has_one), VALUE + "a rank that did not use "
             "the layer gets the mean as well, or its weights would part from the others'.", AVERAGE),
+    Mistake("leaves-none-where-none-was", only_into_what_is_there, VALUE + "this rank sent zeros for the layer and did "
+            "not take the mean, so the optimizers part: one moves the layer, the other does not.", AVERAGE),
     Mistake("reduces-a-view", averaging(summed=in_place), VALUE + "`all_reduce` of a view with gaps, or of two layouts "
             "of one shape, adds up the wrong entries without an error. Give it a contiguous copy.", AVERAGE),
     Mistake("takes-a-step", steps_too, 'In the case "{case}" the {what} are {got} afterwards, and should be {want}: '

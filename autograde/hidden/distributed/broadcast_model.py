@@ -64,6 +64,11 @@ def floats(_self: Broadcast, model: nn.Module) -> list[Tensor]:
     return [t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
 
 
+def floats_from_rank_zero(_self: Broadcast, tensor: Tensor, src: int) -> None:
+    """Ignore the source as far as an answer shows it that sends no integers."""
+    Broadcast().send(tensor, 0 if tensor.is_floating_point() else src)
+
+
 def trainable(_self: Broadcast, model: nn.Module) -> list[Tensor]:
     return [*(p for p in model.parameters() if p.requires_grad), *model.buffers()]
 
@@ -109,6 +114,8 @@ MISTAKES = [
     Mistake("averages-instead", broadcasting(send=averaged), 'In the case "{case}" {what} is {got} where {want}, the '
             "number of rank {src}, is wanted: the numbers were averaged over the ranks.", START),
     Mistake("ignores-src", broadcasting(source=lambda self, src: 0), 'In the case "{case}" {what} is {got} where '
+            "{want} is wanted: rank {src} has the numbers to send, not rank 0.", START),
+    Mistake("ignores-src", broadcasting(send=floats_from_rank_zero), 'In the case "{case}" {what} is {got} where '
             "{want} is wanted: rank {src} has the numbers to send, not rank 0.", START),
     Mistake("rebinds-parameter", new_parameters, 'In the case "{case}" the {what} are {got}: an optimizer that was '
             "made before still holds the old ones. Write into the tensors that are there.", START),

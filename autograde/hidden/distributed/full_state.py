@@ -100,6 +100,20 @@ def strips_all(model: nn.Module) -> Any:
     return {name.rpartition("module.")[2].rpartition("blocks.")[2]: t for name, t in right(model).items()}
 
 
+def without_the_word(model: nn.Module) -> Any:
+    state = gathered(model)
+    return {name.replace("module.", ""): t for name, t in state.items()} if dist.get_rank() == 0 else {}
+
+
+def without_the_first_word(model: nn.Module) -> Any:
+    state = gathered(model)
+    return {name.replace("module.", "", 1): t for name, t in state.items()} if dist.get_rank() == 0 else {}
+
+
+A_LAYER = (
+    'In the case "{case}" there is the name {name}, and {missing} is missing: `module` is the name of a layer there. '
+    "DDP puts its prefix at the start of a name, once, and nothing else is to be taken away."
+)
 MISTAKES = [
     Mistake("keeps-module-prefix", with_prefix, 'In the case "{case}" there is the name {name}: DDP keeps the model in '
             "`module`, and a program that loads the file has no such prefix.", CHECKPOINTS),
@@ -107,6 +121,8 @@ MISTAKES = [
             "parameter of the plain model has.", CHECKPOINTS),
     Mistake("loses-a-prefix", strips_all, 'In the case "{case}" there is the name {name}, which no parameter of the '
             "plain model has.", CHECKPOINTS),
+    Mistake("strips-a-layers-name", without_the_word, A_LAYER, CHECKPOINTS),
+    Mistake("strips-a-layers-name", without_the_first_word, A_LAYER, CHECKPOINTS),
     Mistake("local-shard-only", local_shards, 'In the case "{case}" {tensor} has shape {shape} where {right_shape} is '
             "wanted: that is rank 0's share, and the rest is on the other rank.", CHECKPOINTS),
     Mistake("local-shard-only", local_shards_everywhere, 'In the case "{case}" {tensor} has shape {shape} where '

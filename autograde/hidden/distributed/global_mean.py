@@ -31,6 +31,11 @@ def summed(total: float, count: float, dtype: torch.dtype = torch.float64) -> li
     return found
 
 
+def right(total: float, count: float) -> float:
+    total, count = summed(total, count)
+    return total / count if count else math.nan
+
+
 def mean_of_means(total: float, count: int) -> float:
     mean, ranks = summed(total / count if count else 0.0, 1)
     return mean / ranks if summed(0.0, count)[1] else math.nan
@@ -96,6 +101,17 @@ def as_tensor(total: float, count: int) -> Any:
     return torch.tensor(total / count if count else math.nan)
 
 
+def as_tensor_where_all_have_samples(total: float, count: int) -> Any:
+    """Return a tensor as far as an answer shows it that fails where a rank has no samples."""
+    everyone: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, count)
+    return as_tensor(total, count) if all(everyone) else right(total, count)
+
+
+def leaves_without_samples(total: float, count: int) -> float:
+    return right(total, count) if count else math.nan
+
+
 MEANS = (
     'In the case "{case}" the ranks have {n0} and {n1} samples that add up to {t0} and {t1}; the mean came out as '
     "{mean0} where {right} is wanted: "
@@ -118,6 +134,9 @@ MISTAKES = [
             "have to stop on it.", SHARDS),
     Mistake("called-by-rank-zero-only", rank_zero_alone_asks, 'In the case "{case}" rank 0 is {ended0}: it waits '
             "for rank 1, which never calls: a collective is for all ranks.", SHARDS),
+    Mistake("leaves-before-the-exchange", leaves_without_samples, 'In the case "{case}" the ranks have {n0} and {n1} '
+            "samples, and rank {who} is {ended}: a rank without samples left, and the other waits for it. All ranks "
+            "make the same calls.", SHARDS),
     Mistake("divides-by-zero", divides_first, NOTHING + "nan here.", SHARDS),
     Mistake("zero-for-nothing", zero_for_nothing, MEANS + "0 looks like a measurement, and nan says that there is "
             "none.", SHARDS),
@@ -126,6 +145,8 @@ MISTAKES = [
     Mistake("adds-in-float32", divided_in_float32, MEANS + "float32 has no 2**24 + 1, so counts and sums travel in "
             "float64.", SHARDS),
     Mistake("returns-tensor", as_tensor, 'In the case "{case}" {what} is {got}: a Python float is wanted.', SHARDS),
+    Mistake("returns-tensor", as_tensor_where_all_have_samples, 'In the case "{case}" {what} is {got}: a Python float '
+            "is wanted.", SHARDS),
 ]  # fmt: skip
 
 

@@ -79,6 +79,13 @@ def strings(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
     return right(environ, cuda_count) | {name: str(value) for name, value in numbers(environ).items()}
 
 
+def strings_where_set(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
+    return right(environ, cuda_count) | {
+        "rank": environ.get("RANK", 0), "local_rank": environ.get("LOCAL_RANK", 0),
+        "world_size": environ.get("WORLD_SIZE", 1),
+    }  # fmt: skip
+
+
 def device_as_text(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
     found = right(environ, cuda_count)
     return found | {"device": str(found["device"])}
@@ -102,8 +109,9 @@ MISTAKES = [
             "the variables are not set, and then this is the only process.", RANKS),
     Mistake("ignores-environ", reads_the_own_environment, 'In the case "{case}" the {what} came out as {got} where '
             "{want} is wanted: the variables are in the argument `environ`.", RANKS),
-    Mistake("strings-as-numbers", strings, 'In the case "{case}" the {what} is {got}, a string: environment variables '
-            "are text, and `int` makes numbers of them.", RANKS),
+    *(Mistake("strings-as-numbers", program, 'In the case "{case}" the {what} is {got}, a string: environment '
+              "variables are text, and `int` makes numbers of them.", RANKS)
+      for program in (strings, strings_where_set)),
     Mistake("device-as-text", device_as_text, "The {what} is {got}; `torch.device` makes a {want}.", RANKS),
 ]  # fmt: skip
 

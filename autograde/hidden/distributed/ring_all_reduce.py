@@ -155,6 +155,13 @@ def in_the_input(x: Tensor) -> Tensor:
     return x
 
 
+def in_memory_that_may_be_the_inputs(x: Tensor) -> Tensor:
+    """Work in float32, in memory that is x's own where x is contiguous and float32."""
+    flat = x.contiguous().reshape(-1).float()
+    flat.copy_(ring()(flat))
+    return flat.reshape(x.shape).to(x.dtype)
+
+
 def as_float(x: Tensor) -> Any:
     return ring()(x.float())
 
@@ -207,6 +214,9 @@ MISTAKES = [
             "the sum divided by the number of ranks.", RING),
     Mistake("changes-its-input", in_the_input, 'In the case "{case}" {what} is {got}, and should be {want}: x is the '
             "caller's.", RING),
+    Mistake("changes-its-input", in_memory_that_may_be_the_inputs, 'In the case "{case}" {what} is {got}, and should '
+            "be {want}: `contiguous`, `reshape` and `float` copy only where they have to, and `clone` always does.",
+            RING),
     Mistake("dtype-not-kept", as_float, 'In the case "{case}" the result is of dtype {got_dtype} where {want_dtype} is '
             "wanted.", RING),
     Mistake("shape-not-kept", flat_result, 'In the case "{case}" the result has shape {got_shape} where {want_shape} '

@@ -87,6 +87,12 @@ def twice(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return SumBoth.apply(F.gelu(enter(x) @ w1.T) @ w2.T)
 
 
+def twice_for_a_table(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    """Add up twice as far as an answer shows it that fails where x has other dimensions than two."""
+    whole = SumBoth.apply if x.dim() == 2 else leave
+    return whole(F.gelu(enter(x) @ w1.T) @ w2.T)
+
+
 def twice_without_x(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return SumBoth.apply(F.gelu(x @ w1.T) @ w2.T)
 
@@ -126,6 +132,10 @@ def relu_instead(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return leave(F.relu(enter(x) @ w1.T) @ w2.T)
 
 
+def flat_batch(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.gelu(enter(x.reshape(-1, x.shape[-1])) @ w1.T) @ w2.T)
+
+
 VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
 GRADIENT = 'In the case "{case}" the gradient of x begins with {grad} where {right} is wanted: '
 COUNT = 'In the case "{case}" there were {forward} exchanges forward and {backward} backward: '
@@ -134,8 +144,8 @@ MISTAKES = [
             "ranks, though each rank has other ones. They stay where they are; only the outputs are in parts.", SPLIT),
     Mistake("no-gradient-reduce", no_gradient_reduce, GRADIENT + "each rank has the part that goes through its own "
             "hidden units, and backward has to add them up.", SPLIT),
-    Mistake("reduces-gradient-twice", twice, GRADIENT + "the gradient of the output is the same on all ranks, and it "
-            "was added up over them on its way back.", SPLIT),
+    *(Mistake("reduces-gradient-twice", program, GRADIENT + "the gradient of the output is the same on all ranks, and "
+              "it was added up over them on its way back.", SPLIT) for program in (twice, twice_for_a_table)),
     Mistake("reduces-gradient-twice", twice_without_x, VALUE + "the gradient of the output was added up over the "
             "ranks, where it is the same already, and that of x was not. That is what "
             "`torch.distributed.nn.functional.all_reduce` does.", SPLIT),
@@ -147,6 +157,9 @@ MISTAKES = [
     Mistake("averages-instead", averaged, VALUE + "the parts are to be added up; they were averaged.", SPLIT),
     Mistake("gathers-the-weights", gathers_weights, COUNT + "the weights were put together on every rank, and to split "
             "them was the point. The activations are what is exchanged, once in each direction.", SPLIT),
+    Mistake("flattens-the-batch", flat_batch, 'In the case "{case}" the call returned {returned}: x was made a table '
+            "for the products, and the output has to have the other dimensions of x again. `@` copes with them as they "
+            "are.", SPLIT),
     Mistake("another-activation", relu_instead, VALUE + "the activation is gelu.", SPLIT),
 ]  # fmt: skip
 

@@ -79,6 +79,14 @@ def rounds_the_bytes(num_params: int, world_size: int, *, stage: int, param_dtyp
     return num_params * (12 + 2 * size - split) - (-num_params * split // world_size)
 
 
+def averages_in_param_dtype_rounding_the_bytes(
+    num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16
+) -> int:
+    size = param_dtype.itemsize
+    pieces = [2 * size + 4, size, size]
+    return num_params * sum(pieces[stage:]) - (-num_params * sum(pieces[:stage]) // world_size)
+
+
 def through_a_float(_self: Zero, n: int, w: int) -> int:
     return math.ceil(n / w)
 
@@ -104,6 +112,9 @@ MISTAKES = [
             "averages are float32, whatever the parameters are.", MEMORY),
     Mistake("states-in-param-dtype", counting(states_of=lambda self, dtype: 3 * dtype.itemsize), COUNT + "AdamW's "
             "averages and the master copy are float32, whatever the parameters are.", MEMORY),
+    Mistake("states-in-param-dtype", averages_in_param_dtype_rounding_the_bytes, COUNT + "AdamW's averages are "
+            "float32, whatever the parameters are. And a rank's share is a whole number of parameters, not of bytes.",
+            MEMORY),
     Mistake("float32-gradients", counting(gradient_of=lambda self, dtype: 4), COUNT + "the gradients have the dtype of "
             "the parameters here.", MEMORY),
     Mistake("forgets-gradients", counting(gradient_of=lambda self, dtype: 0), COUNT + "a rank holds gradients, too.",

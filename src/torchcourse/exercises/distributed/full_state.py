@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -17,6 +18,14 @@ from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
 from torchcourse.probes.on_ranks import MODULES, on_ranks
 from torchcourse.probes.sharded_models import Blocks, drawn_model, whole
+
+
+def built(width: int, depth: int, seed: int, own: str) -> Blocks:
+    """Return a model; its first block has a layer more if `own` names one."""
+    model = Blocks(width, depth, seed)
+    if own:
+        model.blocks[0].add_module(own, nn.Linear(width, 2, dtype=torch.float64))
+    return model
 
 
 def wrapped(model: Blocks, wrapper: str) -> nn.Module:
@@ -40,9 +49,9 @@ def sort_of(value: object) -> str:
     return kind(value)
 
 
-def program(answer: Callable[..., Any], width: int, depth: int, seed: int, wrapper: str) -> Observations:
+def program(answer: Callable[..., Any], width: int, depth: int, seed: int, wrapper: str, own: str = "") -> Observations:
     """Observe the dict of this rank, and whether the model is as before."""
-    model = wrapped(Blocks(width, depth, seed), wrapper)
+    model = wrapped(built(width, depth, seed, own), wrapper)
     before = {name: whole(p) for name, p in model.named_parameters()}
     found = answer(model)
     if not isinstance(found, dict):
@@ -67,7 +76,8 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("a DDP model", **drawn_model(draw), wrapper="DDP"),
         case("a sharded model", **drawn_model(draw), wrapper="FSDP"),
-        case("a plain model", **drawn_model(draw), wrapper=""),
+        case("a plain model with a layer called module", **drawn_model(draw), wrapper="", own="module"),
+        case("a DDP model with a layer called module", **drawn_model(draw), wrapper="DDP", own="module"),
     ]
 
 

@@ -44,7 +44,8 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     fields |= {"t0": inputs["totals"][0], "t1": inputs["totals"][1]}
     means = {"mean0": seen.get("mean, rank 0"), "mean1": seen.get("mean, rank 1"), "right": wanted.get("mean, rank 0")}
     fields |= {name: f"{value:.9g}" if isinstance(value, float) else value for name, value in means.items()}
-    return fields | {"ended0": seen.get("rank 0")}
+    waiting = next((n for n in range(2) if seen.get(f"rank {n}") != "returned"), 0)
+    return fields | {"ended0": seen.get("rank 0"), "who": waiting, "ended": seen.get(f"rank {waiting}")}
 
 
 EXERCISE = Exercise(

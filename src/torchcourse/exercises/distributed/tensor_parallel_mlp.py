@@ -61,6 +61,8 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     if isinstance(got, Tensor) and isinstance(want, Tensor) and got.shape == want.shape:
         fields |= {"grad": got.flatten()[0], "right": want.flatten()[0]}
     fields |= {"forward": seen.get("exchanges forward, rank 0"), "backward": seen.get("exchanges backward, rank 0")}
+    if "returned, rank 0" in seen:
+        fields["returned"] = seen["returned, rank 0"]
     return fields
 
 

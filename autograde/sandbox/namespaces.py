@@ -16,6 +16,10 @@ from autograde.settings import LIMITS
 __all__ = ["NamespacesError", "release", "start_pause_process"]
 
 
+END_SECONDS = 5.0
+"""How long a sandbox may take to end by itself before it is killed."""
+
+
 class NamespacesError(RuntimeError):
     """No sandbox could be made; the message is what bubblewrap wrote to standard error."""
 
@@ -76,6 +80,14 @@ def _read(descriptor: int, deadline: float) -> bytes:
 
 
 def release(process: subprocess.Popen[bytes]) -> str:
-    """End a sandbox; return what bubblewrap wrote to standard error."""
-    process.kill()
-    return process.communicate()[1].decode(errors="replace")
+    """End a sandbox; return what bubblewrap wrote to standard error.
+
+    The pause process ends when its standard input is closed, and bubblewrap reaps it. If bubblewrap were killed first,
+    the pause process would be left to the first process of the machine or container, which may never reap it; and such
+    zombies count against the limit on processes of the workers' user.
+    """
+    try:
+        return process.communicate(timeout=END_SECONDS)[1].decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[1].decode(errors="replace")

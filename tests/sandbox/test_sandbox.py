@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +23,19 @@ from tests.support.sandboxed import states
 pytestmark = pytest.mark.sandbox
 
 QUICK = dataclasses.replace(LIMITS, cell_seconds=3.0, exercise_seconds=3.0, processes=40, data_bytes=1 << 30)
+
+
+ADOPTING = """
+import ctypes, os, pathlib
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: children of ended children become this process's
+from autograde.sandbox.namespaces import release, start_pause_process
+for _ in range(3):
+    release(start_pause_process(20.0)[0])
+for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+    state, parent = stat.read_text().rpartition(") ")[2].split()[:2]
+    if int(parent) == os.getpid():
+        print(stat, state)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +56,11 @@ def test_the_more_processes_want_each_core_the_more_wall_time_may_pass(
 
 def test_this_machine_can_isolate() -> None:
     assert blocker() == ""
+
+
+def test_a_sandbox_leaves_no_zombie_to_the_first_process_of_a_container() -> None:
+    run = subprocess.run([sys.executable, "-c", ADOPTING], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout == ""
 
 
 def test_ordinary_cells_run_and_leave_nothing_behind(sandbox: Sandbox) -> None:

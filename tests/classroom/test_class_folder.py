@@ -349,7 +349,7 @@ def test_a_locked_gradebook_is_named_and_nothing_is_lost(
 ) -> None:
     (tmp_path / "submitted" / "ada" / LESSON).mkdir(parents=True)
     (tmp_path / "submitted" / "ada" / LESSON / f"{LESSON}.ipynb").touch()
-    monkeypatch.setattr("autograde.batch.grading.refuse", lambda isolation: None)
+    monkeypatch.setattr("autograde.batch.grading.require_isolation", lambda isolation: None)
     monkeypatch.setattr("autograde.batch.grading.LessonGrader", lambda *_: None)
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3.dbapi2, "connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0.1}))

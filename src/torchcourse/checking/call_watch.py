@@ -41,8 +41,8 @@ MEMORY_READERS = {
 """Calls that give out the memory of a tensor, or its address, from which elements can be read without a call."""
 
 READERS = ARRAY_READERS | MEMORY_READERS
-IN_PYTHON = ("torch._refs", "torch._decomp", "torch._prims", "torch._inductor.decomposition")
-"""Modules in which torch has written its operators once more, in Python, out of others."""
+IN_PYTHON = {"torch._refs", "torch._decomp", "torch._prims", "torch._inductor.decomposition"}
+"""Modules, and packages by the beginning of a module's name, in which torch has its operators in Python too."""
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
 
@@ -279,11 +279,17 @@ class CallWatch:
                 self.note_reader(name, frame)
         if event != "call":
             return
-        module, code = frame.f_globals.get("__name__"), frame.f_code
-        if isinstance(module, str) and module.startswith(IN_PYTHON):
-            self.rewritten.append(code.co_name)
+        # Nothing is called up to `return`: where recursion is at its limit, a call would fail, and end the watch. To
+        # read `f_code` is a call too, of the audit hooks.
+        names = frame.f_globals
+        module = names["__name__"] if "__name__" in names else ""  # noqa: SIM401
+        if module.__class__ is str and (
+            module[:11] in IN_PYTHON or module[:12] in IN_PYTHON or module[:13] in IN_PYTHON or module in IN_PYTHON
+        ):
+            self.rewritten.append(frame.f_code.co_name)
         if not self._modules:
             return
+        code = frame.f_code
         if module in self._modules:
             name = code.co_qualname.split(".")[0]
             if not name.startswith("_"):  # not a decorator, or the helper of a public function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 import torch.distributed as dist
 from torch import Tensor
@@ -60,6 +60,11 @@ def rank() -> int:
     return int(dist.get_rank())
 
 
+def _calls_of_groups() -> int:
+    """Return how many calls the groups of this rank have counted so far; the backend gloo counts each."""
+    return sum(int(group._get_sequence_number_for_group()) for group in dist.distributed_c10d._world.pg_map)
+
+
 class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the calls of a rank that reach a process group, in this block.
 
@@ -67,6 +72,8 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
         calls: their names, such as "allreduce" and "send".
         summed: how many elements each all-reduce was given.
         sent: the elements that point-to-point calls sent.
+        unseen: whether groups counted more calls than there are in `calls`. A call on another thread, or with modes
+            switched off, is counted but not seen.
     """
 
     def __init__(self) -> None:
@@ -74,6 +81,17 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls: list[str] = []
         self.summed: list[int] = []
         self.sent = 0
+        self.unseen = False
+        self._before = 0
+
+    def __enter__(self) -> Self:
+        self._before = _calls_of_groups()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        self.unseen = _calls_of_groups() - self._before > len(self.calls)
 
     def __torch_dispatch__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

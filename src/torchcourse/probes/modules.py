@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Draw
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.observe import kind
+from torchcourse.probes.observe import kind, same
 
 __all__ = [
     "Unusable", "affine_weights", "attempted", "build", "called", "fill_in_order", "gradients", "inventory", "load",
@@ -66,14 +66,15 @@ def build(answer: Watched, device: torch.device, *args: Any, **kwargs: Any) -> A
 
 def named_shapes(module: nn.Module) -> list[str]:
     """Return the name and shape of each parameter as text, sorted."""
-    return sorted(f"{name} {tuple(p.shape)}" for name, p in module.named_parameters())
+    named = nn.Module.named_parameters(module)  # an answer's own method could still write into its results
+    return sorted(f"{name} {tuple(p.shape)}" for name, p in named)
 
 
 def inventory(module: nn.Module) -> Observations:
     """Return the names that a module has registered."""
     return {
         "parameters": named_shapes(module),
-        "state_dict": sorted(module.state_dict()),
+        "state_dict": sorted(nn.Module.state_dict(module)),
     }
 
 
@@ -110,16 +111,21 @@ def ramp(*shape: int, low: float = -1.0, high: float = 1.0, like: Tensor | None 
 
 
 def gradients(output: object, **tensors: Tensor | None) -> Observations:
-    """Send a fixed gradient back through `output` and return what arrives at each of `tensors`."""
+    """Send a fixed gradient back through `output` and return what arrives at each of `tensors`.
+
+    If the backward pass of an answer's own writes into its output, that is observed too.
+    """
     if not isinstance(output, Tensor) or not output.requires_grad:
         return {f"gradient of {name}": "none" for name in tensors}
     for tensor in tensors.values():
         if tensor is not None:
             tensor.grad = None
+    before = output.detach().clone()
     output.backward(ramp(*output.shape, low=-1.0, high=2.0, like=output))  # type: ignore[no-untyped-call]
-    return {
+    seen: Observations = {
         f"gradient of {name}": "none" if t is None or t.grad is None else t.grad.clone() for name, t in tensors.items()
     }
+    return seen if same(output.detach(), before) else {**seen, "result after the backward pass": "changed"}
 
 
 def attempted(call: Callable[[], Any]) -> Any:

@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case
 from torchcourse.model.observations import Observations, Raised, kind, raised
 
-__all__ = ["cost", "growth", "kept", "kind", "look", "moved_to", "of_one_tensor", "refusal", "where"]
+__all__ = ["cost", "growth", "kept", "kind", "look", "moved_to", "of_one_tensor", "refusal", "same", "where"]
 
 GROWING, STEADY = "growing with the number of rows", "the same for any number of rows"
 
@@ -32,7 +32,7 @@ def look(result: object, like: Tensor) -> dict[str, Any]:
 def kept(**inputs: tuple[Tensor, Tensor]) -> dict[str, Any]:
     """Observe for each input, given as (now, before), whether its values have changed."""
     return {
-        f"{name} afterwards": "as before" if _same(now, before) else "changed"
+        f"{name} afterwards": "as before" if same(now, before) else "changed"
         for name, (now, before) in inputs.items()
     }  # fmt: skip
 
@@ -43,7 +43,8 @@ def of_one_tensor(answer: Watched, x: Tensor) -> dict[str, Any]:
     return {**look(answer(x), x), **kept(x=(x, before))}
 
 
-def _same(now: Tensor, before: Tensor) -> bool:
+def same(now: Tensor, before: Tensor) -> bool:
+    """Return whether two tensors have the same shape and values, NaN where NaN was."""
     if now.shape != before.shape:
         return False
     if now.dtype == before.dtype and torch.equal(now, before):  # one operator, nearly always enough

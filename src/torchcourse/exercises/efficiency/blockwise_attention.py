@@ -30,7 +30,7 @@ def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor, block: int | None, m
     leaves = {"q": q.requires_grad_(), "k": k.requires_grad_(), "v": v.requires_grad_()}
     result = answer(q, k, v) if block is None else answer(q, k, v, block)
     seen = {**look(result, q), **gradients(result, **leaves)}
-    return {**seen, "peak": _peak(answer)} if measured and q.device.type == "cpu" else seen
+    return {**seen, **_large_call(answer)} if measured and q.device.type == "cpu" else seen
 
 
 def bytes_elsewhere(answer: Watched, call: Callable[[], object], bound: int) -> int:
@@ -47,13 +47,15 @@ def bytes_elsewhere(answer: Watched, call: Callable[[], object], bound: int) -> 
     return least
 
 
-def _peak(answer: Watched) -> int:
-    """Return the bytes that lived at once in a call with many keys in small blocks, in tensors or elsewhere."""
+def _large_call(answer: Watched) -> Observations:
+    """Observe a call with many keys in small blocks: the bytes that lived at once, in tensors or elsewhere, and the
+    result, as an answer could tell that it is measured."""
     q, k, v = (ramp(1, rows, WIDTH, low=-1, high=1) for rows in (QUERIES, KEYS, KEYS))
+    results: list[object] = []
     with torch.no_grad():
-        in_tensors = peak_bytes(lambda: answer(q, k, v, BLOCK))
+        in_tensors = peak_bytes(lambda: results.append(answer(q, k, v, BLOCK)))
         elsewhere = bytes_elsewhere(answer, lambda: answer.answer(q, k, v, BLOCK), SCORES - 1)
-    return max(in_tensors, elsewhere)
+    return {"peak": max(in_tensors, elsewhere), "result of the large call": look(results[0], q).get("result")}
 
 
 def derive(_case: Case, seen: Observations) -> Observations:

@@ -33,23 +33,31 @@ def probe(
     leaves = {"hidden": hidden.requires_grad_(), "weight": weight.requires_grad_()}
     result = answer(hidden, weight, labels, chunk)
     seen = {**look(result, hidden), **gradients(result, **leaves)}
-    return {**seen, "peak": _peak(answer)} if measured and hidden.device.type == "cpu" else seen
+    return {**seen, **_large_call(answer)} if measured and hidden.device.type == "cpu" else seen
 
 
-def _peak(answer: Watched) -> int:
-    """Return the bytes that lived at once in a call with many rows in small chunks, and its backward, in tensors or
-    elsewhere."""
+def _large_call(answer: Watched) -> Observations:
+    """Observe a call with many rows in small chunks, and its backward: the bytes that lived at once, in tensors or
+    elsewhere, and loss and gradient, as an answer could tell that it is measured."""
     hidden, weight = ramp(ROWS, WIDTH).requires_grad_(), ramp(WORDS, WIDTH).requires_grad_()
     labels = torch.arange(ROWS) % WORDS
 
+    losses: list[Any] = []
+
     def forward_and_back(call: Callable[..., Any]) -> None:
         loss = call(hidden, weight, labels, CHUNK)
+        losses.append(loss.detach().clone() if isinstance(loss, Tensor) else None)
         if isinstance(loss, Tensor) and loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
 
     in_tensors = peak_bytes(lambda: forward_and_back(answer))
+    gradient = hidden.grad.clone() if hidden.grad is not None else None
     elsewhere = bytes_elsewhere(answer, lambda: forward_and_back(answer.answer), LOGITS // SHARE - 1)
-    return max(in_tensors, elsewhere)
+    return {
+        "peak": max(in_tensors, elsewhere),
+        "loss of the large call": losses[0],
+        "gradient of hidden in the large call": gradient,
+    }
 
 
 def derive(_case: Case, seen: Observations) -> Observations:

@@ -54,10 +54,10 @@ def probe(
         return {name: getattr(module, name, None) for name in ("weight", "bias")}
     seen = {**inventory(module), "bias": slot(module, "bias")}
     load(module, weights)
+    held = {name: p for name, p in nn.Module.named_parameters(module) if name in weights}
     output = attempted(lambda: called(answer, module, x.requires_grad_()))
     if isinstance(output, Raised):
         return {**seen, "outcome": output}
-    held = {name: p for name, p in module.named_parameters() if name in weights}
     return {**seen, **look(output, x), **gradients(output, x=x, **held)}
 
 

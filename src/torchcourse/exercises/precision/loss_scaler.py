@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import Any
 
@@ -49,27 +48,23 @@ def probe(
     answer: Watched, options: dict[str, float], pattern: list[str], gradients: list[Tensor], idle: bool
 ) -> dict[str, Any]:
     """Replay a pattern: for each update, and each optimizer, "fine" or what one of its gradients holds."""
-    learners, scaler = [_Learner(g, idle) for g in gradients], answer(**options)
-    one = torch.ones((), device=gradients[0].device)
+    learners, one = [_Learner(g, idle) for g in gradients], torch.ones((), device=gradients[0].device)
     scales, stepped, ran = list[Any](), list[Any](), list[bool]()
-    for number_, round_ in enumerate(pattern):  # watching one round is enough
-        watched = contextlib.nullcontext if number_ else answer.watched
-        scales.append(number(scaler.scale(one.clone())))
-        for learner in learners:
-            learner.optimizer.zero_grad()
-        with watched():
-            scaled = scaler.scale(sum(learner.loss() for learner in learners))
-        scaled.backward()
-        for learner, how in zip(learners, round_.split(","), strict=True):
-            learner.spoil(how)
-            before = len(learner.seen)
-            with watched():
+    with answer.watched():
+        scaler = answer.answer(**options)
+        for round_ in pattern:
+            scales.append(number(scaler.scale(one.clone())))
+            for learner in learners:
+                learner.optimizer.zero_grad()
+            scaler.scale(sum(learner.loss() for learner in learners)).backward()
+            for learner, how in zip(learners, round_.split(","), strict=True):
+                learner.spoil(how)
+                before = len(learner.seen)
                 did = scaler.step(learner.optimizer)
-            stepped.append(kind(did) if did is None or isinstance(did, str) else bool(did))
-            ran.append(len(learner.seen) > before)
-        with watched():
+                stepped.append(kind(did) if did is None or isinstance(did, str) else bool(did))
+                ran.append(len(learner.seen) > before)
             scaler.update()
-    scales.append(number(scaler.scale(one.clone())))
+        scales.append(number(scaler.scale(one.clone())))
     return {
         "scales": scales,
         "the optimizer ran": ran,

@@ -86,6 +86,47 @@ def test_a_mistake_that_fails_to_reproduce_one_failed_case_explains_nothing() ->
     assert (report.status, report.misconception) == ("failed", "")
 
 
+def entangled(x: Tensor) -> Tensor:
+    return minus_first(x) if len(x) < 4 else minus_first(x) * 2
+
+
+MORE = [
+    *CASES,
+    case("four of them", x=torch.tensor([2.0, 4.0, 9.0, 1.0])),
+    case("five of them", x=torch.tensor([2.0, 4.0, 9.0, 1.0, 0.0])),
+]
+
+
+def run_in_more(answer: Program, *mistakes: Program) -> list[str]:
+    """Return the names of the mistakes, called "0", "1" and so on, that explain an answer in four cases."""
+
+    def table(number: int, program: Program) -> KnownMistake:
+        seen = run(program, CPU, MORE)
+        return KnownMistake(str(number), "{case}", "A section", lambda _device, number: seen[number])
+
+    wanted = run(center, CPU, MORE)
+    observed = [compare(CENTER, c, n, "CPU", observe(CENTER, answer, c, CPU), wanted[n]) for n, c in enumerate(MORE)]
+    return [mistake.name for mistake in explain(observed, [table(n, m) for n, m in enumerate(mistakes)])]
+
+
+def first_up_to(count: int, otherwise: Program) -> Program:
+    """Return an answer that subtracts the first of at most `count` numbers, and is wrong in other ways for more."""
+    return lambda x: minus_first(x) if len(x) <= count else x[:2] if len(x) == 4 else otherwise(x)
+
+
+def test_a_mistake_that_another_one_hides_in_some_cases_is_told_by_the_others() -> None:
+    assert run_in_more(first_up_to(3, otherwise=lambda x: x[:2]), minus_first) == ["0"]
+    assert run_in_more(first_up_to(2, otherwise=lambda x: x[:2]), minus_first) == []  # one case is too little
+
+
+def test_two_mistakes_that_explain_equally_many_cases_explain_nothing() -> None:
+    assert run_in_more(first_up_to(3, otherwise=lambda x: x[:2]), minus_first, entangled) == []
+
+
+def test_a_mistake_that_shows_in_a_case_that_passed_is_not_made() -> None:
+    assert run_in_more(first_up_to(3, otherwise=center), minus_first) == []
+
+
 def test_a_mistake_may_differ_in_cases_that_pass_but_one_that_agrees_in_more_is_preferred() -> None:
     def first_of_three(x: Tensor) -> Tensor:
         return minus_first(x) if len(x) == 3 else center(x)

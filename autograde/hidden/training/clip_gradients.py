@@ -97,6 +97,14 @@ def walks_twice(parameters: Parameters, max_norm: float) -> float:
     return total
 
 
+def throws_the_product_away(parameters: Parameters, max_norm: float) -> float:
+    grads = grads_of(parameters)
+    total = norm_of(grads)
+    for g in grads:
+        g * min(max_norm / (total + 1e-6), 1.0)  # noqa: B018
+    return total
+
+
 def returns_nothing(parameters: Parameters, max_norm: float) -> None:
     clip(parameters, max_norm)
 
@@ -115,6 +123,8 @@ MISTAKES = [
             "what a log needs: it says how often, and how hard, the clipping bites.", CLIPPING),
     Mistake("scales-up-small-gradients", always_scaled, VALUE + "gradients smaller than max_norm = {max_norm} were "
             "scaled up to it, and should be left alone.", CLIPPING),
+    Mistake("never-scaled", throws_the_product_away, VALUE + "the gradients are as they were. `g * factor` is a new "
+            "tensor; `g.mul_(factor)` changes the gradient itself.", CLIPPING),
     Mistake("rebinds-gradients", rebinds, "The gradient tensors were {got} and should be {want}: an optimizer or a "
             "view may hold on to them, so they are scaled in place.", CLIPPING),
     Mistake("adds-norms", with_norm(lambda grads: sum(g.norm().item() for g in grads)), VALUE + "the norms of the "

@@ -21,6 +21,9 @@ __all__ = [
 
 LONGEST_TEXT = 160
 MOST_NAMED = 3
+FEWEST_REPRODUCED, LEAST_SHARE = 2, 0.25
+"""In how many cases, and in what share of those that failed, an answer that shows no mistake throughout has to agree
+with one by value."""
 NUMBERS = (Tensor, int, float, complex, list, tuple)
 Triple = tuple[str, int, str]
 """Device, number of the case, name of the observation."""
@@ -81,9 +84,14 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
     The mistake is present if the answer shows all of its symptoms with the mistake's own values, or agrees with its
     program in every failed case. Of the mistakes present, the fewest that cover most of what is wrong are returned.
 
+    If those leave most of what is wrong unexplained, two mistakes may be entangled, so that their values show only in
+    cases where one of them does not matter: see `_reproduced`. Then the mistake that reproduces most cases is returned,
+    if there is one such.
+
     Exceptions without a recognised reason are weak evidence. If nothing else is wrong, a mistake has to agree with the
     answer in every case, and some case must have passed.
     """
+    known = list(known)
     wrong = {triple for r in results for triple in _wrong(r)}
     candidates = [(mistake, _covered(results, mistake)) for mistake in known] if wrong else []
     chosen: list[KnownMistake] = []
@@ -96,12 +104,20 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
         mistake, covered = max(rivals, key=lambda rival: sum(_agrees(r, rival[0]) for r in results))
         chosen.append(mistake)
         left -= covered
-    return chosen if 2 * len(left) <= len(wrong) else []
+    return chosen if 2 * len(left) <= len(wrong) else _most_reproduced(results, known)
+
+
+def _most_reproduced(results: Sequence[Result], known: Sequence[KnownMistake]) -> list[KnownMistake]:
+    """Return the mistake that reproduces the most cases of an answer; none if there are several, or none."""
+    counts = [len({number for _, number, _ in _reproduced(results, mistake)}) for mistake in known]
+    most, failed = max(counts, default=0), len({r.number for r in results if not r.passed})
+    is_enough = most >= max(FEWEST_REPRODUCED, LEAST_SHARE * failed) and counts.count(most) == 1
+    return [known[counts.index(most)]] if is_enough else []
 
 
 def unexplained(results: Sequence[Result], mistakes: Sequence[KnownMistake]) -> list[tuple[Result, list[str]]]:
     """Return the results that `mistakes` leave unexplained, each with the names of the observations that differ."""
-    covered = {triple for mistake in mistakes for triple in _covered(results, mistake)}
+    covered = {t for mistake in mistakes for t in _covered(results, mistake) or _reproduced(results, mistake)}
     left = [(r, sorted(name for _, _, name in _wrong(r) - covered)) for r in results]
     return [(result, names) for result, names in left if names]
 
@@ -135,6 +151,25 @@ def _covered(results: Sequence[Result], mistake: KnownMistake) -> set[Triple]:
         covered |= symptoms
         evidence = evidence or (bool(symptoms) and result.is_strong_evidence)
     return covered if evidence else set()
+
+
+def _reproduced(results: Sequence[Result], mistake: KnownMistake) -> set[Triple]:
+    """Return what is wrong in the cases in which a mistake's program does by value what the answer did.
+
+    None of it counts if the mistake shows in a case that passed, or in an observation that is right in the answer.
+    """
+    covered: set[Triple] = set()
+    for result in results:
+        mistaken = mistake.seen(result.device, result.number)
+        if mistaken is None:
+            return set()
+        differs = differing(mistaken, result.wanted, result.case.tolerance)
+        raises = "raised" in mistaken or "raised" in result.seen
+        if differs and (result.passed or not (raises or set(differs) <= set(result.differs))):
+            return set()
+        if result.is_strong_evidence and agree(result.seen, mistaken, result.case.tolerance):
+            covered |= _wrong(result)
+    return covered
 
 
 def _symptoms(result: Result, mistake: KnownMistake) -> set[Triple] | None:

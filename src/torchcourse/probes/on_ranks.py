@@ -62,7 +62,8 @@ def rank() -> int:
 
 def _calls_of_groups() -> int:
     """Return how many calls the groups of this rank have counted so far; the backend gloo counts each."""
-    return sum(int(group._get_sequence_number_for_group()) for group in dist.distributed_c10d._world.pg_map)
+    groups: list[Any] = list(dist.distributed_c10d._world.pg_map)
+    return sum(group._get_sequence_number_for_group() for group in groups)
 
 
 class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -86,11 +87,11 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Self:
         self._before = _calls_of_groups()
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *exc: object) -> None:
-        super().__exit__(*exc)
+        super().__exit__(*exc)  # type: ignore[no-untyped-call]
         self.unseen = _calls_of_groups() - self._before > len(self.calls)
 
     def __torch_dispatch__(

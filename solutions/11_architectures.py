@@ -186,8 +186,8 @@ kernel = torch.arange(9.0).view(1, 1, 3, 3)
 print(F.conv2d(spot, kernel, padding=1)[0, 0])
 
 # %% [markdown]
-# The picture of the kernel comes out turned by half a turn, because the output at the top left saw the spot at *its* bottom right. A flipped
-# kernel would have come out upright.
+# The picture of the kernel comes out turned by half a turn, because the window of the output at the top left had the
+# spot at its bottom right. A flipped kernel would have come out upright.
 #
 # To compute it, a loop over all places would be far too slow. Loop over the places of the kernel instead, and shift the whole
 # image; or make the windows first and multiply once. `F.unfold` lays each window out as a column:
@@ -350,12 +350,12 @@ print(
 # %% [markdown]
 # ### Exercise: TinyUNet
 #
-# Write `TinyUNet(channels, classes)`, `__init__` and `forward`, from images `(n, channels, h, w)` to scores
-# `(n, classes, h, w)`, for any height and width of 4 or more. Convolutions at full size; pool by 2, convolutions;
-# pool by 2, convolutions; upsample to the size before the second pooling, concatenate with the features of that size,
+# Write `TinyUNet(channels, classes)`, `__init__` and `forward`, from images `(n, channels, h, w)` to scores `(n,
+# classes, h, w)`, for any height and width of 4 or more. Convolutions at full size; pool by 2, convolutions; pool by
+# 2, convolutions; upsample to the size before the second pooling, concatenate with the features of that size,
 # convolutions; upsample to the full size, concatenate with the features of the full size, convolutions; and a last
 # convolution to the classes, with nothing after it. The widths are up to you. A batch of one has to work in training
-# mode too. (Do not call a part `half` or `float`: modules have methods of these names, and those are found first.)
+# mode too. (Do not call a part `half` or `float`: modules have methods of these names.)
 #
 # ```
 # TinyUNet(3, 2)(torch.randn(1, 3, 9, 14)).shape    # (1, 2, 9, 14)
@@ -469,8 +469,9 @@ for kind in (nn.RNN, nn.GRU, nn.LSTM):
 # Parameters `weight_ih`, `weight_hh`, `bias_ih`, `bias_hh` have the shapes and the gate order of `nn.LSTMCell`, so
 # that its `state_dict` loads. `x` is `(b, input_size)` or a single row `(input_size,)`. `state` is `(h, c)`, each
 # `(b, hidden_size)`, or `(hidden_size,)` for a single row; it is not changed. None means zeros, on the device of x
-# and in its dtype. Which numbers the parameters start with is up to you, as long as they are finite; `nn.LSTMCell` draws
-# all four uniformly between -1/sqrt(hidden_size) and 1/sqrt(hidden_size). Rule: no recurrent module from torch.
+# and in its dtype. Which numbers the parameters start with is up to you, as long as they are finite; `nn.LSTMCell`
+# draws all four uniformly between -1/sqrt(hidden_size) and 1/sqrt(hidden_size). Rule: no recurrent module or function
+# from torch.
 #
 # ```
 # mine = LSTMCell(3, 2)
@@ -1169,7 +1170,7 @@ curves.draw({"loss": history}, "the next character")
 # From its scores for the next character to text is a choice. Always the largest (*greedy*) gives the same text each
 # time, and tends to go round in circles. Or draw by the probabilities, after two changes. The *temperature* divides
 # the scores before the softmax: below 1 the favourites gain, above 1 the outsiders. *Top-k* allows only the k largest
-# at all, so that no outsider can slip in. (The comparison below also lets through what is equal to the k-th largest.)
+# at all, so that no outsider can slip in. (The code below also lets through what is equal to the k-th largest.)
 
 # %%
 scores = torch.tensor([3.0, 2.0, 0.0, -1.0])

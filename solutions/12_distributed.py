@@ -260,8 +260,8 @@ ranks.run(strided);
 # contiguous tensors. `t.contiguous()` gives a copy if the tensor has gaps, and you write the result back with
 # `copy_`. Tensors of unequal size are just as bad: the sum is wrong on one rank, and the other hangs.
 #
-# Some collectives refuse a dtype or an operation (`ReduceOp.AVG` is not for integers), and a few exist in one backend
-# only. Those errors are loud, and harmless.
+# Some collectives refuse a dtype (gloo's `broadcast`: int16) or an operation (`ReduceOp.AVG` is not for integers),
+# and a few exist in one backend only. Those errors are loud, and harmless.
 
 # %% [markdown]
 # ## One model on every rank
@@ -473,10 +473,10 @@ check("global_mean")
 # ## What DDP does
 #
 # `DistributedDataParallel(model)` is what you have written so far, with three things more. It sends rank 0's model to
-# all when it is made, averages gradients in every backward, and sends rank 0's buffers before every forward. And it
-# does not wait until the backward is over: gradients are collected in **buckets** of 25 MB, and a bucket is sent as
-# soon as it is full, while the backward goes on. Move the sliders: buckets hide the exchange behind the work. What no
-# bucket hides is a slow rank.
+# all when it is made, averages gradients in every backward, and sends rank 0's buffers before every forward (but not
+# after one under `no_sync`). And it does not wait until the backward is over: gradients are collected in **buckets**
+# of 25 MB, and a bucket is sent as soon as it is full, while the backward goes on. Move the sliders: buckets hide the
+# exchange behind the work. What no bucket hides is a slow rank.
 
 # %% tags=["demo"]
 ranks.explore()

@@ -540,10 +540,10 @@ print(f"all at once {whole / 1e6:.1f} MB, in a loop {looped / 1e6:.1f} MB")
 # ### Exercise: chunked_cross_entropy
 #
 # Write `chunked_cross_entropy(hidden, weight, labels, chunk)`: the mean cross-entropy of `hidden @ weight.T`, with
-# gradients for hidden and weight. Neither forward nor backward may hold more than `chunk` rows of logits at any time. A
-# few matrices of that size at once are fine, such as the logits of a chunk, their log-softmax and its gradient. hidden
-# is (rows, d), weight (words, d), labels (rows,), all of them indices of words; `chunk` need not divide the number of
-# rows.
+# gradients for hidden and weight. Neither forward nor backward may hold the logits of more than `chunk` rows at any
+# time. For those rows, a few matrices of that size at once are fine: their logits, the log-softmax, its gradient.
+# hidden is (rows, d), weight (words, d), labels (rows,), all of them indices of words; `chunk` need not divide the
+# number of rows.
 #
 # ```
 # chunked_cross_entropy(hidden, weight, labels, 16)    # F.cross_entropy(hidden @ weight.T, labels)
@@ -761,7 +761,7 @@ print(x.grad)
 # %% [markdown]
 # The *straight-through estimator* pretends that rounding was not there, and passes the gradient on. But not where the
 # value was cut at the end of the range: there a small change of x changes nothing, and the gradient is honestly zero.
-# (It is not the gradient that is cut.)
+# (Only x decides that; large gradients are not cut.)
 #
 # One detail of forward: `torch.round` takes a half to the even neighbour. Add an odd zero point before rounding, and
 # what was even is odd:

@@ -257,8 +257,8 @@ for name, part in (
 # ## A vocabulary of words to learn from
 #
 # The model reads numbers, so each word gets one. A word that occurs only once, such as a typo, can only be learned by
-# heart; all of these become `<unk>`. And the same texts in another order have to give the same numbers, or
-# yesterday's weights no longer fit today's ids.
+# heart; here all of these become `<unk>` (`min_count=2`). And the same texts in another order have to give the same
+# numbers, or yesterday's weights no longer fit today's ids.
 #
 # Words are cut at white space only, so `twice.` is another word than `twice`. A real tokenizer would cut the full stop
 # off, or split rare words into pieces.
@@ -848,9 +848,9 @@ for i in suspects(val_logits, val_labels, 5).tolist():
 # %% [markdown]
 # ## When to ask a human
 #
-# A wrong queue costs 6, a human costs 1. Routing a ticket that is right with probability p costs 6 (1 − p) on average,
-# so it pays above p = 5/6. The desk has set a stricter rule that is easier to explain: of the tickets that are
-# routed, at least 90 % must be right. That is a mean; tickets close to the threshold do worse than it.
+# A wrong queue costs 6, a human costs 1. Routing a ticket that is right with probability p costs 6 (1 − p) on
+# average, so it pays above p = 5/6. The desk has set another rule, which is easier to explain: of the tickets that
+# are routed, at least 90 % must be right. That is a mean; tickets close to the threshold do worse than it.
 #
 # A softmax of 0.9 is no promise of 90 %. So the threshold is measured, on tickets that the model has not learned from.
 # As the threshold is lowered, the share that is right goes down and up: one early mistake pushes it below the

@@ -67,8 +67,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# Shapes are aligned at the right, and missing dimensions at the front count as 1. Then a size of 1 gives way to the other size. It
-# gives way to 0 as well, which is why the second result has no elements.
+# Shapes are aligned at the right, and missing dimensions at the front count as 1. Then a size of 1 gives way to the
+# other size, even if that is 0, which is why the second result has no elements.
 
 # %% [markdown]
 # ### Exercise: broadcast_shape
@@ -242,8 +242,8 @@ check("result_dtype")
 #
 # *"What is the gradient of a maximum, and what if two entries are the largest?"* (Lesson 2, *Predict, then run*.)
 #
-# Whoever reads a model's gradients needs these five by heart. For three of them there is a formula. The other two have a place where
-# there is no gradient at all, and PyTorch has to choose one:
+# Whoever reads a model's gradients needs these five by heart. For three of them a formula holds everywhere. The other
+# two have a place where there is no gradient at all, and PyTorch has to choose one:
 
 # %%
 def gradient_of(reduce, values: list[float]) -> list[float]:
@@ -320,8 +320,8 @@ print(outcome(lambda y: y + 1, backward, backward))
 print(outcome(torch.exp, backward, backward))
 
 # %% [markdown]
-# And a write in place raises *in backward*, if it hit a saved tensor. The write itself passes, unless its target is a leaf that
-# requires grad:
+# And a write in place raises *in backward*, if it hit a saved tensor. The write itself passes, unless its target is a
+# leaf that requires grad and the write is recorded:
 
 # %%
 print(outcome(torch.exp, lambda y: y.add_(1)))
@@ -330,10 +330,11 @@ print(outcome(lambda y: y * y, lambda y: y.add_(1), backward))
 print(outcome(lambda y: y.add_(1)))
 
 # %% [markdown]
-# Three ways to leave the graph are mixed up again and again. `detach()` gives the same numbers in the same memory, without a
-# history; the original keeps its own. Under `torch.no_grad()` nothing is recorded, so new results have no history, but a write into an
-# *old* tensor still changes it, and its version. `torch.inference_mode()` goes further: what is made in it can never
-# be used in a recorded computation later.
+# Three ways to leave the graph are mixed up again and again. `detach()` gives the same numbers in the same memory,
+# without a history; the original keeps its own. Under `torch.no_grad()` nothing is recorded, so new results have no
+# history, but a write into an *old* tensor still changes it, and its version. `torch.inference_mode()` goes further:
+# what is made in it can never be saved for a backward later. It may be added to what is recorded; a product with it
+# raises.
 
 # %%
 x = torch.tensor([0.5, 2.0], requires_grad=True)

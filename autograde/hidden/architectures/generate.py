@@ -12,6 +12,7 @@ from autograde.hidden.architectures.writers import (
     AlwaysGreedy,
     BuildsGraph,
     DividesByZero,
+    EndOfZeroIsNone,
     EvenShares,
     FillsWithZero,
     FirstPosition,
@@ -104,6 +105,8 @@ MISTAKES = [
             WRITES),
     Mistake("row-goes-on-after-eos", StopsWhenAllAreEndedNow(), TEXT + "a row that has ended gets only `eos` "
             "from then on; which rows have ended has to be remembered.", WRITES),
+    Mistake("zero-is-no-end", EndOfZeroIsNone(), TEXT + "an `eos` of 0 is a token like any other; ask whether it `is "
+            "None`.", WRITES),
     Mistake("fills-with-zero", FillsWithZero(), TEXT + "a row that has ended is filled up with `eos`, not with "
             "0.", WRITES),
     Mistake("eos-in-prompt-counts", PromptCounts(), TEXT + "an `eos` in the prompt does not end a row.",

@@ -119,6 +119,14 @@ class PlainZerosByRowNoTanh(PlainZerosByRow, PlainZerosNoTanh):
     pass
 
 
+class WithoutTheSecondBias(Cell):
+    def forward(self, x: Tensor, state: State = None) -> Any:
+        if state is not None:
+            return super().forward(x, state)
+        i, _, g, o = self.gates(x @ self.weight_ih.T + self.bias_ih)
+        return self.pack(self.hidden(o, i * g), i * g)
+
+
 class BatchesOnly(Cell):
     def start(self, x: Tensor) -> tuple[Tensor, Tensor]:
         zeros = x.new_zeros(x.shape[0], self.hidden_size)
@@ -267,6 +275,10 @@ NO_TANH = AT + "the cell goes through a tanh before the output gate lets it out.
 IN_PLACE = (
     'In the case "{case}" the call raised {error}: `*=` and `+=` write into the caller\'s cell; compute a new one.'
 )
+PLAIN_ZEROS = (
+    'In the case "{case}" the call raised {error}: without a state, zeros are made in float32 and on the CPU. Take '
+    "dtype and device from x."
+)
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, RECURRENT),
     Mistake("gate-order", in_order("ifog"), ORDER, RECURRENT),
@@ -278,12 +290,14 @@ MISTAKES = [
     Mistake("no-tanh-on-cell", override(Cell, hidden=lambda self, o, c: o * c), AT + "the cell goes through a tanh "
             "before the output gate lets it out.", RECURRENT),
     Mistake("state-made-on-cpu", ZerosOnTheCPU, MIXED, RECURRENT),
-    Mistake("state-made-on-cpu", PlainZeros, MIXED, RECURRENT),
-    Mistake("state-made-on-cpu", PlainZerosByRow, MIXED, RECURRENT),
+    Mistake("state-made-on-cpu", PlainZeros, PLAIN_ZEROS, RECURRENT),
+    Mistake("state-made-on-cpu", PlainZerosByRow, PLAIN_ZEROS, RECURRENT),
     Mistake("no-tanh-on-cell", PlainZerosNoTanh, NO_TANH + "And zeros for the state are made without device and dtype.",
             RECURRENT),
     Mistake("no-tanh-on-cell", PlainZerosByRowNoTanh, NO_TANH + "And zeros for the state are made without device and "
             "dtype.", RECURRENT),
+    Mistake("skips-the-zeros", WithoutTheSecondBias, AT + "zeros for h leave its weights out, but not its bias, "
+            "`bias_hh`.", RECURRENT),
     Mistake("state-in-float32", ZerosInFloat32, 'In the case "{case}" {what} is {got} where {want} is wanted: zeros '
             "that are made without a dtype are float32.", RECURRENT),
     Mistake("cell-returned-first", override(Cell, pack=lambda self, h, c: (c, h)), AT + "h comes first, the cell "

@@ -168,6 +168,11 @@ class GoesOnAndOn(GoesOn):
         return False
 
 
+class EndOfZeroIsNone(Writer):
+    def write(self, model: Any, ids: Tensor, max_new: int, eos: int | None, **options: Any) -> Tensor:
+        return super().write(model, ids, max_new, eos or None, **options)
+
+
 class StopsWhenAllAreEndedNow(Writer):
     def write(self, model: Any, ids: Tensor, max_new: int, eos: int | None, **options: Any) -> Tensor:
         for _ in range(max_new):

@@ -101,7 +101,7 @@ def throws_the_product_away(parameters: Parameters, max_norm: float) -> float:
     grads = grads_of(parameters)
     total = norm_of(grads)
     for g in grads:
-        g * min(max_norm / (total + 1e-6), 1.0)  # noqa: B018
+        g * min(max_norm / (total + 1e-6), 1.0)
     return total
 
 

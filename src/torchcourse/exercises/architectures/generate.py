@@ -142,6 +142,7 @@ def cases(draw: Draw) -> list[Case]:
         greedy(draw, "one token, greedy", [[5, 1, 3]], 1),
         greedy(draw, "rows that end at different times", [[0, 1], [0, 3], [6, 0]], 5, eos=4),
         greedy(draw, "every row ends early", [[0, 3], [1, 2]], 6, eos=4),
+        greedy(draw, "an end token of 0", [[1, 3], [2, 6]], 7, eos=0),
         greedy(draw, "an end token in the prompt", [[4, 1], [1, 4]], 4, eos=4),
         greedy(draw, "top 1", [[0, 2], [1, 5]], 3, temperature=1.0, top_k=1),
         greedy(draw, "nothing to add", [[0, 2]], 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
@@ -17,9 +17,11 @@ from torchcourse.probes.winding_models import BREAKS, modes, modes_now, winding
 
 def probe(answer: Watched, x: Tensor, seed: int, flaws: dict[str, str], again: bool, breaks: bool) -> Observations:
     """Observe the name, the hooks left behind, and whether the model's own exception arrives."""
-    model = winding(x.shape[1], seed, flaws, x, again=again)
-    model.breaks = breaks
-    model.encoder.eval()
+    model: nn.Module = overflowing_leaf(x)
+    if "" not in flaws:
+        model = winding(x.shape[1], seed, flaws, x, again=again)
+        model.breaks = breaks
+        model.encoder.eval()
     before, hooked, raw = modes(model), hooks(model), x.clone()
     found = expecting(lambda: answer(model, x), BREAKS)
     named = found if found is None or isinstance(found, str | Raised) else kind(found)
@@ -29,6 +31,13 @@ def probe(answer: Watched, x: Tensor, seed: int, flaws: dict[str, str], again: b
         **modes_now(before, model),
         **kept(x=(x, raw)),
     }
+
+
+def overflowing_leaf(x: Tensor) -> nn.Module:
+    """Return a model without submodules that puts out infinity."""
+    model = nn.Linear(x.shape[1], 2).to(x)
+    nn.init.constant_(model.bias, torch.inf)
+    return model
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -50,6 +59,7 @@ def cases(draw: Draw) -> list[Case]:
         case("in a layer's second call", **drawn(True, encoder_0="nan main 1", head="nan")),
         case("NaN by a container's own arithmetic", **drawn(decoder_block="nan")),
         case("NaN in the input", **nan_in_x),
+        case("a model that is a leaf itself", **drawn() | {"flaws": {"": "inf"}}),
         case("forward raises later", **drawn(breaks=True, encoder_0="nan")),
         case("float64", **drawn(decoder_block_second="nan") | {"x": draw.normal(3, 4, dtype=torch.float64)}),
     ]

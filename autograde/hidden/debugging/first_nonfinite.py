@@ -129,8 +129,8 @@ MISTAKES = [
     Mistake("names-the-last", finding(chosen=lambda self, found, watched: found[-1] if found else None), NAMED
             + "that is the last one; a NaN goes through all that follows, so only the first says something.", FIRST),
     Mistake("takes-no-name-for-none", finding(chosen=lambda self, found, watched: next(iter(found), "") or None), "In "
-            "the case \"{case}\" the result is {found}, and an empty name is wanted: `\"\"` is the name of a model that is "
-            "a leaf itself, and counts as False. Ask whether it `is None`.", FIRST),
+            "the case \"{case}\" the result is {found}, and an empty name is wanted: a model that is a leaf itself has "
+            "the name `\"\"`, which counts as False. Ask whether it `is None`.", FIRST),
     Mistake("misses-nested-outputs", finding(bad=lambda self, output: isinstance(output, Tensor) and bad(output)), NAMED
             + "an output may be a dict or a list of tensors, and a bad one inside.", FIRST),
     Mistake("misses-nested-outputs", finding(bad=lambda self, output: not bool(torch.isfinite(output).all())), "In the "

@@ -65,8 +65,16 @@ def only_one_is_special(sizes: list[int]) -> int:
     return right([size or 2 for size in sizes])
 
 
+def recompilations(sizes: list[int]) -> int:
+    return max(right(sizes) - 1, 0)
+
+
 def zero_and_one_together(sizes: list[int]) -> int:
     return right([min(size, 1) if size <= 1 else size for size in sizes]) - (len(special(sizes)) == 2)
+
+
+def recompilations_together(sizes: list[int]) -> int:
+    return max(zero_and_one_together(sizes) - 1, 0)
 
 
 def special_only_when_first(sizes: list[int]) -> int:
@@ -86,6 +94,9 @@ MISTAKES = [
     Mistake("dynamic-at-once", dynamic_at_once, RUN + "by default the first size is taken as fixed.", SECTION),
     Mistake("always-fixed-first", always_fixed_first, RUN + "after a size of 0 or 1 the compiler knows that the "
             "dimension varies.", SECTION),
+    Mistake("recompilations-only", recompilations, RUN + "the first compilation counts as well.", SECTION),
+    Mistake("recompilations-only", recompilations_together, RUN + "the first compilation counts as well, and 0 and 1 "
+            "have one each.", SECTION),
     Mistake("zero-is-ordinary", only_one_is_special, RUN + "0 has a compilation of its own, like 1.", SECTION),
     Mistake("zero-and-one-together", zero_and_one_together, RUN + "0 and 1 have a compilation each.", SECTION),
     Mistake("variable-holds-for-one", special_only_when_first, RUN + "the variable compilation holds from size 2 "

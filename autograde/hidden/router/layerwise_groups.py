@@ -82,6 +82,17 @@ class EmbeddingsAtTheTop(Grouping):
         return lr if depth == lowest else lr * decay**depth
 
 
+class StepsByGroup(Grouping):
+    """The rate falls with each group, and a frozen part has none."""
+
+    def returned(self, groups: list[dict[str, Any]]) -> Any:
+        return [group | {"lr": group["lr"] * self.decay**depth} for depth, group in enumerate(groups)]
+
+    def rate(self, lr: float, decay: float, depth: int, lowest: int) -> float:
+        self.decay = decay
+        return lr
+
+
 class OneRate(Grouping):
     def rate(self, lr: float, decay: float, depth: int, lowest: int) -> float:
         return lr
@@ -197,6 +208,7 @@ MISTAKES = [
     Mistake("starts-one-layer-early", HeadDecaysToo(), ALL + "the head learns at `lr` itself.", RATES),
     Mistake("embeddings-like-lowest-layer", EmbeddingsLikeTheLowest(), IS + "the embeddings lie below the lowest layer "
             "and have one step more.", RATES),
+    Mistake("frozen-parts-skipped", StepsByGroup(), IS + "a layer that is frozen is a step all the same.", RATES),
     Mistake("embeddings-at-full-rate", EmbeddingsAtTheTop(), IS + "what is in no layer got the full rate, and the "
             "embeddings are to have the lowest.", RATES),
     Mistake("no-decay", OneRate(), ALL + "`decay` has no effect.", RATES),

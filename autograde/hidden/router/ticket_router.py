@@ -116,6 +116,10 @@ class Softmax(Router):
         return logits.softmax(-1)
 
 
+class SoftmaxAttendsToPadding(Softmax, AttendsToPadding):
+    pass
+
+
 class LogSoftmax(Router):
     def after(self, logits: Tensor) -> Tensor:
         return logits.log_softmax(-1)
@@ -211,6 +215,8 @@ MISTAKES = [
             "batch, not by their number.", ROUTER),
     Mistake("attends-to-padding", AttendsToPadding, ATTENDED, ROUTER),
     Mistake("attends-to-padding", AttendsAndPools, ATTENDED + " And the mean runs over the padding, too.", ROUTER),
+    Mistake("attends-to-padding", SoftmaxAttendsToPadding, ATTENDED + " And a softmax stands after the head.",
+            ROUTER),
     Mistake("attends-to-padding", AttendsFromTheFirst, ATTENDED, ROUTER),
     Mistake("attends-to-padding", Inverted, PAD + "attention looks at nothing but padding. `src_key_padding_mask` is "
             "True where a key is to be ignored, and your mask where a word is real.", ROUTER),

@@ -123,6 +123,13 @@ def test_two_mistakes_that_explain_equally_many_cases_explain_nothing() -> None:
     assert run_in_more(first_up_to(3, otherwise=lambda x: x[:2]), minus_first, entangled) == []
 
 
+def test_an_answer_that_mostly_raises_is_told_its_exception() -> None:
+    def raises(x: Tensor) -> Tensor:
+        raise RuntimeError("no idea")
+
+    assert run_in_more(lambda x: minus_first(x) if len(x) < 4 else raises(x), minus_first) == []
+
+
 def test_a_mistake_that_shows_in_a_case_that_passed_is_not_made() -> None:
     assert run_in_more(first_up_to(3, otherwise=center), minus_first) == []
 

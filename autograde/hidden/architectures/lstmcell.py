@@ -115,10 +115,6 @@ class PlainZerosNoTanh(PlainZeros):
         return o * c
 
 
-class PlainZerosByRowNoTanh(PlainZerosByRow, PlainZerosNoTanh):
-    pass
-
-
 class WithoutTheSecondBias(Cell):
     def forward(self, x: Tensor, state: State = None) -> Any:
         if state is not None:
@@ -146,10 +142,6 @@ class BatchesOnlySplitsDimensionOne(BatchesOnly, SplitsDimensionOne):
 class BatchesOnlyCellFirst(BatchesOnly):
     def pack(self, h: Tensor, c: Tensor) -> Any:
         return c, h
-
-
-class SplitsDimensionOneCellFirst(BatchesOnlyCellFirst, SplitsDimensionOne):
-    pass
 
 
 class Interleaved(Cell):
@@ -199,8 +191,7 @@ class UpdatesInPlace(Cell):
 
 class UpdatesInPlaceWithTwoZeros(UpdatesInPlace):
     def start(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        zeros = x.new_zeros(*x.shape[:-1], self.hidden_size)
-        return zeros, zeros.clone()
+        return super().start(x)[0], super().start(x)[1].clone()
 
 
 class SecondBiasUnused(Cell):
@@ -294,8 +285,6 @@ MISTAKES = [
     Mistake("state-made-on-cpu", PlainZerosByRow, PLAIN_ZEROS, RECURRENT),
     Mistake("no-tanh-on-cell", PlainZerosNoTanh, NO_TANH + "And zeros for the state are made without device and dtype.",
             RECURRENT),
-    Mistake("no-tanh-on-cell", PlainZerosByRowNoTanh, NO_TANH + "And zeros for the state are made without device and "
-            "dtype.", RECURRENT),
     Mistake("skips-the-zeros", WithoutTheSecondBias, AT + "zeros for h leave its weights out, but not its bias, "
             "`bias_hh`.", RECURRENT),
     Mistake("state-in-float32", ZerosInFloat32, 'In the case "{case}" {what} is {got} where {want} is wanted: zeros '
@@ -329,7 +318,6 @@ MISTAKES = [
     Mistake("cell-returned-first", SecondBiasUnusedCellFirst, AT + "h comes first, the cell second. And `bias_hh` is "
             "held and not used.", RECURRENT),
     Mistake("cell-returned-first", BatchesOnlyCellFirst, CELL_FIRST_AND_ROWS, RECURRENT),
-    Mistake("cell-returned-first", SplitsDimensionOneCellFirst, CELL_FIRST_AND_ROWS, RECURRENT),
     Mistake("batches-only", BatchesOnlySplitsDimensionOne, ONE_ROW, RECURRENT),
     Mistake("batches-only", BatchesOnly, ONE_ROW, RECURRENT),
     Mistake("batches-only", SplitsDimensionOne, ONE_ROW, RECURRENT),

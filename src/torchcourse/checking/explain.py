@@ -108,10 +108,16 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
 
 
 def _most_reproduced(results: Sequence[Result], known: Sequence[KnownMistake]) -> list[KnownMistake]:
-    """Return the mistake that reproduces the most cases of an answer; none if there are several, or none."""
+    """Return the mistake that reproduces the most cases of an answer; none if there are several, or none.
+
+    An answer that mostly raises for no known reason is better told its exception.
+    """
+    failed = [r for r in results if not r.passed]
+    if 2 * sum(r.is_strong_evidence for r in failed) <= len(failed):
+        return []
     counts = [len({number for _, number, _ in _reproduced(results, mistake)}) for mistake in known]
-    most, failed = max(counts, default=0), len({r.number for r in results if not r.passed})
-    is_enough = most >= max(FEWEST_REPRODUCED, LEAST_SHARE * failed) and counts.count(most) == 1
+    most, share = max(counts, default=0), LEAST_SHARE * len({r.number for r in failed})
+    is_enough = most >= max(FEWEST_REPRODUCED, share) and counts.count(most) == 1
     return [known[counts.index(most)]] if is_enough else []
 
 

@@ -91,7 +91,6 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
     Exceptions without a recognised reason are weak evidence. If nothing else is wrong, a mistake has to agree with the
     answer in every case, and some case must have passed.
     """
-    known = list(known)
     wrong = {triple for r in results for triple in _wrong(r)}
     candidates = [(mistake, _covered(results, mistake)) for mistake in known] if wrong else []
     chosen: list[KnownMistake] = []
@@ -104,7 +103,7 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
         mistake, covered = max(rivals, key=lambda rival: sum(_agrees(r, rival[0]) for r in results))
         chosen.append(mistake)
         left -= covered
-    return chosen if 2 * len(left) <= len(wrong) else _most_reproduced(results, known)
+    return chosen if 2 * len(left) <= len(wrong) else _most_reproduced(results, [mistake for mistake, _ in candidates])
 
 
 def _most_reproduced(results: Sequence[Result], known: Sequence[KnownMistake]) -> list[KnownMistake]:
@@ -116,9 +115,9 @@ def _most_reproduced(results: Sequence[Result], known: Sequence[KnownMistake]) -
     if 2 * sum(r.is_strong_evidence for r in failed) <= len(failed):
         return []
     counts = [len({number for _, number, _ in _reproduced(results, mistake)}) for mistake in known]
-    most, share = max(counts, default=0), LEAST_SHARE * len({r.number for r in failed})
-    is_enough = most >= max(FEWEST_REPRODUCED, share) and counts.count(most) == 1
-    return [known[counts.index(most)]] if is_enough else []
+    most, enough = max(counts, default=0), max(FEWEST_REPRODUCED, LEAST_SHARE * len({r.number for r in failed}))
+    best = [mistake for mistake, count in zip(known, counts, strict=True) if count == most >= enough]
+    return best if len(best) == 1 else []
 
 
 def unexplained(results: Sequence[Result], mistakes: Sequence[KnownMistake]) -> list[tuple[Result, list[str]]]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as global_hooks
 
 from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.observe import same
 
 __all__ = [
     "Classifier",
@@ -164,14 +165,12 @@ class Snapshot:
 
 
 def _words(now: dict[str, Any], before: dict[str, Any], and_so: bool = True) -> str:
-    same = now.keys() == before.keys() and all(_same(now[name], before[name]) for name in now)
-    return "as before" if same and and_so else "changed"
+    unchanged = now.keys() == before.keys() and all(_unchanged(now[name], before[name]) for name in now)
+    return "as before" if unchanged and and_so else "changed"
 
 
-def _same(now: Tensor | None, before: Tensor | None) -> bool:
-    if now is None or before is None:
-        return now is before
-    return now.shape == before.shape and bool(((now == before) | (now.isnan() & before.isnan())).all())
+def _unchanged(now: Tensor | None, before: Tensor | None) -> bool:
+    return now is before if now is None or before is None else same(now, before)
 
 
 def expecting(call: Callable[[], Any], words: str) -> Any:

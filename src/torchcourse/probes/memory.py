@@ -15,7 +15,7 @@ from torchcourse import simulated
 from torchcourse.checking.audit import Audit
 from torchcourse.checking.call_watch import OperatorMode
 
-__all__ = ["bytes_by_file", "kept_bytes", "outside_bytes", "peak_bytes"]
+__all__ = ["bytes_by_file", "kept_bytes", "outside_bytes", "peak_bytes", "result_and_peak"]
 
 REPEATS = 4
 """How often a call is measured again that seems to hold much outside of tensors."""
@@ -53,11 +53,17 @@ def peak_bytes(call: Callable[[], object]) -> int:
 
     Each storage counts once.
     """
+    return result_and_peak(call)[1]
+
+
+def result_and_peak(call: Callable[[], object]) -> tuple[object, int]:
+    """Return the result of `call`, and its `peak_bytes`.
+
+    The result of a measured call is compared too where an answer could tell that it is measured, and do nothing.
+    """
     with _Living() as living:
         result = call()
-    del result
-    peak: int = living.peak
-    return peak
+    return result, living.peak
 
 
 def kept_bytes(call: Callable[[], object], but: Iterable[Tensor] = ()) -> tuple[object, int]:

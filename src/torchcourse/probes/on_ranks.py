@@ -21,6 +21,7 @@ __all__ = ["MODULES", "Exchanges", "ended", "on_ranks", "rank"]
 Program = Callable[..., Observations]
 Reasons = dict[str, str]
 NO_REASONS: Reasons = {}
+OUT_OF_SIGHT = "calls out of sight"
 SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 """Where torch's operators live that exchange something."""
 
@@ -70,11 +71,10 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the calls of a rank that reach a process group, in this block.
 
     Attributes:
-        calls: their names, such as "allreduce" and "send".
+        calls: their names, such as "allreduce" and "send". What the groups counted and this block did not see, made on
+            another thread or with modes switched off, is `OUT_OF_SIGHT`, and comes last.
         summed: how many elements each all-reduce was given.
         sent: the elements that point-to-point calls sent.
-        unseen: whether groups counted more calls than there are in `calls`. A call on another thread, or with modes
-            switched off, is counted but not seen.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,6 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls: list[str] = []
         self.summed: list[int] = []
         self.sent = 0
-        self.unseen = False
         self._before = 0
 
     def __enter__(self) -> Self:
@@ -92,7 +91,7 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)  # type: ignore[no-untyped-call]
-        self.unseen = _calls_of_groups() - self._before > len(self.calls)
+        self.calls += [OUT_OF_SIGHT] * (_calls_of_groups() - self._before - len(self.calls))
 
     def __torch_dispatch__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.functions import Function, coefficients, function
-from torchcourse.probes.memory import outside_bytes, peak_bytes
+from torchcourse.probes.memory import outside_bytes, result_and_peak
 from torchcourse.probes.observe import kept, look
 
 FEW = 24
@@ -30,10 +30,8 @@ def probe(answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor, meas
     f, before = function(form, c), (x.clone(), v.clone())
     seen = {**look(answer(f, x, v), x), **kept(x=(x.detach(), before[0]), v=(v, before[1]))}
     if measured and x.device.type == "cpu":
-        measured_results: list[object] = []  # compared too: an answer could tell that it is measured, and do nothing
-        calls = [_call(answer, f, *before, count) for count in (FEW, MANY)]
-        seen["peak"] = [peak_bytes(lambda call=call: measured_results.append(call())) for call in calls]  # type: ignore[misc]
-        seen |= dict(zip(("result for few entries", "result for many entries"), measured_results, strict=True))
+        few, many = (result_and_peak(_call(answer, f, *before, count)) for count in (FEW, MANY))
+        seen |= {"result for few entries": few[0], "result for many entries": many[0], "peak": [few[1], many[1]]}
         if seen["peak"][1] <= MUCH_MORE * seen["peak"][0]:  # else there is nothing more to find out
             seen["outside of tensors"] = [
                 answer.run(outside_bytes, _call(answer.answer, f, *before, n), MORE) for n in (SHORT, LONG)

@@ -17,11 +17,7 @@ from torchcourse.probes.winding_models import BREAKS, modes, modes_now, winding
 
 def probe(answer: Watched, x: Tensor, seed: int, flaws: dict[str, str], again: bool, breaks: bool) -> Observations:
     """Observe the name, the hooks left behind, and whether the model's own exception arrives."""
-    model: nn.Module = overflowing_leaf(x)
-    if "" not in flaws:
-        model = winding(x.shape[1], seed, flaws, x, again=again)
-        model.breaks = breaks
-        model.encoder.eval()
+    model = overflowing_leaf(x) if "" in flaws else half_trained(x, seed, flaws, again, breaks)
     before, hooked, raw = modes(model), hooks(model), x.clone()
     found = expecting(lambda: answer(model, x), BREAKS)
     named = found if found is None or isinstance(found, str | Raised) else kind(found)
@@ -31,6 +27,14 @@ def probe(answer: Watched, x: Tensor, seed: int, flaws: dict[str, str], again: b
         **modes_now(before, model),
         **kept(x=(x, raw)),
     }
+
+
+def half_trained(x: Tensor, seed: int, flaws: dict[str, str], again: bool, breaks: bool) -> nn.Module:
+    """Return a model with these flaws, whose encoder is in evaluation mode."""
+    model = winding(x.shape[1], seed, flaws, x, again=again)
+    model.breaks = breaks
+    model.encoder.eval()
+    return model
 
 
 def overflowing_leaf(x: Tensor) -> nn.Module:

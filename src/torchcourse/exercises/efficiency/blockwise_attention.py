@@ -11,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.memory import outside_bytes, peak_bytes
+from torchcourse.probes.memory import outside_bytes, result_and_peak
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import look
 from torchcourse.probes.trainable_models import remark
@@ -49,13 +49,12 @@ def bytes_elsewhere(answer: Watched, call: Callable[[], object], bound: int) -> 
 
 def _large_call(answer: Watched) -> Observations:
     """Observe a call with many keys in small blocks: the bytes that lived at once, in tensors or elsewhere, and the
-    result, as an answer could tell that it is measured."""
+    result."""
     q, k, v = (ramp(1, rows, WIDTH, low=-1, high=1) for rows in (QUERIES, KEYS, KEYS))
-    results: list[object] = []
     with torch.no_grad():
-        in_tensors = peak_bytes(lambda: results.append(answer(q, k, v, BLOCK)))
+        result, in_tensors = result_and_peak(lambda: answer(q, k, v, BLOCK))
         elsewhere = bytes_elsewhere(answer, lambda: answer.answer(q, k, v, BLOCK), SCORES - 1)
-    return {"peak": max(in_tensors, elsewhere), "result of the large call": look(results[0], q).get("result")}
+    return {"peak": max(in_tensors, elsewhere), "result of the large call": look(result, q).get("result")}
 
 
 def derive(_case: Case, seen: Observations) -> Observations:

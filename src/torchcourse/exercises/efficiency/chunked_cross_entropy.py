@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.exercises.efficiency.blockwise_attention import bytes_elsewhere
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.memory import peak_bytes
+from torchcourse.probes.memory import result_and_peak
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import look
 from torchcourse.probes.trainable_models import remark
@@ -38,24 +38,22 @@ def probe(
 
 def _large_call(answer: Watched) -> Observations:
     """Observe a call with many rows in small chunks, and its backward: the bytes that lived at once, in tensors or
-    elsewhere, and loss and gradient, as an answer could tell that it is measured."""
+    elsewhere, and loss and gradient."""
     hidden, weight = ramp(ROWS, WIDTH).requires_grad_(), ramp(WORDS, WIDTH).requires_grad_()
     labels = torch.arange(ROWS) % WORDS
 
-    losses: list[Any] = []
-
-    def forward_and_back(call: Callable[..., Any]) -> None:
+    def forward_and_back(call: Callable[..., Any]) -> Tensor | None:
         loss = call(hidden, weight, labels, CHUNK)
-        losses.append(loss.detach().clone() if isinstance(loss, Tensor) else None)
         if isinstance(loss, Tensor) and loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach().clone() if isinstance(loss, Tensor) else None
 
-    in_tensors = peak_bytes(lambda: forward_and_back(answer))
+    loss, in_tensors = result_and_peak(lambda: forward_and_back(answer))
     gradient = hidden.grad.clone() if hidden.grad is not None else None
     elsewhere = bytes_elsewhere(answer, lambda: forward_and_back(answer.answer), LOGITS // SHARE - 1)
     return {
         "peak": max(in_tensors, elsewhere),
-        "loss of the large call": losses[0],
+        "loss of the large call": loss,
         "gradient of hidden in the large call": gradient,
     }
 

@@ -54,6 +54,7 @@ def probe(
         return {name: getattr(module, name, None) for name in ("weight", "bias")}
     seen = {**inventory(module), "bias": slot(module, "bias")}
     load(module, weights)
+    # an answer's own method could still write into its output
     held = {name: p for name, p in nn.Module.named_parameters(module) if name in weights}
     output = attempted(lambda: called(answer, module, x.requires_grad_()))
     if isinstance(output, Raised):

@@ -49,9 +49,8 @@ def probe(
 ) -> dict[str, Any]:
     """Replay a pattern: for each update, and each optimizer, "fine" or what one of its gradients holds."""
     learners, one = [_Learner(g, idle) for g in gradients], torch.ones((), device=gradients[0].device)
-    scales, stepped, ran = list[Any](), list[Any](), list[bool]()
+    scaler, scales, stepped, ran = answer(**options), list[Any](), list[Any](), list[bool]()
     with answer.watched():
-        scaler = answer.answer(**options)
         for round_ in pattern:
             scales.append(number(scaler.scale(one.clone())))
             for learner in learners:

@@ -255,7 +255,8 @@ print(
 # ### Exercise: initial_loss_gap
 #
 # Write `initial_loss_gap(model, batch, num_classes)`: the cross-entropy of the model on a batch `(x, y)`, in evaluation
-# mode and without a graph, minus ln(num_classes), as a Python float. Every submodule has its own mode afterwards.
+# mode and without a graph, minus ln(num_classes), as a Python float. A model may have more outputs than there are
+# classes. Every submodule has its own mode afterwards.
 #
 # ```
 # initial_loss_gap(a model whose outputs are all 0, batch, 5)    # 0.0
@@ -660,7 +661,7 @@ print(shared, copied)
 # ### Exercise: update_ratios
 #
 # Write `update_ratios(model, batch, loss_fn, optimizer)`: one training step on a batch `(x, y)`, in training mode and
-# from cleared gradients. Return a dict with a Python float for the name of each parameter, frozen ones too: the norm of
+# with the optimizer's gradients cleared before. Return a dict with a Python float for the name of each parameter, frozen ones too: the norm of
 # its change, divided by the norm that it had before the step; 0.0 for a parameter that was zero. Nothing needs to be
 # put back afterwards, neither the mode nor the gradients; `diagnose` will look at the gradients of this step.
 #

@@ -119,6 +119,8 @@ def readable_lesson(path: Path) -> NotebookNode:
         if cell.cell_type == "code" and checked:
             cell.metadata.setdefault("tags", []).append("remove-output")  # the same words under each: not attempted
             cells.append(_markdown(f"hints-{checked[1]}", folded(hints[checked[1]])))
+        elif "rich.progress" in cell.source:
+            cell.metadata.setdefault("tags", []).append("remove-output")  # drawn by a widget, which a page has not
     cells[0].source = START_PAGE.sub("", cells[0].source)
     cells.insert(1, _markdown("about-this-page", NOTE.format(lesson=path.stem)))
     notebook.cells = cells

@@ -34,7 +34,7 @@ from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.source.release import load_release
 
-__all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "renew_pages", "run", "withdrawn"]
+__all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "misplaced", "renew_pages", "run", "withdrawn"]
 
 LOAD_DEPENDENT = {"crashed", "memory", "timeout"}
 """Statuses that a busy machine may have caused: such verdicts are not reused for equal submissions of others."""
@@ -161,20 +161,37 @@ def renew_pages(submitted: Path, out: Path, which: Collection[tuple[str, str]], 
 
 
 def _check_submitted(submitted: Path, lessons: Sequence[str]) -> None:
-    """Check that somebody has submitted one of the lessons.
+    """Check that somebody has submitted each of the lessons.
 
     Raises:
         RefusedError: when nobody has; it names a notebook that lies in another place.
     """
-    if any(path for lesson in lessons for path in submitted.glob(f"*/{lesson}/{lesson}.ipynb")):
+    lacking = [lesson for lesson in lessons if not any(submitted.glob(f"*/{lesson}/{lesson}.ipynb"))]
+    if not lacking:
         return
-    names = ", ".join(lessons)
+    names = ", ".join(lacking)
+    if len(lacking) < len(lessons):
+        raise RefusedError(f"Nobody has handed in {names}: {submitted} has no STUDENT/LESSON/LESSON.ipynb of it.")
     wanted = f"{submitted} has no STUDENT/LESSON/LESSON.ipynb for {names}"
     other = next((path for pattern in ("*.ipynb", "*/*.ipynb", "*/*/*.ipynb", "*/*/*/*.ipynb", "*/*/*/*/*.ipynb")
                   for path in sorted(submitted.glob(pattern))), None)  # fmt: skip
     raise RefusedError(
         f"{wanted}, but {other}: choose the lesson, or the folder, that fits." if other else f"{wanted}."
     )
+
+
+def misplaced(submitted: Path, lessons: Sequence[str]) -> list[str]:
+    """Return, in sentences, which students have a notebook of a lesson in their folder, and not where it counts."""
+    said = []
+    for folder, student in student_names(students(submitted)).items():
+        for lesson in lessons:
+            place = submitted / folder / lesson / f"{lesson}.ipynb"
+            if os.path.lexists(place):
+                continue
+            near = [*sorted((submitted / folder).glob(f"{lesson}*.ipynb")), *sorted(place.parent.glob("**/*.ipynb"))]
+            if near:
+                said.append(f"{student}: {near[0]} does not count as {lesson}, which would be {place}.")
+    return said
 
 
 def withdrawn(submitted: Path, out: Path, lessons: Sequence[str]) -> dict[tuple[str, str], float]:

@@ -21,6 +21,7 @@ from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 from autograde.batch.journal import Journal
 from autograde.batch.preflight import check_gradebook
 from autograde.classroom.class_config import class_gradebook, is_class
+from autograde.classroom.collect import NAMES
 from autograde.classroom.due_dates import write_extensions
 from autograde.classroom.roster import Member, read_roster, write_roster
 from autograde.course.build import write_source
@@ -58,8 +59,10 @@ c.PerDay.share = {late!r}  # of the score, for each day begun; c.PerDay.most and
 """
 
 
-PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "roster.csv", "journal", "submitted"}
+PARTS = {"nbgrader_config.py", "gradebook.db", "grades.csv", "journal"}
 """Entries by which a class folder is recognised, or one that `torchcourse grade` has written to."""
+COLLECTED = {"submitted", NAMES}
+"""What `torchcourse collect` writes: a folder with nothing else may become that of a class."""
 
 
 def make_class(
@@ -146,7 +149,7 @@ def _check_place(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise RefusedError(f"{folder} is no folder.")
     here = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if here and not here & PARTS:
+    if not here <= COLLECTED and not here & PARTS:
         raise RefusedError(f"{folder} holds {', '.join(sorted(here)[:3])} and is no class folder: name a new one.")
 
 

@@ -9,8 +9,8 @@ lib/content_zipper.rb):
     Moodle  Ada Lovelace_1234567_assignsubmission_file/01_tensors.ipynb   (`…_file_/…` and `…_file_NAME` in older ones)
     Canvas  lovelaceada_LATE_40001_987654_01_tensors-1.ipynb              (name, LATE or not, user, attachment, file)
 
-Moodle's number belongs to a participant of this assignment, so the name has to identify the student; Canvas's first
-number is the user's, `lms_user_id` on the roster.
+Moodle's number belongs to a participant of this assignment, so the name has to identify the student (see `authors`);
+Canvas's first number is the user's, `lms_user_id` on the roster.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import unicodedata
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from autograde.classroom.authors import by_moodle_name, by_user, group_called, plain
 from autograde.classroom.roster import Member
 from autograde.files import write_atomically
 from autograde.results.submission_time import TIME_FILE
@@ -33,7 +34,7 @@ from autograde.settings import LIMITS
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["MOODLE", "CollectError", "Collected", "collect", "collected_names", "write_names"]
+__all__ = ["MOODLE", "NAMES", "CollectError", "Collected", "collect", "collected_names", "write_names"]
 
 NAMES = "collected.json"
 """The file, beside the folder of submissions, with the names in the archives, which the platforms want back."""
@@ -170,8 +171,11 @@ def _entries(
     if reason or match is None:
         found.refused.append(f"{_printable(name)}: {reason}.")
         return []
-    authors = _by_name(match["name"], members) if moodle else _by_user(match["user"], match["name"], members)
-    team = [m for m in members if m.group and _plain(m.group) == _plain(match["name"])] if moodle else []
+    name_shown = match["name"]
+    if moodle:
+        authors, team = by_moodle_name(name_shown, match["number"], members), group_called(name_shown, members)
+    else:
+        authors, team = by_user(match["user"], name_shown, members), []
     if len(authors) != 1 and not (groups and team and not authors):
         found.refused.append(f"{_printable(name)}: {_not_one(authors, team)}.")
         return []
@@ -214,31 +218,12 @@ def _unsafe(info: zipfile.ZipInfo) -> str:
     return ""
 
 
-def _plain(name: str) -> str:
-    """Return a name reduced to what both platforms keep: letters and digits, without accents and case."""
-    decomposed = unicodedata.normalize("NFKD", name.casefold())
-    return "".join(character for character in decomposed if character.isalnum())
-
-
-def _by_name(name: str, members: Iterable[Member]) -> list[Member]:
-    """Return the students with this full name, first or last name first."""
-    wanted = _plain(name)
-    orders = ((m, _plain(m.first_name), _plain(m.last_name)) for m in members)
-    return [m for m, first, last in orders if wanted and wanted in (first + last, last + first)]
-
-
-def _by_user(user: str, name: str, members: Sequence[Member]) -> list[Member]:
-    """Return the student with this number in Canvas, or else those with this name and no number on the roster."""
-    known = [member for member in members if member.lms_user_id == user]
-    return known or [member for member in _by_name(name, members) if not member.lms_user_id]
-
-
 def _collect_student(
     opened: zipfile.ZipFile, student: str, entries: list[_Entry], lesson: str, into: Path, found: Collected
 ) -> None:
     """Write the latest of a student's notebooks for the lesson, or else of their group's."""
     entries = [entry for entry in entries if entry.own] or entries
-    named = [entry for entry in entries if _plain(entry.stem) == _plain(lesson)]
+    named = [entry for entry in entries if plain(entry.stem) == plain(lesson)]
     if not named and len(entries) > 1:
         names = ", ".join(_printable(PurePosixPath(entry.info.filename).name) for entry in entries)
         found.refused.append(f"{student}: none of {names} is called {lesson}.ipynb.")

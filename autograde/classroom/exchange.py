@@ -16,6 +16,7 @@ from typing import Any
 
 from nbgrader.exchange.default import ExchangeCollect
 
+from autograde.files import write_atomically
 from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time
 from autograde.settings import LIMITS
 
@@ -62,7 +63,7 @@ class CollectOwned(ExchangeCollect):  # type: ignore[misc]
             return
         Path(dest).mkdir()
         for name, content in files.items():
-            (Path(dest) / name).write_bytes(content)
+            write_atomically(Path(dest) / name, content)
 
 
 def _check_owner(entry: Path, student: str) -> None:

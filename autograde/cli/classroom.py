@@ -188,6 +188,8 @@ def collect(
                       f"{into}/STUDENT/{name}/timestamp.txt, as 2026-12-01 18:30:00 UTC.", markup=False)  # fmt: skip
     console.print(f"{len(found.new)} new, {len(found.replaced)} replaced, {len(found.same)} as before, "
                   f"{len(found.refused)} left out: {into}", markup=False)  # fmt: skip
+    if not found.names:
+        stop(f"{archive} has no notebook of {name} by anybody on the roster.")
 
 
 def release(

@@ -217,12 +217,14 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
 
 
 def _kept(names: Sequence[str], submitted: Path, out: Path) -> Collection[tuple[str, str]]:
-    """Return the submissions, by student and lesson, that are not there any more and keep their points.
+    """Return the submissions, by student and lesson, that are not there any more and keep their points; print which.
 
     At a terminal the instructor is asked; otherwise all keep them.
     """
-    from autograde.batch.grading import withdrawn
+    from autograde.batch.grading import misplaced, withdrawn
 
+    for sentence in misplaced(submitted, names):
+        console.print(sentence, markup=False)
     lost = withdrawn(submitted, out, names)
     for (student, lesson), points in lost.items():
         were = "was" if points == 1 else "were"

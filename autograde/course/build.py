@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -63,22 +66,33 @@ def source_notebook(lesson: str) -> Any:
     """
     script = read_script(paths.SOLUTIONS / f"{lesson}.py")
     points = {cell.exercise: cell.points for cell in script if cell.exercise}
-    cells = [_notebook_cell(cell, place, points) for place, cell in enumerate(script)]
+    cells = [_notebook_cell(cell, made_id, points) for cell, made_id in zip(script, _ids(script), strict=True)]
     cells[0].source += f"\n\n[All lessons, and your progress]({START})"
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={**METADATA, "torchcourse": {"lesson": lesson}})
     nbformat.validate(notebook)
     return notebook
 
 
-def _notebook_cell(cell: Cell, place: int, points: dict[str, int]) -> Any:
+def _ids(script: list[Cell]) -> Iterator[str]:
+    """Yield an id for each cell: from its name, or else from its content, so that cells added elsewhere change none."""
+    seen = Counter[str]()
+    for cell in script:
+        named = {"exercise": cell.exercise, "check": cell.check, "question": cell.question}
+        content = hashlib.sha256(f"{cell.kind}:{cell.source}".encode()).hexdigest()[:8]
+        made = next((f"{kind}-{name}" for kind, name in named.items() if name), f"cell-{content}")
+        seen[made] += 1
+        yield made if seen[made] == 1 else f"{made}-{seen[made]}"
+
+
+def _notebook_cell(cell: Cell, cell_id: str, points: dict[str, int]) -> Any:
     if cell.exercise:
-        return _graded(cell, f"exercise-{cell.exercise}", cell.exercise)
+        return _graded(cell, cell_id, cell.exercise)
     if cell.check:
-        return _graded(cell, f"check-{cell.check}", f"check_{cell.check}", points[cell.check])
+        return _graded(cell, cell_id, f"check_{cell.check}", points[cell.check])
     if cell.question:
-        return _question(cell)
+        return _question(cell, cell_id)
     make = nbformat.v4.new_markdown_cell if cell.kind == "markdown" else nbformat.v4.new_code_cell
-    made = make(MISSING + cell.source if "setup" in cell.tags else cell.source, id=f"cell-{place:03}")
+    made = make(MISSING + cell.source if "setup" in cell.tags else cell.source, id=cell_id)
     if cell.tags:
         made.metadata["tags"] = list(cell.tags)
     return made
@@ -96,13 +110,13 @@ def _graded(cell: Cell, cell_id: str, grade_id: str, points: int | None = None) 
     return nbformat.v4.new_code_cell(cell.source, id=cell_id, metadata={"nbgrader": nbgrader})
 
 
-def _question(cell: Cell) -> Any:
+def _question(cell: Cell, cell_id: str) -> Any:
     """Return a cell that learners answer in words and that nbgrader leaves to be graded by hand."""
     nbgrader = {
         "grade": True, "grade_id": cell.question, "locked": False, "points": cell.points, "schema_version": 3,
         "solution": True, "task": False,
     }  # fmt: skip
-    return nbformat.v4.new_markdown_cell(cell.source, id=f"question-{cell.question}", metadata={"nbgrader": nbgrader})
+    return nbformat.v4.new_markdown_cell(cell.source, id=cell_id, metadata={"nbgrader": nbgrader})
 
 
 def write_source(lesson: str, folder: Path) -> Path:

@@ -93,7 +93,8 @@ class LessonGrader:
     def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
         """Grade one submission, once an answer that is known to be right has passed here.
 
-        What the machine may be to blame for is believed only once the reference of that exercise has passed too.
+        What the machine may be to blame for is believed only once the reference of that exercise has passed too, and
+        an answer whose process ended runs again: an answer that ends it does so twice.
 
         Raises:
             SandboxError: when an answer that is known to be right does not pass.
@@ -103,6 +104,8 @@ class LessonGrader:
         if pending:
             self._try(sandbox, submission.release.exercises[:1])
         decided = self._run(sandbox, submission, pending)
+        ended = [name for name, verdict in decided.items() if verdict.status == "crashed"]
+        decided |= self._run(sandbox, submission, ended)
         doubtful = [name for name, verdict in decided.items() if _is_doubtful(verdict)]
         self._try(sandbox, doubtful, again=bool(pending) and len(doubtful) == len(pending))
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])

@@ -62,6 +62,18 @@ def test_each_lesson_is_a_page_with_its_hints_folded(site: Path) -> None:
         assert [block.count("<li>") for block in hints] == [3] * len(exercises(lesson)), lesson
 
 
+def test_the_api_lists_what_the_probes_of_several_lessons_share() -> None:
+    api = (paths.ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    users: dict[str, set[str]] = {}
+    for path in (paths.ROOT / "src/torchcourse/exercises").glob("*/*.py"):
+        for module in re.findall(
+            r"^from torchcourse\.probes\.(\w+) import", path.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            users.setdefault(module, set()).add(path.parent.name)
+    shared = {module for module, lessons in users.items() if len(lessons) > 1}
+    assert {m for m in shared if f"automodule:: torchcourse.probes.{m}\n" not in api} == set()
+
+
 def test_no_page_holds_an_answer_or_anything_of_a_private_half(each_site: Path) -> None:
     pages = [path.read_text(encoding="utf-8") for path in (*each_site.rglob("*.html"), each_site / "searchindex.js")]
     everything = squeezed("\n".join(html.unescape(re.sub(r"<[^>]*>", "", page)) for page in pages))

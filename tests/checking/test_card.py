@@ -257,7 +257,8 @@ def test_the_button_gives_one_hint_more_each_time_and_then_stays(
     card.show(failed, card_details(failed, right))
     shown, button = front_end
     assert "application/vnd.jupyter.widget-view+json" in button
-    assert button["text/plain"] == 'hint("row_softmax") shows the next hint.'
+    start_over = 'check("row_softmax") checks again, and torchcourse reset 01_tensors row_softmax starts over.'
+    assert button["text/plain"] == f'hint("row_softmax") shows the next hint, {start_over}'
     made = card_buttons._shown["row_softmax"][0]
     assert made.description == "Next hint (1 of 3)"
     for level in (1, 2, 3):
@@ -331,6 +332,16 @@ def test_without_widgets_the_card_says_how_to_ask(
     hints.next_hint(find("row_softmax")[1])
     card.show(failed, card_details(failed, right))
     assert front_end[-1]["text/plain"].endswith('\n  hint("row_softmax") gives the next hint.')
+    assert 'hint("row_softmax") gives the next hint' in Page(front_end[-1]["text/html"]).text
+    for _ in range(2):
+        hints.next_hint(find("row_softmax")[1])
+    card.show(failed, card_details(failed, right))
+    for words in (Page(front_end[-1]["text/html"]).text, front_end[-1]["text/plain"]):
+        assert 'hint("row_softmax") shows the answer' in words
+    hints.next_hint(find("row_softmax")[1], has_answer=True)
+    card.show(failed, card_details(failed, right))
+    words = Page(front_end[-1]["text/html"]).text
+    assert "hint(" not in words and "torchcourse reset 01_tensors row_softmax starts over" in words
 
 
 @pytest.mark.slow
@@ -341,7 +352,7 @@ def test_a_program_that_shows_neither_html_nor_widgets_gets_the_card_as_text(tmp
     NotebookClient(notebook, resources={"metadata": {"path": tmp_path}}).execute()
     shown = [[output["data"]["text/plain"] for output in cell.outputs] for cell in notebook.cells[2:]]
     assert shown[0][0].startswith("row_softmax: Not right yet. ")
-    assert shown[0][1] == 'hint("row_softmax") shows the next hint.'
+    assert shown[0][1].startswith('hint("row_softmax") shows the next hint, check("row_softmax") checks again')
     assert "1 of 3" in shown[1][0]
 
 

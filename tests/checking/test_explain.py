@@ -144,6 +144,17 @@ def test_a_mistake_may_differ_in_cases_that_pass_but_one_that_agrees_in_more_is_
     assert verdict(minus_first, exact, FIRST).misconception == "first"
 
 
+def test_a_mistake_that_shows_in_cases_that_passed_gives_way_to_one_that_does_not() -> None:
+    def first_up_to_three(x: Tensor) -> Tensor:
+        return minus_first(x) if len(x) < 4 else center(x)
+
+    def first_of_a_pair(x: Tensor) -> Tensor:
+        return minus_first(x) if len(x) == 2 else center(x)
+
+    assert run_in_more(first_up_to_three, minus_first) == ["0"]
+    assert run_in_more(first_up_to_three, minus_first, first_of_a_pair) == ["1"]
+
+
 def test_exceptions_alone_explain_only_with_agreement_everywhere() -> None:
     def fails_for_three(x: Tensor) -> Tensor:
         return center(x.view(2))

@@ -178,7 +178,13 @@ def test_what_is_no_class_folder_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "program" / "source").mkdir(parents=True)
     for name in ("photos/cat.jpg", "file", "program/source/main.c"):
         (tmp_path / name).touch()
+    for name, files in (("thesis", ["roster.csv", "thesis.tex"]), ("taxes", ["submitted", "tax.pdf"])):
+        for file in files:
+            (tmp_path / name).mkdir(exist_ok=True)
+            (tmp_path / name / file).write_text("id,matric\nada,7\n")
     for command, name, why in (("class init", "photos", "holds cat.jpg and is no class folder"),
+                               ("class init", "thesis", "holds roster.csv, thesis.tex and is no class folder"),
+                               ("class init", "taxes", "holds submitted, tax.pdf and is no class folder"),
                                ("class init", "program", "holds source and is no class folder"),
                                ("class init", "file", "is no folder"), ("sample", "file", "is no folder")):  # fmt: skip
         status, output = run_instructors(*command.split(), tmp_path / name)

@@ -266,6 +266,15 @@ def test_the_command_says_that_an_archive_has_no_times(tmp_path: Path) -> None:
     assert "handed in" not in run_instructors(*words)[1], "there is nothing new"
 
 
+def test_an_archive_without_anybodys_notebook_is_an_error(tmp_path: Path) -> None:
+    path = archive(tmp_path, {f"Eve Unknown_1_assignsubmission_file/{LESSON}.ipynb": b"of eve"})
+    (tmp_path / "roster.csv").write_text("id,first_name,last_name\nada,Ada,Lovelace\n")
+    status, said = run_instructors("collect", path, "--lesson", LESSON, "--into", tmp_path / "submitted")
+    assert status == 2
+    assert "its author is not on the roster" in said
+    assert f"has no notebook of {LESSON} by anybody on the roster" in said.replace("\n", " ")
+
+
 def team(name: str, *members: Member) -> tuple[Member, ...]:
     return tuple(replace(member, group=name) for member in members)
 
@@ -286,6 +295,35 @@ def test_a_notebook_of_a_group_counts_for_everybody_in_it_who_has_none(tmp_path:
     assert found.absent == ["cy"]
     own = {f"x_40002_9_{LESSON}.ipynb": b"bo's", f"x_40001_8_{LESSON}.ipynb": b"ada's"}
     assert grouped(tmp_path / "own", own, members)[1] == {ADAS: b"ada's", BOS: b"bo's"}
+
+
+@pytest.mark.parametrize("name", ["Group A-Ada Lovelace", "group a-Lovelace Ada", "Default group-Ada Lovelace"])
+def test_moodle_puts_the_group_in_front_of_a_name(tmp_path: Path, name: str) -> None:
+    entry = {f"{name}_55_assignsubmission_file/{LESSON}.ipynb": b"of ada"}
+    assert collected(tmp_path, entry, (*team("Group A", ADA), BO))[1] == {ADAS: b"of ada"}
+
+
+@pytest.mark.parametrize("name", ["Group B-Ada Lovelace", "Mary-Ada Lovelace"])
+def test_a_name_that_ends_like_somebody_elses_is_not_theirs(tmp_path: Path, name: str) -> None:
+    entry = {f"{name}_55_assignsubmission_file/{LESSON}.ipynb": b"of whom?"}
+    found, files = collected(tmp_path, entry, (*team("Group A", ADA), *team("Group B", BO)))
+    assert files == {}
+    assert found.refused[0].endswith("its author is not on the roster.")
+
+
+def test_where_names_are_hidden_the_participants_number_is_the_id_on_the_roster(tmp_path: Path) -> None:
+    members = Member("participant-101"), *team("Group 3", Member("Participant-102")), Member("103", "Parti", "cipant")
+    files = {
+        f"Participant 101_101_assignsubmission_file/{LESSON}.ipynb": b"one",
+        f"Group 3-Participant_102_assignsubmission_file/{LESSON}.ipynb": b"two",
+        f"Participant_104_assignsubmission_file/{LESSON}.ipynb": b"whose?",
+    }
+    found, written = collected(tmp_path, files, members)
+    assert written == {
+        f"participant-101/{LESSON}/{LESSON}.ipynb": b"one",
+        f"Participant-102/{LESSON}/{LESSON}.ipynb": b"two",
+    }
+    assert [reason.split("_")[1] for reason in found.refused] == ["104"]
 
 
 def grouped(tmp_path: Path, files: Files, members: tuple[Member, ...]) -> tuple[Collected, Files]:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from autograde.batch.grading import misplaced
 from autograde.classroom.class_folder import make_class
 from autograde.classroom.roster import Member
-from autograde.classroom.synthetic_class import answered_notebook
+from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from autograde.source import paths
 from autograde.source.script import answers_as_text
 from tests.support.commands import run_instructors
@@ -112,6 +113,29 @@ def test_where_nobody_has_submitted_it_is_an_error_that_names_what_lies_elsewher
     assert f"has no STUDENT/LESSON/LESSON.ipynb for {LESSON}" in output
     assert (f"{place}/01_tensors.ipynb: choose the lesson, or the folder" in output) == bool(place)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.sandbox
+def test_of_several_lessons_the_one_that_nobody_handed_in_is_named(tmp_path: Path) -> None:
+    write_notebook(tmp_path / "class", "ada", LESSON, answered_notebook(LESSON, {}))
+    words = "grade", LESSON, "02_autograd", "--submitted", tmp_path / "class", "--out", tmp_path / "out"
+    status, output = run_instructors(*words)
+    assert status == 2
+    assert "Nobody has handed in 02_autograd" in output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_notebook_beside_its_place_is_named(tmp_path: Path) -> None:
+    right = write_notebook(tmp_path, "ada", LESSON, answered_notebook(LESSON, {}))
+    (tmp_path / "ben").mkdir()
+    (tmp_path / "ben" / f"{LESSON}-2.ipynb").write_text("{}")
+    (tmp_path / "cleo" / LESSON).mkdir(parents=True)
+    (tmp_path / "cleo" / LESSON / "final.ipynb").write_text("{}")
+    (tmp_path / "dan").mkdir()
+    said = misplaced(tmp_path, [LESSON])
+    assert [sentence.split(":")[0] for sentence in said] == ["ben", "cleo"]
+    assert str(tmp_path / "ben" / f"{LESSON}-2.ipynb") in said[0]
+    assert str(right).replace("ada", "ben") in said[0]
 
 
 @pytest.fixture(scope="module")

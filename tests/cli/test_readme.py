@@ -26,7 +26,7 @@ ELSEWHERE = {
     "make lab": ("downloads gigabytes", "tests/house/test_setup.py", '"lab"'),
     "make setup": ("downloads gigabytes", ".github/workflows/test.yml", "run: make setup"),
     ". .venv/bin/activate": ("made by make setup", "tests/house/test_setup.py", ".venv/bin/activate"),
-    "make docs": ("executes all lessons", ".github/workflows/docs.yml", "run: make docs"),
+    "make docs": ("executes all lessons", "tests/browser/test_docs.py", '"-m", "tools.site"'),
     "make lint": ("test_quality.py runs what it runs", ".github/workflows/test.yml", "run: make lint"),
     "make test": ("runs this test", ".github/workflows/test.yml", "-m pytest -n 4"),
     "make test-fast": ("runs a part of make test", "Makefile", '$(PYTEST) -m "not slow"'),

@@ -119,6 +119,15 @@ def test_each_kind_is_named(desk: Path, kind: str, is_there: Callable[[int], boo
     assert (desk / "link.csv").is_symlink()
 
 
+def test_a_link_into_a_folder_that_is_not_there_is_named_and_nothing_is_made(desk: Path) -> None:
+    (desk / "scores.csv").symlink_to("nowhere/scores.csv")
+    status, said = run_instructors("export", "--class", "graded", "--out", "scores.csv")
+    assert (status, said) == (
+        2, "scores.csv could not be written: it is a link to nowhere/scores.csv, which has no folder.\n",
+    )  # fmt: skip
+    assert not (desk / "nowhere").exists()
+
+
 def test_a_learners_command_replaces_files_only(mine: Path) -> None:
     occupy(mine.with_name("start.ipynb"), "pipe")
     with pytest.raises(

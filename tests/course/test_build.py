@@ -152,7 +152,18 @@ def test_cell_ids_are_derived_and_unique() -> None:
     for lesson in LESSONS:
         ids = [cell.id for cell in notebook(lesson).cells]
         assert len(set(ids)) == len(ids)
-        assert all(re.fullmatch(r"cell-\d{3}|exercise-\w+|check-\w+|question-\w+", i) for i in ids)
+        assert all(re.fullmatch(r"cell-[0-9a-f]{8}(-\d)?|exercise-\w+|check-\w+|question-\w+", i) for i in ids)
+
+
+def test_an_added_cell_leaves_the_ids_of_all_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [cell.id for cell in source_notebook("01_tensors").cells]
+    script = (paths.SOLUTIONS / "01_tensors.py").read_text(encoding="utf-8")
+    first, mark, rest = script.partition("\n# %%\n")
+    (tmp_path / "01_tensors.py").write_text(f"{first}{mark}added = 1\n{mark}{rest}", encoding="utf-8")
+    monkeypatch.setattr(paths, "SOLUTIONS", tmp_path)
+    after = [cell.id for cell in source_notebook("01_tensors").cells]
+    assert [i for i in after if i in before] == before
+    assert len(after) == len(before) + 1
 
 
 def test_the_first_cell_says_what_to_install_where_the_course_is_missing() -> None:

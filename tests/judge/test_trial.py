@@ -116,6 +116,26 @@ def test_a_trial_that_fails_once_is_repeated(sandbox: Sandbox, monkeypatch: pyte
     assert grader.grade(sandbox, right).verdicts[0].status == "passed"
 
 
+def test_an_answer_whose_process_is_ended_from_outside_runs_again(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grader, right = LessonGrader(LESSON), trial_submission(LESSON, ["describe", "one_hot"])
+    grader.grade(sandbox, right)
+    run, asked = grader._run, list[list[str]]()
+
+    def ended_once(sandbox: Sandbox, submission: Submission, names: list[str]) -> dict[str, Verdict]:
+        asked.append(names)
+        verdicts = run(sandbox, submission, names)
+        if len(asked) == 1:
+            verdicts["one_hot"] = dataclasses.replace(verdicts["one_hot"], status="crashed", score=0.0)
+        return verdicts
+
+    monkeypatch.setattr(grader, "_run", ended_once)
+    verdicts = {v.exercise: v.status for v in grader.grade(sandbox, right).verdicts}
+    assert asked[:2] == [["describe", "one_hot"], ["one_hot"]]
+    assert (verdicts["describe"], verdicts["one_hot"]) == ("passed", "passed")
+
+
 def test_an_answer_that_ends_its_process_gets_its_verdict(sandbox: Sandbox) -> None:
     right = trial_submission(LESSON)
     ends = SubmittedCell("code", "import os\ndef describe(t):\n    os._exit(3)", "describe")

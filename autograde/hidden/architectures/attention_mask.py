@@ -186,7 +186,6 @@ def more_cases(draw: Draw) -> list[Case]:
         case("drawn, causal", real=draw.flags(b, t, share=0.7), options={"causal": True}),
         case("a transposed mask", real=draw.flags(t, b).T, options={"causal": True}),
         masked("no sequence", [], t, causal=True),
-        masked("no step", [0, 0], 0, causal=True),
     ]
 
 

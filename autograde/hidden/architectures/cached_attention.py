@@ -94,6 +94,11 @@ def dict_changed(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
     return attend(q, cache["k"], cache["v"], triangle(q, cache["k"])), cache
 
 
+def dict_changed_one_ahead(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
+    _, cache = dict_changed(q, k, v, cache)
+    return attend(q, cache["k"], cache["v"], triangle(q, cache["k"], 1)), cache
+
+
 def new_ones_in_front(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
     if cache is not None:
         k, v = torch.cat([k, cache[0]], 2), torch.cat([v, cache[1]], 2)
@@ -211,6 +216,8 @@ MISTAKES = [
             "the heads.", CACHE),
     Mistake("diagonal-masked", without_itself, WRONG + "a token may look at itself.", CACHE),
     Mistake("looks-one-ahead", one_ahead, WRONG + "the triangle is one too wide, so each token sees the next.", CACHE),
+    Mistake("looks-one-ahead", dict_changed_one_ahead, WRONG + "the triangle is one too wide, so each token sees the "
+            "next. And the caller's cache was changed.", CACHE),
     Mistake("cannot-see-the-cache", cannot_see_the_cache, WRONG + "the mask also forbids old keys.", CACHE),
     Mistake("not-scaled", not_scaled, IS + "the scores are divided by the root of d.", CACHE),
     Mistake("mask-inverted", mask_inverted, IS + "True in SDPA's mask means may attend.", "Attention, and its masks"),

@@ -235,6 +235,15 @@ def biased_before_reshaping(
     return scrambled(right(x, weight, bias, stride, padding))
 
 
+def channels_in_the_middle(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    windows = windows_of(padded(x, padding), weight, stride)
+    n, _, h, w = windows.shape[:4]
+    y = windows.reshape(n, h * w, weight[0].numel()) @ weight.flatten(1).T
+    return shifted(y.transpose(1, 2).reshape(n, len(weight), h, w), bias)
+
+
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
 SHAPE = 'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: '
 LOOP = (
@@ -283,6 +292,8 @@ MISTAKES = [
             "and columns of the kernel were exchanged.", HAND),
     Mistake("channels-not-moved", reshapes_without_transposing, AT + SCRAMBLED, HAND),
     Mistake("channels-not-moved", biased_before_reshaping, AT + SCRAMBLED, HAND),
+    Mistake("channels-not-moved", channels_in_the_middle, AT + "`unfold` leaves the windows as (n, c, rows, columns, "
+            "kh, kw); before the last three become one, the channels have to be moved behind the places.", HAND),
     Mistake("averages", averages, AT + "a convolution adds the products up, it does not average.", HAND),
     Mistake("bias-ignored", without_bias, AT + "the bias is missing.", HAND),
     Mistake("bias-on-columns", bias_on_columns, 'In the case "{case}" {what} is {got} where {want} is wanted: the bias '

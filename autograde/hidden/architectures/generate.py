@@ -35,6 +35,7 @@ from autograde.hidden.architectures.writers import (
     NewOnly,
     OneFlag,
     OneForAll,
+    OneLimitForAllRows,
     OneTooMany,
     OverTheBatch,
     PlacesForTokens,
@@ -140,6 +141,8 @@ MISTAKES = [
             "above the vocabulary means all.", WRITES),
     Mistake("one-too-few-of-top-k", LosesTheBest(), SHARES + "the k-th largest score itself is still allowed.",
             WRITES),
+    Mistake("one-limit-for-all-rows", OneLimitForAllRows(), SHARES + "the smallest score that still counts was taken "
+            "over all rows; each row has a k-th largest of its own.", WRITES),
     Mistake("places-for-tokens", PlacesForTokens(), IS + "the draw among the k largest gave a place in that "
             "list, which is no token yet.", WRITES),
     Mistake("even-shares", EvenShares(), EVEN, WRITES),

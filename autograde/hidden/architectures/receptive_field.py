@@ -124,6 +124,10 @@ def from_the_top(layers: Layers) -> int:
     return seen
 
 
+def from_the_top_without_dilation(layers: Layers) -> int:
+    return from_the_top([(kernel, stride, 1) for kernel, stride, _ in layers])
+
+
 def from_the_top_by_outputs(layers: Layers) -> int:
     seen = 1
     for kernel, stride, dilation in layers:
@@ -175,6 +179,8 @@ MISTAKES = [
             "and the input.", SEEN),
     Mistake("counts-from-the-top", from_the_top_by_outputs, IS + "this recursion starts at the output, so it has to "
             "go through the list from its end.", SEEN),
+    Mistake("counts-from-the-top", from_the_top_without_dilation, IS + "the strides that stretch a layer's reach are "
+            "those between it and the input. And a dilated kernel spans more.", SEEN),
     Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so what they reach adds up and does not "
             "multiply.", SEEN),
     Mistake("fails-without-layers", fails_on_none, "Without any layer the call raised {error}: one position sees "

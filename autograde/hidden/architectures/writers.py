@@ -97,6 +97,12 @@ class Writer:
         return torch.multinomial(shares, 1, generator=generator)[:, 0]
 
 
+class OneLimitForAllRows(Writer):
+    def cut(self, scores: Tensor, k: int) -> Tensor:
+        least = scores.topk(min(k, scores.shape[-1])).values.min()
+        return scores.masked_fill(scores < least, -torch.inf)
+
+
 class Multiplies(Writer):
     def is_greedy(self, temperature: float) -> bool:
         return temperature == 0

@@ -91,6 +91,10 @@ def without_quotes(_self: Any, key: Any, depth: int) -> str:
     return f"[{key}]" if depth else str(key)
 
 
+def always_quoted(_self: Any, key: Any, depth: int) -> str:
+    return f"['{key}']" if depth else str(key)
+
+
 MISSING = 'In the case "{case}" the path {missing} is missing: '
 EXTRA = 'In the case "{case}" there is the path {extra}, which is not wanted: '
 MISTAKES = [
@@ -111,6 +115,8 @@ MISTAKES = [
             "with quotes around a string.", MEMORY),
     Mistake("keys-without-quotes", walking(key=without_quotes, lists=lambda self: list), EXTRA + "below the top a key "
             "is written by `repr`, with quotes around a string. And tensors may also lie in tuples.", MEMORY),
+    Mistake("quotes-around-every-key", walking(key=always_quoted), EXTRA + "`repr` puts quotes around a string, and "
+            "none around a number.", MEMORY),
     Mistake("brackets-at-the-top", walking(key=lambda self, key, depth: f"[{key!r}]"), EXTRA + "a key at the top "
             "stands bare.", MEMORY),
     Mistake("bare-index-at-the-top", BareAtTheTop(), EXTRA + "an index always stands in brackets, also at the top; "

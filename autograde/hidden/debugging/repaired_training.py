@@ -35,7 +35,7 @@ class Training:
     def __call__(self, train: Pair, test: Pair, *, epochs: int, lr: float, seed: int) -> Any:
         self.seed(seed)
         (x, y), (test_x, test_y) = train, test
-        model = self.moved(self.net(x.shape[1], int(y.max()) + 1), x)
+        model = self.moved(self.net(x.shape[1], self.classes(y)), x)
         optimizer = self.optimizer(model, lr)
         history = []
         for _ in range(self.rounds(epochs)):
@@ -49,6 +49,9 @@ class Training:
         with torch.set_grad_enabled(self.graph()):
             right = self.predicted(model(test_x)) == test_y
         return {"loss": self.listed(history), "accuracy": self.share(right)}
+
+    def classes(self, y: Tensor) -> int:
+        return int(y.max()) + 1
 
     def seed(self, seed: int) -> None:
         torch.manual_seed(seed)
@@ -181,6 +184,9 @@ MISTAKES = [
             "right lies between 0 and 1; percent are for people.", REPAIR),
     Mistake("not-seeded", training(seed=lambda self, seed: None), "With the same seed again there came {again}: the "
             "net is drawn, and so is the dropout. Seed before both.", REPAIR),
+    Mistake("counts-distinct-labels", training(classes=lambda self, y: len(y.unique())), "In the case \"{case}\" the "
+            "call raised {call}: there were as many outputs as different labels. The largest label counts, for a class "
+            "may be missing.", REPAIR),
     Mistake("net-not-moved", training(moved=lambda self, model, x: model), "On the CPU all is right, on the second "
             "device the call raised {error}: the net has to be where the data are.", REPAIR),
 ]  # fmt: skip

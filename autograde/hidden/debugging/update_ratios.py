@@ -122,6 +122,8 @@ MISTAKES = [
             UPDATES),
     Mistake("not-divided", measuring(divided=lambda self, change, before, after: change), RATIO + "that is the norm "
             "of the change, which is to be divided by the norm before.", UPDATES),
+    Mistake("divides-by-the-norm-afterwards", measuring(mode=lambda self, model: None, divided=by_the_norm_afterwards),
+            RATIO + "the measure is the norm before the step. And the model was not put into training mode.", UPDATES),
     Mistake("means-not-norms", measuring(ratio=by_mean_sizes), RATIO + "it is made of mean sizes, where norms are "
             "asked for.", UPDATES),
     Mistake("leaves-out-frozen", measuring(listed=lambda self, model: [(n, p) for n, p in model.named_parameters()

@@ -127,6 +127,11 @@ def steps_each_time(_self: Accumulated, optimizer: Any, last: bool) -> None:
         optimizer.zero_grad()
 
 
+def steps_and_clears(_self: Accumulated, optimizer: Any) -> None:
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def summed(_self: Accumulated, total: float) -> Any:
     both = torch.tensor(total, dtype=torch.float64)
     dist.all_reduce(both)
@@ -199,6 +204,8 @@ MISTAKES = [
             LOSS + "a Python float is wanted.", PIECES),
     Mistake("missing-zero-grad", accumulated(clear=lambda self, optimizer: None), VALUE + "gradients of an earlier "
             "batch were still there.", PIECES),
+    Mistake("clears-after-the-step", accumulated(clear=lambda self, optimizer: None, step=steps_and_clears), VALUE +
+            "the gradients were cleared after the step, so what an earlier batch had left was in it.", PIECES),
     Mistake("steps-every-micro-batch", accumulated(after_each=steps_each_time), 'In the case "{case}" the optimizer '
             "took {steps} steps: one is wanted, at the end.", PIECES),
 ]  # fmt: skip

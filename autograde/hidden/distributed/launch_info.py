@@ -65,6 +65,14 @@ def by_local_rank(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]
     return info(environ, int(environ.get("LOCAL_RANK", 0)) < cuda_count)
 
 
+def wants_a_spare_gpu(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
+    return info(environ, int(environ.get("LOCAL_WORLD_SIZE", 1)) < cuda_count)
+
+
+def alone_on_the_cpu(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
+    return right(environ, cuda_count) if environ else info(environ, own_gpu=False)
+
+
 def needs_torchrun(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
     assert environ["RANK"] and environ["LOCAL_RANK"] and environ["WORLD_SIZE"]
     return right(environ, cuda_count)
@@ -94,6 +102,7 @@ def device_as_text(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any
 SHARED = (
     'In the case "{case}" the backend is {backend_used} with {gpus} GPUs and LOCAL_WORLD_SIZE {env_local_world_size}: '
 )
+WITH_GPUS = 'In the case "{case}" the backend is {backend_used} with {gpus} GPUs: '
 MISTAKES = [
     Mistake("global-rank-as-device", device_by_rank, "RANK is {env_rank} and LOCAL_RANK {env_local_rank}, and the "
             "device came out as {used}: GPUs are numbered from 0 on each machine, so it should be {right}.", RANKS),
@@ -105,6 +114,9 @@ MISTAKES = [
             "they would never meet.", RANKS),
     Mistake("counts-all-machines", by_world_size, SHARED + "WORLD_SIZE, {env_world_size}, counts the processes of all "
             "machines, and the GPUs are those of one.", RANKS),
+    Mistake("wants-a-spare-gpu", wants_a_spare_gpu, WITH_GPUS + "as many GPUs as processes are enough.", RANKS),
+    Mistake("alone-on-the-cpu", alone_on_the_cpu, WITH_GPUS + "a process that torchrun did not start takes a GPU "
+            "as well.", RANKS),
     Mistake("fails-without-torchrun", needs_torchrun, 'In the case "{case}" the call raised {error}: without torchrun '
             "the variables are not set, and then this is the only process.", RANKS),
     Mistake("ignores-environ", reads_the_own_environment, 'In the case "{case}" the {what} came out as {got} where '

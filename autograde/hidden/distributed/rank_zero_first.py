@@ -61,6 +61,20 @@ def barrier_after(fn: Fn) -> Any:
     return result
 
 
+def at_once_then_told(fn: Fn) -> Any:
+    result, error = None, None
+    try:
+        result = fn()
+    except Exception as caught:
+        error = caught
+    failed_there = tell(error is not None)
+    if error is not None:
+        raise error
+    if failed_there:
+        raise RuntimeError("rank 0 failed")
+    return result
+
+
 def others_first(fn: Fn) -> Any:
     if dist.get_rank() == 0:
         dist.barrier()
@@ -163,6 +177,8 @@ MISTAKES = [
             "together.", FIRST),
     Mistake("runs-at-once", barrier_after, 'In the case "{case}" the order was: {order}. The barrier stands after the '
             "call on all ranks, so nobody waits before it.", FIRST),
+    Mistake("runs-at-once", at_once_then_told, 'In the case "{case}" the order was: {order}. All ranks called `fn` and '
+            "heard of rank 0 afterwards; they have to hear of it first.", FIRST),
     Mistake("others-first", others_first, 'In the case "{case}" the order was: {order}. Rank 0 goes first.', FIRST),
     Mistake("only-rank-zero-returns", rank_zero_alone, RESULTS + "the others call `fn` as well, after rank 0, for what "
             "each of them needs.", FIRST),

@@ -76,6 +76,12 @@ def all_blocks_together(model: Any, mesh: Any, make_optimizer: Any) -> Any:
     return make_optimizer(model.parameters())
 
 
+def blocks_as_one_list(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    fully_shard(list(model.blocks), mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
 def optimizer_of_the_blocks(model: Any, mesh: Any, make_optimizer: Any) -> Any:
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
@@ -121,6 +127,8 @@ MISTAKES = [
             "and the model takes what is left.", SHARDS),
     Mistake("one-group-for-all-blocks", all_blocks_together, 'In the case "{case}" the call raised {error}: '
             "`model.blocks` is a list without a forward. Shard each block in it.", SHARDS),
+    Mistake("one-group-for-all-blocks", blocks_as_one_list, 'In the case "{case}" the number of {what} is {got} where '
+            "{want} is wanted: `fully_shard` of a list makes one group, which is gathered as a whole.", SHARDS),
     Mistake("skips-a-block", first_block_left_out, BLOCKS + "Each of them should be.", SHARDS),
     Mistake("blocks-only", blocks_only, 'In the case "{case}" the model itself is {whole_model} and this rank holds '
             "{share} of the elements: the first and the last layer are whole on every rank, and nobody averages their "

@@ -73,6 +73,14 @@ def gradients_too_early(
     return parameters * param_dtype.itemsize + others * (12 + param_dtype.itemsize)
 
 
+def master_with_the_parameters(
+    num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16
+) -> int:
+    share = -(-num_params // world_size)
+    sizes = {1: 8, 2: param_dtype.itemsize, 3: param_dtype.itemsize + 4}
+    return sum(size * (share if stage >= first else num_params) for first, size in sizes.items())
+
+
 def rounds_the_bytes(num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16) -> int:
     size = param_dtype.itemsize
     split = 12 * (stage >= 1) + size * (stage >= 2) + size * (stage >= 3)
@@ -100,6 +108,8 @@ MISTAKES = [
             MEMORY),
     Mistake("splits-wrong-part", gradients_too_early, COUNT + ORDER, MEMORY),
     Mistake("splits-wrong-part", splits_the_total, COUNT + "everything was split, and " + ORDER, MEMORY),
+    Mistake("splits-wrong-part", master_with_the_parameters, COUNT + "the master copy is split at stage 1, with "
+            "AdamW's averages, and not at stage 3 with the parameters.", MEMORY),
     Mistake("counts-from-zero", counting(first_stage={"states": 0, "gradients": 1, "parameters": 2}), COUNT + "at "
             "stage 0 nothing is split; " + ORDER, MEMORY),
     Mistake("forgets-master-weights", counting(states=8), COUNT + "beside AdamW's two averages there is a float32 copy "

@@ -158,6 +158,10 @@ class ScaledByWidth(Running):
         return q @ keys.mT / q.shape[-1]
 
 
+def list_of_scores_by_values(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
+    return list_of_scores(q * (q.shape[-1] / v.shape[-1]) ** 0.5, k, v, block)
+
+
 class NotDivided(Running):
     def finish(self, mixed: Tensor, total: Tensor) -> Tensor:
         return mixed
@@ -249,6 +253,8 @@ MISTAKES = [
     Mistake("scaled-by-d", ScaledByWidth(), AT + "the scores were divided by d, not by its root.", READ),
     Mistake("scaled-by-block", ScaledByBlock(), AT + "the scores were divided by the root of the number of keys in the "
             "block, not of d.", READ),
+    Mistake("scaled-by-values", list_of_scores_by_values, AT + "the scores were divided by the root of the width of v, "
+            "not of q. And the blocks of scores were all kept.", READ),
     Mistake("not-divided", NotDivided(), AT + "in the end the weighted values are divided by the sum of the weights.",
             READ),
     Mistake("detached", Detached(), CUT, READ),

@@ -72,6 +72,21 @@ class BoolOnly(Counting):  # type: ignore[no-untyped-call]
         return super().waits(func, args)
 
 
+class FirstIndexOnly(Counting):  # type: ignore[no-untyped-call]
+    def waits(self, func: Any, args: Any) -> bool:
+        if func is torch.ops.aten.index.Tensor:
+            return args[1][0] is not None and args[1][0].dtype in (torch.bool, torch.uint8)
+        return super().waits(func, args)
+
+
+class EachMask(Counting):  # type: ignore[no-untyped-call]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.index.Tensor:
+            masks = [i for i in args[1] if i is not None and i.dtype in (torch.bool, torch.uint8)]
+            self.found += ["one more mask" for _ in masks[1:]]
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
 class ForgetsNone(Counting):  # type: ignore[no-untyped-call]
     def waits(self, func: Any, args: Any) -> bool:
         if func is torch.ops.aten.index.Tensor:
@@ -153,6 +168,10 @@ MISTAKES = [
             "host has to know how many entries are True.", READ),
     Mistake("misses-uint8-masks", counting(BoolOnly), COUNT + "an index of dtype uint8 is a mask too, and was not "
             "counted.", READ),
+    Mistake("first-index-only", counting(FirstIndexOnly), COUNT + "only the first index was looked at, and the mask "
+            "may be that of another dimension.", READ),
+    Mistake("counts-each-mask", counting(EachMask), COUNT + "an index with two masks is one operator, and counts once.",
+            READ),
     Mistake("forgets-none", counting(ForgetsNone), 'For "{case}" the call raised {error}: where an index leaves a '
             "dimension whole, as in `x[:, mask]`, None stands among the indices.", READ),
     Mistake("misses-if-on-tensor", by_calls, COUNT + "calls were counted as Python spells them. `if tensor:` calls "

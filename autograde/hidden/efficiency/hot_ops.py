@@ -32,9 +32,12 @@ class Profiled:
         with profile(**self.options()) as run:
             self.run(fn, *args)
         entries = [entry for entry in run.key_averages() if self.is_listed(entry.key)]
-        on_device = any(entry.self_device_time_total for entry in entries)
+        on_device = any(entry.self_device_time_total for entry in self.deciding(run, entries))
         entries.sort(key=lambda entry: self.time(entry, on_device), reverse=True)
         return self.named(entries, top)
+
+    def deciding(self, run: Any, entries: list[Any]) -> list[Any]:
+        return entries
 
     def options(self) -> dict[str, Any]:
         return {}
@@ -118,6 +121,11 @@ class DeviceTime(Profiled):
         return float(entry.self_device_time_total)
 
 
+class AnyEntryDecides(Profiled):
+    def deciding(self, run: Any, entries: list[Any]) -> list[Any]:
+        return list(run.key_averages())
+
+
 class ByCount(Profiled):
     def time(self, entry: Any, on_device: bool) -> float:
         return float(entry.count)
@@ -195,6 +203,8 @@ MISTAKES = [
             "own are wanted where there is one.", READ),
     Mistake("device-time-only", DeviceTime(), NAMED + "sorted by the device's time, which is zero for all on the CPU.",
             READ),
+    Mistake("any-entry-decides", AnyEntryDecides(), DEVICE + "a range had time on the device, and no operator did, so "
+            "the host's times are those to sort by.", READ),
     Mistake("counts-calls", ByCount(), NAMED + "the operator that runs most often need not be the one that takes "
             "longest.", READ),
     Mistake("time-per-call", PerCall(), NAMED + "the time of one call was compared; four calls cost four times that.",

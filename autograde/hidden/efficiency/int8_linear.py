@@ -98,6 +98,20 @@ class Trained(Right):
         self.scale = nn.Parameter(scale, requires_grad=False)
 
 
+class TrainedScale(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        self.register_buffer("q", q)
+        self.scale = nn.Parameter(scale)
+
+
+class TrainedFlatScale(TrainedScale):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        super().keep(q, scale.flatten())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.q.float() * self.scale[:, None], self.bias)
+
+
 class PerInput(Right):
     def quantized(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         q, scale = super().quantized(weight.T)
@@ -187,6 +201,10 @@ MISTAKES = [
     Mistake("not-in-state-dict", NotPersistent, "After its state_dict was loaded into another layer: {loading}. With "
             "`persistent=False` a buffer moves, but is not saved.", READ),
     Mistake("levels-as-parameters", Trained, "The parameters have the shapes {parameters}: levels and scales are not "
+            "trained, so they belong among the buffers.", READ),
+    Mistake("levels-as-parameters", TrainedScale, "The parameters have the shapes {parameters}: the scales are not "
+            "trained, so they belong among the buffers.", READ),
+    Mistake("levels-as-parameters", TrainedFlatScale, "The parameters have the shapes {parameters}: the scales are not "
             "trained, so they belong among the buffers.", READ),
     Mistake("scale-per-input", PerInput, "The scales among the buffers: {scales}, one for each input. Such a scale "
             "cannot be taken out of the sum over the inputs; there is one for each output.", READ),

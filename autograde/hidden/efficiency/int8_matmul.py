@@ -42,6 +42,14 @@ def in_int16(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
     return (a.short() @ b.short().T).float() * a_scale * b_scale.T
 
 
+def in_int32(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
+    return (a.int() @ b.int().T).float() * a_scale * b_scale.T
+
+
+def scales_first(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
+    return (a * a_scale) @ (b * b_scale).T
+
+
 def in_float32(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
     total = torch.zeros(len(a), len(b), device=a.device)
     for columns in zip(a.float().split(96, 1), b.float().split(96, 1), strict=True):  # type: ignore[no-untyped-call]
@@ -105,6 +113,10 @@ MISTAKES = [
             "wraps around.", READ),
     Mistake("accumulates-in-int16", in_int16, AT + "int16 holds no more than 32767, which is two products of 127 by "
             "127.", READ),
+    Mistake("accumulates-in-int32", in_int32, AT + "int32 ends at 2**31 - 1, which {k} products of 127 by 127 exceed, "
+            "and what does not fit wraps around.", READ),
+    Mistake("accumulates-in-float32", scales_first, AT + "the levels were scaled before the product, so its sums are "
+            "those of float32 numbers, and round.", READ),
     Mistake("accumulates-in-float32", in_float32, AT + "with k = {k} the sums on the way exceed 2**24, from where on "
             "float32 no longer holds every integer.", READ),
     Mistake("accumulates-in-float32", in_float32_at_once, AT + "with k = {k} the sums on the way exceed 2**24, from "
@@ -163,9 +175,9 @@ def by_long_sums(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tens
 
 
 def in_blocks(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
-    total = torch.zeros(len(a), len(b), dtype=torch.int32, device=a.device)
+    total = torch.zeros(len(a), len(b), dtype=torch.int64, device=a.device)
     for i in range(0, a.shape[1], 512):
-        total += (a[:, i : i + 512].float() @ b[:, i : i + 512].float().T).int()  # below 2**24: exact
+        total += (a[:, i : i + 512].float() @ b[:, i : i + 512].float().T).long()  # below 2**24: exact
     return total * (a_scale * b_scale.reshape(1, -1))
 
 

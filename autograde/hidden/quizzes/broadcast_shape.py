@@ -57,6 +57,10 @@ def zero_treated_as_one(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(merged(tuple(size for size in column if size > 1)) for column in columns(shapes))
 
 
+def zero_beats_all(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(0 if 0 in column else merged(column) for column in columns(shapes))
+
+
 def maximum_of_fitting_sizes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     for column in columns(shapes):
         merged(column)
@@ -126,6 +130,8 @@ MISTAKES = [
             "equal.", SECTION),
     Mistake("zero-treated-as-one", zero_treated_as_one, RUN + "only a 1 is stretched, and a 0 is a size like any "
             "other.", SECTION),
+    Mistake("zero-beats-all", zero_beats_all, RUN + "a 0 is a size like any other: it meets a 0 or a 1, and nothing "
+            "else.", SECTION),
     Mistake("one-is-larger-than-zero", maximum_of_fitting_sizes, RUN + "a 1 is stretched to the other size, also to a "
             "0, which is smaller.", SECTION),
     Mistake("one-does-not-stretch", one_does_not_stretch, RUN + "a size of 1 is stretched to any other size.",

@@ -102,6 +102,8 @@ def signs_meet_in_uint8(a: torch.dtype, b: torch.dtype) -> torch.dtype:
 
 
 def first_wins(a: Operand, b: Operand) -> torch.dtype:
+    if RANKS[a[0]] == RANKS[b[0]]:
+        return result(a, b)
     return min((a, b), key=lambda operand: -RANKS[operand[0]])[1]
 
 

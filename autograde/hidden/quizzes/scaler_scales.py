@@ -94,6 +94,14 @@ class NeverGrows(Scales):
         pass
 
 
+def by_the_step_number(finite: list[bool], *, scale: float, interval: int) -> list[float]:
+    scales = []
+    for step, good in enumerate(finite, 1):
+        scale = scale / 2 if not good else scale * 2 if step % interval == 0 else scale
+        scales.append(scale)
+    return scales
+
+
 def before_each_update(finite: list[bool], *, scale: float, interval: int) -> list[float]:
     return [scale, *Scales()(finite, scale=scale, interval=interval)][: len(finite)]
 
@@ -104,6 +112,8 @@ MISTAKES = [
             "each.", SECTION),
     Mistake("counter-survives-overflow", CounterSurvivesOverflow(), RUN + "an overflow sets the count of good steps "
             "back to 0.", SECTION),
+    Mistake("counts-all-steps", by_the_step_number, RUN + "what counts is the good steps in a row, not the number of "
+            "the step.", SECTION),
     Mistake("backoff-to-zero", BackoffToZero(), RUN + "an overflow halves the scale.", SECTION),
     Mistake("backoff-to-start", BackoffToStart(), RUN + "an overflow halves the scale of now; the first one is "
             "forgotten.", SECTION),

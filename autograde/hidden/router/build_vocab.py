@@ -55,6 +55,17 @@ class Vocabulary:
         return {word: index for index, word in enumerate(entries)}
 
 
+class NumberedBeforeSkipping(Vocabulary):
+    def is_word(self, word: str) -> bool:
+        return True
+
+    def numbered(self, entries: list[str]) -> dict[str, int]:
+        made: dict[str, int] = {}
+        for index, word in enumerate(entries):
+            made.setdefault(word, index)
+        return made
+
+
 class ByAppearance(Vocabulary):
     def in_order(self, words: list[str], counts: dict[str, int]) -> list[str]:
         return words
@@ -194,6 +205,8 @@ MISTAKES = [
     Mistake("specials-swapped", SpecialsSwapped(), IDS + "padding has 0, unknown words 1.", VOCAB),
     Mistake("special-entry-as-word", TakesSpecialsForWords(), IDS + "a ticket that contains `<unk>` or `<pad>` moved "
             "the special entries.", VOCAB),
+    Mistake("special-entry-as-word", NumberedBeforeSkipping(), IDS + "a ticket that contains `<unk>` or `<pad>` took "
+            "an id, which then belongs to no word.", VOCAB),
     Mistake("ids-from-one", StartsAtOne(), IDS + "ids begin at 0, like the rows of an embedding.", VOCAB),
     Mistake("counts-for-ids", ReturnsCounts(), 'In the case "{case}" the ids are {got} where {want} are wanted, '
             "without gaps and repetitions: these are counts.", VOCAB),

@@ -114,6 +114,12 @@ class WarmsUpOnce(Stopwatch):
         route(requests[0])
 
 
+class GoesOnAfterTheWarmUp(Stopwatch):
+    def measured(self, requests: Any, warmup: int) -> Any:
+        count = max(warmup + 1, len(requests))
+        return [requests[n % len(requests)] for n in range(warmup, count)]
+
+
 class DropsTheFirst(Stopwatch):
     def warm_up(self, route: Any, requests: Any, warmup: int) -> None:
         for request in requests[:warmup]:
@@ -209,6 +215,8 @@ MISTAKES = [
             "says how many requests go ahead.", TIME),
     Mistake("drops-requests", DropsTheFirst().latency, IS + "the requests of the warm-up were never measured. Each "
             "request is measured once.", TIME),
+    Mistake("drops-requests", GoesOnAfterTheWarmUp().latency, IS + "`route` ran {calls} times and not {want_calls}: "
+            "after the warm-up the list begins anew, and each request is measured once.", TIME),
     Mistake("times-a-batch", times_a_batch, 'In the case "{case}" `route` got {asked} where one request is wanted: '
             "a batch divided by its size is throughput, and no customer waits that short.", TIME),
     Mistake("times-the-loop", times_the_loop, IS + "one stopwatch ran for all requests, and its time was divided. That "

@@ -88,6 +88,11 @@ class RawTexts(Splitting):
         return text
 
 
+class KeepsInnerSpaces(Splitting):
+    def key(self, text: str, label: str, place: int) -> Any:
+        return text.strip().lower()
+
+
 class TextAndLabel(Splitting):
     def key(self, text: str, label: str, place: int) -> Any:
         return super().key(text, label, place), label
@@ -208,6 +213,8 @@ MISTAKES = [
             "for in the test was learned by heart in training.", SPLIT),
     Mistake("duplicates-on-both-sides", RawTexts(), BOTH + "texts were compared as they were written, with capitals "
             "and spaces.", SPLIT),
+    Mistake("duplicates-on-both-sides", KeepsInnerSpaces(), BOTH + "white space between words made a difference.",
+            SPLIT),
     Mistake("duplicates-on-both-sides", TextAndLabel(), BOTH + "texts with different labels were taken for different "
             "texts.", SPLIT),
     Mistake("unstratified", Unstratified(), SHARES + "all classes were shuffled together, and chance decided how many "

@@ -64,6 +64,12 @@ class Router(nn.Module):
         return logits
 
 
+class PositionsFromOne(Router):
+    def embedded(self, ids: Tensor) -> Tensor:
+        made: Tensor = self.words(ids) + self.places(torch.arange(1, ids.shape[1] + 1, device=ids.device))
+        return made
+
+
 class PoolsPadding(Router):
     def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
         return x.mean(1)
@@ -222,6 +228,8 @@ MISTAKES = [
             "True where a key is to be ignored, and your mask where a word is real.", ROUTER),
     Mistake("no-positions", NoPositions, PLACES, ROUTER),
     Mistake("no-positions", OnePosition, PLACES + " Here all words have the same position.", ROUTER),
+    Mistake("positions-from-one", PositionsFromOne, "For a ticket of max_len words the model raised {longest}: "
+            "positions count from 0, and a table of max_len rows ends at max_len - 1.", ROUTER),
     Mistake("softmax-in-forward", Softmax, OUT + "a softmax stands after the head, and the loss applies another one.",
             ROUTER),
     Mistake("softmax-in-forward", LogSoftmax, OUT + "a log-softmax stands after the head. The loss takes logits.",

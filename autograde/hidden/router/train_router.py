@@ -226,6 +226,12 @@ class MeanOfBatches(Training):
         return {key: sum(part[key] for part in parts) / len(parts) for key in parts[0]}
 
 
+class MeanOfBatchLosses(Training):
+    def judged(self, model: Any, val: Any, device: Any) -> dict[str, Any]:
+        losses = [super(MeanOfBatchLosses, self).judged(model, [batch], device)["val_loss"] for batch in val]
+        return super().judged(model, val, device) | {"val_loss": sum(losses) / len(losses)}
+
+
 class NeverSteps(Training):
     def step(self, optimizer: Any) -> None:
         pass
@@ -256,7 +262,10 @@ class BatchStays(Training):
 
 
 LOG = "Training with a log"
-END = 'In the case "{case}" the weights at the end are {got} and should be {want}, validation loss {weights}: '
+END = (
+    'In the case "{case}" the weights at the end are {whose}, and should be those of the best epoch (validation loss '
+    "{weights}): "
+)
 STOP = 'In the case "{case}" training stopped {stop}: '
 SCORE = 'In the case "{case}" the log says {f1}: '
 LACKS = "The log lacks {lacks}: "
@@ -293,6 +302,8 @@ MISTAKES = [
     Mistake("stops-too-late", StopsAfter(3), STOP + "the second epoch in a row that is no better is the last.", LOG),
     Mistake("validates-on-last-batch", LastBatchOnly(), END + "only the last batch of `val` was judged.", LOG),
     Mistake("mean-of-batch-means", MeanOfBatches(), END + "batches of different sizes were averaged alike.", LOG),
+    Mistake("mean-of-batch-means", MeanOfBatchLosses(), END + "the losses of batches of different sizes were averaged "
+            "alike.", LOG),
     Mistake("did-not-learn", NeverSteps(), 'In the case "{case}" macro F1 on held-out tickets is {good}: the router '
             "hardly learned, so the optimizer makes no steps, or ones that are far too small.", LOG),
     Mistake("logs-another-rate", OtherRate(), "The rate in the log is {got}: write what the optimizer has.", LOG),

@@ -16,7 +16,6 @@ from torchcourse.checking.hints import asked_for_answer
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord, passed_over
-from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Spoken
 from torchcourse.workspace import session
 from torchcourse.workspace.place import Place
@@ -134,8 +133,7 @@ def as_text(report: Report, details: CardDetails | None = None) -> str:
     lines += cases_as_text(report, details.record if details else RunRecord())
     if details:
         lines += [f"  hint {number}: {text}" for number, text in enumerate(details.hints, 1)]
-        if details.exercise and len(details.hints) < len(details.exercise.hints):
-            lines += [f'  hint("{details.exercise.name}") gives {"the next hint" if details.hints else "a hint"}.']
+        lines += [f"  {' '.join(call)}." for call in _next_hint(details)]
     if details and details.spoken:
         spoken = details.spoken
         lines += [f"  asked in an interview: {spoken.question}", f"  {spoken.answer} (Taught in {spoken.taught}.)"]
@@ -228,12 +226,24 @@ def _code(text: str) -> str:
 
 
 def _stuck(details: CardDetails) -> str:
-    """Return how to get the first hint and how to start over; "" once there are hints."""
-    if details.exercise is None or details.hints:
+    """Return how to get the next hint or the answer, and how to start over."""
+    if details.exercise is None:
         return ""
     name = details.exercise.name
-    reset = f"<code>torchcourse reset {find(name)[0]} {name}</code>"
-    return f'<p class="tc-dim">Stuck? <code>hint("{name}")</code> gives a hint; {reset} starts over.</p>'
+    calls = [*_next_hint(details), (f"torchcourse reset {details.lesson} {name}", "starts over")]
+    said = "; ".join(f"<code>{html.escape(call, quote=False)}</code> {gives}" for call, gives in calls)
+    return f'<p class="tc-dim">{"" if details.hints else "Stuck? "}{said}.</p>'
+
+
+def _next_hint(details: CardDetails) -> list[tuple[str, str]]:
+    """Return the call that gives the next hint or the answer, and what it does; nothing if all has been shown."""
+    if details.exercise is None:
+        return []
+    left = len(details.hints) < len(details.exercise.hints)
+    if not left and (details.reference is None or details.shows_reference):
+        return []
+    gives = "gives a hint" if not details.hints else "gives the next hint" if left else "shows the answer"
+    return [(f'hint("{details.exercise.name}")', gives)]
 
 
 def _hints(details: CardDetails) -> str:

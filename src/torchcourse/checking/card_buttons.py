@@ -10,6 +10,7 @@ from typing import Any
 
 from torchcourse.checking import hints
 from torchcourse.checking.answer_cell import is_saved
+from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.notebook_file import WorkspaceError
 from torchcourse.workspace import session
@@ -59,7 +60,15 @@ def card_buttons(
         widget.close()
     _shown[exercise.name] = [*made, row]
     bundle: dict[str, Any] = row._repr_mimebundle_()
-    return {**bundle, "text/plain": f'hint("{exercise.name}") shows the next hint.'} if made else None
+    return {**bundle, "text/plain": _calls(exercise, has_answer)} if made else None
+
+
+def _calls(exercise: Exercise, has_answer: bool) -> str:
+    """Return what to type in place of the buttons, for a program that does not show them."""
+    more = "shows the next hint" if len(hints.asked(exercise)) < len(exercise.hints) else "shows the answer"
+    lesson, _ = find(exercise.name)
+    asking = f'hint("{exercise.name}") {more}, ' if hints.has_more(exercise, has_answer) else ""
+    return f'{asking}check("{exercise.name}") checks again, and torchcourse reset {lesson} {exercise.name} starts over.'
 
 
 def reset_here(exercise: str) -> str:

@@ -31,6 +31,7 @@ class CardDetails:
         spoken: the question behind the exercise, with its answer, only after passing.
         place: where the exercise stands in its lesson, only after passing.
         record: what the answer printed, and where it raised.
+        lesson: the lesson of the exercise.
     """
 
     exercise: Exercise | None = None
@@ -43,6 +44,7 @@ class CardDetails:
     spoken: Spoken | None = None
     place: Place | None = None
     record: RunRecord = field(default_factory=RunRecord)
+    lesson: str = ""
 
 
 def card_details(report: Report, answer: object, record: RunRecord | None = None) -> CardDetails:
@@ -55,7 +57,9 @@ def card_details(report: Report, answer: object, record: RunRecord | None = None
     try:
         shown = reference(lesson, exercise.name)
         own = cell_of(answer) if shown else ""
-        details = replace(details, reference=shown, answer=own, warning=changed_since(answer, exercise.name))
+        details = replace(
+            details, lesson=lesson, reference=shown, answer=own, warning=changed_since(answer, exercise.name)
+        )
         if report.passed:
             where = place(exercise.name)
             return replace(details, shows_reference=True, spoken=exercise.spoken, place=where)

@@ -82,7 +82,8 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
 
     A mistake's symptoms are the (device, case, observation) triples in which its program differs from what is wanted.
     The mistake is present if the answer shows all of its symptoms with the mistake's own values, or agrees with its
-    program in every failed case. Of the mistakes present, the fewest that cover most of what is wrong are returned.
+    program in every failed case. Of the mistakes present, the fewest that cover most of what is wrong are returned;
+    mistakes that also show in cases that the answer passed only where the others leave most of it unexplained.
 
     If those leave most of what is wrong unexplained, two mistakes may be entangled, so that their values show only in
     cases where one of them does not matter: see `_reproduced`. Then the mistake that reproduces most cases is returned,
@@ -93,6 +94,18 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
     """
     wrong = {triple for r in results for triple in _wrong(r)}
     candidates = [(mistake, _covered(results, mistake)) for mistake in known] if wrong else []
+    consistent = [(mistake, covered) for mistake, covered in candidates if covered and not _refuted(results, mistake)]
+    for kept in (consistent, candidates):
+        chosen, left = _fewest(results, kept, wrong)
+        if 2 * len(left) <= len(wrong):
+            return chosen
+    return _most_reproduced(results, [mistake for mistake, _ in candidates])
+
+
+def _fewest(
+    results: Sequence[Result], candidates: Sequence[tuple[KnownMistake, set[Triple]]], wrong: set[Triple]
+) -> tuple[list[KnownMistake], set[Triple]]:
+    """Return the fewest mistakes that cover most of what is wrong, and what they leave."""
     chosen: list[KnownMistake] = []
     left = set(wrong)
     while left and len(chosen) < MOST_NAMED:
@@ -103,7 +116,12 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
         mistake, covered = max(rivals, key=lambda rival: sum(_agrees(r, rival[0]) for r in results))
         chosen.append(mistake)
         left -= covered
-    return chosen if 2 * len(left) <= len(wrong) else _most_reproduced(results, [mistake for mistake, _ in candidates])
+    return chosen, left
+
+
+def _refuted(results: Sequence[Result], mistake: KnownMistake) -> bool:
+    """Return whether a mistake is wrong in a case that the answer passed."""
+    return any(_symptoms(r, mistake) != set() for r in results if r.passed)
 
 
 def _most_reproduced(results: Sequence[Result], known: Sequence[KnownMistake]) -> list[KnownMistake]:

@@ -21,11 +21,16 @@ def check_target(path: Path) -> None:
     """Check that a file may be written at `path`: nothing is there yet, or a file, or a link to one.
 
     Raises:
-        FileExistsError: when there is a folder, a device, a pipe or a socket. Renaming a file over one removes it.
+        FileExistsError: when there is a folder, a device, a pipe or a socket, which renaming a file over one removes,
+            or a link into a folder that is not there.
     """
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
+        if path.is_symlink() and not path.resolve().parent.is_dir():
+            raise FileExistsError(
+                errno.EEXIST, f"it is a link to {path.readlink()}, which has no folder", str(path)
+            ) from None
         return
     if not stat.S_ISREG(mode):
         kind = next((name for is_one, name in KINDS if is_one(mode)), "something else")

@@ -129,6 +129,14 @@ def sampled(draw: Draw, name: str, **options: Any) -> Case:
     )
 
 
+def two_kinds_of_rows(draw: Draw, name: str) -> Case:
+    """Return the case of rows whose scores lie far apart: for half of them all are above all those of the others."""
+    drawn = sampled(draw, name, top_k=2).inputs
+    ids = torch.zeros(3000, 2, dtype=torch.int64)
+    ids[1500:] = 1
+    return case(name, atol=0.045, rtol=0, **drawn | {"near": drawn["near"] - 9 * torch.eye(5)[0][:, None], "ids": ids})
+
+
 def shuffled(draw: Draw, count: int) -> Tensor:
     """Return the numbers below `count` in a drawn order."""
     return draw.uniform(0, 1, count).argsort()
@@ -151,6 +159,7 @@ def cases(draw: Draw) -> list[Case]:
         sampled(draw, "drawn at temperature 3", temperature=3.0),
         sampled(draw, "drawn from the top 2", top_k=2),
         sampled(draw, "top_k above the vocabulary", top_k=50),
+        two_kinds_of_rows(draw, "drawn from the top 2, with low scores in half of the rows"),
     ]
 
 

@@ -36,12 +36,14 @@ def probe(
 
 
 def cases(draw: Draw) -> list[Case]:
-    def drawn(starts: str, rows: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    def drawn(
+        starts: str, rows: int, scale: float = 1.0, dtype: torch.dtype = torch.float32, spare: int = 0
+    ) -> dict[str, Any]:
         inputs, classes = draw.size(3, 5), draw.size(3, 7)
         return {
             "x": draw.normal(rows, inputs, dtype=dtype), "y": draw.integers(0, classes, rows), "classes": classes,
-            "sizes": [inputs, draw.size(5, 8), classes], "seed": draw.size(0, 9999), "scale": scale, "starts": starts,
-            "knows": False,
+            "sizes": [inputs, draw.size(5, 8), classes + spare], "seed": draw.size(0, 9999), "scale": scale,
+            "starts": starts, "knows": False,
         }  # fmt: skip
 
     return [
@@ -52,12 +54,14 @@ def cases(draw: Draw) -> list[Case]:
         case("outputs of zero", **drawn("training", 6, scale=0.0)),
         case("very sure outputs", **drawn("frozen norm", 6, scale=60.0)),
         case("float64", **drawn("training", 5, dtype=torch.float64)),
+        case("more outputs than classes", **drawn("evaluation", 7, spare=3)),
     ]
 
 
 def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"ran": seen.get("the model ran in"), "graphs": seen.get("graphs")}
-    return fields | {"modes": seen.get("modes afterwards"), "number": inputs["classes"]}
+    fields |= {"modes": seen.get("modes afterwards"), "number": inputs["classes"]}
+    return fields | {"outputs": inputs["sizes"][-1]}
 
 
 EXERCISE = Exercise(

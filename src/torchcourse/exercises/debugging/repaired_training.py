@@ -20,6 +20,7 @@ EXPECTED = {
     "attribute '_modules'": "Module.__init__() was not called",
     "before Module.__init__() call": "Module.__init__() was not called",
     "object has no attribute 'parameters'": "Module.__init__() was not called",
+    "is out of bounds": "a label has no output",
 }
 
 
@@ -34,7 +35,7 @@ def probe(
     with watched_training(test[0]) as watch:
         try:
             result = answer(tuple(train), tuple(test), **settings)
-        except (AttributeError, ValueError) as error:
+        except (AttributeError, IndexError, ValueError) as error:
             reasons = [reason for words, reason in EXPECTED.items() if words in str(error)]
             if not reasons:
                 raise
@@ -82,6 +83,12 @@ def rings(draw: Draw, n: int, count: int = 3) -> list[Tensor]:
     return [torch.stack([radius * angle.cos(), radius * angle.sin()], 1) / 1.5, classes]
 
 
+def outer_rings(draw: Draw, n: int) -> list[Tensor]:
+    """Draw points in the innermost and the outermost of three rings; no label is 1."""
+    x, classes = rings(draw, n)
+    return [x[classes != 1], classes[classes != 1]]
+
+
 def mixed(draw: Draw, n: int) -> list[Tensor]:
     """Draw points whose class on one side is 1, and on the other 0 or 2, whatever the place."""
     x = draw.normal(n, 2)
@@ -97,6 +104,8 @@ def cases(draw: Draw) -> list[Case]:
              seed=draw.size(0, 999), good=0.63),
         case("four epochs", train=rings(draw, 30), test=rings(draw, 12), epochs=4, lr=0.01, seed=draw.size(0, 999),
              good=0.0),
+        case("a class that nobody has", train=outer_rings(draw, 45), test=outer_rings(draw, 20), epochs=3, lr=0.01,
+             seed=draw.size(0, 999), good=0.0),
     ]  # fmt: skip
 
 

@@ -67,7 +67,19 @@ def program(
         made.zero_grad()
         F.mse_loss(model(x[mine]), y[mine]).backward()  # type: ignore[no-untyped-call]
         made.step()
+    seen["blocks gathered together with the first"] = gathered_with_first(model)
     return seen | {f"trained {name}": whole(p) for name, p in model.named_parameters()}
+
+
+def gathered_with_first(model: Blocks) -> int:
+    """Return how many other blocks are whole while the first one is gathered."""
+    first, *others = model.blocks
+    if not isinstance(first, FSDPModule):
+        return 0
+    first.unshard()
+    count = sum(any(not isinstance(p, DTensor) for p in block.parameters()) for block in others)
+    first.reshard()
+    return count
 
 
 def probe(answer: Watched, **inputs: Any) -> Observations:

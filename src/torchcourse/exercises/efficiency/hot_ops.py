@@ -91,6 +91,12 @@ def profiled(draw: Draw, function: str, top: int | None = None) -> Case:
     return case(function, function=function, x=draw.normal(3, 4), top=top, host={**host, **OUTER}, kernels=kernels)
 
 
+def range_on_device(draw: Draw) -> Case:
+    """Return the case of a function in which a range, and no operator, has time on the device."""
+    plain = profiled(draw, "with a range of its own", 2).inputs
+    return case("a range with time on the device", **plain | {"kernels": {"block": 90.0, "aten_like": 40.0}})
+
+
 def cases(draw: Draw) -> list[Case]:
     return [
         profiled(draw, "a product", 3),
@@ -99,6 +105,7 @@ def cases(draw: Draw) -> list[Case]:
         profiled(draw, "nested names", 3),
         profiled(draw, "the first call prepares", 3),
         profiled(draw, "many kinds"),
+        range_on_device(draw),
     ]
 
 

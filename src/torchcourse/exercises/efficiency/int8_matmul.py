@@ -11,10 +11,12 @@ from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kept, look
 
 
-def probe(answer: Watched, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, repeats: int = 0) -> Observations:
-    """Observe the product of two quantized matrices; with `repeats`, of long ones whose sums nearly cancel."""
+def probe(
+    answer: Watched, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, repeats: int = 0, sign: int = -1
+) -> Observations:
+    """Observe the product of two quantized matrices; with `repeats`, long ones, whose sums cancel or grow."""
     if repeats:
-        a, b = cancelling(a, -1, repeats), cancelling(b, 1, repeats)
+        a, b = there_and_back(a, sign, repeats), there_and_back(b, 1, repeats)
     before = a.clone(), b.clone()
     return {**look(answer(a, b, a_scale, b_scale), a), **kept(a=(a, before[0]), b=(b, before[1]))}
 
@@ -27,7 +29,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
     return {**seen, "result": result.float(), "dtype": result.dtype}
 
 
-def cancelling(t: Tensor, sign: int, repeats: int) -> Tensor:
+def there_and_back(t: Tensor, sign: int, repeats: int) -> Tensor:
     """Return `t` many times over, its first three columns, and the many times backwards with this sign.
 
     Backwards, because threads that take half of the sum each could make equal errors, which cancel.
@@ -37,12 +39,22 @@ def cancelling(t: Tensor, sign: int, repeats: int) -> Tensor:
 
 
 def product_case(
-    draw: Draw, name: str, n: int, k: int, m: int, *, low: int = -127, high: int = 128, repeats: int = 0
+    draw: Draw,
+    name: str,
+    n: int,
+    k: int,
+    m: int,
+    *,
+    low: int = -127,
+    high: int = 128,
+    repeats: int = 0,
+    sign: int = -1,
 ) -> Case:
     """Return the case of matrices with entries in [low, high) and drawn scales."""
     a, b = (draw.integers(low, high, rows, k, dtype=torch.int8) for rows in (n, m))
     scales = draw.uniform(0.5, 2, n, 1), draw.uniform(0.5, 2, m, 1)
-    return case(name, rtol=1e-5, atol=1e-4, a=a, b=b, a_scale=scales[0], b_scale=scales[1], repeats=repeats)
+    return case(name, rtol=1e-5, atol=1e-4, a=a, b=b, a_scale=scales[0], b_scale=scales[1], repeats=repeats,
+                sign=sign)  # fmt: skip
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -53,6 +65,7 @@ def cases(draw: Draw) -> list[Case]:
         product_case(draw, "square", 4, 4, 4),
         product_case(draw, "-128 among them", n, 8, m, low=-128, high=-120),
         product_case(draw, "sums beyond 2**24 that nearly cancel", 2, 48, 3, low=60, high=128, repeats=3000),
+        product_case(draw, "a sum beyond 2**31", 1, 48, 2, low=105, high=128, repeats=2000, sign=1),
     ]
 
 

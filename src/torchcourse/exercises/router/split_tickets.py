@@ -92,7 +92,7 @@ def _clear(keys: list[str], labels: list[str]) -> bool:
 
 def _shares(keys: list[str], labels: list[str], fraction: float, held: list[int]) -> Any:
     """Describe whether each class is held out in its share, as nearly as its texts allow."""
-    off = []
+    off, on_one_side = [], False
     for name in sorted(set(labels)):
         own = [i for i, label in enumerate(labels) if label == name]
         out = len(set(own) & set(held))
@@ -100,7 +100,9 @@ def _shares(keys: list[str], labels: list[str], fraction: float, held: list[int]
         near = abs(out - fraction * len(own)) <= max(groups.values())
         if not (0 < out < len(own)) or not (near or len(groups) == 2):
             off.append(f"{out} of {len(own)} of {name!r}")
-    return remark("not those of the whole", ", ".join(off)) if off else "those of the whole"
+            on_one_side |= out in (0, len(own))
+    verdict = "not those of the whole, and a class is on one side" if on_one_side else "not those of the whole"
+    return remark(verdict, ", ".join(off)) if off else "those of the whole"
 
 
 def _stretch(labels: list[str], held: list[int]) -> str:

@@ -12,6 +12,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.modules import attempted, build, probing_a_module, quoting, with_value
 from torchcourse.probes.observe import kind, where
+from torchcourse.probes.trainable_models import remark
 
 SAME, ALONE = 1e-3, 0.02
 """By how much of their size logits may differ and be called the same; how much of an effect an interaction may be."""
@@ -45,12 +46,22 @@ def probe(
         module(torch.stack([ids[0, 0], a, b])[None], torch.arange(3, device=ids.device)[None] < 1)
         for a in under[0, :2] for b in under[1, :2]
     ]  # fmt: skip
+    seen["a ticket of max_len words"] = _longest(module, ids, sizes.get("max_len", 64))
     seen["training, alone"] = _in_training(module, ids, longest)
     seen["head of zeros"] = _with_plain_head(module, ids, mask) if linear else "no head"
     seen["parameters"] = sum(p.numel() for p in module.parameters())
     more = answer(sizes["vocab_size"], sizes["num_classes"], **{**options, "layers": options.get("layers", 2) + 1})
     seen["parameters with one layer more"] = sum(p.numel() for p in more.parameters())
     return seen
+
+
+def _longest(module: nn.Module, ids: Tensor, max_len: int) -> Any:
+    """Return what comes of a ticket that is as long as a ticket may be."""
+    words = ids[:1].repeat(1, max_len)[:, :max_len]
+    try:
+        return kind(module(words, torch.ones_like(words, dtype=torch.bool)))
+    except Exception as error:  # whatever a table that is too short raises, on any device
+        return remark("an exception", f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120]}")
 
 
 def _unsettle(module: nn.Module, noise: Tensor) -> None:
@@ -99,6 +110,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
         facts[f"the same ticket {name}"] = _compared(seen[name], logits)
     facts["a ticket alone, and among others"] = _compared(seen["alone"][0], logits[place])
     facts["its words in another order"] = _compared(*seen["in another order"])
+    facts["a ticket of max_len words"] = seen["a ticket of max_len words"]
     facts["what stands under two padded places"] = _acts(seen["under two padded places"])
     once, again, two = seen["training, alone"]
     steady = _compared(once, again) == "gives the same"
@@ -151,6 +163,8 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"sizes": inputs["sizes"], "lengths": inputs["lengths"]}
     fields |= {"head": seen["head"], "want_head": wanted["head"]} if "head" in seen else {}
+    longest = seen.get("a ticket of max_len words")
+    fields |= {"longest": longest.message} if isinstance(longest, Raised) else {}
     if "returned" in seen:
         fields["returned"] = seen["returned"]
     return fields

@@ -13,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.data_loading import scratch
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import mode, number, remark
@@ -266,6 +266,8 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     names = {"weights": "weights at the end", "stop": "training stopped", "f1": "macro_f1 of the best epoch",
              "good": "macro F1 on held-out tickets"}  # fmt: skip
     fields: dict[str, object] = {f: getattr(seen[n], "message", seen[n]) for f, n in names.items() if n in seen}
+    whose = seen.get("weights at the end")
+    fields |= {"whose": whose.kind} if isinstance(whose, Raised) else {}
     return {**fields, "lacks": seen.get("the log lacks")}
 
 

@@ -104,8 +104,8 @@ class LessonGrader:
         if pending:
             self._try(sandbox, submission.release.exercises[:1])
         decided = self._run(sandbox, submission, pending)
-        ended = [name for name, verdict in decided.items() if verdict.status == "crashed"]
-        decided |= self._run(sandbox, submission, ended)
+        if ended := [name for name, verdict in decided.items() if verdict.status == "crashed"]:
+            decided |= self._run(sandbox, submission, ended)
         doubtful = [name for name, verdict in decided.items() if _is_doubtful(verdict)]
         self._try(sandbox, doubtful, again=bool(pending) and len(doubtful) == len(pending))
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])

@@ -54,7 +54,8 @@ def desk(tmp_path: Path, graded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     use_stand_in(monkeypatch, tmp_path)
     (tmp_path / "graded").symlink_to(graded)
     submit(tmp_path / "submitted", "ada", SOLVED)
-    (tmp_path / "class" / "submitted").mkdir(parents=True)  # part of a class folder, which the commands go on with
+    for part in ("submitted", "journal"):  # parts of a class folder, which the commands go on with
+        (tmp_path / "class" / part).mkdir(parents=True)
     (tmp_path / "people.csv").write_text("id,first_name,last_name\nada,Ada,Lovelace\n")
     with zipfile.ZipFile("all.zip", "w") as archive:
         archive.write(f"submitted/ada/{NOTEBOOK}", f"Ada Lovelace_7_assignsubmission_file/{LESSON}.ipynb")

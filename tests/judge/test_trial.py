@@ -82,7 +82,8 @@ def test_a_machine_that_lacks_what_one_exercise_needs_gives_nobody_a_verdict_on_
         says = f"`one_hot` that is known to be right is {status}. {re.escape(message)}"
         with pytest.raises(SandboxError, match=says):
             grader.grade(sandbox, right)
-        assert tried[1:] == [["one_hot"], ["one_hot"]]
+        again = [["one_hot"]] if status == "crashed" else []  # the learner's answer itself runs again
+        assert tried[1:] == [*again, ["one_hot"], ["one_hot"]]
 
 
 def test_an_exercise_is_tried_once_whoever_fails_it(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,24 +30,34 @@ def report(
         Path | None, typer.Option(help="make this notebook of the ten most frequent mistakes, to show, and no page")
     ] = None,
     lessons: Annotated[str, typer.Option(help="for --mistakes, such as 05_training; all, if none is named")] = "",
+    exercise: Annotated[
+        str, typer.Option(help="make a page with everybody's answer to this exercise or question, OUT/EXERCISE.html")
+    ] = "",
 ) -> None:
     """Make a page about a class: who falls behind, scores, pass rates, common mistakes, time-outs, similar answers."""
     from autograde.files import write_atomically
     from autograde.report.class_report import report as report_page
+    from autograde.report.exercise_page import exercise_page
     from autograde.report.mistakes_notebook import mistakes_notebook
     from autograde.results.grades_table import BadTableError
+    from torchcourse.model.catalogue import UnknownExerciseError
 
-    target = mistakes or html or out / "report.html"
+    if mistakes and exercise:
+        stop("--mistakes and --exercise make two pages: give one of them.")
+    target = mistakes or html or out / f"{exercise or 'report'}.html"
     try:
-        made = mistakes_notebook(out, split_lessons(lessons)) if mistakes else report_page(out, target)
-    except BadTableError as error:
+        if exercise:
+            made = exercise_page(out, exercise)
+        else:
+            made = mistakes_notebook(out, split_lessons(lessons)) if mistakes else report_page(out, target)
+    except (BadTableError, UnknownExerciseError) as error:
         stop(str(error))
     with write_errors(target):
         write_atomically(target, made)
     if mistakes:
         console.print(f"The mistakes are in {target}; it names nobody, but read the answers first.", markup=False)
     else:
-        console.print(f"The report is in {target}; it names learners.", markup=False)
+        console.print(f"The {'answers are' if exercise else 'report is'} in {target}; it names learners.", markup=False)
 
 
 def diff(

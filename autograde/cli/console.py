@@ -27,7 +27,10 @@ __all__ = [
     "write_errors",
 ]
 
-DAMAGED = "put a copy of gradebook.db back, or move it away and grade again, without the scores given by hand."
+DAMAGED = (
+    "put a copy of gradebook.db back, or move it away and grade again, without the scores given by hand; in a class "
+    "folder run `torchcourse class init` first, with the due dates."
+)
 GRADEBOOK_REMEDIES = {
     "locked": "close what has it open.", "readonly": "let yourself write to gradebook.db.", "not a database": DAMAGED,
     "malformed": DAMAGED, "no such": DAMAGED,

@@ -199,6 +199,9 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
         return names
     with gradebook_errors(out):
         mine = class_lessons(out)
+    if not mine:
+        stop(f"The class in {out} has no gradebook, or no lesson in it: `torchcourse class init {out} --lessons "
+             f"{','.join(names)}` adds them, with --due for due dates.")  # fmt: skip
     for name in names:
         if name not in mine:
             console.print(f"{name} is not a lesson of the class in {out} and is left out; "

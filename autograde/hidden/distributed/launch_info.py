@@ -70,7 +70,7 @@ def wants_a_spare_gpu(environ: Mapping[str, str], cuda_count: int) -> dict[str, 
 
 
 def alone_on_the_cpu(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
-    return right(environ, cuda_count) if environ else info(environ, own_gpu=False)
+    return right(environ, cuda_count) if "RANK" in environ else info(environ, own_gpu=False)
 
 
 def needs_torchrun(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:

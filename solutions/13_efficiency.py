@@ -609,8 +609,8 @@ efficiency.quantization_error(uneven)
 # %% [markdown]
 # ### Exercise: quantize_int8
 #
-# Write `quantize_int8(w)` for a matrix: `(q, scale)`, with q int8 in ±127 and scale (rows, 1) in the dtype of w, both
-# on its device. The largest absolute value of a row becomes ±127, and `q * scale` is nowhere more than half a scale
+# Write `quantize_int8(w)` for a matrix of float32 or float64: `(q, scale)`, with q int8 in ±127 and scale (rows, 1) in
+# the dtype of w, both on its device. The largest absolute value of a row becomes ±127, and `q * scale` is nowhere more than half a scale
 # off. A row of zeros gets scale 1.
 #
 # ```

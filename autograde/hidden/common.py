@@ -22,11 +22,11 @@ ERRORS, COPIES = "Errors read aloud", "What copies and what does not"
 DTYPES = "Dtypes: what fits in an entry"
 
 MIXED = (
-    "On the CPU all is right, on the second device the call raised {error}: a tensor was made without saying where, "
+    "On the second device the call raised {error}: a tensor was made without saying where, "
     "and so it was made on the CPU."
 )
 NUMPY_ONLY = (
-    "On the CPU all is right, on the second device the call raised {error}: NumPy reads nothing but the CPU's memory, "
+    "On the second device the call raised {error}: NumPy reads nothing but the CPU's memory, "
     "and torch needs no NumPy here."
 )
 LEFT = (

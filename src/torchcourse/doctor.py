@@ -154,6 +154,9 @@ def compiler() -> Iterator[Finding]:
     elif not headers.exists():
         remedy = f"sudo apt-get install python{sys.version_info[0]}.{sys.version_info[1]}-dev"
         yield Finding("C++ compiler", "warning", f"{chosen}, but {headers} is missing: torch.compile needs it", remedy)
+    elif shutil.which(os.environ.get("CXX") or "g++") is None:
+        says = f"{chosen} and no g++: rms_norm_cpp of lesson 13 counts as not attempted unless CXX={chosen} is set"
+        yield Finding("C++ compiler", "warning", says, install)
     else:
         yield Finding("C++ compiler", "ok", str(shutil.which(chosen)))
 

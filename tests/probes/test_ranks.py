@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
@@ -158,6 +158,31 @@ def test_an_exception_keeps_its_kind_and_message_and_a_death_its_status() -> Non
     assert "exit status 7" in str(run_ranks(one_dies)[0].error)
 
 
+def both_poll() -> None:
+    while True:
+        time.sleep(0.01)
+
+
+def leaves_a_child_of_its_own_session() -> int:
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if (pid := os.fork()) == 0:
+            time.sleep(600)
+        os.write(writing, str(pid).encode())
+        os._exit(0)
+    return int(os.read(reading, 20))
+
+
+def test_ranks_that_look_again_and_again_hang_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "LONGEST_ASLEEP", 1.5)
+    begun = time.monotonic()
+    outcomes = run_ranks(both_poll)
+    assert ends(outcomes) == [HANGS, HANGS]
+    assert all(outcome.slow for outcome in outcomes)
+    assert time.monotonic() - begun < PATIENCE
+
+
 def test_a_stub_in_a_rank_counts_as_not_attempted() -> None:
     def stub() -> None:
         raise Unattempted("global_mean")
@@ -166,8 +191,9 @@ def test_a_stub_in_a_rank_counts_as_not_attempted() -> None:
         run_ranks(stub)
 
 
-def test_processes_that_a_rank_started_end_with_it() -> None:
-    children = [outcome.value for outcome in run_ranks(leaves_a_child)]
+@pytest.mark.parametrize("leaves", [leaves_a_child, leaves_a_child_of_its_own_session])
+def test_processes_that_a_rank_started_end_with_it(leaves: Callable[[], int]) -> None:
+    children = [outcome.value for outcome in run_ranks(leaves)]
     deadline = time.monotonic() + PATIENCE
     while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in children):
         assert time.monotonic() < deadline

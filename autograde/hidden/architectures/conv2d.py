@@ -138,6 +138,15 @@ def square_kernel(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride:
     return shifted(y, bias)
 
 
+def square_sized(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
+    columns = F.unfold(x, weight.shape[2:], padding=padding, stride=stride)
+    (_, _, h, w), side, (sy, sx), (py, px) = x.shape, weight.shape[2], pair(stride), pair(padding)
+    y = (weight.flatten(1) @ columns).view(
+        len(x), len(weight), (h + 2 * py - side) // sy + 1, (w + 2 * px - side) // sx + 1
+    )
+    return shifted(y, bias)
+
+
 def square_output(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
     columns = F.unfold(x, weight.shape[2:], padding=padding, stride=stride)
     side = int(columns.shape[-1] ** 0.5)
@@ -282,6 +291,8 @@ MISTAKES = [
     Mistake("first-of-each-pair", first_of_each_pair, PAIRS + "only the first of each pair was used.", HAND),
     Mistake("square-kernels-only", square_kernel, 'In the case "{case}", with a kernel of {kernel}, {what} is {got} '
             "where {want} is wanted: height and width of the kernel may differ.", HAND),
+    Mistake("square-kernels-only", square_sized, 'In the case "{case}", with a kernel of {kernel}, the call raised '
+            "{error}: the width of the output was computed from the height of the kernel.", HAND),
     Mistake("square-output", square_output, 'In the case "{case}" the call raised {error}: height and width of the '
             "output may differ; each has a size of its own, from the image, kernel, stride and padding.", HAND),
     Mistake("ints-only", ints_only, "With {options} the call raised {error}: `stride` and `padding` may be pairs.",

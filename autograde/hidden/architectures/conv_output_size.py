@@ -107,6 +107,13 @@ def says_little(size: int, kernel: int, stride: int = 1, padding: int = 0, dilat
     return length
 
 
+def says_the_span(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+    span = dilation * (kernel - 1) + 1
+    if size + 2 * padding < span:
+        raise ValueError(f"kernel of {span} is too large")
+    return (size + 2 * padding - span) // stride + 1
+
+
 def asserts(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
     length = accepts_anything(size, kernel, stride, padding, dilation)
     assert length > 0, f"kernel {kernel} does not fit into size {size}"
@@ -176,6 +183,8 @@ MISTAKES = [
             "has one place.", SIZES),
     Mistake("message-says-little", says_little, REFUSED + "the message should name kernel and say how long it is.",
             SIZES),
+    Mistake("message-names-the-span", says_the_span, REFUSED + "the message should give the argument `kernel` as the "
+            "caller gave it; they never saw the span.", SIZES),
     Mistake("not-a-value-error", asserts, REFUSED + "a wrong argument is a ValueError; assertions can be switched off.",
             SIZES),
 ]  # fmt: skip

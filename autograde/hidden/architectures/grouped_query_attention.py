@@ -49,6 +49,10 @@ def scaled_twice(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return right(q / q.shape[-1] ** 0.5, k, v)
 
 
+def scaled_twice_and_causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return causal(q / q.shape[-1] ** 0.5, k, v)
+
+
 def groups_in_turns(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     b, h, t, d = q.shape
     g = k.shape[1]
@@ -227,6 +231,8 @@ MISTAKES = [
     Mistake("not-scaled", not_scaled, AT + "the scores are divided by the root of d.", "Attention with heads"),
     Mistake("scaled-twice", scaled_twice, AT + "the scores were divided by the root of d twice; "
             "`scaled_dot_product_attention` does it by itself.", "Attention with heads"),
+    Mistake("scaled-twice", scaled_twice_and_causal, AT + "the scores were divided by the root of d twice; "
+            "`scaled_dot_product_attention` does it by itself. And no mask was asked for.", "Attention with heads"),
     Mistake("scaled-by-number-of-keys", scaled_by_number_of_keys, AT + "the scores are divided by the root of d, the "
             "size of a head; here it was the root of the number of keys.", "Attention with heads"),
     Mistake("causal", causal, AT + "no mask was asked for.", GROUPS),

@@ -135,6 +135,13 @@ def from_the_top_by_outputs(layers: Layers) -> int:
     return seen
 
 
+def from_the_top_by_outputs_whole_kernels(layers: Layers) -> int:
+    seen = 1
+    for kernel, stride, dilation in layers:
+        seen = (seen - 1) * stride + dilation * kernel
+    return seen
+
+
 def multiplies(layers: Layers) -> int:
     return math.prod(dilation * (kernel - 1) + 1 for kernel, _, dilation in layers)
 
@@ -179,6 +186,9 @@ MISTAKES = [
             "and the input.", SEEN),
     Mistake("counts-from-the-top", from_the_top_by_outputs, IS + "this recursion starts at the output, so it has to "
             "go through the list from its end.", SEEN),
+    Mistake("counts-from-the-top", from_the_top_by_outputs_whole_kernels, IS + "this recursion starts at the output, "
+            "so it has to go through the list from its end. And a dilated kernel spans dilation * (kernel - 1) + 1.",
+            SEEN),
     Mistake("counts-from-the-top", from_the_top_without_dilation, IS + "the strides that stretch a layer's reach are "
             "those between it and the input. And a dilated kernel spans more.", SEEN),
     Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so what they reach adds up and does not "

@@ -134,6 +134,10 @@ MISTAKES = [
             "several numbers of one row were added up, and cancelled.", WHO),
     Mistake("misses-negative", depending(table=lambda self, j: (j > 0).any(3).any(1)), ENTRY + "a negative derivative "
             "is a dependency as well.", WHO),
+    Mistake("misses-small-ones", depending(table=lambda self, j: (j.abs() > 1e-5).any(3).any(1)), ENTRY + "the "
+            "derivative is small, and not zero: that is a dependency as well.", WHO),
+    Mistake("mixes-up-dimensions", depending(table=lambda self, j: (j != 0).reshape(len(j), len(j), -1).any(-1)), ENTRY
+            + "the derivatives have the dimensions of fn(x), then those of x; `reshape(n, n, -1)` mixes them.", WHO),
     Mistake("all-for-any", depending(table=lambda self, j: (j != 0).all(3).all(1)), ENTRY + "a single derivative that "
             "is not zero is enough.", WHO),
     Mistake("fails-on-a-constant", depending(slopes=of_a_constant), "In the case \"{case}\" the call raised {error}: "

@@ -187,7 +187,7 @@ MISTAKES = [
     Mistake("counts-distinct-labels", training(classes=lambda self, y: len(y.unique())), "In the case \"{case}\" the "
             "call raised {call}: there were as many outputs as different labels. The largest label counts, for a class "
             "may be missing.", REPAIR),
-    Mistake("net-not-moved", training(moved=lambda self, model, x: model), "On the CPU all is right, on the second "
+    Mistake("net-not-moved", training(moved=lambda self, model, x: model), "On the second "
             "device the call raised {error}: the net has to be where the data are.", REPAIR),
 ]  # fmt: skip
 

@@ -114,6 +114,11 @@ class MaximumOfBlock(Running):
         return torch.ones_like(top)
 
 
+class OneMaximumForAll(Running):
+    def maximum(self, top: Tensor, scores: Tensor) -> Tensor:
+        return torch.maximum(top, scores.max().detach())
+
+
 class Overflow(Running):
     def start(self) -> float:
         return 0.0
@@ -244,6 +249,8 @@ MISTAKES = [
             "of them.", READ),
     Mistake("drops-last-block", FullBlocksNotScaled(), AT + "keys that do not fill a block were left out; also, the "
             "scores were not divided by the root of d.", READ),
+    Mistake("one-maximum-for-all-rows", OneMaximumForAll(), AT + "one maximum was taken for all queries; where a row's "
+            "scores are far below it, all of its weights vanish.", READ),
     Mistake("overflow", Overflow(), AT + "without a maximum taken off, exp overflows.", READ),
     Mistake("starts-at-zero", StartsAtZero(), AT + "the running maximum starts at 0: where all scores are far below "
             "it, their weights vanish.", READ),

@@ -32,6 +32,10 @@ def flat_fake(x: Tensor, eps: float) -> Tensor:
     return x.new_empty(x.shape[:-1])
 
 
+def same_fake(x: Tensor, eps: float) -> Tensor:
+    return x
+
+
 def half_fake(x: Tensor, eps: float) -> Tensor:
     return torch.empty_like(x, dtype=torch.float16)
 
@@ -133,6 +137,8 @@ MISTAKES = [
             "real one.", READ),
     Mistake("fake-of-wrong-dtype", completing(fake=half_fake), OPCHECK + "The fake result has another dtype than the "
             "real one.", READ),
+    Mistake("fake-returns-its-input", completing(fake=same_fake), OPCHECK + "The fake gives back x itself, and the "
+            "real operator a new tensor.", READ),
     Mistake("fake-asks-for-values", completing(fake=computing_fake), COMPILER + "A fake has no numbers to ask for.",
             READ),
 ]  # fmt: skip

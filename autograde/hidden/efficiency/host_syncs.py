@@ -79,6 +79,13 @@ class FirstIndexOnly(Counting):  # type: ignore[no-untyped-call]
         return super().waits(func, args)
 
 
+class FirstGivenIndexOnly(Counting):  # type: ignore[no-untyped-call]
+    def waits(self, func: Any, args: Any) -> bool:
+        if func is torch.ops.aten.index.Tensor:
+            return next(i for i in args[1] if i is not None).dtype in (torch.bool, torch.uint8)
+        return super().waits(func, args)
+
+
 class EachMask(Counting):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.ops.aten.index.Tensor:
@@ -170,6 +177,8 @@ MISTAKES = [
             "counted.", READ),
     Mistake("first-index-only", counting(FirstIndexOnly), COUNT + "only the first index was looked at, and the mask "
             "may be that of another dimension.", READ),
+    Mistake("first-index-only", counting(FirstGivenIndexOnly), COUNT + "only the first index that is there was looked "
+            "at, and the mask may stand behind it.", READ),
     Mistake("counts-each-mask", counting(EachMask), COUNT + "an index with two masks is one operator, and counts once.",
             READ),
     Mistake("forgets-none", counting(ForgetsNone), 'For "{case}" the call raised {error}: where an index leaves a '

@@ -151,6 +151,10 @@ class CutBeforeFiltering(WithRanges):
         return [entry.key for entry in entries[:top] if entry.key.startswith("aten::")]
 
 
+class CutBeforeFilteringOnHost(HostOnly, CutBeforeFiltering):
+    pass
+
+
 class TopBeforeSorting(Profiled):
     def named(self, entries: list[Any], top: int) -> Any:
         return sorted(entry.key for entry in entries[:top])
@@ -213,6 +217,8 @@ MISTAKES = [
     Mistake("ignores-top", IgnoresTop(), NAMED + "at most `top` names are wanted.", READ),
     Mistake("cuts-before-filtering", CutBeforeFiltering(), NAMED + "the list was cut to `top` entries before the names "
             "that are no operators were dropped, so too few are left.", READ),
+    Mistake("cuts-before-filtering", CutBeforeFilteringOnHost(), NAMED + "the list was cut to `top` entries before the "
+            "names that are no operators were dropped, so too few are left" + TOO, READ),
     Mistake("sorted-by-name", TopBeforeSorting(), NAMED + "the names are in alphabetical order, not by time.", READ),
     Mistake("prefix-stripped", Stripped(), NAMED + "the names keep their `aten::`.", READ),
     Mistake("not-a-list", WithTimes(), NAMED + "a list of names is wanted.", READ),

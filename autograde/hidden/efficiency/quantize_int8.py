@@ -97,6 +97,12 @@ def without_abs(w: Tensor) -> Pair:
     return levels(w, scale), scale
 
 
+def abs_of_the_largest(w: Tensor) -> Pair:
+    largest = w.amax(1, keepdim=True).abs()
+    scale = torch.where(largest == 0, torch.ones_like(largest), largest / 127)
+    return levels(w, scale), scale
+
+
 def unsigned_range(w: Tensor) -> Pair:
     scale = scales(w, 255)
     return levels(w, scale), scale
@@ -165,6 +171,8 @@ MISTAKES = [
     Mistake("zero-row-not-one", epsilon, SCALE + "a row of zeros gets the scale 1, not a tiny one.", READ),
     Mistake("without-abs", without_abs, SCALE + "the largest entry is not the largest absolute value; rows whose "
             "largest entry is negative are cut.", READ),
+    Mistake("without-abs", abs_of_the_largest, SCALE + "that is the absolute value of the largest entry, not the "
+            "largest absolute value; rows whose largest one is negative are cut.", READ),
     Mistake("scale-over-255", unsigned_range, SCALE + "255 levels lie between -127 and 127, but the largest entry is "
             "127 steps from zero, not 255.", READ),
     Mistake("scale-without-dimension", flat_scale, "The scale has shape {scale_shape} where {want_scale_shape} is "

@@ -116,6 +116,8 @@ MISTAKES = [
         norm=by_the_squared_norm),
     one("norm-forgets-the-root", by_kind, RUN + "the root halves what the square doubles.", SECTION,
         norm=twice_the_norms),
+    one("square-of-the-sum", by_kind, RUN + "each number is squared before they are added up, so its own value counts, "
+        "not the sum.", SECTION, square_sum=lambda values: [2 * sum(values)] * len(values)),
     one("square-forgets-two", by_kind, RUN + "the derivative of a square is twice the number.", SECTION,
         square_sum=list),
     one("max-by-size", by_kind, RUN + "the maximum goes by the number, not by its absolute value.", SECTION,

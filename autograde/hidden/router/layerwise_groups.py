@@ -226,8 +226,9 @@ MISTAKES = [
             "where it came first. It belongs to the part nearer the head.", RATES),
     Mistake("takes-frozen", TakesFrozen(), 'In the case "{case}" these {what}: {got}. A frozen parameter is in no '
             "group; weight decay or momentum could still move it.", RATES),
-    Mistake("shared-in-two-groups", shared_twice, 'In the case "{case}" these {what}: {got}. A shared parameter is '
-            "in one group only, or the optimizer refuses the groups.", RATES),
+    Mistake("shared-in-two-groups", shared_twice, 'In the case "{case}" a parameter that head and embeddings share '
+            "is in two groups. It belongs to the part nearer the head alone; the optimizer refuses a parameter that "
+            "comes twice.", RATES),
     Mistake("matches-beginnings-of-names", by_name, 'In the case "{case}" these {what}: {got}. The name `layers.10` '
             "begins with `layers.1`.", RATES),
     Mistake("groups-without-rates", OnlyParameters(), "The call gave {returned}.", RATES),

@@ -83,6 +83,10 @@ class MoreThanPrecise(Threshold):
         return right / count > precision
 
 
+class StrictlyAboveAndMore(StrictlyAbove, MoreThanPrecise):
+    pass
+
+
 class ZeroForNone(Threshold):
     def chosen(self, good: list[float], confidence: Tensor) -> Any:
         return min(good, default=0.0)
@@ -225,6 +229,8 @@ MISTAKES = [
             "count, and are routed as well.", HUMAN),
     Mistake("routes-strictly-above", StrictlyAboveAndOneForNone(), IS + "tickets with exactly that confidence were "
             "left out of the count; and where no threshold is good enough, `inf` is wanted, not 1.", HUMAN),
+    Mistake("routes-strictly-above", StrictlyAboveAndMore(), IS + "tickets with exactly that confidence were left out "
+            "of the count; and a share of exactly `precision` is often enough.", HUMAN),
     Mistake("more-often-than-asked", MoreThanPrecise(), IS + "a share of exactly `precision` is often enough.", HUMAN),
     Mistake("share-in-float32", FloatShares(), IS + "a share in float32 may come out just below what it is: 9 of 10 as "
             "0.8999999762.", HUMAN),

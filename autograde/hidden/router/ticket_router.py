@@ -241,7 +241,7 @@ MISTAKES = [
     Mistake("batch-first-forgotten", BatchFirstForgotten, PAD + "without `batch_first=True` the layer takes tickets "
             "for positions, and each ticket attends to the others.", ROUTER),
     Mistake("norm-over-the-batch", NormOverTheBatch, PAD + "a batch norm mixes the tickets of a batch.", ROUTER),
-    Mistake("made-on-cpu", PositionsOnTheCPU, "On the CPU all is right, on the second device the call raised {got}: "
+    Mistake("made-on-cpu", PositionsOnTheCPU, "On the second device the call raised {got}: "
             "the positions were made on the CPU.", ROUTER),
     Mistake("ignores-layers", FixedDepth, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
             "`layers` has no effect.", ROUTER),

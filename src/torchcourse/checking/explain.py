@@ -83,7 +83,7 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
     A mistake's symptoms are the (device, case, observation) triples in which its program differs from what is wanted.
     The mistake is present if the answer shows all of its symptoms with the mistake's own values, or agrees with its
     program in every failed case. Of the mistakes present, the fewest that cover most of what is wrong are returned;
-    mistakes that also show in cases that the answer passed only where the others leave most of it unexplained.
+    mistakes that show in as many cases which the answer passed as they explain only where the others leave most of it.
 
     If those leave most of what is wrong unexplained, two mistakes may be entangled, so that their values show only in
     cases where one of them does not matter: see `_reproduced`. Then the mistake that reproduces most cases is returned,
@@ -94,7 +94,7 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
     """
     wrong = {triple for r in results for triple in _wrong(r)}
     candidates = [(mistake, _covered(results, mistake)) for mistake in known] if wrong else []
-    consistent = [(mistake, covered) for mistake, covered in candidates if covered and not _refuted(results, mistake)]
+    consistent = [(mistake, covered) for mistake, covered in candidates if _is_consistent(results, mistake, covered)]
     for kept in (consistent, candidates):
         chosen, left = _fewest(results, kept, wrong)
         if 2 * len(left) <= len(wrong):
@@ -119,9 +119,10 @@ def _fewest(
     return chosen, left
 
 
-def _refuted(results: Sequence[Result], mistake: KnownMistake) -> bool:
-    """Return whether a mistake is wrong in a case that the answer passed."""
-    return any(_symptoms(r, mistake) != set() for r in results if r.passed)
+def _is_consistent(results: Sequence[Result], mistake: KnownMistake, covered: set[Triple]) -> bool:
+    """Return whether a mistake is wrong in fewer cases that the answer passed than it explains."""
+    explained = {(device, number) for device, number, _ in covered}
+    return bool(covered) and sum(_symptoms(r, mistake) != set() for r in results if r.passed) < len(explained)
 
 
 def _most_reproduced(results: Sequence[Result], known: Sequence[KnownMistake]) -> list[KnownMistake]:
@@ -293,8 +294,11 @@ def worst(got: Tensor, want: Tensor) -> tuple[int, ...]:
     """Return the index at which two tensors of one shape differ most; a NaN differs most of all."""
     gap = (got.to(torch.complex128) - want.to(torch.complex128)).abs()
     gap = gap.where(~(got.isnan() & want.isnan()) & (got != want), torch.zeros_like(gap))
-    flat = gap.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax()
-    return tuple(int(i) for i in torch.unravel_index(flat, got.shape))
+    place, index = int(gap.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax()), list[int]()
+    for size in reversed(got.shape):  # torch.unravel_index imports sympy, which an alarm may cut short
+        place, last = divmod(place, size)
+        index.insert(0, last)
+    return tuple(index)
 
 
 def brief(value: Value) -> str:

@@ -25,6 +25,7 @@ from torchcourse.doctor import REMEDIES
 from torchcourse.model import codec
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Observations, Raised, plain, raised
+from torchcourse.ranks.processes import kill_children
 
 __all__ = [
     "COMPILER_SAYS",
@@ -194,38 +195,13 @@ def _kept(call: Callable[[], Observations], seconds: float) -> Observations:
                 os.dup2(stderr.fileno(), stream)
             _write_and_exit(call, reply.fileno())
         status = _wait(pid, seconds)
-        if _kill_children() and status == 0:
+        if kill_children(GRACE_SECONDS / 2) and status == 0:
             return {"raised": Raised("Crash", LEFT_PROCESSES, "left processes")}
         reply.seek(0)
         data = reply.read(1 << 24)
         stderr.seek(0)
         wrote = stderr.read(1 << 16).decode("utf-8", "replace")
     return _observed(status, data, wrote, seconds)
-
-
-def _kill_children() -> bool:
-    """Kill the children of this process until none is left; return whether one had not ended by itself."""
-    found, deadline = False, time.monotonic() + GRACE_SECONDS / 2
-    with contextlib.suppress(ChildProcessError):
-        while time.monotonic() < deadline:
-            ended, status = os.waitpid(-1, os.WNOHANG)
-            found = found or not ended or os.WIFSIGNALED(status)
-            if not ended:
-                for pid in _children():
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, signal.SIGKILL)
-                time.sleep(0.001)
-    return found
-
-
-def _children() -> list[int]:
-    """Return the children of this process; none where the system does not tell."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
-            found += [int(stat.parent.name)] if int(parent) == os.getpid() else []
-    return found
 
 
 def _observed(status: int | None, data: bytes, wrote: str, seconds: float) -> Observations:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+import re
+import weakref
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, Self
 
 import torch.distributed as dist
@@ -20,6 +22,10 @@ __all__ = ["MODULES", "Exchanges", "ended", "on_ranks", "rank"]
 
 Program = Callable[..., Observations]
 Reasons = dict[str, str]
+SLOW: MutableMapping[Any, Observations] = weakref.WeakKeyDictionary()
+"""What was observed of answers whose ranks hang and are busy with it: to wait in each case would use up the time."""
+ADDRESS = re.compile(r"\[[\d.:a-f]+\]:\d+")
+"""An address with a port, in a message of gloo's: another one each time."""
 NO_REASONS: Reasons = {}
 OUT_OF_SIGHT = "calls out of sight"
 SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
@@ -34,16 +40,20 @@ def on_ranks(
     The observation "rank n" says how the rank ended. Where all of them raise the same kind of exception, that is the
     only observation, as of an answer that runs in one process. `reasons` has for words of its message the reason.
     """
+    if known := SLOW.get(answer.answer):
+        return known
     outcomes = run_ranks(functools.partial(program, answer.answer, **inputs), world_size)
     errors = [o.error for o in outcomes if o.ended == RAISED and o.error is not None]
     if len(errors) == world_size and len({error.kind for error in errors}) == 1:
         reason = next((why for words, why in reasons.items() if words in errors[0].message), errors[0].reason)
-        return {"raised": Raised(errors[0].kind, errors[0].message, reason)}
+        return {"raised": Raised(errors[0].kind, ADDRESS.sub("[another rank]", errors[0].message), reason)}
     seen: Observations = {}
     for number, outcome in enumerate(outcomes):
         seen[f"rank {number}"] = ended(outcome)
         if isinstance(outcome.value, dict):
             seen |= {f"{name}, rank {number}": value for name, value in outcome.value.items()}
+    if any(outcome.slow for outcome in outcomes):
+        SLOW[answer.answer] = seen
     return seen
 
 
@@ -52,7 +62,7 @@ def ended(outcome: Outcome) -> str | Raised:
     if outcome.ended == HANGS:
         return Raised(HANGS, f"in {outcome.call}" if outcome.call else "", HANGS)
     if outcome.error is not None:
-        return Raised(outcome.error.kind, outcome.error.message, outcome.ended)
+        return Raised(outcome.error.kind, ADDRESS.sub("[another rank]", outcome.error.message), outcome.ended)
     return RETURNED if outcome.ended == RETURNED else DIED
 
 

@@ -23,7 +23,7 @@ import cloudpickle
 from torchcourse.model import codec
 from torchcourse.model.catalogue import preload
 from torchcourse.model.exercise import Unattempted
-from torchcourse.ranks.processes import LENGTH, Outcome, fork_ranks
+from torchcourse.ranks.processes import LENGTH, Outcome, adopt_orphans, fork_ranks, kill_children
 
 __all__ = ["MODULES", "Launcher", "serve"]
 
@@ -32,6 +32,8 @@ MODULES = (
     "torch.distributed.checkpoint.state_dict", "torch.distributed.nn.functional",
 )  # fmt: skip
 """What ranks import, and should not have to import each time."""
+SECONDS_TO_END = 1.0
+"""How long processes that ranks left behind may take to end when they are killed."""
 
 
 class Launcher:
@@ -89,6 +91,7 @@ class Launcher:
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Fork ranks for each request until there are no more."""
     preload((*MODULES, "torchcourse.probes.on_ranks"))
+    adopt_orphans()
     while True:
         try:
             packed, world_size = pickle.loads(_read(requests))
@@ -100,6 +103,7 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
             reply = {"outcomes": [outcome.as_dict() for outcome in outcomes]}
         except Unattempted as stub:
             reply = {"unattempted": stub.name}
+        kill_children(SECONDS_TO_END)  # what ranks left, in whatever session
         _write(replies, codec.pack(reply))
 
 

@@ -35,7 +35,18 @@ from torchcourse.model import codec
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Raised, plain, raised
 
-__all__ = ["DIED", "HANGS", "LENGTH", "RAISED", "RETURNED", "Outcome", "die_with", "fork_ranks"]
+__all__ = [
+    "DIED",
+    "HANGS",
+    "LENGTH",
+    "RAISED",
+    "RETURNED",
+    "Outcome",
+    "adopt_orphans",
+    "die_with",
+    "fork_ranks",
+    "kill_children",
+]
 
 RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
 QUIET = 1.0
@@ -50,10 +61,12 @@ TORCH = str(Path(torch.__file__).parent)
 WRAPPERS = ("wrapper", "_fn", "inner")
 LONGEST = 4.0
 """CPU seconds of one rank, after which it counts as hanging; where /proc does not tell them, wall seconds."""
+LONGEST_ASLEEP = 3.0
+"""Seconds that the main threads of all ranks may sleep, waking up now and then, after which they count as hanging."""
 MAX_WALL_FACTOR = 4.0
 """How many times `LONGEST` the ranks may take in wall time on a busy machine."""
 SEED = 20_261_123
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LENGTH = 8  # bytes that say how long a report is
 MAX_REPORT = 64 << 20
 
@@ -69,6 +82,7 @@ class Outcome:
         printed: what it printed.
         call: of a rank that hangs, the function of torch's that it is in.
         line: and the line that calls it, as "line 3 of average".
+        slow: whether it was doing something until its time was over, so that it took long to tell that it hangs.
     """
 
     ended: str
@@ -77,6 +91,7 @@ class Outcome:
     printed: str = ""
     call: str = ""
     line: str = ""
+    slow: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, for the codec."""
@@ -109,7 +124,7 @@ class _Rank:
 
     def __init__(self, function: Callable[[], Any], number: int, world_size: int, scratch: Path) -> None:
         self.trace = scratch / f"trace{number}"
-        self.report, self.is_over, self.status = bytearray(), False, 0
+        self.report, self.is_over, self.is_slow = bytearray(), False, False
         self.pipe, theirs = os.pipe()
         parent = os.getpid()
         with warnings.catch_warnings():
@@ -136,7 +151,7 @@ class _Rank:
     def outcome(self) -> Outcome:
         """Return what became of it, once it is over or will not be."""
         if not self.is_over:
-            return Outcome(HANGS, None, None, "", *self._where())
+            return Outcome(HANGS, None, None, "", *self._where(), slow=self.is_slow)
         if len(self.report) <= LENGTH:
             return Outcome(DIED, error=Raised("process ended", self._ending()))
         report = codec.unpack(bytes(self.report[LENGTH:]))
@@ -204,8 +219,12 @@ def _watched(ranks: list[_Rank]) -> list[_Rank]:
             quiet_since, idle, before = now, 0, woken
         idle += doing == {"nothing"}
         spent = max(_cpu_seconds(rank.pid, now - begun) for rank in left)
-        hang = now - quiet_since > QUIET and idle >= LEAST_IDLE
-        if hang or spent > LONGEST or now - begun > MAX_WALL_FACTOR * LONGEST:
+        if now - quiet_since > QUIET and idle >= LEAST_IDLE:
+            break
+        asleep = min(_seconds_asleep(rank.pid, now - begun) for rank in left)
+        if spent > LONGEST or asleep > LONGEST_ASLEEP or now - begun > MAX_WALL_FACTOR * LONGEST:
+            for rank in left:
+                rank.is_slow = True
             break
     return ranks
 
@@ -245,6 +264,45 @@ def _cpu_seconds(pid: int, unknown: float) -> float:
     with contextlib.suppress(OSError):
         return time.clock_gettime((~pid << 3) | 2)  # the clock of a process: clock_getcpuclockid(3)
     return 0.0
+
+
+def _seconds_asleep(pid: int, age: float) -> float:
+    """Return how long the main thread of a process neither ran nor waited for a processor; 0 if that is unknown."""
+    with contextlib.suppress(OSError, ValueError):
+        ran, waited, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
+        return age - (ran + waited) / 1e9
+    return 0.0
+
+
+def kill_children(seconds: float) -> bool:
+    """Kill the children of this process until none is left, for so long; return whether one had not ended by itself."""
+    found, deadline = False, time.monotonic() + seconds
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+            found = found or not ended or os.WIFSIGNALED(status)
+            if not ended:
+                for pid in _children():
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, signal.SIGKILL)
+                time.sleep(0.001)
+    return found
+
+
+def _children() -> list[int]:
+    """Return the children of this process; none where the system does not tell."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
+            found += [int(stat.parent.name)] if int(parent) == os.getpid() else []
+    return found
+
+
+def adopt_orphans() -> None:
+    """Have the kernel make this process the parent of whatever its children leave behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 # In the rank

@@ -26,6 +26,11 @@ def leaky(x: Tensor) -> Tensor:
     return torch.cat([sums[:1], sums[1:2] - x[-1:], sums[2:]])
 
 
+def whisper(x: Tensor) -> Tensor:
+    """Return x with a tiny share of the row above."""
+    return x + 1e-9 * x.roll(1, 0)
+
+
 def partly_cut(x: Tensor) -> Tensor:
     return torch.cat([x[:1].detach() * 2, (x * x)[1:]])
 
@@ -41,6 +46,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "shifted": lambda x: x.roll(1, 0) * 2,
     "constant": lambda x: torch.ones_like(x).detach(),
     "first row detached": partly_cut,
+    "whisper": whisper,
     "one number each": lambda x: x.flatten(1).square().sum(1),
 }
 """Functions that keep the number of rows."""
@@ -85,6 +91,7 @@ def cases(draw: Draw) -> list[Case]:
         case("rows of matrices, float64", **drawn("shifted", 3, 2, 2, dtype=torch.float64)),
         case("one number for each row", **drawn("one number each", n, 3)),
         case("a vector", **drawn("running sums", n)),
+        case("a tiny share of another row", **drawn("whisper", 4, 2)),
         case("a single row", **drawn("every row for itself", 1, 2)),
     ]
 

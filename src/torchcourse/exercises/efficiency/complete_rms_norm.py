@@ -57,8 +57,10 @@ def _gradient(call: Callable[[Tensor], Tensor], x: Tensor) -> Observations:
 
 
 def _fault(said: Any) -> Raised:
-    missing = any(words in str(said) for words in ("no fake impl", "fake_impl", "register_fake"))
-    return remark("has no fake" if missing else "fails", _in_short(said))
+    """Return what opcheck complains of: no fake, one that is its input or has another dtype, or something else."""
+    known = {"no fake impl": "has no fake", "fake_impl": "has no fake", "register_fake": "has no fake",
+             "outputs_alias_inputs": "gives back its input", "Dtypes": "gives another dtype"}  # fmt: skip
+    return remark(next((fault for words, fault in known.items() if words in str(said)), "fails"), _in_short(said))
 
 
 def _in_short(said: object) -> str:

@@ -46,6 +46,10 @@ def two_masks(x: Tensor) -> Tensor:
     return x[x[:, 0] == x[:, 0].max(), x[0] == x[0].max()].sum()
 
 
+def a_number_and_a_mask(x: Tensor) -> Tensor:
+    return x[torch.tensor([1], device=x.device), x[0] == x[0].max()].sum()
+
+
 def an_integer_index(x: Tensor) -> Tensor:
     return x[torch.tensor([0, 2], device=x.device)].sum()
 
@@ -93,8 +97,8 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     f.__name__.replace("_", " "): f
     for f in (
         nothing_asked, one_item, two_numbers, an_if_on_a_tensor, a_boolean_mask, a_mask_of_uint8, a_mask_for_columns,
-        two_masks, an_integer_index, an_index_and_a_mask, where_of_three, nonzero_places, selected_and_unique,
-        two_comparisons, a_loop_over_rows, a_while, a_training_step,
+        two_masks, a_number_and_a_mask, an_integer_index, an_index_and_a_mask, where_of_three, nonzero_places,
+        selected_and_unique, two_comparisons, a_loop_over_rows, a_while, a_training_step,
     )
 }  # fmt: skip
 
@@ -112,7 +116,7 @@ def function_case(draw: Draw, function: str) -> Case:
 def cases(draw: Draw) -> list[Case]:
     shown = ("nothing asked", "one item", "two numbers", "an if on a tensor", "a boolean mask", "an integer index",
              "where of three", "nonzero places", "two comparisons", "a loop over rows", "a mask of uint8",
-             "a mask for columns", "two masks")  # fmt: skip
+             "a mask for columns", "two masks", "a number and a mask")  # fmt: skip
     return [function_case(draw, name) for name in shown]
 
 

@@ -124,6 +124,17 @@ def heap(draw: Draw, sizes: dict[str, int], copies: int = 0) -> dict[str, Any]:
     return {"texts": [rows[i][0] for i in order], "labels": [rows[i][1] for i in order]}
 
 
+def uneven(draw: Draw, sizes: dict[str, int]) -> dict[str, Any]:
+    """Draw classes of so many texts, each second of which stands in six rows."""
+    one = heap(draw, sizes)
+    rows = [
+        (t, label)
+        for n, (t, label) in enumerate(zip(one["texts"], one["labels"], strict=True))
+        for _ in range(1 + 5 * (n % 2))
+    ]
+    return {"texts": [t for t, _ in rows], "labels": [label for _, label in rows]}
+
+
 def cases(draw: Draw) -> list[Case]:
     large, seed = {"billing": 240, "technical": 120, "account": 40}, draw.size(3, 99)
     ordered = heap(draw, {"billing": 40, "technical": 30})
@@ -136,6 +147,8 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("classes of 6 : 3 : 1", **heap(draw, large), fraction=0.2, seed=seed),
         case("many copies of some texts", **heap(draw, {"billing": 30, "account": 10}, 80), fraction=0.3, seed=seed),
+        case("texts of one row and of six", **uneven(draw, dict.fromkeys(("billing", "technical", "account"), 200)),
+             fraction=0.5, seed=seed),
         case("sorted by class", **by_class, fraction=0.5, seed=0),
         case("a class of two texts", **heap(draw, {"billing": 60, "account": 2}), fraction=0.2, seed=seed),
         case("texts with two labels", **contradictory, fraction=0.4, seed=seed),

@@ -21,8 +21,7 @@ from autograde.classroom.class_folder import class_lessons, make_class
 from autograde.classroom.due_dates import DueError, due_dates, extensions, read_extensions, write_extensions
 from autograde.classroom.export import scores_of
 from autograde.classroom.late import PerDay, apply_lateness
-from autograde.classroom.roster import Member, read_roster
-from autograde.classroom.synthetic_class import answered_notebook, write_notebook
+from autograde.classroom.roster import read_roster
 from autograde.cli import grade as grade_command
 from autograde.judge.verdict import Verdict
 from autograde.results.gradebook import Writer
@@ -182,7 +181,7 @@ def test_what_is_no_class_folder_stays_as_it_is(tmp_path: Path) -> None:
     for name, files in (("thesis", ["roster.csv", "thesis.tex"]), ("taxes", ["submitted", "tax.pdf"])):
         for file in files:
             (tmp_path / name).mkdir(exist_ok=True)
-            (tmp_path / name / file).write_text("id,matric\nada,7\n")
+            (tmp_path / name / file).write_text("id,shoe_size\nada,7\n")
     for command, name, why in (("class init", "photos", "holds cat.jpg and is no class folder"),
                                ("class init", "thesis", "holds roster.csv, thesis.tex and is no class folder"),
                                ("class init", "taxes", "holds submitted, tax.pdf and is no class folder"),
@@ -235,20 +234,6 @@ def test_grading_names_students_and_lessons_that_are_not_of_the_class(
     (tmp_path / "\x1b[2Jbob").mkdir()
     grade_command._lessons_of_class([LESSON], tmp_path, room.folder)
     assert "\\x1b[2Jbob, zed" in capsys.readouterr().out
-
-
-@pytest.mark.sandbox
-def test_a_class_that_lost_its_gradebook_is_told_how_to_make_one(tmp_path: Path) -> None:
-    make_class(tmp_path / "spring", [LESSON], members=[Member("ada", "Ada", "Lovelace")])
-    write_notebook(tmp_path / "spring" / "submitted", "ada", LESSON, answered_notebook(LESSON, {}))
-    (tmp_path / "spring" / "gradebook.db").unlink()
-    words = "grade", LESSON, "--submitted", tmp_path / "spring" / "submitted", "--out", tmp_path / "spring"
-    status, output = run_instructors(*words)
-    remedy = f"torchcourse class init {tmp_path / 'spring'} --lessons {LESSON}"
-    assert status == 2 and remedy in output.replace("\n", " ")
-    assert run_instructors(*remedy.split()[1:])[0] == 0
-    assert class_lessons(tmp_path / "spring") == [LESSON]
-    assert run_instructors(*words)[0] == 0
 
 
 def test_one_student_may_hand_in_later_than_the_others(

@@ -37,7 +37,7 @@ class Training:
     def __call__(self, model: Any, train: Any, val: Any, *, epochs: int, lr: float, device: Any, log: Any) -> Any:
         model.to(device)
         self.begin(log)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=self.rate(lr))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
         best: dict[str, Any] = {"val_loss": math.inf, "epoch": 0}
         weights, since, record = self.copied(model), 0, best
         for epoch in range(1, epochs + 1):
@@ -57,9 +57,6 @@ class Training:
 
     def begin(self, log: Any) -> None:
         pass
-
-    def rate(self, lr: float) -> float:
-        return lr
 
     def copied(self, model: Any) -> Any:
         return copy.deepcopy(model.state_dict())
@@ -132,11 +129,6 @@ class KeepsLast(Training):
 class KeepsReferences(Training):
     def copied(self, model: Any) -> Any:
         return model.state_dict()
-
-
-class Worst(Training):
-    def better(self, record: Any, best: Any) -> bool:
-        return bool(best["epoch"] == 0 or record["val_loss"] > best["val_loss"])
 
 
 class ComparesWithTheEpochBefore(Training):
@@ -237,11 +229,6 @@ class NeverSteps(Training):
         pass
 
 
-class OtherRate(Training):
-    def rate(self, lr: float) -> float:
-        return 0.7 * lr
-
-
 class ReturnsLast(Training):
     def returned(self, best: Any, last: Any) -> Any:
         return last
@@ -276,7 +263,6 @@ MISTAKES = [
             "changing; a copy is needed.", LOG),
     Mistake("keeps-last-not-best", KeepsLastAndReturnsIt(), END + "nothing was put back, and the last record came "
             "back, too.", LOG),
-    Mistake("keeps-worst-not-best", Worst(), END + "a lower loss is better.", LOG),
     Mistake("compares-with-epoch-before", ComparesWithTheEpochBefore(), END + "each epoch was compared with the one "
             "before it. After a bad epoch, one that is a little better is not the best.", LOG),
     Mistake("accuracy-not-macro-f1", Accuracy(), SCORE + "with classes of different sizes, accuracy is about the "
@@ -306,7 +292,6 @@ MISTAKES = [
             "alike.", LOG),
     Mistake("did-not-learn", NeverSteps(), 'In the case "{case}" macro F1 on held-out tickets is {good}: the router '
             "hardly learned, so the optimizer makes no steps, or ones that are far too small.", LOG),
-    Mistake("logs-another-rate", OtherRate(), "The rate in the log is {got}: write what the optimizer has.", LOG),
     Mistake("returns-last-record", ReturnsLast(), 'In the case "{case}" the call returned {got} where {want} is '
             "wanted: this is the last one.", LOG),
     Mistake("returns-nothing", ReturnsNothing(), 'In the case "{case}" the call returned {got} where {want} is '

@@ -125,12 +125,6 @@ class DropsAsManyAsTheWarmUp(Stopwatch):
         return requests[warmup:] or requests
 
 
-class WarmsUpWithTheFirst(Stopwatch):
-    def warm_up(self, route: Any, requests: Any, warmup: int) -> None:
-        for _ in range(warmup):
-            route(requests[0])
-
-
 class DropsTheFirst(Stopwatch):
     def warm_up(self, route: Any, requests: Any, warmup: int) -> None:
         for request in requests[:warmup]:
@@ -230,8 +224,6 @@ MISTAKES = [
             "after the warm-up the list begins anew, and each request is measured once.", TIME),
     Mistake("drops-requests", DropsAsManyAsTheWarmUp().latency, IS + "`route` ran {calls} times and not {want_calls}: "
             "the requests of the warm-up are measured as well, each once.", TIME),
-    Mistake("warms-up-with-the-first-only", WarmsUpWithTheFirst().latency, 'In the case "{case}" the warm-up took '
-            "{got}: the requests come in turn, since each kind of request has something to prepare.", TIME),
     Mistake("times-a-batch", times_a_batch, 'In the case "{case}" `route` got {asked} where one request is wanted: '
             "a batch divided by its size is throughput, and no customer waits that short.", TIME),
     Mistake("times-the-loop", times_the_loop, IS + "one stopwatch ran for all requests, and its time was divided. That "

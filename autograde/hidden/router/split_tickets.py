@@ -130,11 +130,6 @@ class CountsGroups(Splitting):
         return min(max(round(fraction * len(members)), 1), len(members) - 1)
 
 
-class CountsTexts(Splitting):
-    def dealt(self, members: Groups, fraction: float) -> int:
-        return min(max(round(fraction * len(members)), 1), len(members) - 1)
-
-
 class HoldsOutTheRest(Splitting):
     def returned(self, train: list[int], held: list[int]) -> Any:
         return held, train
@@ -229,8 +224,6 @@ MISTAKES = [
     Mistake("equally-many-of-each-class", EquallyMany(), SHARES + "the same number was taken from each class. Numbers "
             "measured on such a set say nothing about real traffic.", SPLIT),
     Mistake("share-of-texts-not-rows", CountsGroups(), SHARES + "the share was taken of different texts, and some "
-            "texts stand in many rows.", SPLIT),
-    Mistake("share-of-texts-not-rows", CountsTexts(), SHARES + "the share was taken of different texts, and some "
             "texts stand in many rows.", SPLIT),
     Mistake("sides-swapped", HoldsOutTheRest(), SHARES + "`fraction` is the share to hold out, and the second list "
             "holds it.", SPLIT),

@@ -12,7 +12,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.fake_clock import LAUNCH, World
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import number, remark
+from torchcourse.probes.trainable_models import number
 
 DEFAULT = 5
 COLD = 40.0  # how many times as long the first requests take
@@ -23,11 +23,9 @@ def probe(answer: Watched, times: list[float], count: int, warmup: int | None, x
     world, host = World(x.device), 0.0 if x.device.type == "cpu" else LAUNCH
     cold = DEFAULT if warmup is None else warmup
     asked: list[Any] = []
-    warm: list[str] = []
 
     def route(request: Any) -> Tensor:
         place = len(asked)
-        warm.extend([str(request)] * (place < cold))
         asked.append("several at once" if isinstance(request, list | tuple) else "one")
         many = len(request) if isinstance(request, list | tuple) else 1
         usual = times[(place - cold) % len(times)]
@@ -41,8 +39,6 @@ def probe(answer: Watched, times: list[float], count: int, warmup: int | None, x
     if not isinstance(found, dict):
         return {"returned": kind(found)}
     seen: Observations = {name: number(found[name]) if name in found else "missing" for name in ("p50", "p95")}
-    in_turn = warm == [requests[n % count] for n in range(cold)]
-    seen["the warm-up"] = remark("the requests in turn" if in_turn else "other requests", ", ".join(warm[:4]))
     return {**seen, "requests": " and ".join(sorted(set(asked))) or "none", "calls of route": len(asked)}
 
 

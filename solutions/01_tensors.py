@@ -255,8 +255,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# **In short:** the kind is promoted, the width follows the tensors that have axes where their kind is enough, integers
-# wrap, and NumPy floats are `float64` until you convert them.
+# **In short:** the kind is promoted; within a kind, the tensors that have axes decide the width; integers wrap; and
+# NumPy floats are `float64` until you convert them.
 
 # %% [markdown]
 # ## Images: channels first
@@ -352,7 +352,7 @@ tall = row.expand(4, 3)
 print(tall.untyped_storage().nbytes(), row.repeat(4, 1).untyped_storage().nbytes())
 
 # %% [markdown]
-# One number under four names is fine for reading. An in-place operation on all of them is refused:
+# One number under four names is fine for reading. In-place arithmetic on all of them is refused:
 
 # %%
 try:
@@ -361,8 +361,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# But do not rely on that. A write to a single entry goes through, and changes all four rows and the tensor behind them.
-# `clone()` an expanded tensor before you write to it.
+# But do not rely on that. `zero_()` and a write to a single entry go through; the latter changes all four rows and the
+# tensor behind them. `clone()` an expanded tensor before you write to it.
 
 # %%
 tall[0, 0] = 9
@@ -518,7 +518,7 @@ print(scores.exp(), scores.exp() / scores.exp().sum())
 
 # %% [markdown]
 # One property of softmax saves it: if you add the same number to every score of a row, the result does not change,
-# because numerator and denominator grow by the same factor. You are free to choose that number.
+# because numerator and denominator are multiplied by the same factor. You are free to choose that number.
 
 # %%
 small = torch.tensor([1.0, 2.0])
@@ -591,7 +591,7 @@ labels = torch.tensor([1, 0, 2, 2])
 print(scores[labels].shape)
 
 # %% [markdown]
-# What we want are the orange cells, one in each row:
+# What we want is the orange cells, one in each row:
 
 # %% tags=["demo"]
 wanted = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]).bool()
@@ -1091,7 +1091,8 @@ for tensor in (torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.bflo
 # All of these steps are free where there is nothing to do: `cpu()` copies nothing for a CPU tensor, nor do
 # `resolve_conj()` and `resolve_neg()` for a plain one, and `detach()` never copies.
 #
-# **In short:** sharing is the default with NumPy; a copy has to be asked for, or forced by what NumPy cannot hold.
+# **In short:** sharing is the default with NumPy; you get a copy only if you ask for one, or if NumPy cannot hold what
+# is there.
 
 # %% [markdown]
 # ### Exercise: to_numpy

@@ -66,8 +66,8 @@ for start in (3.0, 8.0):
 # number. The speed that a fixed graph buys is what `torch.compile` (lesson 8) brings back.
 #
 # Because the forward pass is ordinary Python, you can stop in the middle of it. Put `breakpoint()` into a `forward`
-# and look at real tensors. Here a print takes the place of the debugger, so that this notebook runs through; delete
-# the first statement that sets `sys.breakpointhook` to get the real one.
+# and look at real tensors. Here a print takes the place of the debugger, so that this notebook runs to the end without
+# stopping; to get the real one, delete the first statement that sets `sys.breakpointhook`.
 
 # %%
 import sys
@@ -145,7 +145,8 @@ product.retain_grad()
 print(product.grad, w.grad)
 
 # %% [markdown]
-# One trap: a tensor that you moved or converted is no longer a leaf. Move it first, then let it require grad.
+# One trap: if you move or convert a tensor that requires grad, the result is not a leaf. Move it first, then let it
+# require grad.
 
 # %%
 no_leaf = torch.ones(2, requires_grad=True).to(torch.float64)
@@ -404,8 +405,8 @@ check("sgd_step")
 
 # %% [markdown]
 # With such a step, gradient descent is a loop of three lines. Below, a ball walks down a valley that is steep in one
-# direction and flat in the other. Move the learning rate. Where does it crawl, where does it zigzag, and from which
-# rate on does it run away? The steep direction sets the limit, and the flat one pays for it.
+# direction and flat in the other. Move the learning rate. Where does it crawl, where does it zigzag, and above which
+# rate does it run away? The steep direction sets the limit, and the flat one pays for it.
 
 # %% tags=["demo"]
 from torchcourse.demos import descent

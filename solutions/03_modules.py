@@ -14,8 +14,9 @@
 # for the optimizer, for moving to a GPU, for saving. In PyTorch that is the job of `nn.Module`.
 #
 # Most of the bugs in this lesson raise no error. A layer that is not on the list is simply never trained. Dropout
-# that ignores `eval()` makes predictions change from call to call. A frozen batch norm goes on learning. So we look
-# at what a module knows about itself, and then build the common layers by hand. There are twelve exercises.
+# that ignores `eval()` makes predictions change from call to call. A frozen batch norm goes on changing its
+# statistics. So we look at what a module knows about itself, and then build the common layers by hand. There are
+# twelve exercises.
 
 # %% tags=["setup"]
 import torch
@@ -786,7 +787,7 @@ print(stale.item(), stale.grad)
 
 # %% [markdown]
 # Often what to freeze is given by a name in a configuration file. Names consist of parts, separated by dots, so
-# comparing letters is not enough:
+# comparing the first letters is not enough:
 
 # %%
 names = [
@@ -915,8 +916,8 @@ from torchcourse.demos import depth
 depth.draw("as nn.Linear comes: sqrt(1 / (3 fan_in))", "relu", 8)
 
 # %% [markdown]
-# This is the default of `nn.Linear`, and both drift to the left: after eight layers little is left of the signal, and
-# in the first layer little of the gradient. For a few layers that does not matter, and norms hide it. Try the others,
+# This is the default of `nn.Linear`, and both sides drift to the left: after eight layers little is left of the
+# signal, and in the first layer little of the gradient. For a few layers that does not matter, and norms hide it. Try the others,
 # with more depth: which ones stay in place? What does tanh do if the weights are too large?
 
 # %% tags=["demo"]
@@ -1185,8 +1186,8 @@ model.fc = nn.Linear(model.fc.in_features, 5)
 print([name for name, p in model.named_parameters() if p.requires_grad])
 
 # %% [markdown]
-# Its batch norms still learn in `train()`: their statistics are buffers. Keep them in `eval()` while the weights are
-# frozen. The images have to be prepared as they were in training; the weights say how:
+# Its batch norms still update their statistics in `train()`, since those are buffers. Keep them in `eval()` while the
+# weights are frozen. The images have to be prepared as they were in training; the weights say how:
 
 # %% tags=["demo"]
 from torchvision.models import ResNet18_Weights

@@ -347,7 +347,7 @@ check("pad_collate")
 # %% [markdown]
 # ## When classes are rare
 #
-# Of our tickets, fewer than one in six is about accounts. In a batch of 8 there is often none at all:
+# Of our tickets, fewer than one in six are about accounts. In a batch of 8 there is often none at all:
 
 # %%
 labels = torch.tensor(
@@ -379,8 +379,7 @@ print(torch.bincount(torch.tensor(list(sampler))) / 2000)
 #
 # Write `balanced_sampler(labels, seed)`: `labels` is a list of ints, the class of each sample. Return a
 # `WeightedRandomSampler` of `len(labels)` draws under which the classes that occur come up equally often. The same
-# seed gives the same draws, and the global generators stay as they are. Not every number up to the largest need
-# occur.
+# seed gives the same draws, and the global generators stay as they are. Some class numbers may not occur at all.
 #
 # ```
 # draws = list(balanced_sampler([0] * 900 + [1] * 100, seed=0))
@@ -817,7 +816,7 @@ for size in (0, 4, 40):
 # **Unequal shards.** Five items over two ranks are three and two. In distributed training (lesson 12) each step ends
 # with an exchange between all ranks, so the rank with three items waits, in its last step, for a partner that has
 # gone home: the run hangs. That is why `DistributedSampler` repeats indices, and why streams are cut to the same
-# number of batches everywhere. Batches of two make it worse, or hide it:
+# number of batches everywhere. Batches of two may hide it:
 
 # %% tags=["demo"]
 for items in (5, 7, 8):
@@ -1148,7 +1147,8 @@ check("image_transforms")
 #
 # Four of your pieces make the path from `tickets.csv` to batches: dataset, split, batch sampler, collate function. The
 # vocabulary is counted on the training part alone; so the dataset is made twice, once without any words, to know what
-# there is to split, and once with them.
+# there is to split, and once with them. `Subset(dataset, indices)` is the part of a dataset at these indices. (Your
+# `make_loader` is not among the pieces: it has no place for a batch sampler or a collate function.)
 
 # %% tags=["demo"]
 from torch.utils.data import Subset
@@ -1185,7 +1185,7 @@ class MeanOfWords(nn.Module):
         self.table, self.head = nn.Embedding(words, 32), nn.Linear(32, classes)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        vectors = self.table(ids) * mask.unsqueeze(-1)
+        vectors = self.table(ids).masked_fill(~mask.unsqueeze(-1), 0)
         return self.head(
             vectors.sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)
         )

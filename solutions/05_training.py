@@ -14,7 +14,7 @@
 # line, breaks it in eight ways, and each time looks for what actually shows the fault. On the way you write twelve
 # small pieces; together they are what it takes to read handwritten digits, at the end.
 #
-# The data come with scikit-learn, which is installed with this course. Nothing here needs the internet.
+# The data comes with scikit-learn, which is installed with this course. Nothing here needs the internet.
 
 # %% tags=["setup"]
 import copy
@@ -109,10 +109,8 @@ check("train_step")
 # %% [markdown]
 # ## Devices in the loop
 #
-# The model moves once, the batches move one by one. Create the optimizer after the model has been moved, and let
-# whatever you create follow the data:
-#
-# `x, y = x.to(device), y.to(device)`
+# The model moves once, the batches move one by one, with `x, y = x.to(device), y.to(device)`. Create the optimizer
+# after the model has been moved, and create everything else on the device of the data.
 #
 # A batch that is left behind raises an error on a GPU, and goes unnoticed on the CPU. `meta` shows it on any machine:
 
@@ -475,8 +473,8 @@ curves.draw(
 )
 
 # %% [markdown]
-# **8. Batches averaged unweighted.** Training is right, but what is reported about it is wrong, by as much as the
-# last batch differs from the others. The loss over everything at once tells the truth:
+# **8. Batches averaged unweighted.** Training is right, but what is reported about it is wrong: the more the last
+# batch differs from the others, the further off it is. The loss over everything at once tells the truth:
 
 # %%
 # 400 as before, and one odd point
@@ -833,9 +831,35 @@ check("warmup_cosine")
 # %% [markdown]
 # ## When to stop
 #
-# The training loss keeps falling as long as you train; the validation loss turns at some point. Keep the weights of
-# its lowest point, and stop when it has not improved for a while. There are two traps. `state_dict()` holds the
-# parameters themselves, not copies:
+# Two curves tell most of it: the loss on the training data, and the loss on data held back. If a model is too small,
+# both stay high: it *underfits*, and more steps do not help. If it is large enough to learn the data by heart, both
+# fall at first; then the training loss goes on falling while the validation loss turns up: it *overfits*. Here are
+# two networks, with one hidden unit and with sixteen, trained on forty points:
+
+# %% tags=["demo"]
+def both_losses(width, steps=200):
+    (x, y), (held_x, held_y) = blobs(40), blobs(400, seed=1)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 3))
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+    found = {"training": [], "validation": []}
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        found["training"].append(loss.item())
+        with torch.no_grad():
+            found["validation"].append(F.cross_entropy(net(held_x), held_y).item())
+    return {f"width {width}, {name}": losses for name, losses in found.items()}
+
+curves.draw(
+    both_losses(1) | both_losses(16), "underfitting and overfitting", log=True
+)
+
+# %% [markdown]
+# Keep the weights of the lowest point of the validation loss, and stop when it has not improved for a while. There
+# are two traps. `state_dict()` holds the parameters themselves, not copies:
 
 # %%
 model = nn.Linear(1, 1)
@@ -1137,9 +1161,9 @@ check("fit")
 # ## The digits, with what you wrote
 #
 # Now your pieces work together: `seed_everything` makes the run repeatable, `fit` trains and keeps the best weights,
-# and the history shows how it went. Training and validation loss fall together at first. Where the validation loss
-# turns up while the training loss goes on falling, the network has begun to learn the training digits by heart, and
-# the weights from before that point are the ones to keep.
+# and the history shows how it went. Training and validation loss fall together at first. Then the validation loss
+# levels off (with other data it may turn up) while the training loss goes on falling: from there on the network only
+# learns the training digits by heart. `fit` keeps the weights of the lowest validation loss.
 
 # %% tags=["demo"]
 from torch.utils.data import DataLoader, TensorDataset

@@ -717,9 +717,9 @@ def elapsed(
 check("elapsed")
 
 # %% [markdown]
-# **Ready-made.** `torch.utils.benchmark` does all of this: it warms up, waits for the device, repeats until the
-# numbers are steady, and uses one thread unless told otherwise, so that results are comparable. It prints the median,
-# the spread, and a warning where the spread is large.
+# **Ready-made.** `torch.utils.benchmark` does all of this: it warms up, waits for the device, repeats for as long as
+# you say (`adaptive_autorange` repeats until the numbers are steady), and uses one thread unless told otherwise, so
+# that results are comparable. It prints the median, the spread, and a warning where the spread is large.
 
 # %% tags=["demo"]
 from torch.utils import benchmark

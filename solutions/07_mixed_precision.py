@@ -744,7 +744,7 @@ print(loss.item(), norm.item())
 # 5. `scaler.step` instead of `optimizer.step`. It unscales if you did not, and skips the step on overflow.
 # 6. `update` once, at the end.
 #
-# `torch.amp.GradScaler()` without a device means CUDA; say the device. What happens without number 4? The gradients
+# `torch.amp.GradScaler()` without a device means CUDA, so name the device. What happens without number 4? The gradients
 # still carry the scale. Their norm is nearly always above the limit, so they are scaled down to it, and then divided
 # by the scale on top of that:
 

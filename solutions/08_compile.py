@@ -418,7 +418,7 @@ check("signed_scale")
 
 # %% [markdown]
 # Worse than a break that is reported is one that you do not see. By default `.item()` breaks the graph. But with
-# `fullgraph=True` Dynamo captures it, and so the very switch that should report breaks is content:
+# `fullgraph=True` Dynamo captures it, and so the very switch that is meant to report breaks reports nothing:
 
 # %%
 def by_item(x: Tensor) -> Tensor:
@@ -1108,8 +1108,9 @@ check("same_numerics")
 # %% [markdown]
 # ## A model with breaks, mended and measured
 #
-# A model as it may come from a colleague. It scales by a NumPy number, warns when a value is large, and skips the
-# second layer for a batch with a small mean. Each of these three lines is fine in eager mode.
+# A model as it may come from a colleague. It divides by a Python number that `.item()` has read from a tensor, warns
+# when a value is large, and leaves out the second layer for a batch whose mean is not positive. Each of these three
+# lines runs in eager mode, and each breaks the graph.
 
 # %% tags=["demo"]
 class Scorer(nn.Module):
@@ -1123,20 +1124,20 @@ class Scorer(nn.Module):
             print("large")
         if x.mean() > 0:
             x = x + F.gelu(self.second(x))
-        return x.softmax(dim=1)
+        return x
 
 # %% [markdown]
 # And the same model in one piece: the scale stays a tensor, `is_compiling` keeps the warning for eager runs, and
-# `torch.where` chooses. The parameters keep their names, so weights that were trained before still fit.
+# `torch.where` chooses. `detach()` says aloud what `.item()` did in silence: no gradient flows through the scale. The
+# layers keep their names, so weights that were trained before still fit.
 
 # %% tags=["demo"]
 class Mended(Scorer):
     def forward(self, x: Tensor) -> Tensor:
-        x = F.gelu(self.first(x)) / x.std()
+        x = F.gelu(self.first(x)) / x.detach().std()
         if not torch.compiler.is_compiling() and x.abs().max() > 100:
             print("large")
-        x = torch.where(x.mean() > 0, x + F.gelu(self.second(x)), x)
-        return x.softmax(dim=1)
+        return torch.where(x.mean() > 0, x + F.gelu(self.second(x)), x)
 
 # %% [markdown]
 # Now your tools: `count_graphs` says whether the breaks are gone, `same_numerics` whether the numbers are still the
@@ -1148,7 +1149,8 @@ from torchcourse.demos.parts import still_open
 if not still_open(globals(), "count_graphs", "same_numerics", "benchmark"):
     torch.manual_seed(0)
     scorer, mended = Scorer(), Mended()
-    mended.load_state_dict(scorer.state_dict())
+    # the same parameters: same_numerics compares the gradients that reach them
+    mended.first, mended.second = scorer.first, scorer.second
     x = torch.randn(256, 64)
     for name, fn in {"with breaks": scorer, "mended": mended}.items():
         print(f"{name:12} {count_graphs(fn, x)} graphs")
@@ -1158,7 +1160,8 @@ if not still_open(globals(), "count_graphs", "same_numerics", "benchmark"):
         "with breaks": torch.compile(scorer, backend=BACKEND),
         "mended": torch.compile(mended, backend=BACKEND, fullgraph=True),
     }
-    print(same_numerics(scorer, variants["mended"], x, 1e-5))
+    # gradients of a sum over 256 rows are in the hundreds: 1e-3 is strict
+    print(same_numerics(scorer, variants["mended"], x, 1e-3))
     with torch.no_grad():
         for name, found in benchmark(variants, x, device="cpu").items():
             print(f"{name:12} {1e6 * found['median']:.0f} microseconds")

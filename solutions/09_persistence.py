@@ -170,7 +170,7 @@ except Exception as error:
 #
 # A pickle can be *read* without being executed: `pickletools` lists its instructions. The ones called GLOBAL name
 # what the file needs. Some of it is fine, and is on the list of weights-only loading; `torch.serialization` knows the
-# difference. Mind the names: the format is old, and uses Python 2's. What is printed below as `__builtin__ print` is
+# difference. Mind the names: the format is old, and uses the names of Python 2. What is printed below as `__builtin__ print` is
 # `builtins.print`, and `range` would appear as `__builtin__ xrange`; translate such names before you compare them
 # with a list.
 
@@ -491,7 +491,31 @@ print(name, numbers.dtype, numbers.shape, rest, torch.from_numpy(numbers.copy())
 # **In the middle of an epoch** there is one more position: that of the sampler. The `ResumableSampler` of lesson 4
 # has `state_dict()` and `load_state_dict()` for this, and its state belongs in the same file. Without it, save at the
 # ends of epochs only. With workers, save the number of batches that were *trained on*, because the sampler is ahead.
-#
+
+# %%
+class InOrder:
+    def __init__(self, n):
+        self.n, self.at = n, 0
+
+    def __iter__(self):
+        while self.at < self.n:
+            self.at += 1
+            yield self.at - 1
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+sampler, resumed = InOrder(6), InOrder(6)
+drawn = iter(sampler)
+print(next(drawn), next(drawn))
+torch.save({"sampler": sampler.state_dict()}, folder / "middle.pt")
+resumed.load_state_dict(torch.load(folder / "middle.pt")["sampler"])
+print(list(resumed))
+
+# %% [markdown]
 # **Rotation.** Checkpoints are large, so you keep only the newest few, and always the best one: it may be old, and it
 # is what you trained for. The order matters: first the new file must exist, complete, under its final name; only then
 # may an old one be deleted.
@@ -1199,7 +1223,7 @@ if ready:
 # The differences are rounding: the same sums in another order. A release that is off by more than that does not go
 # out, whatever its accuracy.
 #
-# **Without Python at all.** AOTInductor compiles an exported program into a library that C++ loads, and Python, too.
+# **Without Python at all.** AOTInductor compiles an exported program into a library that C++ can load, and Python too.
 # It needs a C++ compiler and takes about twenty seconds even for a small network, so the lesson only shows it:
 #
 # ```
@@ -1241,3 +1265,5 @@ if ready:
 # | parity | the largest difference; watch out for NaN and shapes |
 # | export | eval mode, dynamic batch, an example of two or more |
 # | trace | one path; use `torch.export` |
+#
+# Next comes **lesson 10, debugging**: how to find what is wrong when nothing says so.

@@ -82,7 +82,11 @@ with profile(activities=[ProfilerActivity.CPU]) as run:
 print(run.key_averages().table(sort_by="self_cpu_time_total", row_limit=5))
 
 # %% [markdown]
-# It is the sorting. Two columns matter, and people mix them up:
+# It is the sorting, `aten::sort`, and not the matrix products. (Does another operator lead your table? Then something
+# else keeps the cores busy, and operators that share their work among threads wait for one another. Measure on a quiet
+# machine.)
+#
+# Two columns matter, and people mix them up:
 #
 # - **Self CPU** is the time in the operator itself.
 # - **CPU total** includes the operators that it calls. `aten::linear` calls `aten::addmm`, so both show the same

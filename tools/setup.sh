@@ -51,6 +51,8 @@ make_venv() {
     "$1" -m venv --clear .venv
 }
 
+settings=jupyter/jupyter_server_config.d
+
 install() {
     if command -v uv >/dev/null; then
         uv pip install --python .venv/bin/python --compile-bytecode -c constraints.txt -b constraints.txt -e ".[$extra]"
@@ -80,6 +82,8 @@ else
     fi
     say "installing: up to 3.2 GB to download and 6.5 GB on disk (macOS: 0.5 and 2 GB)"
     install || stop "see above. If .venv itself is damaged, 'rm -rf .venv' and the same command begin anew."
+    mkdir -p ".venv/etc/$settings" # an editable installation leaves data files out
+    cp "src/torchcourse/$settings/torchcourse.json" ".venv/etc/$settings"
     rm -rf .venv/tmp
     [ "$extra" = lab ] || echo "$wanted" >.venv/.ready-lab # what tests need holds what learners need
     echo "$wanted" >".venv/.ready-$extra"

@@ -35,11 +35,16 @@ METADATA = {
 MISSING = """from importlib.util import find_spec
 
 if not find_spec("torchcourse"):
-    raise ModuleNotFoundError("This lesson needs torchcourse: in a clone of the course run `make lab`, and elsewhere "
-                              '`%pip install "torchcourse-….whl[lab]"`, with the wheel that you were given.')
+    raise ModuleNotFoundError(
+        "This lesson needs torchcourse: in a clone of the course run `make lab`, and "
+        'elsewhere `%pip install "torchcourse-….whl[lab]"`, with the wheel you were given.'
+    )
 
 """
 """Begins a lesson's first code cell. It looks before anything is imported, because torch may be missing as well."""
+
+HEADING = re.compile(r"^#+ Exercise: (\w+)$", re.MULTILINE)
+"""Stands in the cell that sets an exercise."""
 
 COURSE = "default_course"
 """The name of the course in a gradebook on a server; nbgrader's commands leave it empty, which only SQLite allows."""
@@ -51,7 +56,7 @@ class NamedStubs(ClearSolutions):  # type: ignore[misc]
     def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
         name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
         self.text_stub = "*Write your answer here, in place of this line.*"
-        self.code_stub = {"python": f'raise Unattempted("{name}")  # write {name} here, in place of this line'}
+        self.code_stub = {"python": f'raise Unattempted("{name}")  # write it here, in place of this line'}
         cleared, resources = super().preprocess_cell(cell, resources, cell_index)
         if name:
             cleared.source = with_given_code(cleared.source)
@@ -74,10 +79,14 @@ def source_notebook(lesson: str) -> Any:
 
 
 def _ids(script: list[Cell]) -> Iterator[str]:
-    """Yield an id for each cell: from its name, or else from its content, so that cells added elsewhere change none."""
+    """Yield an id for each cell: from its name, or else from its content, so that cells added elsewhere change none.
+
+    The start page links to the cells that set the exercises by their ids.
+    """
     seen = Counter[str]()
     for cell in script:
-        named = {"exercise": cell.exercise, "check": cell.check, "question": cell.question}
+        about = HEADING.findall(cell.source) if cell.kind == "markdown" else []
+        named = {"about": "".join(about), "exercise": cell.exercise, "check": cell.check, "question": cell.question}
         content = hashlib.sha256(f"{cell.kind}:{cell.source}".encode()).hexdigest()[:8]
         made = next((f"{kind}-{name}" for kind, name in named.items() if name), f"cell-{content}")
         seen[made] += 1
@@ -159,13 +168,18 @@ def _config(root: Path, db_url: str) -> Config:
     return config
 
 
-def build(lessons: list[str] | None = None) -> list[Path]:
+def build(lessons: list[str] | None = None, workers: int = 1) -> list[Path]:
     """Build notebooks and stored observations of `lessons`, of all by default, and return the files that changed.
+
+    Args:
+        lessons: the lessons.
+        workers: how many processes run the references and mistakes of exercises that have changed.
 
     Raises:
         MalformedScriptError: when a script cannot be built.
     """
     lessons = list(LESSONS) if lessons is None else lessons
+    store.observe_changed(lessons, workers)
     changed = [paths.STORED / f"{lesson}.bin" for lesson in lessons if store.write(lesson)]
     paths.BUILD.mkdir(exist_ok=True)
     release = generate(lessons, paths.BUILD, f"sqlite:///{paths.BUILD / 'gradebook.db'}")

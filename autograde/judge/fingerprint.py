@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import json
 import platform
-from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -22,10 +21,13 @@ from autograde.source import paths
 from autograde.source.private_half import private_path
 from autograde.source.release import load_release
 from autograde.source.script import read_script
-from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.catalogue import LESSONS, module_name
 
-__all__ = ["LIBRARIES", "fingerprint", "private_hashes", "submission_key"]
+__all__ = ["LIBRARIES", "fingerprint", "observation_key", "private_hashes", "submission_key"]
 
+PACKAGE = Path(torchcourse.__file__).parent
+HALVES = ("autograde.hidden", "torchcourse.exercises")
+"""The packages that hold the private and the public half of each exercise."""
 LIBRARIES = ("torch", "torchvision", "numpy", "scikit-learn", "ipython", "matplotlib")
 """The libraries whose versions verdicts depend on."""
 
@@ -56,45 +58,62 @@ def fingerprint(lesson: str) -> str:
     Prose and other lessons are not part of it, so that changing them regrades nothing here. The private halves of this
     lesson have hashes of their own: `private_hashes`.
     """
-    cells = read_script(paths.SOLUTIONS / f"{lesson}.py")
-    solved = [cell.source for cell in cells if cell.exercise or "setup" in cell.tags]
-    versions = [platform.python_version(), *(metadata.version(name) for name in LIBRARIES)]
-    files = [[str(path.relative_to(root)), _file(path)] for root, path in _files(lesson)]
+    exercises = [[path.name, _file(path)] for path in sorted((PACKAGE / "exercises" / LESSONS[lesson]).glob("*.py"))]
     release = load_release(lesson)
     released = [dataclasses.astuple(cell) for cell in release.cells.values()]
-    return _hash([lesson, solved, versions, files, released, sorted(release.examples), sorted(release.demos)])
+    shown = [released, sorted(release.examples), sorted(release.demos)]
+    return _hash([lesson, _solved(lesson), _machinery(), exercises, shown])
+
+
+@cache
+def observation_key(lesson: str, exercise: str) -> str:
+    """Return a hash of all that the observations of an exercise's reference and mistakes depend on, but for the seed.
+
+    Other exercises are not part of it, other than those whose files it imports.
+    """
+    public = PACKAGE / "exercises" / LESSONS[lesson] / f"{module_name(exercise)}.py"
+    sources = [part for path in (public, private_path(lesson, exercise)) for part in _sources(path, set())]
+    return _hash([exercise, _solved(lesson), _machinery(), sources])
 
 
 @cache
 def private_hashes(lesson: str) -> dict[str, str]:
-    """Return a hash of the private half of each exercise, including the files of hidden/ that it imports."""
+    """Return a hash of the private half of each exercise, including the files of exercises that it imports."""
     return {name: _hash(_sources(private_path(lesson, name), set())) for name in load_release(lesson).exercises}
 
 
 def _sources(path: Path, seen: set[Path]) -> list[str]:
-    """Return the hash of a file of hidden/, and those of the files of hidden/ that it imports."""
+    """Return the hash of a file of an exercise, and those of the files of exercises that it imports."""
     seen.add(path)
     hashes = [_file(path)]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("autograde.hidden"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(HALVES):
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]  # an alias may be a file
-            files = (paths.AUTOGRADE.parent / f"{str(name).replace('.', '/')}.py" for name in names)
+            roots = {"autograde": paths.AUTOGRADE.parent, "torchcourse": PACKAGE.parent}
+            files = [roots[str(name).split(".")[0]] / f"{str(name).replace('.', '/')}.py" for name in names]
             hashes += [part for file in files if file.is_file() and file not in seen for part in _sources(file, seen)]
     return hashes
 
 
-def _files(lesson: str) -> Iterator[tuple[Path, Path]]:
-    """Yield the files of the package and of the grader, each as its root folder and its path.
+@cache
+def _solved(lesson: str) -> list[str]:
+    """Return the cells of a solved lesson that run: its setup and its answers."""
+    cells = read_script(paths.SOLUTIONS / f"{lesson}.py")
+    return [cell.source for cell in cells if cell.exercise or "setup" in cell.tags]
 
-    Exercises of other lessons and all private halves are left out.
-    """
-    package = Path(torchcourse.__file__).parent
-    left_out = [package / "exercises" / topic for name, topic in LESSONS.items() if name != lesson]
+
+@cache
+def _machinery() -> str:
+    """Return a hash of the libraries, and of the package and the grader without any exercise."""
+    versions = [platform.python_version(), *(metadata.version(name) for name in LIBRARIES)]
+    left_out = [PACKAGE / "exercises" / topic for topic in LESSONS.values()]
     left_out += [paths.AUTOGRADE / "hidden" / topic for topic in LESSONS.values()] + [paths.BUILD]
-    for root in (package, paths.AUTOGRADE):
+    files = []
+    for root in (PACKAGE, paths.AUTOGRADE):
         for path in sorted(p for suffix in ("py", "html", "csv") for p in root.rglob(f"*.{suffix}")):
             if not any(path.is_relative_to(folder) for folder in left_out):
-                yield root, path
+                files.append([str(path.relative_to(root)), _file(path)])
+    return _hash([versions, files])
 
 
 def _file(path: Path) -> str:

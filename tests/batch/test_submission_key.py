@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,23 @@ from autograde.source.release import load_release
 from tests.support.stand_ins import LESSON, SOLVED, submit
 
 
+def forget() -> None:
+    """Have every hash made anew."""
+    hashes = (fingerprint._machinery, fingerprint._solved, fingerprint.observation_key, fingerprint.private_hashes)
+    for remembered in hashes:
+        remembered.cache_clear()
+
+
 @pytest.fixture
-def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the course's secrets, for changing."""
     shutil.copytree(paths.AUTOGRADE, tmp_path / "autograde", ignore=shutil.ignore_patterns("build", "__pycache__"))
     shutil.copytree(paths.SOLUTIONS, tmp_path / "solutions")
     monkeypatch.setattr(paths, "AUTOGRADE", tmp_path / "autograde")
     monkeypatch.setattr(paths, "SOLUTIONS", tmp_path / "solutions")
-    return tmp_path
+    forget()
+    yield tmp_path
+    forget()
 
 
 @pytest.mark.parametrize(
@@ -39,6 +49,7 @@ def test_a_change_regrades_the_lessons_it_touches(
     copied: Path, file: str, old: str, new: str, changed: list[str]
 ) -> None:
     def prints() -> dict[str, str]:
+        forget()
         return {lesson: fingerprint.fingerprint.__wrapped__(lesson) for lesson in ("01_tensors", "02_autograd")}
 
     before = prints()
@@ -64,7 +75,7 @@ def test_new_hidden_cases_regrade_only_what_they_touch(copied: Path, tmp_path: P
     nobody = read_submission(submit(tmp_path, "eve", untouched), "eve", LESSON)
 
     def keys() -> list[str]:
-        fingerprint.private_hashes.cache_clear()
+        forget()
         return [fingerprint.submission_key(s, SEED, LIMITS) for s in (who_softens, nobody)]
 
     before = keys()
@@ -74,7 +85,25 @@ def test_new_hidden_cases_regrade_only_what_they_touch(copied: Path, tmp_path: P
     assert keys() == before
     own.write_text(own.read_text() + "CHANGED = True\n")
     assert [now != then for now, then in zip(keys(), before, strict=True)] == [True, False]
-    fingerprint.private_hashes.cache_clear()
+
+
+def test_what_was_observed_of_an_exercise_holds_until_it_or_what_it_imports_changes(copied: Path) -> None:
+    lesson, names = "02_autograd", ("sgd_step", "saved_bytes", "gradient")
+
+    def changed(file: str) -> list[str]:
+        """The exercises whose observations are made anew after a change in this file of the grader."""
+        forget()
+        before = [fingerprint.observation_key(lesson, name) for name in names]
+        path = copied / file
+        path.write_text(path.read_text() + "\nCHANGED = True\n")
+        forget()
+        after = [fingerprint.observation_key(lesson, name) for name in names]
+        return [name for name, then, now in zip(names, before, after, strict=True) if then != now]
+
+    assert changed(f"autograde/hidden/autograd/{names[0]}.py") == [names[0]]
+    assert changed("autograde/hidden/tensors/describe.py") == []
+    assert changed("autograde/judge/oracle.py") == list(names)
+    assert changed("solutions/01_tensors.py") == []
 
 
 def test_a_private_half_counts_with_what_it_imports(copied: Path) -> None:

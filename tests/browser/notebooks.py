@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -20,13 +21,13 @@ __all__ = [
     "run",
     "shoot",
     "shoot_page",
+    "use_settings",
     "wait_until_saved",
     "write",
 ]
 
 IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
 UNSAVED = ".lm-TabBar-tab.jp-mod-dirty"
-THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
 
 
 def open_notebook(page: Page, lab: Lab, name: str) -> None:
@@ -37,8 +38,15 @@ def open_notebook(page: Page, lab: Lab, name: str) -> None:
 
 def choose_theme(page: Page, lab: Lab, theme: str) -> None:
     """Choose "Light" or "Dark" for pages that are opened from now on."""
-    address = f"http://127.0.0.1:{lab.port}/{THEMES}?token={TOKEN}"
-    assert page.request.put(address, data={"raw": json.dumps({"theme": f"JupyterLab {theme}"})}).ok
+    use_settings(page, lab, "@jupyterlab/apputils-extension:themes", {"theme": f"JupyterLab {theme}"})
+
+
+def use_settings(page: Page, lab: Lab, plugin: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Give a plugin of JupyterLab these settings, and return those that it had."""
+    address = f"http://127.0.0.1:{lab.port}/lab/api/settings/{plugin}?token={TOKEN}"
+    before: dict[str, Any] = page.request.get(address).json()["settings"]
+    assert page.request.put(address, data={"raw": json.dumps(settings)}).ok
+    return before
 
 
 def code_cell(page: Page, text: str) -> Locator:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, Lab
-from tests.browser.notebooks import IDLE, card, code_cell, open_notebook, run, shoot, shoot_page, write
+from tests.browser.notebooks import IDLE, card, code_cell, open_notebook, run, shoot, shoot_page, use_settings, write
 from tests.support.working_copies import WRONG
 
 pytestmark = pytest.mark.browser
@@ -40,12 +40,27 @@ def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: 
         for word in words:
             expect(card(check)).to_contain_text(word)
         shoot(card(check), f"card-{name}")
+        if name == "right":
+            write(page, answer, WRONG)
+            expect(card(check).locator(".tc-title")).to_have_text(re.compile("^Checked an earlier version"))
         if name == "wrong":
             card(check).locator("summary", has_text="cases pass").click()
             expect(card(check).locator("svg").first).to_be_visible()
             shoot_page(page, check, name)
             card(check).locator("a", has_text="Reductions").click()
             expect(page.locator("h2", has_text="Reductions").first).to_be_in_viewport()
+
+
+def test_a_link_on_the_start_page_opens_the_exercise_though_jupyterlab_has_not_drawn_it(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1366, "height": 768})
+    chosen = use_settings(page, lab, "@jupyterlab/notebook-extension:tracker", {})
+    try:
+        open_notebook(page, lab, "START.ipynb")
+        page.locator("[title^='freeze:']").first.click()
+        expect(page.locator("h3", has_text="Exercise: freeze").first).to_be_in_viewport()
+        shoot(page, "start-link")
+    finally:
+        use_settings(page, lab, "@jupyterlab/notebook-extension:tracker", chosen)
 
 
 def test_the_verdict_is_in_view_after_shift_enter(page: Page, lab: Lab) -> None:

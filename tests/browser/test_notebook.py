@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from autograde.source import paths
 from tests.browser.conftest import TOKEN, free_port, jupyter_environment, served
-from tests.browser.notebooks import IDLE, card, code_cell, run
+from tests.browser.notebooks import IDLE, card, code_cell, run, write
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -21,7 +21,8 @@ def test_a_check_and_its_hints_work_in_notebook_7(page: Page, tmp_path: Path) ->
     folder.mkdir()
     shutil.copy(paths.NOTEBOOKS / "01_tensors.ipynb", folder)
     command = [Path(sys.executable).parent / "jupyter", "notebook", "--no-browser", "--port", str(port), "--allow-root"]
-    with served(command, jupyter_environment(home), tmp_path / "log", port, folder):
+    env = {**jupyter_environment(home), "PATH": "/usr/bin:/bin"}  # as without activating the environment
+    with served(command, env, tmp_path / "log", port, folder):
         page.goto(f"http://127.0.0.1:{port}/notebooks/01_tensors.ipynb?token={TOKEN}")
         expect(page.locator(IDLE)).to_be_attached()
         for text in ("from torchcourse import", "def describe(", 'check("describe")'):
@@ -30,4 +31,8 @@ def test_a_check_and_its_hints_work_in_notebook_7(page: Page, tmp_path: Path) ->
         expect(card(check)).to_contain_text("Not attempted")
         check.get_by_role("button", name="Next hint (1 of 3)").click()
         expect(card(check)).to_contain_text("Hints so far: 1 of 3")
+        run(page, last := code_cell(page, "def describe("))
+        write(page, last, "!torchcourse start mine")
+        run(page, last)
+        expect(last.locator(".jp-OutputArea")).to_contain_text("Your notebooks are in")
         page.goto("about:blank")  # leaves no connection behind that the server would wait for

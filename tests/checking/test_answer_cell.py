@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import linecache
 import os
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from torchcourse.checking import answer_cell
+from torchcourse.checking import answer_cell, save_watch
 from torchcourse.checking.card import as_html, as_text
 from torchcourse.checking.check import _checked
 from torchcourse.checking.failed_case import was_right
@@ -110,7 +111,10 @@ def test_a_cell_whose_last_run_failed_gets_a_warning_until_it_runs(notebook: Pat
     run_cell("def other(x):\n    return ((")
     assert answer_cell.changed_since(answer, "own") == ""
     run_cell("def own(x):\n    return ((")
-    assert "ended with SyntaxError" in answer_cell.changed_since(answer, "own")
+    assert answer_cell.changed_since(answer, "own").endswith(
+        "SyntaxError: this is about the version that ran before it."
+    )
+    assert answer_cell.changed_since(None, "own") == "The last run of this cell ended with SyntaxError."
     assert answer_cell.changed_since(run_cell(NEW), "own") == ""
 
 
@@ -134,7 +138,8 @@ def test_a_right_answer_that_is_not_the_cells_is_not_called_right_and_not_record
     monkeypatch.setattr(session, "notebook_folder", lambda: tmp_path)
     answer = run_cell(RIGHT)
     run_cell("def row_softmax(x:")
-    report, details = _checked("row_softmax", {"row_softmax": answer})
+    shown = _checked("row_softmax", {"row_softmax": answer})
+    report, details = shown.report, shown.details
     assert not was_right("row_softmax", answer)
     assert progress.read(tmp_path) == {"row_softmax": "attempted"}
     assert "Checked an earlier version · <code>row_softmax" in as_html(report, details)
@@ -143,6 +148,49 @@ def test_a_right_answer_that_is_not_the_cells_is_not_called_right_and_not_record
     assert "row_softmax: Checked an earlier version." in text
     assert "Right" not in text + as_html(report, details)
     run_cell(RIGHT)
-    report, details = _checked("row_softmax", {"row_softmax": answer})
-    assert as_text(report, details).startswith("row_softmax: Right.")
+    shown = _checked("row_softmax", {"row_softmax": answer})
+    assert as_text(shown.report, shown.details).startswith("row_softmax: Right.")
     assert progress.read(tmp_path) == {"row_softmax": "passed"}
+
+
+def test_a_card_that_says_right_is_taken_back_once_a_save_shows_another_text(run_cell: Run, notebook: Path) -> None:
+    def save_as(source: str) -> None:
+        cell = {"cell_type": "code", "source": source.splitlines(keepends=True)}
+        save(notebook, json.dumps({"cells": [cell]}).encode())
+
+    shown = _checked("row_softmax", {"row_softmax": run_cell(RIGHT)})
+    assert shown.report.status == "passed" and shown.reread is not None
+    save_as(RIGHT.replace("-1", "0"))
+    again = shown.reread()
+    assert again.report.status == "stale" and "run the cell again" in again.details.warning
+    assert again.reread is not None
+    save_as(RIGHT)
+    assert again.reread().report.status == "passed"
+
+
+def test_saves_are_noticed_until_a_renewal_fails(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(save_watch, "SECONDS", 0.01)
+    monkeypatch.setattr(save_watch, "_renewals", {})
+    monkeypatch.setattr(save_watch, "_watching", [])
+    seen: list[str] = []
+
+    def broken() -> None:
+        seen.append("broken")
+        raise ConnectionError
+
+    async def saves() -> None:
+        save_watch.after_each_save("one", lambda: seen.append("one"))
+        save_watch.after_each_save("two", broken)
+        await asyncio.sleep(0)  # the first look at the file
+        for number, told in ((1, 2), (2, 3)):
+            save(notebook, b"{}", later=60 * number)
+            while len(seen) < told:
+                await asyncio.sleep(0.01)
+        (task,) = save_watch._watching
+        task.cancel()
+
+    save(notebook, b"{}", later=0)
+    asyncio.run(saves())
+    assert seen == ["one", "broken", "one"]
+    save_watch.after_each_save("three", broken)  # there is no kernel
+    assert "three" not in save_watch._renewals

@@ -22,6 +22,7 @@ from tests.support.working_copies import WRONG, answered
 from torchcourse.checking import answer_cell, card, card_buttons, hints
 from torchcourse.checking.card_details import CardDetails, card_details
 from torchcourse.checking.check import examine
+from torchcourse.checking.pictures import _figure
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import find
@@ -46,6 +47,10 @@ def failed() -> Report:
 @pytest.fixture(scope="module")
 def passed() -> Report:
     return examine("row_softmax", {"row_softmax": right})
+
+
+def shown_card(report: Report) -> card.Shown:
+    return card.Shown(report, card_details(report, right))
 
 
 @pytest.fixture(autouse=True)
@@ -194,6 +199,15 @@ def test_where_they_differ_is_judged_as_the_case_judges() -> None:
     assert differences(lambda x: right(x).double()) == "where they differ: 0 of 24"
 
 
+def test_a_picture_says_what_it_leaves_out_and_what_is_not_a_number() -> None:
+    wide = torch.ones(3, 2, 40)
+    wide[0, 0, :5], wide[0, 0, 5] = torch.nan, torch.inf
+    words = Page(_figure("came out", "came out", wide, 1.0)).text
+    for note in ("only its first 12 along each side", "only index 0 of", "5 NaN, in dark grey", "1 infinite, in"):
+        assert note in words
+    assert Page(_figure("wanted", "wanted", torch.ones(2, 2), 1.0)).text.endswith("wanted")
+
+
 def test_a_card_whose_style_was_dropped_is_readable_text(failed: Report) -> None:
     """A page of GitHub, or a notebook that is not trusted, keeps neither style sheets nor classes nor pictures."""
     made = card.as_html(failed, card_details(failed, right))
@@ -254,7 +268,7 @@ def test_the_button_gives_one_hint_more_each_time_and_then_stays(
     failed: Report, front_end: list[dict[str, Any]]
 ) -> None:
     pytest.importorskip("ipywidgets")
-    card.show(failed, card_details(failed, right))
+    card.show(shown_card(failed))
     shown, button = front_end
     assert "application/vnd.jupyter.widget-view+json" in button
     start_over = 'check("row_softmax") checks again, and torchcourse reset 01_tensors row_softmax starts over.'
@@ -274,11 +288,11 @@ def test_the_button_gives_one_hint_more_each_time_and_then_stays(
     assert "x.amax(dim=-1, keepdim=True)" in front_end[0]["text/plain"]
     assert made.description == "The answer is shown above"
     assert not made.disabled
-    card.show(failed, card_details(failed, right))
+    card.show(shown_card(failed))
     assert len(front_end) == 3, "nothing is left to ask for, so there is no button"
     assert "Your answer beside the reference" in front_end[2]["text/html"]
     hints._asked.clear()
-    card.show(failed, card_details(failed, right))
+    card.show(shown_card(failed))
     assert card_buttons._shown["row_softmax"][0] is not made
     assert made.comm is None, "checking again leaves one button"
 
@@ -287,13 +301,44 @@ def test_a_button_checks_again_on_the_same_card(
     failed: Report, passed: Report, front_end: list[dict[str, Any]]
 ) -> None:
     pytest.importorskip("ipywidgets")
-    card.show(failed, card_details(failed, right), again=lambda: (passed, card_details(passed, right)))
+    card.show(shown_card(failed), again=lambda: shown_card(passed))
     _, repeat, restart, _, _ = card_buttons._shown["row_softmax"]
     assert [repeat.description, restart.description] == ["Check again", "Reset this exercise"]
     assert "Not right yet" in front_end[0]["text/html"]
+    more_hints = card_buttons._shown["row_softmax"][0]
+    assert more_hints.layout.display is None
     repeat.click()
     assert "Right" in front_end[0]["text/plain"]
     assert len(front_end) == 2
+    assert more_hints.layout.display == "none", "a right answer needs no hint"
+
+
+def test_a_right_card_has_buttons_and_a_wrong_one_links_to_the_next_exercise(
+    failed: Report, passed: Report, front_end: list[dict[str, Any]]
+) -> None:
+    pytest.importorskip("ipywidgets")
+    card.show(shown_card(passed), again=lambda: shown_card(passed))
+    repeat, restart, *_ = card_buttons._shown["row_softmax"]
+    assert [repeat.description, restart.description] == ["Check again", "Reset this exercise"]
+    assert front_end[1]["text/plain"].startswith('check("row_softmax") checks again, and torchcourse reset')
+    page = Page(card.as_html(failed, card_details(failed, right)))
+    assert "starts over. Next: select_scores" in page.text
+    assert page.all("a")[-1]["href"] == "#Exercise:-select_scores"
+
+
+def test_a_card_follows_the_saved_notebook(
+    failed: Report, passed: Report, front_end: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewals: dict[str, Callable[[], None]] = {}
+    monkeypatch.setattr(card, "after_each_save", renewals.__setitem__)
+    saved = [shown_card(passed)]
+    card.show(dataclasses.replace(shown_card(passed), reread=lambda: saved[0]))
+    was = front_end[0]
+    renewals["row_softmax"]()
+    assert front_end[0] is was, "what is unfolded on a card stays so until the card says something else"
+    saved = [shown_card(dataclasses.replace(passed, status="stale"))]
+    renewals["row_softmax"]()
+    assert front_end[0]["text/plain"].startswith("row_softmax: Checked an earlier version.")
 
 
 def test_a_button_resets_the_exercise_once_its_answer_is_saved(
@@ -304,7 +349,7 @@ def test_a_button_resets_the_exercise_once_its_answer_is_saved(
     path = answered(tmp_path / "01_tensors.ipynb", WRONG)
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
     monkeypatch.setattr(answer_cell, "_run_at", {WRONG: 1.0, WRONG + "  # better": 2.0})
-    card.show(failed, card_details(failed, right), again=lambda: (failed, CardDetails()))
+    card.show(shown_card(failed), again=lambda: card.Shown(failed))
     _, _, restart, said, _ = card_buttons._shown["row_softmax"]
     restart.click()
     assert said.value.startswith("Save the notebook")
@@ -323,23 +368,23 @@ def test_without_widgets_the_card_says_how_to_ask(
     failed: Report, front_end: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    card.show(failed, card_details(failed, right))
+    card.show(shown_card(failed))
     (shown,) = front_end
     words = Page(shown["text/html"]).text
     assert "gives a hint" in words
     assert "torchcourse reset 01_tensors row_softmax" in words
     assert shown["text/plain"].endswith('\n  hint("row_softmax") gives a hint.')
     hints.next_hint(find("row_softmax")[1])
-    card.show(failed, card_details(failed, right))
+    card.show(shown_card(failed))
     assert front_end[-1]["text/plain"].endswith('\n  hint("row_softmax") gives the next hint.')
     assert 'hint("row_softmax") gives the next hint' in Page(front_end[-1]["text/html"]).text
     for _ in range(2):
         hints.next_hint(find("row_softmax")[1])
-    card.show(failed, card_details(failed, right))
+    card.show(shown_card(failed))
     for words in (Page(front_end[-1]["text/html"]).text, front_end[-1]["text/plain"]):
         assert 'hint("row_softmax") shows the answer' in words
     hints.next_hint(find("row_softmax")[1], has_answer=True)
-    card.show(failed, card_details(failed, right))
+    card.show(shown_card(failed))
     words = Page(front_end[-1]["text/html"]).text
     assert "hint(" not in words and "torchcourse reset 01_tensors row_softmax starts over" in words
 
@@ -360,7 +405,7 @@ def test_a_class_has_no_answer_to_show_after_the_hints(
     class_bundle: Path, failed: Report, front_end: list[dict[str, Any]]
 ) -> None:
     pytest.importorskip("ipywidgets")
-    card.show(failed, card_details(failed, right))
+    card.show(shown_card(failed))
     made = card_buttons._shown["row_softmax"][0]
     for _ in range(4):
         made.click()
@@ -373,7 +418,7 @@ def test_what_stands_on_a_card_is_text_and_never_runs(failed: Report) -> None:
     exercise = dataclasses.replace(find("one_hot")[1], name=evil, hints=(evil, evil, evil))
     spoken = Spoken(evil, evil, evil)
     where = Place(Lesson(evil, evil, evil, (evil,)), 1, evil, None)
-    more = CardDetails(exercise, exercise.hints, True, Reference(evil, evil), True, evil, evil, spoken, where)
+    more = CardDetails(exercise, True, exercise.hints, True, Reference(evil, evil), True, evil, evil, spoken, where)
     report = dataclasses.replace(failed, exercise=evil, message=evil, misconception=evil, section=evil)
     after = dataclasses.replace(where, exercise="", next_lesson=where.lesson)
     for details in (more, dataclasses.replace(more, place=after)):

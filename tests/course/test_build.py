@@ -14,7 +14,10 @@ from typing import Any
 import nbformat
 import pytest
 
+from autograde.course import store
 from autograde.course.build import MISSING, source_notebook, table_version
+from autograde.judge import oracle_cache
+from autograde.judge.oracle import Oracle
 from autograde.source import paths
 from autograde.source.private_half import private_half
 from autograde.source.script import MalformedScriptError, read_script, rubrics
@@ -109,6 +112,10 @@ def test_stubs_name_their_task_and_nothing_is_shown_yet(lesson: str) -> None:
 def test_code_fits_a_laptops_screen(lesson: str) -> None:
     lines = (paths.SOLUTIONS / f"{lesson}.py").read_text().splitlines()
     assert not [line for line in lines if len(line) > 88 and not line.startswith("#")]
+    released = [
+        line for cell in notebook(lesson).cells if cell.cell_type == "code" for line in cell.source.splitlines()
+    ]
+    assert not [line for line in released if len(line) > 88]
 
 
 def sentences(cells: list[Any]) -> list[str]:
@@ -164,6 +171,28 @@ def test_an_added_cell_leaves_the_ids_of_all_others_alone(tmp_path: Path, monkey
     after = [cell.id for cell in source_notebook("01_tensors").cells]
     assert [i for i in after if i in before] == before
     assert len(after) == len(before) + 1
+
+
+def test_a_build_runs_only_the_exercises_that_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: exercises("01_tensors")[name] for name in ("row_softmax", "one_hot")}
+    monkeypatch.setattr(store, "exercises", lambda lesson: known)
+    monkeypatch.setattr(paths, "STORED", tmp_path)
+    monkeypatch.setenv("TORCHCOURSE_CACHE", str(tmp_path / "cache"))
+    assert store.write("01_tensors")
+    ran: list[str] = []
+    run = Oracle.run
+
+    def counted(oracle: Oracle, *args: Any) -> Any:
+        ran.append(oracle.exercise.name)
+        return run(oracle, *args)
+
+    monkeypatch.setattr(Oracle, "run", counted)
+    assert not store.write("01_tensors")
+    assert ran == []
+    key = oracle_cache.observation_key
+    monkeypatch.setattr(oracle_cache, "observation_key", lambda *which: key(*which) + "changed" * ("one_hot" in which))
+    assert not store.write("01_tensors"), "what it does is the same"
+    assert set(ran) == {"one_hot"}
 
 
 def test_the_first_cell_says_what_to_install_where_the_course_is_missing() -> None:

@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+SETTINGS = "src/torchcourse/jupyter/jupyter_server_config.d/torchcourse.json"
 PROGRAMS = ("sh", "cat", "cksum", "cp", "dirname", "env", "flock", "grep", "mkdir", "rm", "uname")
 PYTHON = """#!/bin/sh
 case "$*" in
@@ -97,8 +98,8 @@ class Checkout:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     made = Checkout(tmp_path / "course", tmp_path / "programs")
-    (made.root / "tools").mkdir(parents=True)
-    for name in ("tools/setup.sh", "pyproject.toml", "constraints.txt"):
+    for name in ("tools/setup.sh", "pyproject.toml", "constraints.txt", SETTINGS):
+        (made.root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, made.root / name)
     made.programs.mkdir()
     for name in PROGRAMS:

@@ -19,7 +19,10 @@ from torchcourse.model import catalogue
 
 __all__ = ["edition"]
 
-CACHES = (release.load_release, fingerprint.fingerprint, fingerprint.private_hashes, synthetic_class._released)
+CACHES = (
+    release.load_release, fingerprint.fingerprint, fingerprint.observation_key, fingerprint.private_hashes,
+    fingerprint._solved, synthetic_class._released,
+)  # fmt: skip
 
 
 @contextmanager

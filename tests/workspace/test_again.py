@@ -63,7 +63,7 @@ def test_only_quizzes_are_offered_the_longest_waiting_first(folder: Path) -> Non
     recorded(folder, (ATTEMPTED, 6), (PASSED, 4))
     assert [one.exercise for one in due(folder)] == [QUIZ, "registered"]
     said = as_markdown(due(folder))
-    assert f"[{QUIZ}](15_quizzes.ipynb#Exercise:-{QUIZ}), right at last 4 days ago" in said
+    assert f"[{QUIZ}](15_quizzes.ipynb#cell-id=about-{QUIZ}), right at last 4 days ago" in said
     assert "registered), last wrong 2 days ago" in said
     assert f"`torchcourse reset 15_quizzes {QUIZ}`" in said
     assert as_markdown([]) == ""

@@ -199,12 +199,12 @@ def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(folder:
     said = as_markdown(standings(folder))
     takes = {lesson.name: lesson.duration for lesson in lessons()}
     assert f"| [1 · Tensors](01_tensors.ipynb) |  | {takes['01_tensors']} | ■□□□□□□□□□□□ 1 of 12 |" in said
-    ticks = [f'[{mark}](01_tensors.ipynb#Exercise:-{name} "{name}: {state}")'
+    ticks = [f'[{mark}](01_tensors.ipynb#cell-id=about-{name} "{name}: {state}")'
              for mark, name, state in (("✓", "describe", "passed"), ("·", "image_to_chw", "attempted"))]  # fmt: skip
     assert f"| {' '.join(ticks)} [○]" in said
     assert f"| [5 · Training](05_training.ipynb) | 3, 4 | {takes['05_training']} |" in said
     assert said.index("| **Foundations** |") < said.index("| [1 · Tensors]") < said.index("| **Debugging** |")
-    resumed = "[image_to_chw](01_tensors.ipynb#Exercise:-image_to_chw) in [1 · Tensors](01_tensors.ipynb)"
+    resumed = "[image_to_chw](01_tensors.ipynb#cell-id=about-image_to_chw) in [1 · Tensors](01_tensors.ipynb)"
     assert said.startswith(f"Continue with {resumed}.")
     for lesson in lessons():
         for exercise in lesson.exercises:

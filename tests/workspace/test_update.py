@@ -32,7 +32,7 @@ def code(place: int | str, source: str, *tags: str) -> Cell:
 
 
 def stub(name: str, head: str = "") -> str:
-    return f'{head or f"def {name}(x):"}\n    raise Unattempted("{name}")  # write {name} here, in place of this line'
+    return f'{head or f"def {name}(x):"}\n    raise Unattempted("{name}")  # write it here, in place of this line'
 
 
 def exercise(name: str, head: str = "") -> list[Cell]:

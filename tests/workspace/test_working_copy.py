@@ -22,8 +22,7 @@ from tests.support.working_copies import fill_disk
 from torchcourse.model import lessons
 from torchcourse.model.catalogue import LESSONS
 from torchcourse.model.notebook_file import source_of
-from torchcourse.workspace import progress, start_page, working_copy
-from torchcourse.workspace.jupyter_settings import environment
+from torchcourse.workspace import progress, server_extension, start_page, working_copy
 from torchcourse.workspace.working_copy import copy_notebooks, origin
 
 
@@ -72,10 +71,10 @@ def test_start_makes_a_working_copy_and_opens_nothing(tmp_path: Path, started: l
 
 def test_kernels_and_terminals_find_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(Path(sys.executable).parent)
-    monkeypatch.setenv("PATH", "/usr/bin")
-    assert environment()["PATH"] == f"{folder}{os.pathsep}/usr/bin"
-    monkeypatch.setenv("PATH", f"/usr/bin{os.pathsep}{folder}")
-    assert environment()["PATH"] == os.environ["PATH"]
+    for before, after in (("/usr/bin", f"{folder}{os.pathsep}/usr/bin"), (f"/usr/bin{os.pathsep}{folder}",) * 2):
+        monkeypatch.setenv("PATH", before)
+        server_extension._load_jupyter_server_extension(None)
+        assert os.environ["PATH"] == after
 
 
 def test_lab_again_changes_nothing_but_the_start_pages_table(tmp_path: Path, started: list[list[str]]) -> None:

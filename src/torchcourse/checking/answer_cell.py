@@ -95,7 +95,8 @@ def changed_since(answer: object, exercise: str = "") -> str:
     begun = _run_at.get(cell)
     latest = _latest_definition(exercise) if exercise else None
     if latest is not None and latest != cell and latest in _failed:
-        return f"The last run of this cell ended with {_failed[latest]}: this is about the version that ran before it."
+        ended = f"The last run of this cell ended with {_failed[latest]}"
+        return f"{ended}: this is about the version that ran before it." if callable(answer) else f"{ended}."
     if not cell or path is None or begun is None:
         return ""
     try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from torchcourse.checking import hints
@@ -16,11 +15,12 @@ from torchcourse.checking.hints import asked_for_answer
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord, passed_over
+from torchcourse.checking.save_watch import after_each_save
 from torchcourse.model.exercise import Spoken
 from torchcourse.workspace import session
 from torchcourse.workspace.place import Place
 
-__all__ = ["as_html", "as_text", "say", "show"]
+__all__ = ["Shown", "as_html", "as_text", "say", "show"]
 
 TITLES = {
     "passed": "Right",
@@ -38,7 +38,21 @@ SHOWN_LINES = 60
 UNQUOTED = "?/:@!$&'()*+,;="
 """Characters besides letters and digits that a link to a heading keeps, as in JupyterLab and nbconvert."""
 
-Again: TypeAlias = Callable[[], tuple[Report, CardDetails]]
+
+@dataclass(frozen=True)
+class Shown:
+    """What a card shows.
+
+    Attributes:
+        report: the outcome of a check.
+        details: what to show besides.
+        reread: returns what to show after the notebook was saved; None if that changes nothing.
+    """
+
+    report: Report
+    details: CardDetails = field(default_factory=CardDetails)
+    reread: Callable[[], Shown] | None = None
+
 
 # In JupyterLab the colours are those of its theme; elsewhere those of the page.
 # The last rule hides the output of a hint button whose kernel is gone.
@@ -57,7 +71,8 @@ background:transparent!important;color:inherit;max-width:24em;white-space:normal
 .tc-card details{margin-top:.3em}.tc-card summary{cursor:pointer}.tc-card .tc-dim{opacity:.8}
 .tc-card .tc-pictures,.tc-card .tc-sides{display:flex;flex-wrap:wrap;gap:1.4em;margin-top:.3em}
 .tc-card figure{margin:0;min-width:0}.tc-card figcaption{font-size:12px;opacity:.85}
-.tc-card .tc-sides figure{flex:1 1 22em}.tc-card pre{overflow-x:auto;margin:.2em 0;padding:.5em!important;
+.tc-card .tc-sides figure{flex:1 1 auto;max-width:100%}
+.tc-card pre{overflow-x:auto;margin:.2em 0;padding:.5em!important;
 border:1px solid var(--tc-line)!important;border-radius:4px;background:transparent;color:inherit}
 .tc-card pre,.tc-card pre code{font-size:12.5px;line-height:1.4;white-space:pre!important;word-break:normal!important}
 .tc-card :is(a,summary,pre):focus-visible{outline:2px solid var(--jp-brand-color1,#0072b2);outline-offset:2px}
@@ -66,45 +81,51 @@ border:1px solid var(--tc-line)!important;border-radius:4px;background:transpare
 </style>"""
 
 
-def show(report: Report, details: CardDetails | None = None, again: Again | None = None) -> None:
+def show(shown: Shown, again: Callable[[], Shown] | None = None) -> None:
     """Display a report: in a notebook as a card, with buttons below it if widgets work; else as text.
 
     Args:
-        report: the outcome of a check.
-        details: what to show besides.
+        shown: the report, with its details.
         again: checks the answer once more, for a button.
     """
-    shown = details or CardDetails()
     if not session.in_notebook():
-        print(as_text(report, shown))
+        print(as_text(shown.report, shown.details))
         return
     from IPython.display import display
 
-    handle = display(_bundle(report, shown), raw=True, display_id=True)
-    exercise = shown.exercise
+    handle = display(_bundle(shown), raw=True, display_id=True)
+    exercise = shown.details.exercise
     if exercise is None:
         return
 
-    def update(**changes: Any) -> None:
+    def update(new: Shown) -> None:
         nonlocal shown
-        shown = replace(shown, **changes)
-        handle.update(_bundle(report, shown), raw=True)
+        shown = new
+        handle.update(_bundle(shown), raw=True)
 
-    def redraw() -> None:
-        update(hints=hints.asked(exercise), new_hint=True, shows_reference=asked_for_answer(exercise))
+    def with_hints() -> None:
+        asked, answer = hints.asked(exercise), asked_for_answer(exercise)
+        details = replace(shown.details, hints=asked, new_hint=True, shows_reference=answer)
+        update(replace(shown, details=details))
 
-    def repeat() -> None:
-        nonlocal report, shown
-        report, shown = again() if again else (report, shown)
-        update()
+    def repeat() -> bool:
+        update(again() if again else shown)
+        return shown.details.offers_hints
 
-    has_answer = shown.reference is not None
-    if row := card_buttons(exercise, has_answer, redraw=redraw, again=again and repeat):
+    def renew() -> None:
+        new = shown.reread() if shown.reread else shown
+        if (new.report.status, new.details.warning) != (shown.report.status, shown.details.warning):
+            update(new)
+
+    more_hints = with_hints if shown.details.offers_hints else None
+    has_answer = shown.details.reference is not None
+    if row := card_buttons(exercise, has_answer, more_hints=more_hints, again=again and repeat):
         display(row, raw=True)
+    after_each_save(exercise.name, renew)
 
 
-def _bundle(report: Report, details: CardDetails) -> dict[str, str]:
-    return {"text/html": as_html(report, details), "text/plain": as_text(report, details)}
+def _bundle(shown: Shown) -> dict[str, str]:
+    return {"text/html": as_html(shown.report, shown.details), "text/plain": as_text(shown.report, shown.details)}
 
 
 def say(text: str, source: str = "") -> None:
@@ -141,7 +162,7 @@ def as_text(report: Report, details: CardDetails | None = None) -> str:
         lines += [f"  {passed_over(report.exercise)}"]
     if details and details.shows_reference and details.reference and not report.passed:
         lines += ["  the answer:", *(f"    {line}" for line in details.reference.source.splitlines())]
-    if details and details.place:
+    if details and details.place and report.passed:
         lines += [f"  {_standing(details.place)}{_next(details.place)[0]}"]
     return "\n".join(lines)
 
@@ -168,7 +189,7 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     if details.record.met_breakpoint:
         parts.append(f'<p class="tc-dim">{_code(passed_over(report.exercise))}</p>')
     parts += [_spoken_answer(details.spoken)] if details.spoken else []
-    parts += [_what_next(details.place)] if details.place else []
+    parts += [_what_next(details.place)] if details.place and report.passed else []
     label = f"Check of {report.exercise}: {TITLES[report.status]}"
     body = "".join(parts)
     return f'{STYLE}<div class="tc-card {report.status}" role="region" aria-label="{html.escape(label)}">{body}</div>'
@@ -226,18 +247,19 @@ def _code(text: str) -> str:
 
 
 def _stuck(details: CardDetails) -> str:
-    """Return how to get the next hint or the answer, and how to start over."""
-    if details.exercise is None:
+    """Return how to get the next hint or the answer, how to start over, and what comes next."""
+    if details.exercise is None or not details.offers_hints:
         return ""
     name = details.exercise.name
     calls = [*_next_hint(details), (f"torchcourse reset {details.lesson} {name}", "starts over")]
     said = "; ".join(f"<code>{html.escape(call, quote=False)}</code> {gives}" for call, gives in calls)
-    return f'<p class="tc-dim">{"" if details.hints else "Stuck? "}{said}.</p>'
+    onward = f" {words}" if details.place and (words := _next(details.place)[1]) else ""
+    return f'<p class="tc-dim">{"" if details.hints else "Stuck? "}{said}.{onward}</p>'
 
 
 def _next_hint(details: CardDetails) -> list[tuple[str, str]]:
     """Return the call that gives the next hint or the answer, and what it does; nothing if all has been shown."""
-    if details.exercise is None:
+    if details.exercise is None or not details.offers_hints:
         return []
     left = len(details.hints) < len(details.exercise.hints)
     if not left and (details.reference is None or details.shows_reference):

@@ -26,31 +26,31 @@ def card_buttons(
     exercise: Exercise,
     has_answer: bool,
     *,
-    redraw: Callable[[], None],
-    again: Callable[[], None] | None,
+    more_hints: Callable[[], None] | None,
+    again: Callable[[], bool] | None,
 ) -> dict[str, Any] | None:
     """Return the MIME bundle of the buttons below a card; None without ipywidgets.
 
     Args:
         exercise: the exercise that the card is about.
         has_answer: whether this installation has an answer to show.
-        redraw: shows the card with the hint that was just asked for.
-        again: checks the answer again and shows the outcome on the same card.
+        more_hints: shows the card with the hint that was just asked for; None if no hints are offered.
+        again: checks the answer again, shows the outcome on the same card, and returns whether hints are offered.
     """
     try:
         widgets = import_module("ipywidgets")
         button = partial(widgets.Button, layout={"width": "auto"})
         made: list[Any] = []
-        if hints.has_more(exercise, has_answer):
-            more = button(description=hints.label(exercise, has_answer))
+        more = button(description=hints.label(exercise, has_answer))
+        if more_hints is not None and hints.has_more(exercise, has_answer):
             more.on_click(lambda _: hints.press_next(more, exercise, has_answer))
-            more.on_click(lambda _: redraw())
+            more.on_click(lambda _: more_hints())
             made.append(more)
         if again is not None:
             repeat, restart = button(description="Check again"), button(description="Reset this exercise")
-            repeat.on_click(lambda _: again())
+            repeat.on_click(lambda _: setattr(more.layout, "display", "" if again() else "none"))
             # beside the card: a card that changes would have to be saved over the file that was reset
-            said = widgets.Label()
+            said = widgets.HTML()
             restart.on_click(lambda _: setattr(said, "value", html.escape(reset_here(exercise.name))))
             made += [repeat, restart, said]
         row = widgets.HBox(made, layout={"flex_flow": "row wrap"})
@@ -60,14 +60,14 @@ def card_buttons(
         widget.close()
     _shown[exercise.name] = [*made, row]
     bundle: dict[str, Any] = row._repr_mimebundle_()
-    return {**bundle, "text/plain": _calls(exercise, has_answer)} if made else None
+    return {**bundle, "text/plain": _calls(exercise, more in made)} if made else None
 
 
-def _calls(exercise: Exercise, has_answer: bool) -> str:
+def _calls(exercise: Exercise, offers_hints: bool) -> str:
     """Return what to type in place of the buttons, for a program that does not show them."""
     more = "shows the next hint" if len(hints.asked(exercise)) < len(exercise.hints) else "shows the answer"
     lesson, _ = find(exercise.name)
-    asking = f'hint("{exercise.name}") {more}, ' if hints.has_more(exercise, has_answer) else ""
+    asking = f'hint("{exercise.name}") {more}, ' if offers_hints else ""
     return f'{asking}check("{exercise.name}") checks again, and torchcourse reset {lesson} {exercise.name} starts over.'
 
 

@@ -21,7 +21,8 @@ class CardDetails:
     """What a card shows besides the outcome; each part may be missing.
 
     Attributes:
-        exercise: the exercise, if hints are offered.
+        exercise: the exercise, if there is one of that name.
+        offers_hints: whether hints are offered: as long as the answer is not right.
         hints: the hints that the learner has asked for so far.
         new_hint: whether they have just asked for the last of them.
         reference: the reference answer, if this installation has it.
@@ -29,12 +30,13 @@ class CardDetails:
         answer: the source of the learner's answer, to show next to the reference.
         warning: a sentence if the checked cell has changed since it was run.
         spoken: the question behind the exercise, with its answer, only after passing.
-        place: where the exercise stands in its lesson, only after passing.
+        place: where the exercise stands in its lesson.
         record: what the answer printed, and where it raised.
         lesson: the lesson of the exercise.
     """
 
     exercise: Exercise | None = None
+    offers_hints: bool = False
     hints: tuple[str, ...] = ()
     new_hint: bool = False
     reference: Reference | None = None
@@ -58,12 +60,12 @@ def card_details(report: Report, answer: object, record: RunRecord | None = None
         shown = reference(lesson, exercise.name)
         own = cell_of(answer) if shown else ""
         details = replace(
-            details, lesson=lesson, reference=shown, answer=own, warning=changed_since(answer, exercise.name)
-        )
+            details, exercise=exercise, lesson=lesson, reference=shown, answer=own,
+            warning=changed_since(answer, exercise.name), place=place(exercise.name, report.passed),
+        )  # fmt: skip
         if report.passed:
-            where = place(exercise.name)
-            return replace(details, shows_reference=True, spoken=exercise.spoken, place=where)
+            return replace(details, shows_reference=True, spoken=exercise.spoken)
         asked = hints.asked(exercise)
-        return replace(details, exercise=exercise, hints=asked, shows_reference=hints.asked_for_answer(exercise))
+        return replace(details, offers_hints=True, hints=asked, shows_reference=hints.asked_for_answer(exercise))
     except Exception:  # an answer can be any object, and inspecting one can raise anything
         return details

@@ -28,7 +28,7 @@ from torchcourse.model.observations import Raised
 from torchcourse.workspace.progress import record_check
 
 if TYPE_CHECKING:
-    from torchcourse.checking.card_details import CardDetails
+    from torchcourse.checking.card import Shown
 
 __all__ = ["TimeIsUpError", "check", "examine", "hint"]
 
@@ -51,29 +51,36 @@ def check(answer: str | Callable[..., Any] | None = None) -> None:
     if answer is None:
         _list_exercises(caller)
         return
-    report, details = _checked(answer, caller)
+    shown = _checked(answer, caller)
     if "NBGRADER_EXECUTION" in os.environ:
-        if not report.passed:
-            raise AssertionError(f"{report.exercise}: {report.status}. {report.message}")
+        if not shown.report.passed:
+            raise AssertionError(f"{shown.report.exercise}: {shown.report.status}. {shown.report.message}")
         return
-    show(report, details, again=partial(_checked, report.exercise, caller))
+    show(shown, again=partial(_checked, shown.report.exercise, caller))
 
 
-def _checked(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> tuple[Report, CardDetails]:
+def _checked(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Shown:
     """Check an answer, record the outcome, and return what to show."""
-    from torchcourse.checking.card_details import card_details
-
     record = RunRecord()
     try:
         report = examine(answer, namespace, record)
     except UnknownExerciseError as error:
         report = Report(str(answer), "unknown", str(error.args[0]))
     function = namespace.get(answer) if isinstance(answer, str) else answer
-    if report.passed and _is_stale(function, report.exercise):
-        report = replace(report, status="stale")
-    remember(report, function)
-    record_check(report.exercise, report.status)
-    return report, card_details(report, function, record)
+    shown = _as_saved(report, function, record)
+    remember(shown.report, function)
+    record_check(report.exercise, shown.report.status)
+    return shown
+
+
+def _as_saved(report: Report, answer: object, record: RunRecord) -> Shown:
+    """Return what to show of a report: "right" only if the saved notebook has no other text for the answer."""
+    from torchcourse.checking.card import Shown
+    from torchcourse.checking.card_details import card_details
+
+    stale = report.passed and _is_stale(answer, report.exercise)
+    said = replace(report, status="stale") if stale else report
+    return Shown(said, card_details(said, answer, record), reread=partial(_as_saved, report, answer, record))
 
 
 def _is_stale(answer: object, exercise: str) -> bool:

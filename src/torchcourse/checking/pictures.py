@@ -49,7 +49,22 @@ def _largest_difference(got: Tensor, want: Tensor) -> str:
 
 def _figure(caption: str, words: str, tensor: Tensor, scale: float) -> str:
     picture = f'<svg role="img" aria-label="{html.escape(words)}" {_squares(tensor, scale)}</svg>'
-    return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
+    lines = "<br>".join(map(html.escape, [caption, *_notes(tensor)]))
+    return f"<figure>{picture}<figcaption>{lines}</figcaption></figure>"
+
+
+def _notes(tensor: Tensor) -> list[str]:
+    """Return what a picture does not show: entries that it leaves out, and which ones have no colour of their own."""
+    notes = []
+    if max(tensor.shape[-2:], default=0) > LONGEST_SIDE:
+        notes.append(f"only its first {LONGEST_SIDE} along each side")
+    if tensor.dim() > 2:
+        notes.append(f"only index {', '.join('0' * (tensor.dim() - 2))} of what comes before the last two dimensions")
+    if nans := int(tensor.isnan().sum()):
+        notes.append(f"{nans} NaN, in dark grey")
+    if infinite := int(tensor.isinf().sum()):
+        notes.append(f"{infinite} infinite, in dark grey")
+    return notes
 
 
 def _scale(tensor: Tensor) -> float:

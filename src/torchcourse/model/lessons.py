@@ -25,8 +25,9 @@ class Lesson:
 
 
 def address(lesson: str, exercise: str) -> str:
-    """Return the address of an exercise's heading, for a link in the folder of the notebooks."""
-    return f"{lesson}.ipynb#Exercise:-{exercise}"
+    """Return the address of the cell that sets an exercise, for a link in the folder of the notebooks."""
+    # JupyterLab goes to a heading only once it has drawn it, but to a cell by its id at once
+    return f"{lesson}.ipynb#cell-id=about-{exercise}"
 
 
 def released() -> Path:

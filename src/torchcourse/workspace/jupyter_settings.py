@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,18 +11,13 @@ __all__ = ["as_in_lab", "environment"]
 
 
 def environment() -> dict[str, str]:
-    """Return this environment plus settings for learners, and with `torchcourse` on the path of kernels and terminals.
+    """Return this environment plus settings for learners.
 
-    The settings: no question about news, no panels for instructors, a file that is saved every few seconds.
+    They are: no question about news, no panels for instructors, a file that is saved every few seconds.
     """
-    programs = str(Path(sys.executable).parent)
-    searched = os.environ.get("PATH", os.defpath).split(os.pathsep)
     settings = str(Path(__file__).resolve().parents[1] / "jupyter")
     paths = [settings, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH", "")])]
-    changed = {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
-    if programs not in searched:
-        changed["PATH"] = os.pathsep.join([programs, *searched])
-    return {"JUPYTER_PLATFORM_DIRS": "1", **os.environ, **changed}
+    return {"JUPYTER_PLATFORM_DIRS": "1", **os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
 
 
 @contextmanager

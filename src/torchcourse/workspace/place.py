@@ -33,8 +33,12 @@ def recorded() -> dict[str, str] | None:
     return None if folder is None else progress.read(folder)
 
 
-def place(name: str) -> Place | None:
+def place(name: str, is_right: bool = True) -> Place | None:
     """Return where the exercise `name` stands; None if no lesson has it.
+
+    Args:
+        name: the exercise.
+        is_right: whether it has just passed; the record may not have it yet.
 
     Raises:
         OSError: if the record or a lesson cannot be read.
@@ -45,7 +49,7 @@ def place(name: str) -> Place | None:
         return None
     lesson = every[number]
     states = recorded()
-    done = {e for e in lesson.exercises if (states or {}).get(e) == progress.PASSED} | {name}
+    done = {e for e in lesson.exercises if (states or {}).get(e) == progress.PASSED} | ({name} if is_right else set())
     here = lesson.exercises.index(name)
     following = lesson.exercises[here + 1 :]
     others = following if states is None else (*following, *lesson.exercises[:here])

@@ -38,7 +38,7 @@ test-all: lint ## lint, run all tests with classes of twenty, prove the course a
 	@TORCHCOURSE_CLASS=20 $(MAKE) --no-print-directory test TEST_SECONDS=7200
 	$(BIN)/torchcourse build
 	git diff --exit-code --stat notebooks/
-	$(BIN)/torchcourse verify
+	$(BIN)/torchcourse verify --anew
 	$(BIN)/python -m benchmarks.interrupted
 	$(BIN)/python -m benchmarks.mutants --count $(MUTANTS)
 

@@ -60,6 +60,9 @@ def verify(
     watch: Annotated[bool, typer.Option("--watch", help="verify again whenever a file of the lesson changes")] = False,
     messages: Annotated[bool, typer.Option("--messages", help="print what learners read, and run nothing")] = False,
     workers: Annotated[int, typer.Option(min=0, max=64, help="verified at once; 0: what cores and memory allow")] = 0,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="run references and mistakes that have not changed, too")
+    ] = False,
 ) -> None:
     """Verify the course: every answer, every mistake and every message is what it should be."""
     from autograde.batch.worker_pool import default_workers
@@ -72,7 +75,7 @@ def verify(
         return _print_messages(lessons or [])
     broken = 0
     try:
-        for claim in claims(lessons, workers or default_workers()):
+        for claim in claims(lessons, workers or default_workers(), recall=not anew):
             broken += not claim.holds
             console.print(f"{'ok    ' if claim.holds else 'BROKEN'} {claim.about}: {claim.says}", markup=False)
     except UnknownExerciseError as error:

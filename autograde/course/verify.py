@@ -55,7 +55,7 @@ class Claim:
     says: str
 
 
-def verify(which: Sequence[str] | None = None, workers: int = 1) -> Iterator[Claim]:
+def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = False) -> Iterator[Claim]:
     """Yield the claims about lessons, or exercises as LESSON:EXERCISE; about the whole course by default.
 
     Where all claims about an exercise hold, what was observed is saved in the grader's cache.
@@ -63,6 +63,8 @@ def verify(which: Sequence[str] | None = None, workers: int = 1) -> Iterator[Cla
     Args:
         which: lessons or exercises.
         workers: how many processes check claims at once; 1: this process. The order of the claims is the same.
+        recall: whether to take what an earlier run observed of references and mistakes that have not changed since, and
+            run only right answers and what has changed.
 
     Raises:
         UnknownExerciseError: for a lesson or exercise that does not exist.
@@ -70,10 +72,10 @@ def verify(which: Sequence[str] | None = None, workers: int = 1) -> Iterator[Cla
     parts = [(lesson, name) for lesson, names, whole in selected(which) for name in [*names, *([""] if whole else [])]]
     if workers == 1 or len(parts) == 1:
         for part in parts:
-            yield from _claims(*part)
+            yield from _claims(*part, recall)
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        waiting = [pool.submit(_listed_claims, *part) for part in parts]
+        waiting = [pool.submit(_listed_claims, *part, recall) for part in parts]
         try:
             for claims in waiting:
                 yield from claims.result()
@@ -81,32 +83,38 @@ def verify(which: Sequence[str] | None = None, workers: int = 1) -> Iterator[Cla
             pool.shutdown(cancel_futures=True)
 
 
-def _claims(lesson: str, name: str) -> Iterator[Claim]:
+def _claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
     """Return the claims about an exercise, or, without a name, about the notebook of a lesson."""
-    return _saved_if_they_hold(lesson, name) if name else _notebook_claims(lesson)
+    return _saved_if_they_hold(lesson, name, recall) if name else _notebook_claims(lesson)
 
 
-def _listed_claims(lesson: str, name: str) -> list[Claim]:
-    return list(_claims(lesson, name))
+def _listed_claims(lesson: str, name: str, recall: bool) -> list[Claim]:
+    return list(_claims(lesson, name, recall))
 
 
 # --- one exercise -------------------------------------------------------------------------------------------------
 
 
-def _saved_if_they_hold(lesson: str, name: str) -> Iterator[Claim]:
+def _saved_if_they_hold(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
     """Yield the claims about an exercise. If all of them hold, save what was observed, for the grader."""
     hold = True
-    for claim in _exercise_claims(lesson, name):
+    for claim in _exercise_claims(lesson, name, recall):
         hold &= claim.holds
         yield claim
     if hold:
-        OracleCache(lesson, SEED, find_accelerator().name).save(_grading_oracle(lesson, name))
+        _cache(lesson).save(_grading_oracle(lesson, name))
 
 
-def _exercise_claims(lesson: str, name: str) -> Iterator[Claim]:
+def _cache(lesson: str) -> OracleCache:
+    return OracleCache(lesson, SEED, find_accelerator().name)
+
+
+def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
     about = f"{lesson}:{name}"
     stub = _stub(lesson, name)  # before any oracle: the stub may register an operator of the reference again
     graded = _grading_oracle(lesson, name)
+    if recall:
+        _cache(lesson).load(graded)
     oracle = graded.narrowed(len(visible(graded.exercise)))
     for mark in todos(lesson, name):
         yield Claim(about, False, f"still to be written, {mark.path}:{mark.line}: {mark.what}")

@@ -13,7 +13,7 @@ import torch
 
 from autograde.course import verify as verifying
 from autograde.course.verify import verify
-from autograde.judge.oracle import references
+from autograde.judge.oracle import Oracle, references
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
 from autograde.source.release import load_release
@@ -40,6 +40,26 @@ def test_the_notebooks_are_fresh_and_run_solved_and_unsolved(lesson: str) -> Non
 def test_several_workers_make_the_same_claims_in_the_same_order() -> None:
     which = ["01_tensors:select_scores", "01_tensors:describe"]
     assert list(verify(which, workers=2)) == list(verify(which))
+
+
+def test_what_has_not_changed_is_recalled_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    which = ["01_tensors:select_scores"]
+    first = list(verify(which))
+    mistakes = {id(mistake.program) for mistake in private_half("01_tensors", "select_scores").mistakes}
+    ran: list[int] = []
+    run = Oracle.run
+
+    def counted(oracle: Oracle, answer: Any, device: str, number: int) -> Any:
+        ran.append(id(answer))
+        return run(oracle, answer, device, number)
+
+    monkeypatch.setattr(Oracle, "run", counted)
+    verifying._grading_oracle.cache_clear()
+    assert list(verify(which, recall=True)) == first
+    assert not mistakes.intersection(ran)
+    verifying._grading_oracle.cache_clear()
+    assert list(verify(which)) == first
+    assert mistakes <= set(ran)
 
 
 @pytest.fixture(autouse=True)

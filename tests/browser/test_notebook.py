@@ -31,8 +31,8 @@ def test_a_check_and_its_hints_work_in_notebook_7(page: Page, tmp_path: Path) ->
         expect(card(check)).to_contain_text("Not attempted")
         check.get_by_role("button", name="Next hint (1 of 3)").click()
         expect(card(check)).to_contain_text("Hints so far: 1 of 3")
-        run(page, last := code_cell(page, "def describe("))
-        write(page, last, "!torchcourse start mine")
+        write(page, code_cell(page, "def describe("), "!torchcourse start mine")
+        last = code_cell(page, "!torchcourse")
         run(page, last)
         expect(last.locator(".jp-OutputArea")).to_contain_text("Your notebooks are in")
         page.goto("about:blank")  # leaves no connection behind that the server would wait for

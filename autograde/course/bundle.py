@@ -26,7 +26,7 @@ EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The time stamp of every file in the archive: the earliest that a zip file allows."""
 EPOCH = 315_532_800
 """The same for the wheel, in seconds since 1970."""
-PACKAGED = ("*.py", "py.typed", "stored/*.bin", "data/*", "jupyter/labconfig/*.json")
+PACKAGED = ("*.py", "py.typed", "stored/*.bin", "data/*", "jupyter/*/*.json")
 """The files of the package that go into the wheel."""
 BUILT_BY = ("pyproject.toml", "setup.py", "LICENSE")
 README = """# torchcourse

@@ -37,7 +37,7 @@ MISSING = """from importlib.util import find_spec
 if not find_spec("torchcourse"):
     raise ModuleNotFoundError(
         "This lesson needs torchcourse: in a clone of the course run `make lab`, and "
-        'elsewhere `%pip install "torchcourse-….whl[lab]"`, with the wheel you were given.'
+        'elsewhere `%pip install "torchcourse-….whl[lab]"`, with the wheel you got.'
     )
 
 """

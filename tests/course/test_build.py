@@ -159,7 +159,9 @@ def test_cell_ids_are_derived_and_unique() -> None:
     for lesson in LESSONS:
         ids = [cell.id for cell in notebook(lesson).cells]
         assert len(set(ids)) == len(ids)
-        assert all(re.fullmatch(r"cell-[0-9a-f]{8}(-\d)?|exercise-\w+|check-\w+|question-\w+", i) for i in ids)
+        assert all(
+            re.fullmatch(r"cell-[0-9a-f]{8}(-\d)?|about-\w+|exercise-\w+|check-\w+|question-\w+", i) for i in ids
+        )
 
 
 def test_an_added_cell_leaves_the_ids_of_all_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,12 +40,11 @@ def exercise(
 
 def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:
     """Build the notebooks, and what they judge by, from solutions/."""
-    from autograde.batch.worker_pool import default_workers
     from autograde.course.build import build as build_lessons
     from autograde.source.script import MalformedScriptError
 
     try:
-        changed = build_lessons(lesson_names(lessons), default_workers())
+        changed = build_lessons(lesson_names(lessons))
     except MalformedScriptError as error:
         stop(str(error))
     for path in changed:

@@ -168,18 +168,13 @@ def _config(root: Path, db_url: str) -> Config:
     return config
 
 
-def build(lessons: list[str] | None = None, workers: int = 1) -> list[Path]:
+def build(lessons: list[str] | None = None) -> list[Path]:
     """Build notebooks and stored observations of `lessons`, of all by default, and return the files that changed.
-
-    Args:
-        lessons: the lessons.
-        workers: how many processes run the references and mistakes of exercises that have changed.
 
     Raises:
         MalformedScriptError: when a script cannot be built.
     """
     lessons = list(LESSONS) if lessons is None else lessons
-    store.observe_changed(lessons, workers)
     changed = [paths.STORED / f"{lesson}.bin" for lesson in lessons if store.write(lesson)]
     paths.BUILD.mkdir(exist_ok=True)
     release = generate(lessons, paths.BUILD, f"sqlite:///{paths.BUILD / 'gradebook.db'}")

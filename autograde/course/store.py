@@ -6,10 +6,6 @@ import os
 import struct
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-
-import torch
 
 from autograde.files import write_atomically
 from autograde.judge.oracle import Oracle, oracle, oracles
@@ -21,7 +17,7 @@ from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Observations, agree
 from torchcourse.model.stored_observations import Stored, StoredMistake, Table
 
-__all__ = ["exercise_fresh", "make", "observe_changed", "proven_fresh", "write"]
+__all__ = ["exercise_fresh", "make", "proven_fresh", "write"]
 
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, struct.error)
 """Exceptions on reading when nothing is stored, or in an older format."""
@@ -30,24 +26,6 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, struct.error)
 def make(lesson: str) -> dict[str, Stored]:
     """Run the references and mistakes of a lesson; return what is to be stored, by exercise."""
     return {oracle.exercise.name: _stored(oracle) for oracle in oracles(lesson)}
-
-
-def observe_changed(lessons: list[str], workers: int) -> None:
-    """Run the references and mistakes of exercises that have changed since they ran last here; `write` recalls it.
-
-    Args:
-        lessons: the lessons whose exercises are looked at.
-        workers: how many processes run them.
-    """
-    changed = [(lesson, name) for lesson in lessons for name in exercises(lesson) if not _cache(lesson).has(name)]
-    if workers > 1 and len(changed) > 1:
-        with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-            for observed in [pool.submit(_observe, *part) for part in changed]:
-                observed.result()
-
-
-def _observe(lesson: str, name: str) -> None:
-    _recalled(lesson, name)
 
 
 def _recalled(lesson: str, name: str) -> Stored:

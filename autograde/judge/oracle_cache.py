@@ -49,10 +49,6 @@ class OracleCache:
         self.lesson, self.folder = lesson, cache_folder() / f"{lesson}-{_digest(f'{seed} {accelerator} {machine}')}"
         self._saved_counts: dict[str, int] = {}
 
-    def has(self, exercise: str) -> bool:
-        """Return whether observations of an exercise as it is now are saved."""
-        return self._path(exercise).is_file()
-
     def load(self, oracle: Oracle) -> None:
         """Add the observations of earlier runs to an oracle; nothing if they cannot be read."""
         with contextlib.suppress(OSError, ValueError, TypeError, LookupError):

@@ -86,7 +86,7 @@ def test_an_answer_of_any_kind_gets_a_status_and_words_and_nothing_is_raised(
     found = report(answer)
     assert (found.status, found.misconception) == (status, "")
     assert [word for word in words if word not in found.message] == []
-    card.show(found)
+    card.show(card.Shown(found))
     assert capsys.readouterr().out.startswith("row_softmax: ")
 
 
@@ -165,7 +165,7 @@ def test_an_interrupt_ends_the_check_and_nothing_else(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         threading.Thread(target=press, daemon=True).start()
-        card.show(report(interrupted))
+        card.show(card.Shown(report(interrupted)))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)

@@ -31,7 +31,7 @@ ELSEWHERE = {
     "make test": ("runs this test", ".github/workflows/test.yml", "-m pytest -n 4"),
     "make test-fast": ("runs a part of make test", "Makefile", '$(PYTEST) -m "not slow"'),
     "make screenshots": ("changes the pictures", "tests/browser/conftest.py", "TORCHCOURSE_SCREENSHOTS"),
-    "torchcourse verify": ("takes hours", "Makefile", "$(BIN)/torchcourse verify\n"),
+    "torchcourse verify": ("takes hours", "Makefile", "$(BIN)/torchcourse verify --anew\n"),
 }
 """Commands that are not run here: why, and the file with the words that show where they are run or tried."""
 

@@ -1,12 +1,18 @@
-"""An installation as a class has it."""
+"""An installation as a class has it, a wrong and a right answer's report, and what a notebook shows."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from torchcourse.checking import references
+from tests.support.cards import right
+from torchcourse.checking import card_buttons, hints, references
+from torchcourse.checking.check import examine
+from torchcourse.checking.report import Report
+from torchcourse.workspace import session
 
 
 @pytest.fixture
@@ -15,3 +21,35 @@ def class_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(references, "SOLUTIONS", tmp_path / "solutions")
     monkeypatch.setattr(references, "PACKED", tmp_path / "references.json")
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def failed() -> Report:
+    return examine("row_softmax", {"row_softmax": lambda x: right(x.movedim(0, -1)).movedim(-1, 0)})
+
+
+@pytest.fixture(scope="module")
+def passed() -> Report:
+    return examine("row_softmax", {"row_softmax": right})
+
+
+@pytest.fixture(autouse=True)
+def nothing_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "_asked", {})
+    monkeypatch.setattr(card_buttons, "_shown", {})
+
+
+@pytest.fixture
+def front_end(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What a notebook shows: each display, or what it was replaced by."""
+    shown: list[dict[str, Any]] = []
+
+    def display(bundle: dict[str, Any], raw: bool = False, display_id: bool = False) -> Any:
+        place = len(shown)
+        shown.append(bundle)
+        return SimpleNamespace(update=lambda new, raw: shown.__setitem__(place, new))
+
+    pytest.importorskip("IPython")
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(session, "in_notebook", lambda: True)
+    return shown

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from collections.abc import Callable
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import nbformat
 import pytest
 import torch
-from nbclient import NotebookClient
 from torch import Tensor
 
-from tests.support.working_copies import WRONG, answered
-from torchcourse.checking import answer_cell, card, card_buttons, hints
+from tests.support.cards import Page, right
+from torchcourse.checking import card, hints
 from torchcourse.checking.card_details import CardDetails, card_details
 from torchcourse.checking.check import examine
 from torchcourse.checking.pictures import _figure
@@ -28,61 +23,10 @@ from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Spoken
 from torchcourse.model.lessons import Lesson, lessons
-from torchcourse.workspace import progress, session
+from torchcourse.workspace import progress
 from torchcourse.workspace.place import Place
-from torchcourse.workspace.working_copy import copy_notebooks
 
 ROOT = Path(__file__).parents[2]
-
-
-def right(x: Tensor) -> Tensor:
-    return (x - x.logsumexp(-1, keepdim=True)).exp()
-
-
-@pytest.fixture(scope="module")
-def failed() -> Report:
-    return examine("row_softmax", {"row_softmax": lambda x: right(x.movedim(0, -1)).movedim(-1, 0)})
-
-
-@pytest.fixture(scope="module")
-def passed() -> Report:
-    return examine("row_softmax", {"row_softmax": right})
-
-
-def shown_card(report: Report) -> card.Shown:
-    return card.Shown(report, card_details(report, right))
-
-
-@pytest.fixture(autouse=True)
-def nothing_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hints, "_asked", {})
-    monkeypatch.setattr(card_buttons, "_shown", {})
-
-
-class Page(HTMLParser):
-    """The elements of a page with their attributes, its text, and the elements that were never closed."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in ("br", "rect"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag != "rect":
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.mark.parametrize(
@@ -246,171 +190,6 @@ def test_a_right_card_says_how_far_the_lesson_is_and_links_to_what_is_next(
     progress.record(tmp_path, "one_hot", "open")
     place = card_details(last, right).place
     assert place is not None and place.exercise == "one_hot", "an exercise that was left out"
-
-
-@pytest.fixture
-def front_end(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What a notebook shows: each display, or what it was replaced by."""
-    shown: list[dict[str, Any]] = []
-
-    def display(bundle: dict[str, Any], raw: bool = False, display_id: bool = False) -> Any:
-        place = len(shown)
-        shown.append(bundle)
-        return SimpleNamespace(update=lambda new, raw: shown.__setitem__(place, new))
-
-    pytest.importorskip("IPython")
-    monkeypatch.setattr("IPython.display.display", display)
-    monkeypatch.setattr(session, "in_notebook", lambda: True)
-    return shown
-
-
-def test_the_button_gives_one_hint_more_each_time_and_then_stays(
-    failed: Report, front_end: list[dict[str, Any]]
-) -> None:
-    pytest.importorskip("ipywidgets")
-    card.show(shown_card(failed))
-    shown, button = front_end
-    assert "application/vnd.jupyter.widget-view+json" in button
-    start_over = 'check("row_softmax") checks again, and torchcourse reset 01_tensors row_softmax starts over.'
-    assert button["text/plain"] == f'hint("row_softmax") shows the next hint, {start_over}'
-    made = card_buttons._shown["row_softmax"][0]
-    assert made.description == "Next hint (1 of 3)"
-    for level in (1, 2, 3):
-        made.click()
-        shown = front_end[0]
-        assert f"Hints so far: {level} of 3" in shown["text/html"]
-        assert shown["text/html"].count('role="alert"') == 1
-        assert f"hint {level}: " in shown["text/plain"]
-        assert "logsumexp" not in shown["text/html"] + shown["text/plain"]
-    assert made.description == "Show the answer"
-    made.click()
-    assert "Your answer beside the reference" in front_end[0]["text/html"]
-    assert "x.amax(dim=-1, keepdim=True)" in front_end[0]["text/plain"]
-    assert made.description == "The answer is shown above"
-    assert not made.disabled
-    card.show(shown_card(failed))
-    assert len(front_end) == 3, "nothing is left to ask for, so there is no button"
-    assert "Your answer beside the reference" in front_end[2]["text/html"]
-    hints._asked.clear()
-    card.show(shown_card(failed))
-    assert card_buttons._shown["row_softmax"][0] is not made
-    assert made.comm is None, "checking again leaves one button"
-
-
-def test_a_button_checks_again_on_the_same_card(
-    failed: Report, passed: Report, front_end: list[dict[str, Any]]
-) -> None:
-    pytest.importorskip("ipywidgets")
-    card.show(shown_card(failed), again=lambda: shown_card(passed))
-    _, repeat, restart, _, _ = card_buttons._shown["row_softmax"]
-    assert [repeat.description, restart.description] == ["Check again", "Reset this exercise"]
-    assert "Not right yet" in front_end[0]["text/html"]
-    more_hints = card_buttons._shown["row_softmax"][0]
-    assert more_hints.layout.display is None
-    repeat.click()
-    assert "Right" in front_end[0]["text/plain"]
-    assert len(front_end) == 2
-    assert more_hints.layout.display == "none", "a right answer needs no hint"
-
-
-def test_a_right_card_has_buttons_and_a_wrong_one_links_to_the_next_exercise(
-    failed: Report, passed: Report, front_end: list[dict[str, Any]]
-) -> None:
-    pytest.importorskip("ipywidgets")
-    card.show(shown_card(passed), again=lambda: shown_card(passed))
-    repeat, restart, *_ = card_buttons._shown["row_softmax"]
-    assert [repeat.description, restart.description] == ["Check again", "Reset this exercise"]
-    assert front_end[1]["text/plain"].startswith('check("row_softmax") checks again, and torchcourse reset')
-    page = Page(card.as_html(failed, card_details(failed, right)))
-    assert "starts over. Next: select_scores" in page.text
-    assert page.all("a")[-1]["href"] == "#Exercise:-select_scores"
-
-
-def test_a_card_follows_the_saved_notebook(
-    failed: Report, passed: Report, front_end: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    renewals: dict[str, Callable[[], None]] = {}
-    monkeypatch.setattr(card, "after_each_save", renewals.__setitem__)
-    saved = [shown_card(passed)]
-    card.show(dataclasses.replace(shown_card(passed), reread=lambda: saved[0]))
-    was = front_end[0]
-    renewals["row_softmax"]()
-    assert front_end[0] is was, "what is unfolded on a card stays so until the card says something else"
-    saved = [shown_card(dataclasses.replace(passed, status="stale"))]
-    renewals["row_softmax"]()
-    assert front_end[0]["text/plain"].startswith("row_softmax: Checked an earlier version.")
-
-
-def test_a_button_resets_the_exercise_once_its_answer_is_saved(
-    failed: Report, front_end: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("ipywidgets")
-    copy_notebooks(tmp_path)
-    path = answered(tmp_path / "01_tensors.ipynb", WRONG)
-    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
-    monkeypatch.setattr(answer_cell, "_run_at", {WRONG: 1.0, WRONG + "  # better": 2.0})
-    card.show(shown_card(failed), again=lambda: card.Shown(failed))
-    _, _, restart, said, _ = card_buttons._shown["row_softmax"]
-    restart.click()
-    assert said.value.startswith("Save the notebook")
-    assert not (tmp_path / "aside").exists()
-    answered(path, WRONG + "  # better")
-    restart.click()
-    (aside,) = (tmp_path / "aside").iterdir()
-    assert aside.read_text() == WRONG + "  # better\n"
-    assert f"aside/{aside.name}" in said.value
-    assert "Reload Notebook from Disk" in said.value
-    assert "aside" not in front_end[0]["text/html"]
-    assert "better" not in path.read_text()
-
-
-def test_without_widgets_the_card_says_how_to_ask(
-    failed: Report, front_end: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    card.show(shown_card(failed))
-    (shown,) = front_end
-    words = Page(shown["text/html"]).text
-    assert "gives a hint" in words
-    assert "torchcourse reset 01_tensors row_softmax" in words
-    assert shown["text/plain"].endswith('\n  hint("row_softmax") gives a hint.')
-    hints.next_hint(find("row_softmax")[1])
-    card.show(shown_card(failed))
-    assert front_end[-1]["text/plain"].endswith('\n  hint("row_softmax") gives the next hint.')
-    assert 'hint("row_softmax") gives the next hint' in Page(front_end[-1]["text/html"]).text
-    for _ in range(2):
-        hints.next_hint(find("row_softmax")[1])
-    card.show(shown_card(failed))
-    for words in (Page(front_end[-1]["text/html"]).text, front_end[-1]["text/plain"]):
-        assert 'hint("row_softmax") shows the answer' in words
-    hints.next_hint(find("row_softmax")[1], has_answer=True)
-    card.show(shown_card(failed))
-    words = Page(front_end[-1]["text/html"]).text
-    assert "hint(" not in words and "torchcourse reset 01_tensors row_softmax starts over" in words
-
-
-@pytest.mark.slow
-def test_a_program_that_shows_neither_html_nor_widgets_gets_the_card_as_text(tmp_path: Path) -> None:
-    lines = ("from torchcourse import check, hint", "def row_softmax(x): return x", 'check("row_softmax")')
-    cells = [nbformat.v4.new_code_cell(line) for line in (*lines, 'hint("row_softmax")')]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, resources={"metadata": {"path": tmp_path}}).execute()
-    shown = [[output["data"]["text/plain"] for output in cell.outputs] for cell in notebook.cells[2:]]
-    assert shown[0][0].startswith("row_softmax: Not right yet. ")
-    assert shown[0][1].startswith('hint("row_softmax") shows the next hint, check("row_softmax") checks again')
-    assert "1 of 3" in shown[1][0]
-
-
-def test_a_class_has_no_answer_to_show_after_the_hints(
-    class_bundle: Path, failed: Report, front_end: list[dict[str, Any]]
-) -> None:
-    pytest.importorskip("ipywidgets")
-    card.show(shown_card(failed))
-    made = card_buttons._shown["row_softmax"][0]
-    for _ in range(4):
-        made.click()
-    assert made.description == "All 3 hints are shown above"
-    assert "reference" not in front_end[0]["text/html"]
 
 
 def test_what_stands_on_a_card_is_text_and_never_runs(failed: Report) -> None:

@@ -8,11 +8,10 @@ import subprocess
 import sys
 
 from autograde.files import write_atomically
-from autograde.judge.oracle import Oracle, oracle, oracles
+from autograde.judge.oracle import Oracle, oracles
 from autograde.judge.oracle_cache import OracleCache
 from autograde.source import paths
 from torchcourse.model import stored_observations
-from torchcourse.model.catalogue import exercises
 from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Observations, agree
 from torchcourse.model.stored_observations import Stored, StoredMistake, Table
@@ -23,22 +22,22 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, struct.error)
 """Exceptions on reading when nothing is stored, or in an older format."""
 
 
-def make(lesson: str) -> dict[str, Stored]:
-    """Run the references and mistakes of a lesson; return what is to be stored, by exercise."""
-    return {oracle.exercise.name: _stored(oracle) for oracle in oracles(lesson)}
+def make(lesson: str, recall: bool = False) -> dict[str, Stored]:
+    """Run the references and mistakes of a lesson; return what is to be stored, by exercise.
 
-
-def _recalled(lesson: str, name: str) -> Stored:
-    """Return what is to be stored of an exercise; run it only if it has changed since it ran last on this machine."""
-    earlier, made = _cache(lesson), oracle(lesson, name)
-    earlier.load(made)
-    stored = _stored(made)
-    earlier.save(made)
-    return stored
-
-
-def _cache(lesson: str) -> OracleCache:
-    return OracleCache(lesson, None, "simulated")
+    Args:
+        lesson: the lesson.
+        recall: whether to run only exercises that have changed since they ran last on this machine.
+    """
+    earlier, made = OracleCache(lesson, None, "simulated"), dict[str, Stored]()
+    for oracle in oracles(lesson):
+        if recall:
+            earlier.load(oracle)
+        made[oracle.exercise.name] = _stored(oracle)
+        if recall:
+            earlier.save(oracle)
+    earlier.remove_old()
+    return made
 
 
 def _stored(oracle: Oracle) -> Stored:
@@ -127,8 +126,7 @@ def proven_fresh(lesson: str) -> bool:
 
 def write(lesson: str) -> bool:
     """Store a lesson, unless what is stored already agrees; return whether it was written."""
-    made = {name: _recalled(lesson, name) for name in exercises(lesson)}
-    _cache(lesson).remove_old()
+    made = make(lesson, recall=True)
     if _fresh(lesson, made):
         return False
     write_atomically(paths.STORED / f"{lesson}.bin", stored_observations.dump(made))

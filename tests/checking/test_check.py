@@ -216,12 +216,19 @@ def test_check_alone_lists_the_exercises_of_the_lesson_with_their_states(
 
 
 def test_importing_the_course_costs_little_over_torch() -> None:
-    code = "import time, torch; t = time.process_time(); import torchcourse; print(time.process_time() - t)"
-    costs = [
+    code = """
+import time
+start = time.process_time()
+import torch
+middle = time.process_time()
+import torchcourse
+print((time.process_time() - middle) / (middle - start))
+"""
+    shares = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
         for _ in range(3)
     ]
-    assert min(costs) < 0.15  # CPU seconds; some 0.06 on an idle machine
+    assert min(shares) < 0.15  # of what importing torch costs in the same process; a slow machine slows both
 
 
 def test_public_names_are_few() -> None:

@@ -10,13 +10,13 @@
 # # 1 · Tensors
 #
 # A tensor is a grid of numbers of one kind, with any number of axes. Everything in PyTorch is made of them: images,
-# sentences, weights, gradients, losses. Most of the errors you will meet in your first month are about their shape,
-# their dtype or their device. And many of the bugs that raise *no* error are about which numbers a tensor shares with
+# sentences, weights, gradients, losses. Most of the errors you will meet in your first month are about a tensor's
+# shape, dtype or device. And many of the bugs that raise *no* error are about which numbers a tensor shares with
 # another one.
 #
 # So this lesson looks at tensors closely, and slowly. It begins with what you will do with them all day: images,
-# broadcasting, reductions, indexing. Then it looks underneath, at how they lie in memory. There are twelve small
-# functions for you to write on the way.
+# broadcasting, reductions, indexing. Then it looks underneath, at how tensors lie in memory. There are twelve small
+# functions for you to write along the way.
 
 # %% [markdown]
 # ## How this notebook works
@@ -36,8 +36,8 @@
 # `case("describe")` returns the inputs of the first case that failed, so that you can call your function on them.
 #
 # Most answers are also checked on a second device. Without a GPU that is a simulated one: it keeps its values on the
-# CPU, but refuses to mix with CPU tensors as a GPU would. The habit it teaches is simple: what you create inside a
-# function, create on the device of the input.
+# CPU, but refuses to mix with CPU tensors, just as a GPU would. The habit it teaches is simple: inside a function,
+# create new tensors on the device of the input.
 #
 # Nothing here needs the internet.
 
@@ -55,14 +55,14 @@ from torchcourse import Unattempted, case, check, hint
 # ## What a tensor is
 #
 # A tensor knows three things about itself that you will ask about all day: its *shape* (how many entries along each
-# axis), its *dtype* (what kind of number an entry is) and its *device* (whose memory holds them).
+# axis), its *dtype* (what kind of number an entry is) and its *device* (whose memory holds the entries).
 
 # %%
 table = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 table.shape, table.dtype, table.device
 
 # %% [markdown]
-# `.to(device)` gives the same tensor on another device. A GPU is called `"cuda"` if it is made by NVIDIA or AMD,
+# `.to(device)` gives you a copy on another device. A GPU is called `"cuda"` if it is made by NVIDIA or AMD,
 # `"mps"` if by Apple and `"xpu"` if by Intel. One odd device exists on every machine, `"meta"`: it keeps the shape
 # and the dtype and drops the numbers, which is handy for trying out shapes without spending memory.
 
@@ -117,7 +117,7 @@ slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().
 
 # %% exercise="describe" points=1
 def describe(t: Tensor) -> dict[str, object]:
-    """Return all there is to know about t except its values."""
+    """Return the basic facts about t, without its values."""
     ### BEGIN SOLUTION
     return {
         "shape": tuple(t.shape),
@@ -202,7 +202,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # When two dtypes meet, the result takes the *kind* that can hold both, in the order bool, integer, float, complex. A
 # plain Python number only ever decides the kind, never the width, so a `float16` tensor stays `float16` when you add
 # 1.5. A tensor without axes, such as a loss, does not change the width of a tensor with axes that is of the same kind.
-# Where it raises the kind, the result takes its width:
+# Where such a tensor raises the kind, the result takes that tensor's width:
 
 # %%
 print((torch.tensor([1, 2]) * 0.5).dtype)
@@ -261,7 +261,7 @@ except RuntimeError as error:
 # %% [markdown]
 # ## Images: channels first
 #
-# Image files, cameras, NumPy and matplotlib keep an image as height, width, channels: `(H, W, C)`, one byte per colour.
+# Image libraries, cameras and matplotlib keep an image as height, width, channels: `(H, W, C)`, one byte per channel.
 # PyTorch's layers want channels first, `(C, H, W)`, in floats; with a batch in front, `(N, C, H, W)`, "NCHW".
 #
 # Both have the same number of entries, so `reshape` can turn one shape into the other. It is the wrong tool.
@@ -313,8 +313,8 @@ print(stack.movedim(0, -1).shape, stack.movedim(-2, 0).shape)
 
 # %% exercise="image_to_chw" points=2
 def image_to_chw(image: Tensor) -> Tensor:
-    """uint8 (H, W, C) or (N, H, W, C) to contiguous float32 (C, H, W) or (N, C, H,
-    W) in [0, 1]."""
+    """From uint8 (H, W, C) or (N, H, W, C) to contiguous float32 (C, H, W) or
+    (N, C, H, W), with values in [0, 1]."""
     ### BEGIN SOLUTION
     channels_first = image.movedim(-1, -3)
     return channels_first.contiguous().to(torch.float32) / 255
@@ -435,9 +435,9 @@ print(
 # %% [markdown]
 # ### Exercise: pairwise_distances
 #
-# Write `pairwise_distances(a, b)`: the Euclidean distance of every row of `a`, shape `(n, d)`, to every row of `b`, shape
-# `(m, d)`, as a tensor `(n, m)`. Points that coincide have a distance of about zero (at most 1 % of the data's scale)
-# and never NaN. Rule: no `cdist`, and no Python loop: the number of torch calls must not grow with `n` or `m`.
+# Write `pairwise_distances(a, b)`: the Euclidean distance from every row of `a`, shape `(n, d)`, to every row of `b`,
+# shape `(m, d)`, as a tensor `(n, m)`. Points that coincide have a distance of about zero (at most 1 % of the data's
+# scale) and never NaN. Rule: no `cdist`, and no Python loop: the number of torch calls must not grow with `n` or `m`.
 #
 # ```
 # a, b = torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0]])
@@ -446,8 +446,8 @@ print(
 
 # %% exercise="pairwise_distances" points=3
 def pairwise_distances(a: Tensor, b: Tensor) -> Tensor:
-    """Euclidean distance of every row of a to every row of b: (n, d), (m, d) to (n,
-    m)."""
+    """Euclidean distance from every row of a to every row of b:
+    (n, d), (m, d) to (n, m)."""
     ### BEGIN SOLUTION
     difference = a[:, None, :] - b[None, :, :]  # (n, 1, d) - (1, m, d) -> (n, m, d)
     return torch.linalg.vector_norm(difference, dim=-1)
@@ -479,8 +479,8 @@ print(square - square.mean(dim=1))
 print(square - square.mean(dim=1, keepdim=True))
 
 # %% [markdown]
-# A word on `var` and `std`: they divide by `n - 1` unless told otherwise, which is right for estimating a
-# population's variance from a sample. Normalisation layers divide by `n`, the *population* variance: `correction=0`.
+# A word on `var` and `std`: they divide by `n - 1` unless told otherwise, which is right for estimating a population's
+# variance from a sample. Normalisation layers divide by `n`, which gives the *population* variance: `correction=0`.
 
 # %%
 marks.var(dim=1), marks.var(dim=1, correction=0)
@@ -528,7 +528,7 @@ print(small.exp() / small.exp().sum(), (small - 5).exp() / (small - 5).exp().sum
 # ### Exercise: row_softmax
 #
 # Write `row_softmax(x)`: the softmax over the last axis, for `x` with any number of axes. For entries of either sign,
-# up to 10 000 in absolute value, it must be finite and correct. Rule: no `softmax` and no `log_softmax`.
+# up to 10 000 in absolute value, the result must be finite and correct. Rule: no `softmax` and no `log_softmax`.
 #
 # ```
 # row_softmax(torch.tensor([[0.0, 0.0], [1000.0, 0.0]]))    # [[0.5, 0.5], [1., 0.]]
@@ -620,9 +620,9 @@ torch.zeros(4, 3).scatter(1, index, 9.0)
 # %% [markdown]
 # ### Exercise: select_scores
 #
-# Write `select_scores(scores, labels)`: from `scores`, shape `(n, c)`, the entry of each row at that row's label. `labels`
-# is `int64`, shape `(n,)`; the result has shape `(n,)` too. Gradients must flow back into `scores`. Rule: no Python
-# loop: the number of torch calls must not grow with `n`.
+# Write `select_scores(scores, labels)`: from `scores`, shape `(n, c)`, the entry of each row at that row's label.
+# `labels` is `int64`, shape `(n,)`; the result has shape `(n,)` too. Gradients must flow back into `scores`. Rule: no
+# Python loop: the number of torch calls must not grow with `n`.
 #
 # ```
 # select_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 0]))    # [2., 3.]
@@ -642,8 +642,9 @@ check("select_scores")
 # ### Exercise: one_hot
 #
 # Write `one_hot(labels, num_classes, dtype=torch.float32)`: for int64 labels of any shape, a new last axis of size
-# `num_classes` that holds a one at the label and zeros elsewhere. An empty `labels` is fine. A label below 0, or of
-# `num_classes` or more, raises `ValueError`, with a message that names the argument, what it got and what it wants.
+# `num_classes` that holds a one at the label and zeros elsewhere. An empty `labels` is fine. A label that is negative,
+# or at least `num_classes`, raises `ValueError`, with a message that names the argument, what was passed and what is
+# allowed.
 # Rule: no `F.one_hot` and no `eye`.
 #
 # ```
@@ -673,7 +674,7 @@ check("one_hot")
 # %% [markdown]
 # ## Joining, splitting, sorting
 #
-# A few more functions that you will meet in every program. `cat` joins tensors along an axis that they have; `stack`
+# A few more functions that you will meet in every program. `cat` joins tensors along an existing axis; `stack`
 # puts them side by side along a new one; `split` cuts into pieces of a given size, the last of which may be smaller,
 # and `chunk` cuts into at most as many pieces as you ask for, all of one size except perhaps a smaller last one. Both
 # give views.
@@ -687,7 +688,7 @@ print([piece.shape[0] for piece in torch.arange(7).split(3)])
 print([piece.shape[0] for piece in torch.arange(5).chunk(4)])
 
 # %% [markdown]
-# `sort` and `topk` return two tensors: the values, and the indices at which they were. With the indices you can put
+# `sort` and `topk` return two tensors: the values, and the indices where they were found. With the indices you can put
 # another tensor into the same order. `cumsum` adds up along an axis.
 
 # %%
@@ -699,8 +700,8 @@ print(
 )
 
 # %% [markdown]
-# `scatter_add` writes like `scatter`, but adds where several entries have the same target. That makes it a sum by
-# groups; with a plain assignment through an index, only one of the entries would survive:
+# `scatter_add` goes to the same places as `scatter`, but adds to what is there instead of replacing it. That makes it
+# a sum by groups; with a plain assignment through an index, only one of several entries with the same target survives:
 
 # %%
 group, amount = torch.tensor([0, 2, 0, 0]), torch.tensor([1.0, 10.0, 2.0, 3.0])
@@ -710,7 +711,8 @@ assigned[group] = amount
 print(assigned)
 
 # %% [markdown]
-# Floats that were computed in two different ways are seldom equal to the last bit, so ask whether they are *close*.
+# Floats that were computed in two different ways may differ in the last bits, so ask whether they are *close*, with
+# `torch.allclose`.
 # `torch.testing.assert_close` does the same in tests, with tolerances that fit the dtype, and says where two tensors
 # differ.
 
@@ -722,10 +724,12 @@ print(third == 0.3, torch.allclose(third, torch.tensor(0.3, dtype=torch.float64)
 # ## Masks
 #
 # Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps
-# are real. In this lesson and in lesson 4, **True means real**. `F.scaled_dot_product_attention` agrees: True means
+# are real. In this lesson and in lesson 4, **True means real**. Two functions that compute attention (weighted means of
+# values; more in lesson 11) take masks, too. `torch.nn.functional.scaled_dot_product_attention` agrees: True means
 # *may be attended to*. `nn.MultiheadAttention` says the opposite, True means *ignore this one*, and so does the
 # causal mask of lesson 6, which marks what is forbidden. Whenever you meet a mask, find out which kind it is. Here
-# both get the same mask, over the values 1 and 5. The first returns 1; the second prints its weights, all on the 5:
+# both functions get the same mask, over the values 1 and 5. The first returns 1; the second puts all its weight on the
+# 5:
 
 # %% tags=["demo"]
 first_only = torch.tensor([[True, False]])
@@ -768,8 +772,8 @@ counts = torch.tensor([3, 0, 2])
 # ### Exercise: masked_mean
 #
 # Write `masked_mean(x, mask)`: from `x`, shape `(b, t, d)`, and a bool `mask`, shape `(b, t)`, the mean over the steps
-# where the mask is True: shape `(b, d)`. A row with no True gives zeros. NaN or inf at masked positions must reach neither
-# the result nor the gradient.
+# where the mask is True: shape `(b, d)`. A row with no True gives zeros. NaN or inf at masked positions must reach
+# neither the result nor the gradient.
 #
 # ```
 # x, mask = torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]])
@@ -802,9 +806,9 @@ left, right = torch.randn(8, 2, 5, 3), torch.randn(8, 2, 4, 3)
 (left @ right.mT).shape
 
 # %% [markdown]
-# `einsum` says the same with a letter for each axis. Where a letter appears in two inputs, their entries are
-# multiplied along that axis; letters that are missing after the arrow are summed over. You can read off the shapes,
-# which is why many people prefer it.
+# `einsum` says the same with a letter for each axis. Where a letter appears in two inputs, their entries are multiplied
+# along that axis; letters that are missing after the arrow are summed over. A letter that occurs twice in one input
+# walks along its diagonal. You can read off the shapes, which is why many people prefer it.
 
 # %%
 matrix, vector = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([10.0, 1.0])
@@ -813,9 +817,9 @@ print(torch.einsum("i,j->ij", vector, vector))
 print(torch.einsum("ij->ji", matrix), torch.einsum("ii->", matrix))
 
 # %% [markdown]
-# The most famous product of recent years is the one inside attention: every query with every key. Its entries are
-# sums of `d` products, and such a sum grows with `d`. If the entries of both have a standard deviation of 1, that of
-# the sum is the square root of `d`:
+# The most famous product of recent years is the one inside attention: every query with every key. Its entries are sums
+# of `d` products, and such a sum grows with `d`. If the entries of both are independent, with mean 0 and standard
+# deviation 1, that of the sum is the square root of `d`:
 
 # %% tags=["demo"]
 generator = torch.Generator().manual_seed(0)
@@ -856,7 +860,8 @@ check("attention_scores")
 # ## Strides: one storage, many views
 #
 # Memory has one dimension. How does a row of twelve numbers become a table of three rows and four columns? By
-# arithmetic: to go one row down, skip four entries; to go one column right, skip one. These two numbers are the *stride*.
+# arithmetic: to go one row down, move on by four entries; to go one column to the right, by one. These two numbers are
+# the *stride*.
 
 # %%
 grid = torch.arange(12).view(3, 4)
@@ -882,7 +887,7 @@ from torchcourse.demos import strides
 strides.draw(turned, "grid.t()")
 
 # %% [markdown]
-# A tensor that shares another one's storage is a *view*. Views cost nothing, however large the tensor is. The price
+# So `turned` is a view of `grid`. A view costs next to nothing, however large the tensor is. The price
 # is that they are not independent: a write to the view is a write to the base.
 
 # %%
@@ -901,8 +906,8 @@ print(corner)
 print(corner.shape, corner.stride(), corner.storage_offset())
 
 # %% [markdown]
-# And `expand`? Every step along the repeated axis stays where it is, so its stride is 0. That is also how broadcasting
-# repeats without copying:
+# And `expand`? A step along the repeated axis stays in the same place, so that axis has a stride of 0. That is also how
+# broadcasting repeats without copying:
 
 # %%
 torch.tensor([[1, 2, 3]]).expand(4, 3).stride()
@@ -977,8 +982,8 @@ print(every_second.view(12).stride())
 # and a copy only where it does not. `t` may have any number of axes, including none.
 #
 # ```
-# flatten_reporting(torch.zeros(2, 3))        # (tensor of 6 zeros, a view, False)
-# flatten_reporting(torch.zeros(2, 3).t())    # (tensor of 6 zeros, a copy, True)
+# flatten_reporting(torch.zeros(2, 3))        # (a view with 6 zeros, False)
+# flatten_reporting(torch.zeros(2, 3).t())    # (a copy with 6 zeros, True)
 # ```
 
 # %% exercise="flatten_reporting" points=2
@@ -1028,7 +1033,7 @@ strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
 # Write `sliding_windows(x, size, step=1)`: from `x` of shape `(n,)`, the windows of `size` neighbouring entries, one
 # starting every `step` entries, as many as fit: shape `(num, size)`. The result shares `x`'s memory, even where `x`
 # itself is a slice such as `signal[3::2]`. Raise `ValueError` for `size < 1`, `size > n` and `step < 1`, with a
-# message that names the argument, what it got and what it wants. Rule: no `unfold`.
+# message that names the argument, what was passed and what is allowed. Rule: no `unfold`.
 #
 # ```
 # sliding_windows(torch.arange(5), 3)            # [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
@@ -1123,7 +1128,7 @@ check("to_numpy")
 # %% [markdown]
 # ## Errors read aloud
 #
-# A traceback from PyTorch is long, and its last line is nearly always precise. Three questions answer most of them:
+# A traceback from PyTorch is long, and its last line is nearly always precise. Three questions settle most of them:
 # *what shape, what dtype, what device* does each tensor have? Print them before you change anything.
 #
 # **Shape.** The message names the two sizes that do not fit. In a matrix product the inner two must agree:
@@ -1145,8 +1150,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# **Dtype.** `double` is `float64`, `Float` is `float32`, `Long` is `int64`, `Half` is `float16`. When `double` turns up and
-# you never asked for it, an array came in from NumPy:
+# **Dtype.** `double` is `float64`, `Float` is `float32`, `Long` is `int64`, `Half` is `float16`. When `double` turns up
+# and you never asked for it, an array came in from NumPy:
 
 # %%
 try:
@@ -1169,7 +1174,7 @@ for dtype in (torch.int64, torch.int32, torch.int16, torch.float32):
 # %% [markdown]
 # **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a
 # function. With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices,
-# cuda:0 and cpu!* The `meta` device shows the same mistake on any machine, in other words:
+# cuda:0 and cpu!* The `meta` device shows the same mistake on any machine, with different wording:
 
 # %% tags=["demo"]
 try:
@@ -1201,7 +1206,7 @@ if try_it:
 # | idea | remember |
 # |---|---|
 # | tensor | a storage, seen through shape, stride and offset; plus dtype and device |
-# | views | slices, `t`, `permute`, `view`, `expand`: no copy, one memory |
+# | views | slices, `t`, `permute`, `view`, `expand`: no copy, shared memory |
 # | copies | `clone`, lists and masks as index, `contiguous` and `reshape` where the strides force it |
 # | `view` | needs compatible strides, not contiguous memory |
 # | axis order | change it with `permute` or `movedim`, never with `reshape` |

@@ -44,8 +44,8 @@ print(y.item(), x.grad)
 # %% [markdown]
 # At `x = 3` the slope of `x² + 2x` is `2·3 + 2 = 8`.
 #
-# The record is made anew in every run; this is called *define by run*. So the graph may differ from call to call:
-# here an ordinary `while` decides how many squarings there are to differentiate.
+# The record is made anew in every run; this is called *define by run*. So the record, usually called the *graph*, may
+# differ from call to call: here an ordinary `while` decides how many squarings there are to differentiate.
 
 # %%
 def squared_until_large(x: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ for name, t in {"w": w, "x": x, "product": product, "loss": loss}.items():
     )
 
 # %% [markdown]
-# Nodes point to the nodes they lead back to. Walk it by hand:
+# Each node points to the nodes it leads back to. Follow the first of them by hand, from node to node:
 
 # %%
 node, indent = loss.grad_fn, ""
@@ -228,7 +228,7 @@ x, w = torch.randn(4, 3), torch.randn(2, 3, requires_grad=True)
 z = x @ w.T
 dz = torch.randn(4, 2)
 z.backward(dz)
-torch.allclose(w.grad, dz.T @ x)
+torch.allclose(w.grad, dz.T @ x, atol=1e-6)
 
 # %% [markdown]
 # ### Exercise: linear_mse_gradients
@@ -272,7 +272,7 @@ print(w.grad)
 # %% [markdown]
 # Why? Because a sum is usually what you want. The gradient of a sum of losses is the sum of their gradients; so a
 # weight that is used in several places, two losses of one model, or a batch that is cut into pieces because it is too
-# large for memory all come out right without any extra code:
+# large for memory all come out right without any extra code, as long as the losses are sums (for means see lesson 5):
 
 # %%
 data = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
@@ -284,9 +284,9 @@ for piece in data.split(2):
 torch.allclose(w.grad, at_once)
 
 # %% [markdown]
-# The price: you must clear the gradients before the next step, or old ones will steer you. Optimizers do it with
-# `zero_grad()`, which nowadays sets `.grad` to `None` instead of filling it with zeros: that saves memory, and a
-# parameter that took no part can be told from one with a gradient of zero.
+# The price: you must clear the gradients before the next step, or the old ones are added to the new. Optimizers do it
+# with `zero_grad()`, which nowadays sets `.grad` to `None` instead of filling it with zeros: that saves memory, and a
+# parameter that took no part can be told apart from one with a gradient of zero.
 #
 # Two losses often share a large part of the graph. The first `backward` frees what the graph had saved, and the
 # second one finds it gone:
@@ -303,8 +303,8 @@ except RuntimeError as error:
 
 # %% [markdown]
 # There are two ways out. Add the losses and go back once; that is the cheap one, since the shared part is traversed
-# only once. Or keep the graph for the second run, with `retain_graph=True`; the price is memory, held until the last
-# reference to the graph is gone.
+# only once. Or keep the graph for the second run, with `retain_graph=True`; the price is memory, held until a later
+# `backward` without it, or until the last reference to the graph is gone.
 
 # %%
 w.grad = None
@@ -339,9 +339,9 @@ print(a.requires_grad, b.requires_grad, c.requires_grad)
 # All three say False. They differ in what they record and in what you may do with the result afterwards.
 #
 # - `no_grad()`: nothing inside is recorded. Results are ordinary tensors.
-# - `inference_mode()`: nothing is recorded, and results do not even carry the bookkeeping that notices in-place
-#   writes. It is the leanest of the three, and its results can never enter a recorded computation that needs to save
-#   them.
+# - `inference_mode()`: nothing is recorded, and results do not even carry the bookkeeping that notices in-place writes.
+#   It is the leanest of the three, but its results, unless you `clone()` them outside the block, cannot enter a
+#   recorded computation that needs to save them.
 # - `detach()`: what came before stays recorded; this one result is cut off, in the *same memory*.
 
 # %%
@@ -404,9 +404,10 @@ def sgd_step(params: list[Tensor], lr: float) -> None:
 check("sgd_step")
 
 # %% [markdown]
-# With such a step, gradient descent is a loop of three lines. Below, a ball walks down a valley that is steep in one
-# direction and flat in the other. Move the learning rate. Where does it crawl, where does it zigzag, and above which
-# rate does it run away? The steep direction sets the limit, and the flat one pays for it.
+# With such a step, gradient descent is a loop of three lines. Below, a point walks down a valley that is steep in one
+# direction and flat in the other. Move the learning rate (the slider counts hundredths). Where does it crawl, where
+# does it zigzag, and above which rate does it run away? The steep direction sets the limit, and the flat one pays for
+# it.
 
 # %% tags=["demo"]
 from torchcourse.demos import descent
@@ -486,7 +487,8 @@ for name, cut in {"both move": lambda t: t, "target fixed": Tensor.detach}.items
 # %% [markdown]
 # ### Exercise: td_loss
 #
-# Write `td_loss(online, target)`: the mean squared error between the two, through which no gradient reaches `target`.
+# Write `td_loss(online, target)`, a loss of *temporal difference* learning: the mean squared error between the two,
+# with no gradient reaching `target`.
 # The caller's `target` itself stays as it was.
 #
 # ```
@@ -569,7 +571,7 @@ except RuntimeError as error:
 # %% [markdown]
 # `exp` had saved its own result, since that is its derivative. The message names the operation, the version that it
 # found and the version that it expected. That is the second of the two in-place errors; the first was the write into
-# a leaf, above, which is raised at the line itself. `relu_()` on a leaf is the same:
+# a leaf, above, which is raised by the line that writes. `relu_()` on a leaf raises the same error:
 
 # %%
 try:
@@ -664,9 +666,10 @@ x.grad
 # be written without `ctx`, with a `setup_context` beside it; `torch.func` needs that form.)
 #
 # The first reason for writing a Function: the true derivative is useless. A step function has slope zero wherever it
-# has one, so no weight in front of it can learn. The *straight-through estimator* lets the gradient pass as if the
-# step had not been there. The clipped form stops it where `abs(x) > 1`: there, a small change of `x` cannot flip the
-# step. Mind what is clipped: the mask is made from `x`. The gradient itself may be as large as it likes.
+# has one, so no weight in front of it can learn. The *straight-through estimator* lets the gradient pass as if the step
+# had not been there. The clipped form stops it where `abs(x) > 1`: there, `x` is too far from 0 for a moderate change
+# to flip the step. Mind what is clipped: the mask is made from `x`. The gradient itself is never clipped, however large
+# it is.
 
 # %%
 x = torch.tensor([-0.5, 0.5], requires_grad=True)
@@ -807,7 +810,7 @@ except RuntimeError as error:
     print(str(error)[:260])
 
 # %% [markdown]
-# A straight-through estimator fails `gradcheck`, as it should: on purpose, its gradient is not the true one.
+# A straight-through estimator fails `gradcheck`, as it should: its gradient is deliberately not the true one.
 #
 # Now write the core of it. There are two traps in copying: `x.double()` *is* `x` if it was float64 already, and
 # `x.flatten()` is sometimes a view and sometimes not.
@@ -862,7 +865,7 @@ f = lambda t: t[0] ** 2 * t[1]
 torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
 
 # %% [markdown]
-# For a million weights it would have 10¹² entries. Most methods only need `H` times a vector: how the gradient
+# For a million weights it would have 10¹² entries. Most methods only need `H` times a vector `v`: how the gradient
 # changes as you move along `v`. That is one more vector-Jacobian product: with `g` the gradient and `v` held fixed,
 # the gradient of the single number `g · v` is `Hv`. Two passes, and no table.
 #
@@ -872,8 +875,9 @@ torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
 # %% [markdown]
 # ### Exercise: hessian_vector_product
 #
-# Write `hessian_vector_product(f, x, v)`: return the product of the Hessian of the scalar function `f` at `x` with
-# `v`, which has the shape of `x`. Never build the Hessian: memory must grow like `x`, not like its square.
+# Write `hessian_vector_product(f, x, v)`: return the product of the Hessian of the scalar function `f` at `x` with `v`,
+# which has the shape of `x`. Never build the Hessian: memory must grow in proportion to the size of `x`, not to its
+# square.
 #
 # ```
 # x, v = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0])
@@ -926,7 +930,7 @@ print(torch.func.vmap(torch.func.grad(cube))(torch.tensor([1.0, 2.0, 3.0])))
 #
 # An ordinary backward pass over a batch gives only the *sum* or the *mean* of the samples' gradients, and the
 # individual ones are lost. Sometimes those are what matters: to clip each sample's influence for privacy, or to find
-# a mislabelled one. (These functions were once a package of their own, `functorch`.)
+# a mislabelled one. (The functions of `torch.func` were once a package of their own, `functorch`.)
 
 # %% [markdown]
 # ### Exercise: per_sample_gradients
@@ -958,8 +962,8 @@ check("per_sample_gradients")
 # %% [markdown]
 # ## What the graph keeps
 #
-# Training takes far more memory than inference, and this is why: what the backward will need has to stay. A hook can
-# look at each tensor as it is saved:
+# Training takes far more memory than inference, and this is why: what the backward pass will need has to stay. A hook
+# can look at each tensor as it is saved:
 
 # %%
 def names_of_saved(f: Callable[..., Tensor], *inputs: Tensor) -> list[str]:
@@ -1017,7 +1021,7 @@ print("freed by an ordinary backward?   ", memory.expired())
 def saved_bytes(f: Callable[..., Any], *inputs: Tensor) -> int:
     """Bytes of all storages that autograd keeps for the backward of f(*inputs)."""
     ### BEGIN SOLUTION
-    # keeping them means that no address is used twice
+    # keeping the storages alive means that no address is reused
     storages = {}
 
     def pack(t: Tensor) -> Tensor:
@@ -1095,8 +1099,9 @@ print(b.grad, u.grad.item())
 # %% [markdown]
 # ## Looking inside
 #
-# A function that you pass to a tensor's `register_hook` is called with its gradient. If it returns nothing, the
-# gradient passes unchanged; a tensor that it returns replaces the gradient. This works on tensors in the middle too.
+# A function that you pass to a tensor's `register_hook` is called with that tensor's gradient. If it returns nothing,
+# the gradient passes unchanged; a tensor that it returns replaces the gradient. This works on tensors in the middle
+# too.
 
 # %%
 w = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -1108,9 +1113,9 @@ handle.remove()
 w.grad
 
 # %% [markdown]
-# When a gradient is NaN, the question is which operation produced the first one. `detect_anomaly` checks each of
-# them, raises at the first NaN, and shows the line of the *forward* operation it belongs to. It is slow, so switch it
-# on only while you search.
+# When a gradient is NaN, the question is which operation produced the first one. `detect_anomaly` checks the result of
+# each backward step, raises at the first NaN, and shows the line of the *forward* operation it belongs to. It is slow,
+# so switch it on only while you search.
 
 # %%
 def risky(x: Tensor) -> Tensor:
@@ -1174,7 +1179,7 @@ except RuntimeError as error:
 # the graph had saved was overwritten. Use the form without the underscore.
 #
 # **"grad can be implicitly created only for scalar outputs"**: the loss is not a single number. A `mean()` is
-# missing, or you want to give `backward` a vector.
+# missing, or you meant to give `backward` a vector.
 #
 # **"The differentiated Tensor ... appears to not have been used in the graph"**: you asked `autograd.grad` about a
 # tensor on which the result does not depend. Perhaps a copy of it was used. With `allow_unused=True` you get `None`.
@@ -1211,6 +1216,6 @@ torch.autograd.grad(a.sum(), b, allow_unused=True)
 # | `Function` | multiply by `grad_output`; check in float64 with `gradcheck` |
 # | Hessian | never build it: the gradient of `g · v` |
 # | `torch.func` | `grad`, `vmap`, `jvp`, `vjp`: functions in, functions out |
-# | memory | what is saved lives as long as the loss; keep `loss.item()` |
+# | memory | what is saved lives until a backward pass frees it, or as long as the loss; keep `loss.item()` |
 #
 # Next comes **lesson 3, modules**: where parameters live, and how a model knows them all.

@@ -53,9 +53,9 @@ print("buffers:   ", [name for name, _ in parts.named_buffers()])
 print("state_dict:", list(parts.state_dict()))
 
 # %% [markdown]
-# The module has noticed three of the four. It looks at everything that you assign to `self`, and registers three
-# kinds of things: an `nn.Parameter`, an `nn.Buffer`, another module. A plain tensor, `note`, is an attribute like any
-# other.
+# The module has noticed three of the four. It looks at everything that you assign to `self`, and registers three kinds
+# of things: an `nn.Parameter`, an `nn.Buffer`, another module. (What gets saved is a module's `state_dict()`: a dict
+# from names to tensors.) A plain tensor, `note`, is an attribute like any other.
 #
 # | assigned to self | `parameters()` | `state_dict()` | follows `.to()` | what it is for |
 # |---|---|---|---|---|
@@ -64,7 +64,7 @@ print("state_dict:", list(parts.state_dict()))
 # | a module | its own | its own | its own | a part of the model |
 # | a plain tensor | no | no | **no** | nothing that matters later |
 #
-# The last line is easy to check. We move the module to `"meta"`, the device without numbers that exists everywhere,
+# The last row is easy to check. We move the module to `"meta"`, the device without numbers that exists everywhere,
 # and convert it to another dtype:
 
 # %%
@@ -101,7 +101,7 @@ except AttributeError as error:
 # %%
 linear = nn.Linear(3, 2)
 x = torch.randn(5, 3)
-print(linear.weight.shape, torch.allclose(linear(x), x @ linear.weight.T + linear.bias))
+print(linear.weight.shape, torch.allclose(linear(x), x @ linear.weight.T + linear.bias, atol=1e-6))
 
 # %% [markdown]
 # **In short:** a module knows what is assigned as a Parameter, Buffer or module; everything else is an ordinary
@@ -195,8 +195,8 @@ check("GatedLinear")
 # ## Buffers: state that is not trained
 #
 # A model often needs numbers that no gradient should touch: the mean and spread of the training data, a table of
-# positions, running statistics. They must move with the model and be saved with it. That is a buffer. `nn.Buffer` is
-# the current spelling; older code says `self.register_buffer("mean", ...)`, which does the same.
+# positions, running statistics. They must move with the model and be saved with it. Such a tensor is a buffer.
+# `nn.Buffer` is the newer spelling; most code says `self.register_buffer("mean", ...)`, which does the same.
 #
 # Once a name is a buffer, assigning a tensor to it keeps it one:
 
@@ -280,7 +280,7 @@ check("Standardizer")
 # ## Modules inside modules
 #
 # Assign a module to `self` and its parameters become yours, under its name and a dot. A Python list is not a module.
-# Look at what happens to two layers in one:
+# Look at what happens to two layers in a list:
 
 # %%
 class InAList(nn.Module):
@@ -301,8 +301,8 @@ print(
 )
 
 # %% [markdown]
-# The first one would run and train nothing. If you made an optimizer from its `parameters()`, you would at least get
-# an error; with one more layer that *is* registered, you would get none.
+# The first module would run, but nothing in it would be trained. If you made an optimizer from its `parameters()`, you
+# would at least get an error; with one more layer that *is* registered, you would get none.
 #
 # Three containers register what they hold:
 
@@ -316,9 +316,10 @@ print([name for name, _ in heads.named_parameters()])
 # `Sequential` also knows how to run its modules: one after the other. `ModuleList` and `ModuleDict` only hold them;
 # your `forward` says what happens. You may still collect layers in a list, if it ends up in `nn.Sequential(*layers)`.
 #
-# Some layers have no parameters. Then there is often a function that does the same: `F.relu(x)` and `nn.ReLU()(x)`
-# are the same thing. The function is handy in `forward`, the module in a `Sequential`, and only the module can be
-# hooked or replaced. For layers that behave differently in training the choice matters more; we will come to that.
+# Some layers have no parameters. Then there is often a function that does the same: `F.relu(x)` and `nn.ReLU()(x)` are
+# the same thing. The function is handy in `forward`, the module in a `Sequential`, and only the module can be replaced
+# or given a hook (a section below explains hooks). For layers that behave differently in training the choice matters
+# more; we will come to that.
 #
 # And a layer that is made once and used twice is one layer, with one weight for both places:
 
@@ -335,7 +336,8 @@ print(len(list(nn.Sequential(one, nn.ReLU(), one).parameters())))
 #
 # Write `MLP(in_dim, hidden_dims, out_dim, dropout=0.0)`: for each width in `hidden_dims` a Linear, a BatchNorm1d, a
 # ReLU and a Dropout with probability `dropout`, in this order; then one last Linear to `out_dim`, with nothing after
-# it. `hidden_dims` may be empty. You may use torch's layers, with their defaults.
+# it. `hidden_dims` may be empty. You may use torch's layers, with their defaults; this lesson explains `BatchNorm1d`
+# and `Dropout` further down.
 #
 # ```
 # mlp = MLP(4, [8, 6], 3)
@@ -449,7 +451,7 @@ listened(torch.zeros(3, 2)).shape
 # A hook that is not removed runs in every later call. `register_forward_hook` returns a handle that removes it; do so
 # in a `finally`, because `forward` may raise.
 #
-# An output kept without `detach()` keeps its graph alive, and with it the activations of the whole model.
+# An output kept without `detach()` keeps its graph alive, and with it all that the layers before it have saved.
 #
 # An output kept without `clone()` is the very tensor that the model goes on working with, and an in-place ReLU writes
 # into it:
@@ -547,10 +549,10 @@ print(dropout.train()(x))
 print(dropout.eval()(x))
 
 # %% [markdown]
-# Dropout zeros a share `p` of the entries, different ones in each call, so that no unit can rely on any single other
-# one. In eval mode it does nothing. Why are the survivors 2? Otherwise a sum over units would be half as large in
-# training as in eval; so what is kept is divided by `1 - p`, and the mean stays the same. This is called *inverted*
-# dropout.
+# Dropout zeros each entry with probability `p`, drawn anew in each call, so that no unit can rely on any single other
+# one. In eval mode it does nothing. Why are the survivors 2? Without this, a sum over units would on average be half as
+# large in training as in eval; so what is kept is divided by `1 - p`, and the mean stays the same. This is called
+# *inverted* dropout.
 
 # %%
 many = torch.ones(100_000)
@@ -579,9 +581,9 @@ print(Careless().eval()(torch.ones(8)))
 #
 # Write `Dropout(p=0.5)`, inverted: in training each entry becomes zero with probability `p`, independently of the
 # others and anew in each call, and the rest are divided by `1 - p`. What is dropped is drawn by torch, so that
-# `torch.manual_seed` decides. In eval mode the input comes back as it is. With `p = 1` everything is zero, and nothing
-# is NaN. A `p` outside [0, 1] raises on construction, with a message that names it and says what it was. The result
-# keeps the input's dtype and device. Rule: no dropout from torch.
+# `torch.manual_seed` makes it repeatable. In eval mode the input comes back as it is. With `p = 1` everything is zero,
+# and nothing is NaN. A `p` outside [0, 1] raises on construction, with a message that names it and says what it was.
+# The result keeps the input's dtype and device. Rule: no dropout from torch.
 #
 # ```
 # dropout = Dropout(0.5)
@@ -593,7 +595,7 @@ print(Careless().eval()(torch.ones(8)))
 
 # %% exercise="Dropout" points=2
 class Dropout(nn.Module):
-    """Zeros a share p of the entries in training, and scales the others up."""
+    """Zeros each entry with probability p in training, and scales the others up."""
 
     def __init__(self, p: float = 0.5) -> None:
         ### BEGIN SOLUTION
@@ -668,7 +670,7 @@ frozen.eval()(batch + 100)
 print("in eval:    ", frozen.running_mean)
 
 # %% [markdown]
-# To fine-tune with frozen statistics, put those layers into eval mode, and again after every `model.train()`.
+# To fine-tune with frozen statistics, put those layers into eval mode, and do so again after every `model.train()`.
 #
 # *LayerNorm* has none of this. With one size, as in `nn.LayerNorm(3)`, it normalises over the last axis only, so in a
 # batch of sequences `(batch, time, features)` each *position* is normalised by itself, over its own features, and
@@ -687,9 +689,9 @@ print(
 print(list(nn.LayerNorm(3).state_dict()))
 
 # %% [markdown]
-# *GroupNorm* and *InstanceNorm* lie in between, for images: each example by itself, over a group of channels or over a
-# single one. In the picture, two examples with four channels (down) and four positions (to the right) are normalised.
-# The orange entries share one mean and one variance, those of the first entry:
+# *GroupNorm* and *InstanceNorm* lie in between, for images: each example by itself, over all positions of a group of
+# channels or of a single one. In the picture, two examples with four channels (down) and four positions (to the right)
+# are normalised. The orange entries share their mean and variance with the first entry:
 
 # %% tags=["demo"]
 from torchcourse.demos import norms
@@ -769,7 +771,7 @@ model["encoder"].requires_grad_(False)
 print({name: p.requires_grad for name, p in model.named_parameters()})
 
 # %% [markdown]
-# None is the point here. A parameter that is frozen in the middle of training may still hold its last gradient, and
+# The `None` matters here. A parameter that is frozen in the middle of training may still hold its last gradient, and
 # the optimizer applies that again at every step. So clear the gradients when you freeze, or call `zero_grad()` before
 # the next step:
 
@@ -786,7 +788,7 @@ stale_sgd.step()
 print(stale.item(), stale.grad)
 
 # %% [markdown]
-# Often what to freeze is given by a name in a configuration file. Names consist of parts, separated by dots, so
+# What to freeze is often given by a name in a configuration file. Names consist of parts, separated by dots, so
 # comparing the first letters is not enough:
 
 # %%
@@ -901,8 +903,8 @@ for size in (0.05, (2 / 128) ** 0.5, 0.3):
     )
 
 # %% [markdown]
-# A unit adds up `fan_in` products, so the variance of the output grows with `fan_in` times the variance of the
-# weights; a ReLU removes half of what comes in. The two cancel if the standard deviation is `sqrt(2 / fan_in)`:
+# A unit adds up `fan_in` products, so the variance of the output is proportional to `fan_in` times the variance of
+# the weights; a ReLU removes half of what comes in. The two cancel if the standard deviation is `sqrt(2 / fan_in)`:
 # Kaiming He's initialisation. For `nn.Linear` fan_in is the number of inputs; for a convolution it is input channels
 # times height times width of the kernel, and with `groups` only the channels of one group count, since that is all
 # that an output sees. Without a ReLU the 2 becomes a 1; Xavier Glorot's version uses the mean of inputs and outputs.
@@ -916,9 +918,9 @@ from torchcourse.demos import depth
 depth.draw("as nn.Linear comes: sqrt(1 / (3 fan_in))", "relu", 8)
 
 # %% [markdown]
-# This is the default of `nn.Linear`, and both sides drift to the left: after eight layers little is left of the
-# signal, and in the first layer little of the gradient. For a few layers that does not matter, and norms hide it. Try the others,
-# with more depth: which ones stay in place? What does tanh do if the weights are too large?
+# This is the default of `nn.Linear`, and both sides drift to the left: after eight layers little is left of the signal,
+# and in the first layer little of the gradient. For a few layers that does not matter, and norms hide it. Try the
+# others, with more depth: which ones stay in place? What does tanh do if the weights are too large?
 
 # %% tags=["demo"]
 depth.explore()
@@ -934,8 +936,8 @@ grouped = nn.Conv2d(8, 16, 3, groups=4)
 print(grouped.weight.shape, "fan_in", grouped.weight[0].numel())
 
 # %% [markdown]
-# In place matters. An optimizer holds the parameter objects it was given. If you put a new object into the module,
-# the optimizer goes on training the old one, which is no longer used:
+# Writing in place matters. An optimizer holds the parameter objects it was given. If you put a new object into the
+# module, the optimizer still holds the old one, which is no longer used, and never updates the new one:
 
 # %%
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -949,10 +951,10 @@ print(any(p is layer.weight for p in optimizer.param_groups[0]["params"]))
 # %% [markdown]
 # ### Exercise: init_weights
 #
-# Write `init_weights(model)`: in place, however deep they sit, the weights of all `nn.Linear` and `nn.Conv2d`, subclasses
-# included, become Kaiming normal (fan_in, relu), drawn anew by torch, and their biases zero; norm layers (batch, layer,
-# group, instance) get weight one and bias zero. Some have no bias, and some have no weight. The parameters stay the
-# same objects on the same device. The model itself may be a single layer.
+# Write `init_weights(model)`, which works in place and at any depth: the weights of all `nn.Linear` and `nn.Conv2d`,
+# subclasses included, become Kaiming normal (fan_in, relu), drawn anew by torch, and their biases zero; norm layers
+# (batch, layer, group, instance) get weight one and bias zero. Some layers have no bias, and some norms have no weight
+# either. The parameters stay the same objects on the same device. The model itself may be a single layer.
 #
 # ```
 # net = nn.Sequential(nn.Linear(400, 300), nn.LayerNorm(300))
@@ -986,8 +988,8 @@ check("init_weights")
 # ## Convolutions and shapes
 #
 # A convolution slides a small window over an image and takes a weighted sum at each place. Its weight has shape
-# `(out channels, in channels, height, width)`. With kernel size k, padding p and stride s, a side of n pixels becomes
-# `(n + 2p - k) // s + 1`:
+# `(out channels, in channels, kernel height, kernel width)`. With kernel size k, padding p and stride s, a side of n
+# pixels becomes `(n + 2p - k) // s + 1`:
 
 # %%
 images = torch.randn(2, 3, 32, 32)
@@ -1000,7 +1002,7 @@ for k, p, s in ((3, 1, 1), (3, 0, 1), (3, 1, 2), (1, 0, 2), (7, 3, 2)):
 
 # %% [markdown]
 # Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only. By hand, on a picture
-# with a bright square: cut out each 3×3 window, multiply it by the kernel entry by entry, and add up. This kernel
+# with a bright rectangle: cut out each 3×3 window, multiply it by the kernel entry by entry, and add up. This kernel
 # responds to edges where dark turns to bright from left to right:
 
 # %% tags=["demo"]
@@ -1022,12 +1024,12 @@ grids.draw(
 )
 
 # %% [markdown]
-# The orange window gives the orange number. (What is called a convolution here does not flip the kernel; a
-# mathematician says *cross-correlation*.)
+# The orange window gives the orange number. (What is called a convolution here does not flip the kernel;
+# a mathematician would call it *cross-correlation*.)
 #
-# **Pooling** shrinks an image without weights: the largest of each window, or its mean. **Flatten** turns channels,
-# height and width into one row of features for a linear layer, and keeps the batch. After that, only images of one
-# size fit:
+# **Pooling** shrinks an image without weights: it keeps the largest value of each window, or the mean. **Flatten**
+# turns channels, height and width into one row of features for a linear layer, and keeps the batch. After that, only
+# images of one size fit:
 
 # %%
 pooled = nn.MaxPool2d(2)(images)
@@ -1035,7 +1037,7 @@ print(pooled.shape, nn.AvgPool2d(2)(images).shape, nn.Flatten()(pooled).shape)
 print(nn.AdaptiveAvgPool2d(1)(images).flatten(1).shape, "whatever the size was")
 
 # %% [markdown]
-# **Residual blocks.** Deep nets became trainable when layers learned to *add* to what they get instead of replacing
+# **Residual blocks.** Very deep nets became trainable once layers *added* to what they get instead of replacing
 # it: `x + f(x)`. The sum passes gradients on untouched. Both sides need the same shape. Where `f` changes it, by more
 # channels or by a stride, x goes through a 1×1 convolution with that stride:
 
@@ -1061,10 +1063,10 @@ print(
 # %% [markdown]
 # ### Exercise: ResidualBlock
 #
-# Write `ResidualBlock(in_channels, out_channels, stride=1)`: `conv1`, `bn1`, `relu`, `conv2`, `bn2`; to this add the
-# output of `skip` for x; then `relu` again. The attributes have these names. Both convolutions are 3×3 and keep the
+# Write `ResidualBlock(in_channels, out_channels, stride=1)`: `conv1`, `bn1`, `relu`, `conv2`, `bn2`; then add
+# `skip(x)`, and apply `relu` again. The attributes have these names. Both convolutions are 3×3 and keep the
 # size, except that `conv1` carries the stride. `skip` is the identity where the shape stays; otherwise a 1×1
-# convolution with the stride and a batch norm. No convolution has a bias.
+# convolution with the same stride, followed by a batch norm. No convolution has a bias.
 #
 # ```
 # ResidualBlock(8, 16, stride=2)(torch.randn(4, 8, 32, 32)).shape    # (4, 16, 16, 16)
@@ -1171,9 +1173,9 @@ print(f"{right:.1%} of 300 unseen digits are read correctly")
 curves.draw({"training loss": losses}, "a small ResNet on digits")
 
 # %% [markdown]
-# **Weights that others trained.** torchvision's ResNets are built like this one, deeper, and come with weights:
+# **Weights that others trained.** torchvision's ResNets follow the same plan, are deeper, and come with weights:
 # `torchvision.models.resnet18(weights="DEFAULT")` downloads them. What to do with such a model is what this lesson
-# was about: freeze all of it, replace the head by one with your number of classes, and train that. The head's
+# was about: freeze all of it, replace the head with one that has your number of classes, and train that. The head's
 # parameters are new, so they require gradients. Without the download:
 
 # %% tags=["demo"]
@@ -1208,7 +1210,7 @@ print(
 )
 
 # %% [markdown]
-# **MultiheadAttention**: each position looks at the others. Two defaults surprise people: the batch comes second
+# **MultiheadAttention**: each position looks at the others. Two conventions surprise people: the batch comes second
 # unless you say `batch_first=True`, and in its masks True means *ignore*, while in the masks of lesson 1 True meant
 # real.
 

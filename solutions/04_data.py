@@ -97,7 +97,7 @@ print(rows[4:6])
 
 # %% [markdown]
 # A model computes with numbers. A *vocabulary* gives each word an id; words it does not know share the id of `<unk>`.
-# It is built from the training texts, and fixed from then on.
+# It is built from the training texts, and fixed from then on. (Nothing is split yet, so this first one counts all 600.)
 
 # %%
 from collections import Counter
@@ -179,7 +179,7 @@ check("TicketDataset")
 # %% [markdown]
 # ## Splits without leakage
 #
-# To know how good a model is, you need data it has not seen. Two things go wrong. The first: the file is sorted (by
+# To know how good a model is, you need data it has not seen. Two things can go wrong. The first: the file is sorted (by
 # date, by class), and the last fifth is a different kind of data from the rest.
 
 # %%
@@ -187,7 +187,8 @@ by_class = sorted(label for _, (_, label) in rows[1:])
 print(Counter(by_class[:480]), Counter(by_class[480:]))
 
 # %% [markdown]
-# So indices are shuffled before they are cut. The shuffle has to come from a seed of its own: a split that changes
+# So indices are shuffled before they are cut. (A model that will be used on later data is tested on later data: cut by
+# date then, or it learns from the future.) The shuffle has to come from a seed of its own: a split that changes
 # from run to run lets yesterday's test data into today's training. `torch.manual_seed` inside a helper is no good
 # either, because it resets the generator that everything else shares:
 
@@ -203,7 +204,7 @@ own = torch.Generator().manual_seed(42)
 print(torch.randperm(8, generator=own))
 
 # %% [markdown]
-# The second: *leakage*. With the same customer, patient or near-duplicate in both parts, the model can recognise
+# The second: *leakage*. With the same customer, patient or near-duplicate in both parts, the model can recognise them
 # instead of learning. Then you must split groups, not rows. The same holds for everything *computed* from data (the
 # vocabulary, means, class weights): compute it from the training part alone.
 
@@ -246,10 +247,10 @@ print(
 # %% [markdown]
 # ### Exercise: split_indices
 #
-# Write `split_indices(n, fractions, seed)`: a list of lists of ints, one list for each fraction. Together they
-# contain each index of `range(n)` exactly once, shuffled by `seed` (the same seed gives the same split). Each size is
-# the fraction of `n`, up to rounding. The global generators of torch, NumPy and `random` are left as they were.
-# Fractions that do not sum to 1 raise; the message names `fractions` and says what they are or what they sum to.
+# Write `split_indices(n, fractions, seed)`: a list of lists of ints, one list for each fraction. Together they contain
+# each index of `range(n)` exactly once, shuffled by `seed` (the same seed gives the same split). Each size is the
+# fraction of `n`, up to rounding. The global generators of torch, NumPy and `random` are left as they were. Fractions
+# that do not sum to 1 raise an error; the message names `fractions` and says what they are or what they sum to.
 #
 # ```
 # train, test = split_indices(10, [0.8, 0.2], seed=0)
@@ -286,7 +287,7 @@ except RuntimeError as error:
     print(str(error)[:120])
 
 # %% [markdown]
-# So short ones are filled up with a padding id, and a mask records what is real. As in lesson 1, **True means real**
+# So the short ones are padded with a special id, and a mask records what is real. As in lesson 1, **True means real**
 # here. In `nn.MultiheadAttention` it is the other way round: True in `key_padding_mask` means *ignore*.
 #
 # The mask comes from the lengths. Asking which ids equal the padding id looks equivalent, and fails as soon as a real
@@ -361,8 +362,8 @@ print((batches == 0).any(dim=1).float().mean())
 
 # %% [markdown]
 # `WeightedRandomSampler` draws indices with given weights, one for each *sample*. (Another cure is to weight the
-# loss: lesson 5.) With replacement, a rare sample is drawn several times in an epoch, and a frequent one perhaps not
-# at all. Here is how it works on five samples, the last of which has half of the total weight:
+# loss: lesson 5.) With replacement, a sample of a rare class is drawn several times in an epoch, and one of a frequent
+# class perhaps not at all. Here is how it works on five samples, the last of which has half of the total weight:
 
 # %%
 sampler = WeightedRandomSampler(
@@ -418,9 +419,9 @@ print(
 )
 
 # %% [markdown]
-# But a sorted epoch goes from short to long each time, with the same samples together. So sort, cut into batches, and
-# then shuffle the *batches*; if you shuffle the indices before sorting, samples of equal length end up in different
-# company each time.
+# But a sorted epoch goes from short to long each time, always with the same samples together. So sort, cut into
+# batches, and then shuffle the *batches*; if you shuffle the indices before sorting, samples of equal length end up in
+# different company each time.
 #
 # A *batch sampler* yields lists of indices and is passed as `batch_sampler=`. One that shuffles needs to know the
 # epoch. The convention, which PyTorch's own `DistributedSampler` follows too, is a method `set_epoch`: the order is a
@@ -504,8 +505,8 @@ print(list(islice(counting(state), 3)), state)
 # %% [markdown]
 # Three handed out, two counted. Another trap: a training loop calls `set_epoch(epoch)` at the start of each epoch,
 # including the one that was just resumed. And a third, with workers: they fetch ahead, so the sampler has handed out
-# more than the model has seen. Then the position to save is the number of batches that were *trained on*; the
-# `torchdata` package has a `StatefulDataLoader` that takes care of this.
+# more than the model has seen. Then the position to save has to come from the number of batches that were *trained on*;
+# the `torchdata` package has a `StatefulDataLoader` that takes care of this.
 
 # %% [markdown]
 # ### Exercise: ResumableSampler
@@ -584,21 +585,23 @@ timeline.explore()
 # | argument | what it does | when |
 # |---|---|---|
 # | `num_workers` | processes that load | when loading is slower than training |
-# | `prefetch_factor` | batches each worker prepares ahead (2) | when loading times vary |
+# | `prefetch_factor` | batches each worker prepares ahead (2 by default) | when loading times vary |
 # | `persistent_workers` | keeps the workers alive from epoch to epoch | nearly always when there are workers: starting them takes time |
 # | `pin_memory` | copies each batch into memory that a GPU can read by itself | for CUDA only (other accelerators pin, too, but the exercise below asks for CUDA); with `.to(device, non_blocking=True)` |
 # | `drop_last` | leaves out a smaller last batch | training only |
-# | `shuffle`, `generator` | a new order each epoch, from this generator | training only |
+# | `shuffle` | a new order each epoch | training only |
+# | `generator` | where that order and the workers' seeds come from | whenever a run should be repeatable |
 #
 # In evaluation every sample counts once, and the order is that of the file, so that results are comparable.
 #
-# Pinning reaches the tensors in a batch, also inside dicts, lists, tuples and namedtuples. A batch of a class of your
-# own passes through unpinned, unless that class has a method `pin_memory()`, which is then called.
+# Pinning reaches every tensor in a batch, including those inside dicts, lists, tuples and namedtuples. A batch that is
+# an instance of your own class passes through unpinned, unless that class has a method `pin_memory()`, which is then
+# called.
 #
 # How a worker starts depends on the system and on Python's version. macOS and Windows *spawn* a fresh process; Linux
 # *forks* the notebook's own process up to Python 3.13, and asks a fresh *fork server* from 3.14 on. A forked worker
 # knows all that the notebook knows. A fresh one gets the dataset as a pickle, and the dataset's class has to live in
-# a module that it can import. `multiprocessing_context=` chooses. The cells below fork where that is possible.
+# a module that it can import. `multiprocessing_context=` lets you choose. The cells below fork where that is possible.
 
 # %% tags=["demo"]
 can_fork = "fork" in torch.multiprocessing.get_all_start_methods()
@@ -655,9 +658,9 @@ print(drawn(Holding()))
 # %% [markdown]
 # The cure: create such a generator in the worker, at first use, from `torch.initial_seed()`, which differs in each.
 #
-# **Errors.** When an item fails in a worker, the loader raises the same exception, with the worker's traceback as text
-# inside. A debugger cannot follow there. So the first step is always `num_workers=0`: same items, one process, an
-# ordinary traceback.
+# **Errors.** When an item fails in a worker, the loader raises an exception of the same type, with the worker's
+# traceback as its text. A debugger cannot follow there. So the first step is always `num_workers=0`: same items, one
+# process, an ordinary traceback.
 
 # %% tags=["demo"]
 class Broken(Drawing):
@@ -670,7 +673,7 @@ except ZeroDivisionError as error:
     print(
         str(error).strip().splitlines()[0], "...", str(error).strip().splitlines()[-1]
     )
-    error.__traceback__ = None  # it holds the loader, and workers end with their loader
+    error.__traceback__ = None  # its frames hold the loader's iterator, and so the workers
 
 # %% [markdown]
 # ### Exercise: make_loader
@@ -720,7 +723,7 @@ check("make_loader")
 # %% [markdown]
 # ## Streams over workers and ranks
 #
-# Some data has no length: a log, a queue, a directory of archives read in order. An *iterable dataset* has `__iter__`
+# Some data has no length: a log, a queue, a directory of archives read in order. An *iterable dataset* needs `__iter__`
 # and nothing else. There are no indices, so there is no sampler, and nothing divides the work. With two workers, this
 # one delivers everything twice:
 
@@ -732,8 +735,8 @@ class Counting(IterableDataset):
 print(list(DataLoader(Counting(), batch_size=None, **two_workers)))
 
 # %% [markdown]
-# Each worker has its own copy of the dataset and runs its `__iter__`. In there, `get_worker_info()` says which worker
-# is running: it has `id` and `num_workers`, and is None in a process that is not a worker.
+# Each worker has its own copy of the dataset and runs its `__iter__`. Inside it, `get_worker_info()` says which
+# worker is running: it has `id` and `num_workers`, and is None in a process that is not a worker.
 
 # %% tags=["demo"]
 class WhoAmI(IterableDataset):
@@ -797,7 +800,7 @@ check("ShardedStream")
 # %% [markdown]
 # **Shuffling a stream.** There are no indices to shuffle. A *shuffle buffer* holds some items, hands out a random one
 # of them, and fills the gap with the next. An item can come out much later than its place in the stream, but earlier
-# only by the length of the buffer; a file sorted by class stays nearly sorted if the buffer is small:
+# by no more than the length of the buffer; a file sorted by class stays nearly sorted if the buffer is small:
 
 # %% tags=["demo"]
 def shuffled_stream(items: Iterable, size: int, rng: random.Random) -> Iterator:
@@ -813,7 +816,7 @@ for size in (0, 4, 40):
     print(size, list(shuffled_stream(range(20), size, random.Random(0))))
 
 # %% [markdown]
-# **Unequal shards.** Five items over two ranks are three and two. In distributed training (lesson 12) each step ends
+# **Unequal shards.** Five items over two ranks make three and two. In distributed training (lesson 12) each step ends
 # with an exchange between all ranks, so the rank with three items waits, in its last step, for a partner that has
 # gone home: the run hangs. That is why `DistributedSampler` repeats indices, and why streams are cut to the same
 # number of batches everywhere. Batches of two may hide it:
@@ -886,8 +889,8 @@ for dtype in (torch.float32, torch.float64):
 # ### Exercise: channel_stats
 #
 # Write `channel_stats(loader)`: from batches `(x, y)` with `x` of shape `(B, C, H, W)`, the pair `(mean, std)` over
-# all pixels of all images, each of shape `(C,)` and in `x`'s dtype. `std` is the population's (divide by n). Exact
-# whatever the batch sizes, even with a mean of 10 000. You may iterate over the loader more than once.
+# all pixels of all images, each of shape `(C,)` and in `x`'s dtype. `std` is that of the population (divide by n).
+# Both are exact whatever the batch sizes, even with a mean of 10,000. You may iterate over the loader more than once.
 #
 # ```
 # channel_stats([(torch.zeros(2, 1, 2, 2), None), (torch.ones(2, 1, 2, 2), None)])    # ([0.5], [0.5])
@@ -903,7 +906,7 @@ def channel_stats(loader: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tens
         count += x[:, 0].numel()
         total = total + x.double().sum(dims)
     mean = total / count
-    for x, _ in loader:  # once more: small differences from the mean square well
+    for x, _ in loader:  # second pass: squares of small differences are accurate
         squares = squares + (x.double() - mean.view(-1, 1, 1)).square().sum(dims)
     return mean.to(x.dtype), (squares / count).sqrt().to(x.dtype)
     ### END SOLUTION
@@ -927,11 +930,11 @@ mapped = np.memmap(path, dtype=np.float32, mode="r", shape=(200, 100))
 print(mapped.shape, mapped[150, :3])
 
 # %% [markdown]
-# Raw bytes have neither shape nor dtype, so you have to say both. (`np.load(path, mmap_mode="r")` reads both from a
+# Raw bytes have neither shape nor dtype, so you have to supply both. (`np.load(path, mmap_mode="r")` reads both from a
 # `.npy` file.)
 #
-# Three things go wrong. **Pickling.** Workers that are started as fresh processes get the dataset as a pickle, and a
-# map is pickled with everything in it:
+# Three things can go wrong. **Pickling.** Workers that are started as fresh processes get the dataset as a pickle, and
+# a map is pickled with everything in it:
 
 # %%
 import pickle
@@ -1054,7 +1057,7 @@ digits.draw({"a 2": two, "mirrored": v2.functional.horizontal_flip(two), "a 5": 
 
 # %% [markdown]
 # Now from bytes to numbers. Conversion alone keeps 255 as 255; `scale=True` brings the values to 0..1. Means and
-# deviations such as 0.5 and 0.25 belong to the *scaled* values, so scaling comes first:
+# standard deviations such as 0.5 and 0.25 belong to the *scaled* values, so scaling comes first:
 
 # %% tags=["demo"]
 grey = torch.full((1, 2, 2), 204, dtype=torch.uint8)
@@ -1108,8 +1111,8 @@ with tempfile.TemporaryDirectory() as root:
 # %% [markdown]
 # ### Exercise: image_transforms
 #
-# Write `image_transforms(train, mean, std, size)`: a callable that takes a `uint8` image `(C, H, W)` to a `float32` one
-# `(C, size, size)`, normalised with `mean` and `std` (a number for each channel, for values scaled to 0..1). In
+# Write `image_transforms(train, mean, std, size)`: a callable that turns a `uint8` image `(C, H, W)` into a `float32`
+# one `(C, size, size)`, normalised with `mean` and `std` (a number for each channel, for values scaled to 0..1). In
 # training it crops and flips at random; in evaluation nothing is random. Images are at least as large as `size`. Import
 # `v2` inside the function or above it.
 #

@@ -12,7 +12,7 @@
 # A training loop is five lines long, and nearly every one of them can be wrong without raising an error. The program
 # runs, a number goes down, and the model is worse than it could be. So this lesson goes through the loop line by
 # line, breaks it in eight ways, and each time looks for what actually shows the fault. On the way you write twelve
-# small pieces; together they are what it takes to read handwritten digits, at the end.
+# small pieces; together they are what it takes, at the end, to read handwritten digits.
 #
 # The data comes with scikit-learn, which is installed with this course. Nothing here needs the internet.
 
@@ -35,7 +35,7 @@ from torchcourse import Unattempted, case, check, digits, hint
 # %% [markdown]
 # ## The loop, line by line
 #
-# A small problem to begin with: 400 points in the plane, of three classes, and a network of two layers.
+# A small problem to begin with: 400 points in the plane, in three classes, and a network of two layers.
 
 # %%
 def blobs(count, seed=0):
@@ -64,13 +64,13 @@ print(loss.item())
 # %% [markdown]
 # 1. `model.train()` says how dropout and batch norm should behave. It trains nothing.
 # 2. `backward` *adds* to `.grad`. Unless you want the sum over several calls, clear it first.
-# 3. `model(x)` runs the model's hooks, `model.forward(x)` bypasses them. The loss compares prediction and target; it
+# 3. `model(x)` runs the model's hooks; `model.forward(x)` bypasses them. The loss compares prediction and target; it
 #    must be a single number.
 # 4. `backward` fills `.grad` of every parameter that took part. It changes no parameter.
 # 5. `step` reads `.grad` and changes the parameters. So it comes after `backward`.
 #
 # You may just as well clear after the step; what matters is that it happens between one step and the next backward.
-# Gradients become None rather than zero, so an optimizer skips a parameter that took no part.
+# `zero_grad` sets gradients to None rather than zero, so an optimizer skips a parameter that took no part.
 #
 # A loss is a tensor with a graph behind it. For a log you want its number: `loss.item()`. On a GPU this call waits
 # until the number is there, so in a fast loop you call it only every so many steps.
@@ -128,7 +128,8 @@ except RuntimeError as error:
 #
 # `log(exp(z[0]) + … + exp(z[c-1])) - z[y]`
 #
-# Taken literally, the exponential overflows. `torch.logsumexp` takes the largest entry out first:
+# Computed literally, the exponential overflows. `torch.logsumexp` subtracts the largest entry first, and adds it back
+# at the end:
 
 # %%
 z = torch.tensor([[1000.0, 0.0, -1000.0]])
@@ -136,7 +137,7 @@ z.exp().sum(1).log(), z.logsumexp(1), z.softmax(1).log()
 
 # %% [markdown]
 # Indices are `int64` (`uint8` passes as well). Other dtypes raise an error, except that floats of the same shape as
-# the logits are taken for probabilities, which is a different thing.
+# the logits are taken as class probabilities, which is a different thing.
 
 # %%
 for labels in (torch.tensor([1], dtype=torch.int32), torch.tensor([1.0])):
@@ -146,8 +147,9 @@ for labels in (torch.tensor([1], dtype=torch.int32), torch.tensor([1.0])):
         print(f"{type(error).__name__}: {error}")
 
 # %% [markdown]
-# For yes-or-no questions, several of which may be true at once, `BCEWithLogitsLoss` takes one logit per question and
-# floats of the same shape. `pos_weight` makes the rare "yes" count more, often by about the number of "no" per "yes":
+# For yes-or-no questions, several of which may be true at once, `BCEWithLogitsLoss` takes one logit per question and,
+# as its target, floats of the same shape. `pos_weight` makes the rare "yes" count more, often by about the number of
+# "no" per "yes":
 
 # %%
 question = torch.tensor([-2.0, 0.5])
@@ -157,8 +159,8 @@ for weight in (1.0, 9.0):
     print(f"weight {weight:.0f}: {loss_fn(question, truth)}")
 
 # %% [markdown]
-# Two options of `F.cross_entropy` are worth knowing. A label of -100, or whatever `ignore_index` says, does not
-# count, neither in the sum nor in the number that it is divided by: that is how padding is left out of a loss.
+# Two options of `F.cross_entropy` are worth knowing. A label of -100, or whatever `ignore_index` says, counts
+# neither in the sum nor in the number that it is divided by: that is how padding is left out of a loss.
 # `label_smoothing=0.1` takes a tenth of the probability from the label and spreads it over all classes, so the model
 # is no longer rewarded for being ever more certain:
 
@@ -207,8 +209,8 @@ check("cross_entropy")
 # ## Judging without learning
 #
 # To evaluate a model, switch off what is only for learning: dropout and batch statistics (`model.eval()`), and the
-# graph (`torch.no_grad()`). The two are independent. `eval()` saves no memory, and `no_grad()` does not switch
-# dropout off. An accuracy computed with `argmax` keeps no graph anyway, because `argmax` has no derivative; the
+# graph (`torch.no_grad()`). The two are independent. `eval()` still builds the graph, and `no_grad()` does not
+# switch dropout off. An accuracy computed with `argmax` keeps no graph anyway, because `argmax` has no derivative; the
 # logits that it was computed from do keep theirs.
 
 # %%
@@ -220,7 +222,8 @@ with torch.no_grad():
     print(f"without graph, zeros: {(net(x) == 0).float().mean():.2f}")
 
 # %% [markdown]
-# The mean of the batch means is not the mean if the last batch is smaller. Below, four batches of 100 and one of 1:
+# The mean of the batch means is not the mean over all samples if the last batch is smaller. Below, four batches of 100
+# and one of 1:
 
 # %%
 sizes = torch.tensor([100.0, 100, 100, 100, 1])
@@ -348,7 +351,7 @@ check("overfit_one_batch")
 # %% [markdown]
 # ## Eight ways to get it wrong
 #
-# Each of these runs beside the right loop. Look at where the fault shows up, and where it does not.
+# Each of these is run alongside the correct loop. Look at where the fault shows up, and where it does not.
 
 # %% tags=["demo"]
 right = run()
@@ -377,8 +380,8 @@ curves.draw(
 # %% [markdown]
 # **3. Squared error on class indices.** It treats classes as quantities: class 1 lies halfway between 0 and 2, and
 # where the model cannot decide between 0 and 2 it answers with their average, 1. The curve goes down nicely. What
-# gives it away is the accuracy, and the kind of mistakes: every point of the outer classes that is wrong is called a
-# 1.
+# gives it away is the accuracy, and the kind of mistakes: every misclassified point of the outer classes, 0 and 2, is
+# called a 1.
 
 # %% tags=["demo"]
 def trained(outputs, loss_fn, lr):
@@ -430,9 +433,10 @@ curves.draw(
 )
 
 # %% [markdown]
-# **6. A stored graph.** `losses.append(loss)` keeps the graph of every step alive. A backward has at least freed the
-# tensors saved in it; where there is none, as in a validation loop without `no_grad`, all activations of all batches
-# stay. No loss curve shows it. Memory does; here it is counted by hooks that see each tensor as it is saved:
+# **6. A stored graph.** `losses.append(loss)` keeps the graph of every step alive. After a backward pass, at least the
+# tensors saved in the graph are freed; where there is none, as in a validation loop without `no_grad`, all activations
+# of all batches stay. No loss curve shows it. Memory does; here it is counted by hooks that see each tensor as it is
+# saved:
 
 # %%
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -465,7 +469,7 @@ curves.draw(
 
 # %% [markdown]
 # **7. A learning rate that is too high.** The loss leaps to values far above `log(3)` and does not come back to where
-# it began; in deeper nets it often ends as NaN. (The axis counts in powers of ten.)
+# it began; in deeper nets it often ends as NaN. (The axis is logarithmic.)
 
 # %% tags=["demo"]
 curves.draw(
@@ -473,8 +477,8 @@ curves.draw(
 )
 
 # %% [markdown]
-# **8. Batches averaged unweighted.** Training is right, but what is reported about it is wrong: the more the last
-# batch differs from the others, the further off it is. The loss over everything at once tells the truth:
+# **8. Batches averaged unweighted.** The training is fine, but the loss reported for it is wrong: the more the last
+# batch differs from the others, the further off that number is. The loss over everything at once tells the truth:
 
 # %%
 # 400 as before, and one odd point
@@ -495,7 +499,7 @@ print(
 )
 
 # %% [markdown]
-# And a ninth, **training in eval mode**, shows in no loss curve at all: dropout is off and batch norm keeps its first
+# And a ninth, **training in eval mode**, shows in no loss curve at all: dropout is off and batch norm keeps its initial
 # statistics. Print `model.training`, or look at a buffer:
 
 # %%
@@ -516,7 +520,7 @@ print("after train:", norm.running_mean)
 # | loss does not move at all | step before backward; parameters not given to the optimizer |
 # | memory grows with every step | a stored graph |
 # | loss becomes NaN | learning rate; logarithm of zero; bad data |
-# | validation differs from a second look | batches averaged unweighted; wrong mode |
+# | the validation loss differs from that of all samples at once | batches averaged unweighted; wrong mode |
 
 # %% [markdown]
 # ## Accumulation: a large batch in small pieces
@@ -535,7 +539,8 @@ for piece in (values[:3], values[3:]):
 print("whole", whole, " in pieces", w.grad)
 
 # %% [markdown]
-# The last window of an epoch is often incomplete. Ten micro-batches and a step after every fourth leave two over. A
+# The pieces are called *micro-batches*. The last group of an epoch, its last *window*, is often incomplete: ten
+# micro-batches with a step after every fourth leave two over. A
 # loop that steps only when it has counted to four forgets them, or worse, carries their gradients into the next
 # epoch:
 
@@ -556,7 +561,7 @@ print(
 
 # %% [markdown]
 # So step on what is left over as well, scaled by the number that is really there. Batch norm still sees one
-# micro-batch at a time, so with it accumulation approximates the large batch and does not equal it.
+# micro-batch at a time, so with batch norm, accumulation only approximates the large batch.
 
 # %% [markdown]
 # ### Exercise: accumulated_step
@@ -570,7 +575,7 @@ print(
 # three = (torch.ones(3, 1), torch.tensor([[1.0], [2.0], [3.0]]))
 # one = (torch.ones(1, 1), torch.tensor([[10.0]]))
 # accumulated_step(model, [three, one], F.mse_loss, optimizer)
-# # 28.5, and the weight is now 0.8: the mean is 4, and its gradient is -8
+# # 28.5, and the weight is now 0.8: the targets' mean is 4, so the gradient is -8
 # ```
 
 # %% exercise="accumulated_step" points=2
@@ -613,8 +618,8 @@ print("each by itself:", a / a.norm(), b / b.norm())
 # ### Exercise: clip_gradients
 #
 # Write `clip_gradients(parameters, max_norm)`: scale all gradients in place so that their common norm is at most
-# `max_norm`, and return the norm before, as a Python float. `parameters` may be a generator, and some may have no
-# gradient. Nothing from `torch.nn.utils.clip_grad` is allowed.
+# `max_norm`, and return the norm before scaling, as a Python float. `parameters` may be a generator, and some may have
+# no gradient. Nothing from `torch.nn.utils.clip_grad` is allowed.
 #
 # ```
 # a, b = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
@@ -694,7 +699,7 @@ for kind in (torch.optim.Adam, torch.optim.AdamW):
 #
 # Write `class AdamW(torch.optim.Optimizer)` with `__init__(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8,
 # weight_decay=1e-2)` and `step(closure=None)`. It follows `torch.optim.AdamW`, respects parameter groups, skips
-# parameters without gradient, and resumes exactly from its own `state_dict`. Of torch's optimizers only the base
+# parameters without a gradient, and resumes exactly from its own `state_dict`. Of torch's optimizers only the base
 # class is allowed. Call `super().__init__(params, defaults)` first, and put `@torch.no_grad()` above `step`. If there
 # is a closure, `step` calls it once, at its beginning, with gradients on (`torch.enable_grad()`), and returns its loss.
 #
@@ -748,7 +753,7 @@ check("AdamW")
 # %% [markdown]
 # ## Schedules
 #
-# A rate that is right in the middle of training is too high at the start, when gradients are wild, and too high at
+# A rate that suits the middle of training is too high at the start, when gradients are wild, and too high at
 # the end, when only fine adjustments are left. Hence a warm-up, and a decay. Play with the shapes:
 
 # %% tags=["demo"]
@@ -756,8 +761,8 @@ curves.explore()
 
 # %% [markdown]
 # PyTorch's schedulers write to `optimizer.param_groups`. Each counts the calls to its own `step()`. Whether a call
-# means an epoch or a batch is up to you, and nothing tells you when you call it at the wrong place. `OneCycleLR` for
-# 100 steps, called once an epoch, would hardly leave its warm-up:
+# means an epoch or a batch is up to you, and nothing tells you when you call it in the wrong place. `OneCycleLR` for
+# 100 steps, called once an epoch, is still in its warm-up after five epochs:
 
 # %%
 def last_rate(calls):
@@ -785,7 +790,7 @@ for val_loss in (0.9, 0.7, 0.8, 0.75, 0.72, 0.71):
 
 # %% [markdown]
 # Log the rate in use along with the losses, one line of JSON for each epoch. Any tool can read a file of such lines,
-# and what was written before a crash is still there. TensorBoard, MLflow and Weights & Biases do the same, with a web
+# and what was flushed before a crash is still there. TensorBoard, MLflow and Weights & Biases do the same, with a web
 # page on top.
 
 # %%
@@ -831,9 +836,9 @@ check("warmup_cosine")
 # %% [markdown]
 # ## When to stop
 #
-# Two curves tell most of it: the loss on the training data, and the loss on data held back. If a model is too small,
-# both stay high: it *underfits*, and more steps do not help. If it is large enough to learn the data by heart, both
-# fall at first; then the training loss goes on falling while the validation loss turns up: it *overfits*. Here are
+# Two curves tell most of the story: the loss on the training data, and the loss on held-out data. If a model is too
+# small, both stay high: it *underfits*, and more steps do not help. If it is large enough to learn the data by heart,
+# both fall at first; then the training loss goes on falling while the validation loss turns up: it *overfits*. Here are
 # two networks, with one hidden unit and with sixteen, trained on forty points:
 
 # %% tags=["demo"]
@@ -858,8 +863,8 @@ curves.draw(
 )
 
 # %% [markdown]
-# Keep the weights of the lowest point of the validation loss, and stop when it has not improved for a while. There
-# are two traps. `state_dict()` holds the parameters themselves, not copies:
+# Keep the weights from the lowest point of the validation loss, and stop when it has not improved for a while. There
+# are two traps. the tensors in a `state_dict()` share memory with the parameters, they are no copies:
 
 # %%
 model = nn.Linear(1, 1)
@@ -919,7 +924,8 @@ check("EarlyStopping")
 # %% [markdown]
 # ## Metrics
 #
-# Accuracy hides rare classes: a test that always says "healthy" is right 99 times out of 100. Each class has a
+# Accuracy hides rare classes: where one person in a hundred is ill, a test that always says "healthy" is right 99 times
+# out of 100. Each class has a
 # *precision* (of the examples that were given this class, how many belong to it?) and a *recall* (of the examples
 # that belong to it, how many were found?). F1 is their harmonic mean; in counts of true positives, false positives
 # and false negatives it is `2·TP / (2·TP + FP + FN)`. **Macro** F1 averages over the classes, each counting the same;
@@ -992,6 +998,9 @@ torch.use_deterministic_algorithms(True)
 print(f"an empty tensor takes {seconds() / plain_time:.0f} times as long")
 torch.use_deterministic_algorithms(False)
 
+# %% [markdown]
+# Now the seeds themselves. Seeding torch repeats torch's numbers, and not NumPy's:
+
 # %%
 torch.manual_seed(3)
 first = torch.rand(2)
@@ -1040,7 +1049,7 @@ print(f"first loss {loss.item():.2f}, log(3) = {math.log(3):.2f}")
 print({name: round(p.grad.norm().item(), 3) for name, p in model.named_parameters()})
 
 # %% [markdown]
-# Number 5 as a program: a *sweep*. Three rates, three seeds each, the same number of steps, and the medians side by
+# Step 5 as a program is a *sweep*: three rates, three seeds each, the same number of steps, and the medians side by
 # side. With one seed each you would compare luck. Rates are spread by factors, not by differences:
 
 # %% tags=["demo"]
@@ -1086,9 +1095,9 @@ network
 
 # %% [markdown]
 # A plot that grows while training runs: two quick epochs, with a new point after each of their twelve steps. The
-# `train` line is noisy, since each of its points is the loss of another batch, before the step; the `val` line is the
-# loss of all 300 validation images after the step. (Validating after every step is only affordable because everything
-# here is so small.)
+# `train` line is noisy, since each of its points is the loss of a different batch, before the step; the `val` line is
+# the loss of all 300 validation images after the step. (Validating after every step is only affordable because
+# everything here is so small.)
 
 # %% tags=["demo"]
 plot = curves.LossPlot("loss on the digits")
@@ -1115,8 +1124,8 @@ for epoch in range(2):
 # `train_loader` per epoch, and validate after each, in evaluation mode. Return a dict of lists with one number per
 # epoch: `train_loss`, `val_loss` (mean cross-entropy over the samples), `val_accuracy` (0 to 1), `lr`. The model ends
 # with the weights of the best validation loss. Optimizer and schedule are your choice, but the rate has to change
-# over the epochs. With `digits.SmallCNN()`, batches of 64 and `lr=0.01` it should reach 97 % on held-out digits
-# within 15 epochs; AdamW reaches 99 %. The loaders give CPU batches, the model is on `device`. You may call what you
+# over the epochs. With `digits.SmallCNN()`, batches of 64 and `lr=0.01` it should reach 97% on held-out digits
+# within 15 epochs; AdamW reaches 99%. The loaders give CPU batches, the model is on `device`. You may call what you
 # have written before: `train_step`, `evaluate`, `EarlyStopping` and `warmup_cosine` are nearly all of it.
 #
 # ```

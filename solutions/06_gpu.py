@@ -13,10 +13,10 @@
 # everything that goes wrong with it follows from one of these three: a tensor is in the wrong memory, the memory is
 # full, or a clock was read before the work was done.
 #
-# You need no GPU for this lesson. Where there is none, this course provides a *simulated accelerator*: its tensors
-# hold CPU values, refuse to mix with the CPU's as CUDA's do, and every copy, every wait and every byte on it is
-# counted. What it cannot have is speed, so where seconds matter we measure the CPU, or your GPU if you have one, with
-# the same cells. There are eleven exercises.
+# You do not need a GPU for this lesson. Where there is none, this course provides a *simulated accelerator*: its
+# tensors hold CPU values but refuse to mix with CPU tensors, as CUDA tensors do, and every copy, every wait and every
+# byte on it is counted. What it cannot have is speed, so where seconds matter we measure the CPU, or your GPU if you
+# have one, with the same cells. There are eleven exercises.
 
 # %% tags=["setup"]
 import time
@@ -57,7 +57,7 @@ print(
 )
 
 # %% [markdown]
-# The first line is a trap. Without `check_available` you are told which accelerator torch was *built* for, whether
+# The first line can be a trap. Without `check_available` you are told which accelerator torch was *built* for, whether
 # the machine has one or not; with it you get None where there is none. (The simulated one never shows up here.)
 #
 # In older code you will read `"cuda" if torch.cuda.is_available() else "cpu"`. On an Apple laptop that gives "cpu".
@@ -137,7 +137,7 @@ layer.to("meta")
 print(t.device, layer.weight.device)
 
 # %% [markdown]
-# (`"meta"` is a device without numbers that every machine has. It is handy for trying out where things go.)
+# (Every machine has the device `"meta"`, whose tensors have no values. It is handy for trying out where things go.)
 #
 # A model is moved once. Batches are moved one by one, and they are seldom a single tensor: a pair, a dict with a mask
 # in it, a namedtuple. If you write `x, y = x.to(device), y.to(device)` everywhere, sooner or later one of them is
@@ -169,9 +169,9 @@ except TypeError as error:
 # %% [markdown]
 # ### Exercise: move_to
 #
-# Write `move_to(obj, device)`: the same object with every tensor in it on `device`. Look into dicts, lists, tuples
-# and namedtuples, however deeply nested; each keeps its type. Everything else (text, numbers, None, modules, other
-# objects) passes through as it is. The input is not changed.
+# Write `move_to(obj, device)`: the same object with every tensor in it on `device`. Look into dicts, lists, tuples and
+# namedtuples, however deeply nested; each comes back as what it was (subclasses of dict and list need not). Everything
+# else (text, numbers, None, modules, other objects) passes through as it is. The input is not changed.
 #
 # ```
 # move_to({"x": torch.zeros(2), "ids": ["a7"]}, torch.device("meta"))
@@ -201,7 +201,7 @@ check("move_to")
 # %% [markdown]
 # ## Making things where the data is
 #
-# Most errors about devices do not come from data that was left behind. They come from a tensor that a function
+# Many errors about devices do not come from data that was left behind. They come from a tensor that a function
 # creates: a mask, a range of positions, zeros for a state. Without `device=` it is made on the CPU.
 
 # %% tags=["demo"]
@@ -232,8 +232,8 @@ print(
 print(torch.zeros(3, device=device) + torch.tensor(1.0))
 
 # %% [markdown]
-# `new_ones` and `zeros_like` take the dtype as well. Python numbers (`x + 1`) need no device, and the last line shows
-# the one exception to the rule: a CPU tensor without dimensions may be mixed in.
+# `new_ones` and `zeros_like` copy the dtype as well. Python numbers (`x + 1`) need no device, and the last line shows
+# an exception to the rule: a CPU tensor without dimensions may be mixed in. (So may CPU indices, in `x[i]`.)
 #
 # A fourth way changes the default: inside `with torch.device(...)` whatever is created without `device=` is created
 # there. It suits building a model, since the layers are made in place and never on the CPU first. It does not suit
@@ -245,7 +245,7 @@ with torch.device("meta"):
 print(layer.weight.device, made.device, torch.arange(3).device)
 
 # %% [markdown]
-# A mask for attention is the classic. In a text of t positions, position i may look at itself and at what came
+# The classic case is a mask for attention. In a text of t positions, position i may look at itself and at what came
 # before:
 
 # %%
@@ -285,11 +285,11 @@ def causal_mask(x: Tensor) -> Tensor:
 check("causal_mask")
 
 # %% [markdown]
-# A table that a module needs in every call is made once, in `__init__`, when nobody knows yet where the module will
+# A table that a module needs on every call is made once, in `__init__`, when nobody knows yet where the module will
 # live. So it must move with the module, and that is what a buffer does (lesson 3). With `persistent=False` it is not
 # saved. That is right for what can be computed again: a checkpoint made with a longer table still loads.
 #
-# Attention does not know the order of its inputs. One remedy adds a pattern of its own to each position, made of
+# Attention does not know the order of its inputs. One remedy adds a distinct pattern to each position, made of
 # waves from fast to slow. Columns 2i and 2i+1 share a frequency:
 #
 # `angle(p, i) = p / 10000 ** (2i / dim)`, sine in column 2i, cosine in column 2i+1
@@ -486,8 +486,9 @@ for words, call in suspects.items():
 
 # %% [markdown]
 # `x[x > 1]` waits because the host must know how many entries there are. `torch.where` has a shape that is known
-# beforehand. In a training loop, a `loss.item()` in every step makes the host wait in every step; add up the loss on
-# the device, and ask for it every so often. On CUDA, `torch.cuda.set_sync_debug_mode("warn")` reports such calls.
+# beforehand. In a training loop, a `loss.item()` in every step makes the host wait in every step; add up
+# `loss.detach()` on the device, and ask for the sum every so often. On CUDA, `torch.cuda.set_sync_debug_mode("warn")`
+# reports such calls.
 #
 # **In short:** the bus is slow, and a number that is read back stops the host.
 
@@ -515,7 +516,8 @@ print(log, host.is_pinned())
 # numbers are still under way, and `back` may be read before they arrive, without any error. So copy to the CPU
 # without `non_blocking`, or wait before you read: `torch.accelerator.synchronize()`.
 #
-# Now for the order of things in a loop. This is what `for batch in loader: batch = batch.to(device)` does:
+# Now for the order of things in a loop. This is what `for batch in loader: x = batch.to(device, non_blocking=True)`
+# does:
 
 # %% tags=["demo"]
 loader = [torch.full((2,), float(n)) for n in range(3)]
@@ -545,7 +547,7 @@ print(log)
 # torch.cuda.current_stream().wait_stream(copies)     # before the first use of `following`
 # ```
 #
-# The CPU has the interface too, and nothing happens in it:
+# The CPU has the same interface, and there it does nothing:
 
 # %%
 with torch.cpu.stream(torch.cpu.Stream()):
@@ -559,8 +561,8 @@ with torch.cpu.stream(torch.cpu.Stream()):
 # ### Exercise: prefetch
 #
 # Write `prefetch(loader, device)`: it yields the batches of `loader` in order, each on `device`, and the copy of the
-# next batch is started before the present one is handed out. Never the whole loader at once. A batch is anything that
-# `move_to` can move; an empty loader yields nothing.
+# next batch is started before the present one is handed out. It never copies the whole loader at once. A batch is
+# anything that `move_to` can move; an empty loader yields nothing.
 #
 # ```
 # for batch in prefetch(loader, device):
@@ -621,9 +623,9 @@ print(stopwatch(wait=False))
 print(stopwatch(wait=True))
 
 # %% [markdown]
-# In the first list the wait comes after the clock was stopped. On a GPU this gives a few microseconds, however large
-# the matrices are, and it has made many slow functions look fast. Later, an innocent `.item()` pays for all of it.
-# The call that only waits is `torch.accelerator.synchronize()`, or `synchronize` of the device's own module
+# In the first list the wait comes after the clock has been stopped. On a GPU this measures a few microseconds, however
+# large the matrices are, and it has made many slow functions look fast. Later, an innocent `.item()` pays for all of
+# it. The call that only waits is `torch.accelerator.synchronize()`, or `synchronize` of the device's own module
 # (`torch.cuda.synchronize()`).
 #
 # It is needed at *both* ends: before the start, so that earlier work is not charged to your function, and before the
@@ -735,6 +737,7 @@ print(timer.blocked_autorange(min_run_time=0.5))
 if torch.cuda.is_available():
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     a = torch.randn(2000, 2000, device="cuda")
+    a @ a  # warm up
     start.record()
     a @ a
     stop.record()
@@ -744,10 +747,11 @@ else:
     print("this example needs CUDA")
 
 # %% [markdown]
-# **Errors come late, too.** A kernel that fails, usually because an index is out of range, reports it when the host
-# next waits, and the traceback ends at an innocent line. Run the program again with the environment variable
-# `CUDA_LAUNCH_BLOCKING=1`, set before Python starts: each call then waits, and the traceback is right. Or run one
-# batch on the CPU, where the message is also clearer. After such an error the process cannot use the GPU any more.
+# **Errors come late, too.** A kernel that fails, usually because an index is out of range, reports it at some later
+# call, at the latest when the host next waits, and the traceback ends at an innocent line. Run the program again with
+# the environment variable `CUDA_LAUNCH_BLOCKING=1`, set before Python starts: each call then waits, and the traceback
+# is right. Or run one batch on the CPU, where the message is also clearer. After such an error the process cannot use
+# the GPU any more.
 
 # %% [markdown]
 # ## What a training step holds in memory
@@ -776,8 +780,9 @@ for what, size in held.items():
 # AdamW keeps two numbers for each parameter, a running mean of the gradient and one of its square. SGD with momentum
 # keeps one, plain SGD none. So float32 training with AdamW takes 4 + 4 + 8 = 16 bytes for each parameter.
 #
-# In the usual 16-bit recipe, parameters and gradients take 2 bytes each, the states stay float32, and a float32
-# *master copy* of the parameters accumulates the small updates (lesson 7 shows why):
+# In the 16-bit recipe of many large models, parameters and gradients take 2 bytes each (autocast, in lesson 7, keeps
+# them in float32), the states stay float32, and a float32 *master copy* of the parameters accumulates the small updates
+# (lesson 7 shows why):
 
 # %%
 recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4,
@@ -813,7 +818,7 @@ print({batch: bytes_saved(batch) for batch in (16, 32, 64)})
 # %% [markdown]
 # Over a whole step, memory rises through the forward pass, is highest at the turning point, and falls as `backward`
 # releases the activations and creates gradients in exchange. Below is a real step on the second device, with what is
-# held after each block. It begins with parameters and AdamW's states. Move the sliders: depth, and batch.
+# held after each block. It begins with parameters and AdamW's states. Move the sliders `blocks` and `batch`.
 
 # %% tags=["demo"]
 from torchcourse.demos import memory_line
@@ -826,10 +831,10 @@ memory_line.explore()
 # %% [markdown]
 # ### Exercise: training_bytes
 #
-# Write `training_bytes(num_params, *, param_dtype=torch.float32, optimizer="adamw", master_weights=False)`: the
-# bytes, as an int, of parameters, gradients in the same dtype, float32 optimizer states (`"adamw"` 2 for each
-# parameter, `"momentum"` 1, `"sgd"` 0), and a float32 master copy if there is one. An unknown optimizer raises, with
-# a message that names `optimizer` and says what it was.
+# Write `training_bytes(num_params, *, param_dtype=torch.float32, optimizer="adamw", master_weights=False)`: the bytes,
+# as an int, of parameters, gradients in the same dtype, float32 optimizer states (`"adamw"` 2 for each parameter,
+# `"momentum"` 1, `"sgd"` 0), and a float32 master copy if there is one. An unknown optimizer raises an error, with a
+# message that names `optimizer` and says what it was.
 #
 # ```
 # training_bytes(7_000_000_000)    # 112000000000
@@ -893,7 +898,7 @@ cache.picture()
 
 # %% [markdown]
 # Half of what is reserved is free. `nvidia-smi` shows the reserved memory, since that is what the process has taken,
-# plus the CUDA context, a few hundred MB of code and driver state. So a number that is too high there does not mean
+# plus the CUDA context, a few hundred MB of code and driver state. So a high number there does not mean
 # that your tensors are large.
 #
 # Now a tensor needs 45 MiB in one piece. 70 of the 100 are unused:
@@ -914,8 +919,8 @@ print("after empty_cache:", cache.allocated, "allocated,", cache.reserved, "rese
 # helps against fragmentation.
 #
 # **Who still holds it?** A tensor is freed when the last reference to it is gone. In a notebook there are more
-# references than you see. The value of each cell's last line is kept in `Out`. And an exception keeps the frames it
-# came through, with all their variables:
+# references than you see. The value that a cell's last line shows is kept in `Out`. And an exception keeps the frames
+# it came through, with all their variables:
 
 # %%
 import weakref
@@ -944,7 +949,7 @@ print("after the exception is gone:", alive[0]() is not None)
 # **In short:** reserved is not allocated, and what is referenced is not freed.
 
 # %% [markdown]
-# Who holds all that? On CUDA the allocator can keep a log, with the Python stack of every allocation:
+# To see who holds what on CUDA, let the allocator keep a log, with the Python stack of every allocation:
 #
 # ```
 # torch.cuda.memory._record_memory_history()
@@ -953,8 +958,8 @@ print("after the exception is gone:", alive[0]() is not None)
 # ```
 #
 # Drag the file onto [pytorch.org/memory_viz](https://pytorch.org/memory_viz), which reads it in the browser. A band
-# that never ends is a tensor that somebody keeps; a click shows the line that made it. (The underscores say that the
-# names may change.)
+# that never ends is a tensor that something still refers to; a click shows the line that made it. (The underscores say
+# that the names may change.)
 
 # %% [markdown]
 # ## Out of memory
@@ -967,7 +972,7 @@ print("after the exception is gone:", alive[0]() is not None)
 # - *The old outputs are still there* while the next forward runs: `del` them, or keep the step in a function.
 # - *The batch is too large*: a smaller one, with accumulation (lesson 5) if the step should stay the same.
 # - *Activations*: a 16-bit autocast (lesson 7), or checkpointing, below.
-# - *Parameters and states*: the list above; then several GPUs.
+# - *Parameters and states*: an optimizer with smaller states, or fewer trained parameters; then several GPUs.
 #
 # The error has a class of its own. It is a RuntimeError, like many others:
 
@@ -981,8 +986,8 @@ print(
 # So `except RuntimeError` also swallows an error about mismatched shapes. Catch the class itself, and try again
 # *after* the `except` block: inside it, the exception still holds the failed step's tensors.
 #
-# The most common use is to find out how large the batch may be. If 64 fits, so does 63. So two numbers tell you
-# everything, the largest that fitted and the smallest that did not:
+# The most common reason to catch it is to find out how large the batch may be. If 64 fits, so does 63. So two numbers
+# tell you everything, the largest that fitted and the smallest that did not:
 
 # %%
 def fits(size: int) -> bool:
@@ -1002,8 +1007,8 @@ while high - low > 1:
 # ### Exercise: largest_batch
 #
 # Write `largest_batch(run, start, limit)`: the largest size from 1 up to `limit` for which `run(size)` raises no
-# `torch.OutOfMemoryError`, or 0 if there is none. `start` is a guess to begin with, from 1 to `limit`. At most `2 *
-# log2(limit) + 2` calls of `run`. Other errors pass through. Sizes are ints.
+# `torch.OutOfMemoryError`, or 0 if there is none. `start` is a guess to begin with, from 1 to `limit`. Call `run`
+# at most `2 * log2(limit) + 2` times. Other errors pass through. Sizes are ints.
 #
 # ```
 # def run(size):
@@ -1042,9 +1047,9 @@ check("largest_batch")
 # ## Checkpointing: compute it twice
 #
 # Activations wait from the forward pass until `backward` gets to them. You can also throw them away, keep only the
-# input of each block, and compute the block again when `backward` needs it. That is *gradient checkpointing*: about a
-# third more computation, for the activations of one block at a time instead of all. (It has nothing to do with saving
-# a model to disk.)
+# input of each block, and compute the block again when `backward` needs it. That is *gradient checkpointing*: you pay
+# with about a third more computation, and hold the activations of one block at a time instead of all. (It has nothing
+# to do with saving a model to disk.)
 
 # %%
 calls = []
@@ -1152,7 +1157,7 @@ for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35
 # Below the ridge, memory is the limit, and faster arithmetic does not help. An addition that reaches a tiny share of
 # the peak may be as fast as it can be. So a fair judgement compares with the *roof* at the operation's own intensity:
 # the lower of the peak and of `intensity * bandwidth`. This is also why fusing pointwise operations pays off (lesson
-# 8), and why a language model that writes one token at a time for one reader, which is all matrix times vector, is
+# 8), and why a language model that writes one token at a time for one user, which is all matrix times vector, is
 # limited by memory.
 #
 # Small matrices do not reach the peak either. Here is what your machine does:
@@ -1175,8 +1180,8 @@ conv = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
 print(conv(last).is_contiguous(memory_format=torch.channels_last), conv(last).shape)
 
 # %% [markdown]
-# Convert the model once and the input once; the layers in between keep the format. `view` may then refuse where it
-# worked before, and `reshape` copies. Whether it pays off is something to measure, with `elapsed`.
+# Convert the model once and each batch as it comes in; the layers in between keep the format. `view` may then refuse
+# where it worked before, and `reshape` copies. Whether it pays off is something to measure, with `elapsed`.
 #
 # **In short:** first the intensity, then the judgement.
 
@@ -1219,7 +1224,7 @@ check("roofline")
 # `torch.tensor(numpy_array).to("mps")` fails for NumPy's default floats; CPU and GPU share their memory, so copies
 # are cheap and pinning is pointless; a missing operator raises an error, unless `PYTORCH_ENABLE_MPS_FALLBACK=1` sends
 # it to the CPU. `torch.mps.current_allocated_memory()` tells you how much memory is in use. Code that says float32
-# where it makes tensors, and asks `torch.accelerator`, runs on both:
+# where it makes tensors, and asks `torch.accelerator`, runs on MPS and on CUDA alike:
 
 # %%
 import numpy as np

@@ -16,8 +16,8 @@
 #
 # What goes wrong here raises no error. A gradient becomes zero, an update changes nothing, a sum becomes `inf`, and
 # the loss curve goes flat or turns to `nan`. So we begin with the bits, see what they cannot hold, and build the
-# remedies from there: autocast, loss scaling, master weights. Everything in this lesson runs on the CPU, whose
-# float16 and bfloat16 numbers are real. There are ten exercises.
+# remedies from there: autocast, loss scaling, master weights. Everything in this lesson runs on the CPU: its
+# float16 and bfloat16 round and overflow just as those of a GPU do. There are ten exercises.
 
 # %% tags=["setup"]
 import math
@@ -60,7 +60,8 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
 
 # %% [markdown]
 # bfloat16 is float32 with the last 16 bits left out: the same range, and only two to three decimal digits. float16
-# has about one digit more, and its range ends at 65504 at the top and at about 6e-8 at the bottom.
+# has about one digit more, and its range ends at 65504 at the top and at about 6e-8 at the bottom (below the smallest
+# *normal* number, printed above, there are some smaller ones, which we come to in a moment).
 
 # %%
 numbers = torch.tensor([0.1, 3.14159, 2049.0, 70000.0, 1e-8])
@@ -88,8 +89,8 @@ for dtype, whole in integers.items():
 # because it is always there, with two exceptions: a stored exponent of all zeros means that there is no leading 1
 # (zero, and the *subnormal* numbers, which fill the gap above it), and one of all ones means `inf` or `nan`.
 #
-# Integers have a sign too. A float whose sign bit is set is a negative `int16`, and shifting that to the right fills
-# it with ones:
+# Integers have a sign too. Viewed as `int16`, a float whose sign bit is set is negative, and shifting a negative
+# integer to the right fills it with ones:
 
 # %%
 bits = torch.tensor(-1.0, dtype=torch.float16).view(torch.int16).item()
@@ -161,9 +162,9 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     print(f"{str(dtype):15} 1 + 1000 times 0.001 = {w.item():.4f}")
 
 # %% [markdown]
-# float16 has lost a few percent to rounding; bfloat16 has not moved at all. A learning rate of 1e-3 makes such
-# updates in every step. The gap between neighbouring numbers grows with the weight: it doubles with each power of
-# two.
+# float16 has lost a few percent to rounding; bfloat16 has not moved at all. With Adam, a learning rate of 1e-3 makes
+# updates of about this size in every step. The gap between neighbouring numbers grows with the weight: it doubles with
+# each power of two.
 
 # %%
 for value in (0.25, 1.0, 4.0, 100.0):
@@ -242,8 +243,8 @@ ranges.explore()
 # %% [markdown]
 # bfloat16 has no such trouble. Its smallest normal number is that of float32, about 1e-38.
 #
-# **In short:** what vanishes is what the *cast* turns into zero. The smallest normal number is not that limit,
-# because subnormal ones follow.
+# **In short:** what vanishes is what *rounding to the dtype* turns into zero. The smallest normal number is not that
+# limit, because subnormal ones follow.
 
 # %% [markdown]
 # ### Exercise: underflow_fraction
@@ -291,7 +292,7 @@ print(x.mean(), x.sum(dtype=torch.float32))
 # You will meet the problem again wherever you write a reduction yourself: a norm (the square of 256 already
 # overflows), a variance, a softmax, a loss over many elements. The remedy is three words long: *reduce in float32*.
 # Most reductions take a `dtype` for it. Dividing before adding is not a remedy, because it pushes small numbers into
-# the subnormal range:
+# the subnormal range, or to zero:
 
 # %%
 tiny = torch.full((4096,), 1e-4, dtype=torch.float16)
@@ -427,9 +428,9 @@ check("autocast_report")
 # %% [markdown]
 # ## Which dtype on which device
 #
-# Why is half precision faster at all? Only half the bytes have to be moved, which is all that counts for additions
-# and activations. And for matrix products GPUs have special units, *tensor cores*, that multiply small blocks of
-# 16-bit numbers and accumulate in float32. They work at full speed where the sizes are multiples of 8 (for 16-bit
+# Why is half precision faster at all? Only half the bytes have to be moved, and for additions and activation functions
+# that is all that counts. And for matrix products GPUs have special units, *tensor cores*, that multiply small blocks
+# of 16-bit numbers and accumulate in float32. They work at full speed where the sizes are multiples of 8 (for 16-bit
 # formats); a vocabulary of 50257 is often padded for that reason:
 
 # %%
@@ -556,8 +557,8 @@ for scale in (2.0**10, 2.0**11):
 # (To be exact, float16 rounds what is between 65504 and 65520 down to 65504. From 65520 on it is `inf`.)
 #
 # And bfloat16? Its range is that of float32. Only what is below 5e-41 becomes zero there, and no gradient that
-# matters is so small: it needs **no scaler**. A step with a disabled scaler, `GradScaler(enabled=False)`, lets one
-# loop serve both.
+# matters is so small: it needs **no scaler**. A disabled scaler, `GradScaler(enabled=False)`, passes everything
+# through, so that one loop serves both.
 #
 # **In short:** scaling shifts all gradients along the axis of powers of two. It helps where they are all too small;
 # it cannot make the range wider.
@@ -703,7 +704,7 @@ class LossScaler:
             self.now *= self.backoff
         elif self.fine_in_a_row == self.interval:
             self.fine_in_a_row = 0
-            # as GradScaler, whose scale is a float32
+            # like GradScaler, whose scale is a float32
             if self.now * self.growth <= torch.finfo(torch.float32).max:
                 self.now *= self.growth
         self.overflowed = False
@@ -716,7 +717,7 @@ check("LossScaler")
 # ## The protocol, in order
 #
 # A training step in mixed precision is the step of lesson 5 with autocast around its forward pass, and with four
-# calls to the scaler. The order matters everywhere:
+# calls to the scaler. The order of all these steps matters:
 
 # %%
 torch.manual_seed(0)
@@ -739,8 +740,8 @@ print(loss.item(), norm.item())
 # 1. Clear the old gradients, as always.
 # 2. Forward and loss under autocast.
 # 3. `backward` on the *scaled* loss, outside of autocast. Log the loss itself.
-# 4. Only if you look at gradients before the step, to clip or to log them: `unscale_` first. It may be called once
-#    per step for each optimizer.
+# 4. Only if you look at gradients before the step, to clip or to log them: `unscale_` first. It may be called only
+#    once per step for each optimizer.
 # 5. `scaler.step` instead of `optimizer.step`. It unscales if you did not, and skips the step on overflow.
 # 6. `update` once, at the end.
 #
@@ -764,7 +765,7 @@ def length_after_clipping(unscale_first):
 print(length_after_clipping(True), length_after_clipping(False))
 
 # %% [markdown]
-# The second training run would hardly move, and nothing would say so.
+# A training run that clips before unscaling would hardly move, and nothing would say so.
 #
 # And an overflow? With a scale that is far too high the gradients are inf. The weights stay as they were, the scale
 # goes down:
@@ -782,12 +783,12 @@ for _ in range(2):
 print(torch.equal(before, model[0].weight), math.log2(scaler.get_scale()))
 
 # %% [markdown]
-# Two steps were skipped. If that never ends, the loss itself is inf or NaN, and no scale will help: look there. A
-# scheduler that counts steps should count only those that were made; a scale that went down during `update` means
-# that the step was skipped.
+# Two steps were skipped. If that never ends, the loss or some step of its backward is inf or NaN, and no scale will
+# help: look there. A scheduler that counts steps should count only those that were made; a scale that went down during
+# `update` means that the step was skipped.
 #
 # With accumulation (lesson 5), each micro-batch's loss is scaled; `unscale_`, `step` and `update` come once, at the
-# end, so that all of them carry the same scale.
+# end, so that the gradients of all micro-batches carry the same scale.
 #
 # **In short:** scale, backward, unscale, clip, step, update. Nothing that reads a gradient comes before the
 # unscaling.
@@ -871,9 +872,9 @@ curves.draw(runs, "squared error", log=True)
 # ## A Function under autocast
 #
 # A `torch.autograd.Function` of your own (lesson 2) gets whatever dtype autocast has made of its inputs, and its
-# backward runs without autocast. Two decorators settle both: `custom_fwd` with `cast_inputs=` casts the inputs and
-# switches autocast off for the forward (without it, it leaves both as they are); `custom_bwd` runs the backward with
-# autocast in the same state as in the forward.
+# backward runs without autocast. Two decorators settle both: inside an autocast block, `custom_fwd` with `cast_inputs=`
+# casts the floating-point inputs and switches autocast off for the forward (without `cast_inputs=` it changes neither);
+# `custom_bwd` runs the backward with autocast in the same state as in the forward.
 
 # %%
 class Cube(torch.autograd.Function):
@@ -942,12 +943,13 @@ for dtype in (torch.float32, torch.bfloat16):
     print(f"{str(dtype):15}", w.detach().float().tolist())
 
 # %% [markdown]
-# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, because most of its
-# steps were rounded up. The remedy: the optimizer keeps each weight in float32 too, adds the updates there, and
-# copies the rounded result into the parameter. Then small updates accumulate until they amount to a step.
+# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, because most of its steps
+# were rounded to almost twice their size. The remedy: the optimizer keeps each weight in float32 too, adds the updates
+# there, and copies the rounded result into the parameter. Then small updates accumulate until they amount to a step.
 #
-# Where does an optimizer keep such things? In `self.state[p]`, a dict for each parameter; `state_dict()` saves what
-# is in there, and only that. A small optimizer that remembers each parameter's largest gradient shows the parts:
+# Where does an optimizer keep such things? In `self.state[p]`, a dict for each parameter; `state_dict()` saves what is
+# in there and the parameter groups, and nothing else of the optimizer. A small optimizer that remembers each
+# parameter's largest gradient shows the parts:
 
 # %%
 class LargestSeen(torch.optim.Optimizer):
@@ -972,8 +974,9 @@ optimizer.step()
 print(optimizer.state_dict())
 
 # %% [markdown]
-# There is a trap in resuming. `load_state_dict` of the base class casts floating-point states to the dtype of their
-# parameter. A float32 state of a bfloat16 parameter comes back rounded:
+# There is a trap in resuming. `load_state_dict` of the base class casts every state tensor of a floating-point
+# parameter, except one called `step`, to the parameter's dtype. A float32 state of a bfloat16 parameter comes back
+# rounded:
 
 # %%
 optimizer.state[w]["largest"] += 0.0001
@@ -1011,14 +1014,14 @@ print(
 )
 
 # %% [markdown]
-# And the memory? Count the bytes for each parameter with Adam:
+# And the memory? Count the bytes per parameter with Adam:
 
 # %%
 recipes = {
     "float32": dict(parameter=4, gradient=4, adam=8),
     "autocast": dict(parameter=4, gradient=4, adam=8),
     "bfloat16 with a master copy": dict(parameter=2, gradient=2, adam=8, master=4),
-    "bfloat16 alone, states too": dict(parameter=2, gradient=2, adam=4),
+    "all bfloat16, Adam's states too": dict(parameter=2, gradient=2, adam=4),
 }
 for name, parts in recipes.items():
     print(f"{sum(parts.values()):3} bytes   {name}: {parts}")
@@ -1028,8 +1031,8 @@ for name, parts in recipes.items():
 # halves is the *activations* that wait for the backward pass. The last recipe does save memory, but loses the small
 # updates.
 #
-# **In short:** somewhere there has to be a float32 copy that small updates are added to. Under autocast there already
-# is one.
+# **In short:** small updates have to be added to a float32 copy, unless rounding is stochastic. Under autocast
+# the parameters are that copy.
 
 # %% [markdown]
 # ### Exercise: MasterSGD
@@ -1076,7 +1079,7 @@ class MasterSGD(torch.optim.Optimizer):
         return self.state[p]["master"]
 
     def load_state_dict(self, state_dict) -> None:
-        # casts every float state to the dtype of its parameter
+        # casts every state tensor but "step" to its parameter's dtype
         super().load_state_dict(state_dict)
         parameters = [p for group in self.param_groups for p in group["params"]]
         for number, saved in state_dict["state"].items():
@@ -1092,8 +1095,8 @@ check("MasterSGD")
 # %% [markdown]
 # ## When it pays, and when it does not
 #
-# The memory that is saved can be counted: it is the tensors that wait for the backward pass. Here is a network of
-# four wide layers, without its parameters:
+# The memory that is saved can be counted: it is the tensors that wait for the backward pass. Here they are counted for
+# a network of four layers, leaving out its parameters:
 
 # %%
 def wide(width):
@@ -1116,7 +1119,8 @@ for rows in (32, 4096):
 # With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are also kept for
 # the backward pass, eat up the savings.
 #
-# Measure speed, never assume it. Each cast is an operation of its own, and a small model consists of little else:
+# Measure speed, never assume it. Each cast is an operation of its own, and in a small model such small operations take
+# most of the time:
 
 # %% tags=["demo"]
 for width, rows in ((16, 16), (512, 256)):
@@ -1160,4 +1164,4 @@ for width, rows in ((16, 16), (512, 256)):
 # | master weights | float32 copies in `self.state[p]`; under autocast the parameters themselves |
 # | gain | activations halve; speed only where it was measured |
 #
-# Next comes **lesson 8, compile**: how the same model runs faster, with the same numbers up to rounding.
+# Next comes **lesson 8, compile**: how to make the same model run faster, with the same numbers up to rounding.

@@ -35,9 +35,9 @@ from torchcourse import Unattempted, case, check, hint
 
 # %% [markdown]
 # A first look. `chain` is a series of operations on every element; compiled, it becomes one loop over the elements.
-# That needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds
-# graphs: everything but the speed can be seen with it. The second cell below finds out which of the two you have; the
-# very first compilation takes some seconds.
+# That needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds graphs:
+# everything but the generated code and its speed can be seen with it. The second cell below finds out which of the two
+# you have; the very first compilation takes some seconds.
 
 # %% tags=["demo"]
 from torchcourse.demos import calls
@@ -58,10 +58,10 @@ compiled_chain = torch.compile(chain, backend=BACKEND)
 print(torch.allclose(compiled_chain(x), chain(x), atol=1e-6))
 
 # %% [markdown]
-# The older ways of obtaining a graph were `torch.jit.trace` and `torch.jit.script`. The former followed an example
-# and missed the branches that it did not take; the latter understood only part of Python. Both still run, with a
-# warning that they are deprecated; `torch.compile` has replaced them for speed, and `torch.export` (lesson 9) for
-# leaving Python.
+# The older ways of obtaining a graph were `torch.jit.trace` and `torch.jit.script`. The former followed an example and
+# missed the branches that it did not take; the latter understood only part of Python. Both still run, with a warning
+# that they are deprecated (on Python 3.14: that they are not supported and may break); `torch.compile` has replaced
+# them for speed, and `torch.export` (lesson 9) for leaving Python.
 
 # %% [markdown]
 # ## From Python to a graph
@@ -74,8 +74,9 @@ print(torch.allclose(compiled_chain(x), chain(x), atol=1e-6))
 # | **AOTAutograd** | that graph | the graph of ATen operators, and the backward graph |
 # | **Inductor** | these graphs | C++ for the CPU, Triton for a GPU |
 #
-# The last of them is a *backend*, and you can write one: a function that is given the graph and example inputs and
-# returns something to call in place of the code. Here is one that prints what it gets and runs the graph as it is:
+# What Dynamo hands its graph to is a *backend*. The default one, `"inductor"`, runs AOTAutograd and then Inductor. You
+# can write one: a function that is given the graph and example inputs and returns something to call in place of the
+# code. Here is one that prints what it gets and runs the graph as it is:
 
 # %%
 def printing(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
@@ -121,7 +122,7 @@ linear.compile(backend="eager")
 print(list(linear.state_dict()))
 
 # %% [markdown]
-# **In short:** a backend is called once for each graph, at the first call, with a list of nodes that are easy to
+# **In short:** a backend is called once for each graph, at the first call, with a graph whose nodes are easy to
 # read.
 
 # %% [markdown]
@@ -201,8 +202,8 @@ with FakeTensorMode():
     print(huge.shape, (huge @ huge).mean(0).shape, (huge > 0).dtype)
 
 # %% [markdown]
-# That would be four terabytes each. AOTAutograd traces with such tensors, and it traces the backward pass ahead of
-# time, hence the name. A backend can see both graphs:
+# As real tensors, `huge` and the product would take four terabytes each. AOTAutograd traces with such tensors, and it
+# traces the backward pass ahead of time, hence the name. A backend can see both graphs:
 
 # %%
 from functorch.compile import make_boxed_func
@@ -225,7 +226,7 @@ x = torch.ones(2, requires_grad=True)
 torch.compile(lambda x: (x.sin() * 2).sum(), backend=both)(x).backward()
 
 # %% [markdown]
-# Inductor is the compiler that torch itself brings: it turns these operators into code. Here is what it writes for
+# Inductor is the compiler that comes with torch: it turns these operators into code. Here is what it writes for
 # `centred` on a CPU, shortened a little. Look for the two loops: the sum has to be complete before a mean can be
 # subtracted, so everything after it has a loop of its own. That loop does the subtraction and the multiplication in
 # one pass, sixteen numbers at a time (or as many as fit the processor). For a GPU it would write a Triton kernel.
@@ -319,12 +320,12 @@ for line in ("once", "once more", "after a reset"):
 # Nothing was printed after "once more", although `torch.compile` was called again: this backend had already compiled
 # this code.
 #
-# **In short:** a break costs speed, but never changes the result; what was compiled stays until it is reset.
+# **In short:** a break costs speed, but never changes the result; compiled code is kept until you reset Dynamo.
 
 # %% [markdown]
 # ### Exercise: count_graphs
 #
-# Write `count_graphs(fn, *args)`: the number of graphs that Dynamo makes of one call `fn(*args)`, as an int. Asking
+# Write `count_graphs(fn, *args)`: the number of graphs that Dynamo builds for one call `fn(*args)`, as an int. Asking
 # again gives the same answer, even the tenth time.
 #
 # ```
@@ -368,7 +369,7 @@ except torch._dynamo.exc.Unsupported as error:
 # |---|---|
 # | `if` on a tensor's value | `torch.where` over both results, or `torch.cond` with two functions |
 # | `print`, logging | leave it out, or `if not torch.compiler.is_compiling():` around it |
-# | `.item()`, `float(t)`, without `fullgraph=True` | keep the tensor, also where it holds one number |
+# | `.item()`, `float(t)`, without `fullgraph=True` | keep the tensor, even if it holds a single number |
 # | SciPy, or a NumPy function that Dynamo does not know | the same in torch; else an operator of your own (below) |
 # | code that never fits | `@torch.compiler.disable` on that function, and a break there on purpose |
 #
@@ -385,7 +386,8 @@ def by_numpy(x: Tensor) -> Tensor:
 print(torch.compile(by_numpy, backend="eager", fullgraph=True)(torch.ones(3)))
 
 # %% [markdown]
-# `torch.where` computes both sides and chooses. With a condition of one number it chooses for all elements at once:
+# `torch.where` computes both sides and chooses. If the condition is a single value, it chooses for all elements at
+# once:
 
 # %%
 x = torch.tensor([1.0, -3.0])
@@ -417,7 +419,7 @@ def signed_scale(x: Tensor) -> Tensor:
 check("signed_scale")
 
 # %% [markdown]
-# Worse than a break that is reported is one that you do not see. By default `.item()` breaks the graph. But with
+# A cost that nobody reports is worse than a break that is reported. By default `.item()` breaks the graph. But with
 # `fullgraph=True` Dynamo captures it, and so the very switch that is meant to report breaks reports nothing:
 
 # %%
@@ -462,14 +464,14 @@ for f in (by_item, by_tensor):
     print(f.__name__, x.grad)
 
 # %% [markdown]
-# The first of them is wrong: the norm does depend on x.
+# The first gradient is wrong: the norm does depend on x.
 
 # %% [markdown]
 # ### Exercise: clip_by_norm
 #
 # Write `clip_by_norm(x, max_norm)`: x scaled down so that its norm over all elements is `max_norm` if it was larger,
-# and x unchanged if it was not. Zeros stay zeros, and the gradient there is a number. It must be one graph, must not wait
-# for the device, and the gradient must take into account that the factor depends on x.
+# and x unchanged if it was not. Zeros stay zeros, and the gradient there is finite, not NaN. It must be one graph, must
+# not wait for the device, and the gradient must take into account that the factor depends on x.
 #
 # ```
 # clip_by_norm(torch.tensor([3.0, 4.0]), 1.0)     # [0.6, 0.8]
@@ -523,13 +525,13 @@ for args in (
         )
 
 # %% [markdown]
-# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo
-# compiles no more: calls that fit one of them still use it, and all others run as plain Python, with a warning that
-# is easy to overlook. The usual cause is a value that changes with every step. Not every number that changes has this
-# effect: unless you say `dynamic=False`, as above, an int or float argument becomes a symbol when it takes a second
-# value, and so does a float attribute of a module. But an *int* attribute of a module, such as a step counter, is
-# taken for a constant, and each new value compiles again; so does each new string, bool or dtype. As a tensor, a
-# number costs no guard on its value at all:
+# In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo compiles
+# no more: calls that fit one of them still use it, and all others run as plain Python, with a warning that is easy to
+# overlook (with `fullgraph=True` they raise an error). The usual cause is a value that changes with every step. Not
+# every number that changes has this effect: unless you say `dynamic=False`, as above, an int or float argument becomes
+# a symbol when it takes a second value, and so does a float attribute of a module. But an *int* attribute of a module,
+# such as a step counter, is taken for a constant, and each new value compiles again; so does each new string, bool or
+# dtype. As a tensor, a number costs no guard on its value at all:
 
 # %%
 class Times(nn.Module):
@@ -553,9 +555,9 @@ def compiled_versions(kind: Callable[[int], Any]) -> int:
 print({kind.__name__: compiled_versions(kind) for kind in (int, float, torch.tensor)})
 
 # %% [markdown]
-# Shapes change most of all: the last batch is smaller, sequences differ. So Dynamo adapts. It treats the first shape
-# as a constant; if another one comes, it compiles once more, with a symbol in place of the size that changed. Here is
-# when the backend is called:
+# Shapes change most often: the last batch is smaller, sequences differ in length. So Dynamo adapts. It treats the first
+# shape as a constant; if another one comes, it compiles once more, with a symbol in place of the size that changed.
+# Here is when the backend is called:
 
 # %%
 def sizes_seen(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -577,7 +579,7 @@ for dynamic in (None, False, True):
 # | True | symbols from the start | you know that sizes change, and the second compilation hurts |
 # | False | every shape as it is | a few fixed shapes, and all the speed there is |
 #
-# Sizes 0 and 1 are always constants: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the
+# Sizes 0 and 1 are constants by default: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the
 # rows of x is unrolled, which makes their number a constant again. A branch on a size does not: it only adds a guard,
 # and the sizes on each side of it share one graph. `torch._dynamo.mark_dynamic(x, 0)` asks for a symbol, and raises
 # an error where the code makes that size a constant.
@@ -596,29 +598,30 @@ for size in (3, 2, 4, 5, 7, 1):
 # There is one graph for two to four rows, one for more, and one for a single row.
 #
 # **Numbers that come out of tensors.** `.item()` gives a number that the compiler cannot know. With
-# `capture_scalar_outputs` it becomes a symbol too, but one without any guard: nothing is known about it, and code
-# that needs to know, such as a slice of that length, stops the compiler. `torch._check` tells it, and checks the
-# claim when the program runs:
+# `capture_scalar_outputs`, which `fullgraph=True` implies, it becomes a symbol too, but one without any guard: nothing is
+# known about it, and code that needs to know, such as an `if`, stops the compiler. `torch._check` tells the compiler,
+# and checks the claim when the program runs:
 
 # %%
-def head(x: Tensor, n: Tensor) -> Tensor:
-    count = n.item()
-    torch._check(count >= 0)
-    torch._check(count <= x.shape[0])
-    return x[:count] * 2
+def head(rows: Tensor, lengths: Tensor, told: bool) -> Tensor:
+    count = lengths.max().item()
+    if told:
+        torch._check(count <= rows.shape[0])
+    if count > rows.shape[0]:
+        raise ValueError("too few rows")
+    return rows[:count] * 2
 
 # %% tags=["demo"]
-torch.compiler.reset()
-with torch._dynamo.config.patch(capture_scalar_outputs=True):
+rows = torch.ones(4)
+for told in (False, True):
+    torch.compiler.reset()
     compiled = torch.compile(head, backend=sizes_seen, fullgraph=True)
-    print(
-        compiled(torch.ones(4), torch.tensor(3)),
-        compiled(torch.ones(4), torch.tensor(2)),
-    )
-    try:
-        compiled(torch.ones(4), torch.tensor(9))
-    except RuntimeError as error:
-        print("9 of 4 rows:", "Expected cond to be True" in str(error))
+    for lengths in ([3, 1], [1, 2], [9, 1]):
+        try:
+            result = compiled(rows, torch.tensor(lengths), told).tolist()
+        except Exception as error:
+            result = f"{type(error).__name__}: {str(error).splitlines()[0][:70]}"
+        print(f"told: {told}, lengths {lengths}: {result}")
 
 # %% [markdown]
 # **In short:** a guard that fails costs a compilation; a symbol in place of a size saves it.
@@ -653,7 +656,7 @@ check("compile_dynamic")
 #
 # A compilation takes as long as thousands of calls. Below are the times of forty calls, one after the other, in
 # multiples of one eager call. The size changes once, after twenty calls. Where the backend only builds graphs, the
-# peaks are the same, but nothing is gained after them.
+# peaks are in the same places but lower, and nothing is gained after them.
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -665,10 +668,10 @@ measured = {
 calls.draw(calls.relative(measured))
 
 # %% [markdown]
-# Two peaks of the compiled function: its first call, and its first call with another size. The third size would cost
-# nothing. (A lower peak elsewhere, in either curve, is something else that ran on the machine just then.) Whether it
-# pays off overall is arithmetic: what a compilation costs, divided by what a call saves. Play with it: when do you
-# get nothing back?
+# Two peaks of the compiled function: its first call, and its first call with another size. A third size would cost no
+# compilation. (A lower peak elsewhere, in either curve, is something else that ran on the machine just then.) Whether
+# it pays off overall is arithmetic: what a compilation costs, divided by what a call saves, is the number of calls
+# after which it does. Play with it: when do you get nothing back?
 
 # %% tags=["demo"]
 calls.explore()
@@ -678,8 +681,8 @@ calls.explore()
 #
 # - many small operations on the same elements: merged into one loop, they read and write memory once. Norms,
 #   activations, optimizers;
-# - large matrix products: their kernels are fast already, and little is gained except that neighbouring operations
-#   are merged into them;
+# - large matrix products: their kernels are fast already, and little is gained (with "max-autotune" the compiler may
+#   write the product itself, and merge neighbouring operations into it);
 # - a model that is dominated by Python between tiny kernels, on a GPU: `mode="reduce-overhead"` also records the
 #   launches as a CUDA graph and replays them, at the price of memory that stays reserved;
 # - a script that runs for a minute: usually nothing. Compiling a model takes seconds to minutes, and the script ends
@@ -716,15 +719,16 @@ for mode in (
 # **Caches.** What Inductor has compiled is kept on disk, under `TORCHINDUCTOR_CACHE_DIR` (a folder in `/tmp` unless
 # you set it), and found again by the graph, the shapes and the versions: the second start of the same program
 # compiles in a fraction of the time. Dynamo's own part, from Python to a graph, has to be done again. On a cluster,
-# `torch.compiler.save_cache_artifacts()` packs what one machine has compiled for the others.
+# `torch.compiler.save_cache_artifacts()` packs what one machine has compiled, so that the others can load it.
 #
-# **CUDA graphs have pitfalls.** A recorded graph replays on fixed addresses. So the output of a call is overwritten
-# by the next one: `clone()` what you keep. `torch.compiler.cudagraph_mark_step_begin()` tells torch where a new step
-# begins, from which point old outputs may be overwritten. Each new shape records a graph of its own. And what runs on
-# the CPU in between, or is changed in place from outside, cannot be recorded, so that torch falls back to ordinary
-# launches, with a message under `TORCH_LOGS="cudagraphs"`.
+# **CUDA graphs have pitfalls.** A recorded graph replays on fixed addresses. So the output of a call is overwritten by
+# the next one, and reading it after that is an error: `clone()` what you keep.
+# `torch.compiler.cudagraph_mark_step_begin()` tells torch where a new step begins, from which point old outputs may be
+# overwritten. Each new shape records a graph of its own. And some work cannot be recorded: what runs on the CPU in
+# between, or, in some cases, an input that the model changes in place. Torch then records only the parts around it, or
+# falls back to ordinary launches, with a message under `TORCH_LOGS="cudagraphs"`.
 #
-# To *measure* such a thing takes some care. Look at these times of ten runs, in milliseconds, one of which was
+# *Measuring* such a thing takes some care. Look at these times of ten runs, in milliseconds, one of which was
 # disturbed, and one of which includes the compilation:
 
 # %%
@@ -749,7 +753,7 @@ print(
 #   device, including the CPU;
 # - reports a median, along with a measure of spread that outliers do not move.
 #
-# Here are two variants of the same thing, timed by hand, taking turns:
+# Here are two variants of the same thing, timed by hand, taking turns (the first two rounds are left out as warm-up):
 
 # %% tags=["demo"]
 variants = {"eager": chain, "compiled": torch.compile(chain, backend=BACKEND)}
@@ -857,8 +861,8 @@ for backend in ("eager", "aot_eager", BACKEND):
 
 # %% [markdown]
 # `TORCH_LOGS="output_code"` prints all the code that Inductor writes; `TORCH_LOGS="help"` lists what else can be
-# printed. And `torch.compiler.set_stance("force_eager")` turns all compiled functions off for a while, without touching the
-# code:
+# printed. And `torch.compiler.set_stance("force_eager")` turns all compiled functions off for a while, without touching
+# the code:
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -876,7 +880,7 @@ with torch.compiler.set_stance("force_eager"):
 #
 # ```
 # compile_or_eager(nn.Linear(2, 1), torch.ones(3, 2))    # (the compiled model, None)
-# # without a C++ compiler: (the model itself, 'InvalidCxxCompiler: ...'), for instance
+# # without a C++ compiler: (the model itself, 'InductorError: ...'), for instance
 # ```
 
 # %% exercise="compile_or_eager" points=2
@@ -908,7 +912,7 @@ check("compile_or_eager")
 # %%
 @torch.library.custom_op("lesson8::cumulated", mutates_args=())
 def cumulated(x: Tensor) -> Tensor:
-    return torch.from_numpy(x.detach().numpy().cumsum())
+    return torch.from_numpy(x.detach().numpy().cumsum(0))
 
 
 print(cumulated(torch.ones(3)))
@@ -1108,9 +1112,9 @@ check("same_numerics")
 # %% [markdown]
 # ## A model with breaks, mended and measured
 #
-# A model as it may come from a colleague. It divides by a Python number that `.item()` has read from a tensor, warns
-# when a value is large, and leaves out the second layer for a batch whose mean is not positive. Each of these three
-# lines runs in eager mode, and each breaks the graph.
+# Here is a model as a colleague might hand it to you. It divides by a Python number that `.item()` has read from a
+# tensor, warns when a value is large, and leaves out the second layer for a batch whose mean is not positive. Each of
+# these three lines runs in eager mode, and each breaks the graph.
 
 # %% tags=["demo"]
 class Scorer(nn.Module):
@@ -1179,7 +1183,7 @@ if not still_open(globals(), "count_graphs", "same_numerics", "benchmark"):
 # | a backend | a function of graph and inputs; write one to look inside |
 # | graph break | right but slower; `explain`, `fullgraph=True` |
 # | branch on a value | `torch.where`, `torch.cond` |
-# | `.item()` | a break; with `fullgraph=True` captured, and still a wait and a lost gradient |
+# | `.item()` | a break and a wait for the device; with `fullgraph=True` captured; the gradient is lost either way |
 # | guards | what was assumed; a failed one compiles again, up to eight versions in all |
 # | `dynamic` | None learns from the second shape, True begins with symbols; 0 and 1 are special |
 # | the price | seconds at the first call; divide by what a call saves |

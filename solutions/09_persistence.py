@@ -69,8 +69,8 @@ print(torch.load(folder / "weights.pt", weights_only=True)["head.bias"])
 
 # %% [markdown]
 # You may meet files that hold the model as a whole: `torch.save(model, path)`. It looks shorter, and it stores no
-# code either: only the *name* of the class. So the file opens only where a class of that name can be found in that
-# module. Here somebody renames the class a month later:
+# code either: only the *name* of the class and of its module. So the file opens only where that module has a class of
+# that name. Here somebody renames the class a month later:
 
 # %%
 torch.save(net, folder / "whole.pt")
@@ -83,7 +83,7 @@ except AttributeError as error:
 Net = Classifier
 
 # %% [markdown]
-# Up to and including PyTorch 2.5, `torch.load` opened such files without asking, and many older tutorials save models
+# Up to and including PyTorch 2.5, `torch.load` opened such files by default, and many older tutorials save models
 # in this way. Save the `state_dict` instead, and keep the class in your code.
 #
 # What a `state_dict` does **not** carry: the mode (`train` or `eval`), the sizes that `Net` was made with, the
@@ -97,7 +97,7 @@ Net = Classifier
 # %%
 path = folder / "weights.pt"
 with path.open("wb") as file:
-    file.write(b"the first few bytes, and then the power fails")
+    file.write(b"the first few bytes, and then the process is killed")
 try:
     torch.load(path, weights_only=True)
 except Exception as error:
@@ -168,11 +168,11 @@ except Exception as error:
 # %% [markdown]
 # (The message goes on to say how to switch the protection off. Do so only for files that you wrote yourself.)
 #
-# A pickle can be *read* without being executed: `pickletools` lists its instructions. The ones called GLOBAL name
-# what the file needs. Some of it is fine, and is on the list of weights-only loading; `torch.serialization` knows the
-# difference. Mind the names: the format is old, and uses the names of Python 2. What is printed below as `__builtin__ print` is
-# `builtins.print`, and `range` would appear as `__builtin__ xrange`; translate such names before you compare them
-# with a list.
+# A pickle can be *read* without being executed: `pickletools` lists its instructions. The ones called GLOBAL name what
+# the file needs. Some of it is fine, and is on the list of weights-only loading; `torch.serialization` knows the
+# difference. Mind the names: the format is old, and uses the names of Python 2. What is printed below as
+# `__builtin__ print` is `builtins.print`, and `range` would appear as `__builtin__ xrange`; translate such names before
+# you compare them with a list.
 
 # %%
 import pickletools
@@ -305,8 +305,8 @@ check("load_weights")
 # ## Names that do not fit
 #
 # The same weights can come under different names. Two wrappers put a word in front: `DistributedDataParallel` holds
-# your model as `module`, and `torch.compile` as `_orig_mod`. Their state has these names, and if you save the
-# wrapper, you save them too:
+# your model as `module`, and `torch.compile` as `_orig_mod`. The names in their state begin with these words, and if
+# you save the wrapper's state, you save the prefixes too:
 
 # %%
 class Wrapper(nn.Module):
@@ -322,7 +322,7 @@ print(list(Wrapper(Wrapper(nn.Linear(2, 2))).state_dict()))
 # (`model.compile()` compiles in place and adds nothing; nor does saving the inner model's state,
 # `wrapper.module.state_dict()`, or `wrapper._orig_mod.state_dict()` after `torch.compile`.) The wrappers may be
 # nested in any order. And a model may well have a submodule of its own that is called `module`, or one called
-# `modules`: in this exercise only a prefix at the very beginning, including its dot, belongs to a wrapper. (A
+# `module_list`: in this exercise only a prefix at the very beginning, including its dot, belongs to a wrapper. (A
 # submodule that was wrapped by itself has the prefix in the middle of its names.)
 
 # %% [markdown]
@@ -353,7 +353,7 @@ check("strip_prefixes")
 
 # %% [markdown]
 # **Another head.** Take a model trained for 1000 classes and adapt it to your 5: all layers fit except the last.
-# `strict=False` tolerates names, but still raises an error about a shape:
+# `strict=False` tolerates names that do not match, but still raises an error about a shape:
 
 # %%
 other = Net()
@@ -396,15 +396,15 @@ print(scale.load_state_dict({"weight": torch.tensor([7.0])}), scale.gain)
 print(scale.state_dict()._metadata)
 
 # %% [markdown]
-# The version is kept in an attribute of the dict, `_metadata`. A plain dict, and a safetensors file, has none, and so
+# The version is kept in an attribute of the dict, `_metadata`. A plain dict or a safetensors file has none, and so
 # counts as version 1 here; then only the names can tell you which version it is.
 
 # %% [markdown]
 # ### Exercise: load_matching
 #
-# Write `load_matching(model, state)`: copy the entries of `state` whose name and shape agree with the model's into
-# it, buffers too. Return two sorted lists of names: the entries of `state` that were loaded, and those that were not.
-# The parameters stay the same objects on the same device.
+# Write `load_matching(model, state)`: copy into the model those entries of `state`, buffers included, whose name and
+# shape agree with the model's. Return two sorted lists of names: the entries of `state` that were loaded, and those
+# that were not. The parameters stay the same objects on the same device.
 #
 # ```
 # state = {"weight": torch.ones(1, 2), "bias": torch.ones(9), "scale": torch.ones(1)}
@@ -436,9 +436,10 @@ check("load_matching")
 # %% [markdown]
 # ## A checkpoint that resumes
 #
-# There is more to a training run than its weights. AdamW has two averages for each of them. A schedule has a
-# position, and a gradient scaler has its scale. Batches and dropout masks are drawn at random, so the states of three
-# random generators decide what comes next. Leave one of these out, and training continues, but as a different run.
+# There is more to a training run than its weights. AdamW has two averages for each of them. A schedule has a position,
+# and a gradient scaler has its scale. Batches and dropout masks are drawn at random, so the states of three random
+# generators (Python's, NumPy's and torch's) decide what comes next. Leave one of these out, and training continues, but
+# as a different run.
 
 # %%
 model = nn.Linear(2, 1)
@@ -488,9 +489,10 @@ name, numbers, *rest = np.random.get_state()
 print(name, numbers.dtype, numbers.shape, rest, torch.from_numpy(numbers.copy()).dtype)
 
 # %% [markdown]
-# **In the middle of an epoch** there is one more position: that of the sampler. The `ResumableSampler` of lesson 4
-# has `state_dict()` and `load_state_dict()` for this, and its state belongs in the same file. Without it, save at the
-# ends of epochs only. With workers, save the number of batches that were *trained on*, because the sampler is ahead.
+# **In the middle of an epoch** there is one more position: that of the sampler. The `ResumableSampler` of lesson 4 has
+# `state_dict()` and `load_state_dict()` for this, and its state belongs in the same file. Without it, save at the ends
+# of epochs only. With workers, save the number of batches that were *trained on*, because the workers fetch ahead and
+# the sampler has already moved on.
 
 # %%
 class InOrder:
@@ -561,7 +563,7 @@ except RuntimeError as error:
 # for step, loss in enumerate([0.9, 0.3, 0.5, 0.7]):
 #     keeper.save(step, loss, model=model, optimizer=optimizer)
 # # left are steps 1 (the best), 2 and 3; keeper.latest() is step 3, keeper.best() step 1
-# keeper.load(keeper.best(), model=model, optimizer=optimizer)["step"]    # 1, if you saved it so
+# keeper.load(keeper.best(), model=model, optimizer=optimizer)["step"]    # 1, if you saved the step under that name
 # ```
 
 # %% exercise="Checkpointer" points=4
@@ -769,7 +771,7 @@ check("EMA")
 # %% [markdown]
 # The same can be done after the fact: average the last few checkpoints of a training run. Files are often in half
 # precision, and a sum in half precision runs out of room (float16 ends at 65504) or of digits (bfloat16 has eight
-# bits for them):
+# bits for them, counting the leading 1 that is not stored):
 
 # %%
 print(sum(torch.full((1,), 30000.0, dtype=torch.float16) for _ in range(3)))
@@ -778,8 +780,9 @@ print(sum(torch.full((1,), 1.0, dtype=torch.bfloat16) for _ in range(300)))
 # %% [markdown]
 # ### Exercise: average_checkpoints
 #
-# Write `average_checkpoints(paths)`: a dict with the names of the files of weights at `paths`. A float entry is the
-# mean over all files, computed in float32 and cast back to its dtype. Every other entry is taken from the last file.
+# Write `average_checkpoints(paths)`: a dict with the names that the files of weights at `paths` contain. A float entry
+# is the mean over all files, computed in float32 and cast back to its dtype. Every other entry is taken from the last
+# file.
 #
 # ```
 # # two files: {"w": [1.0], "steps": 10} and {"w": [3.0], "steps": 20}, all of them tensors
@@ -807,8 +810,9 @@ check("average_checkpoints")
 # ## Parity before export
 #
 # So far only the numbers have gone elsewhere. What follows takes the computation along as well, in a form that runs
-# without your class. Such a translation can go wrong silently. So before anything is deployed, run the two side by
-# side on real inputs: that is *parity*. It comes before speed, and before the export is used for anything.
+# without your class. Such a translation can go wrong silently. So before anything is deployed, run the model and its
+# translation side by side on real inputs and compare the results: that is a check of *parity*. It comes before speed,
+# and before the export is used for anything.
 #
 # How far apart are they, at worst? A mean says little: here one entry out of a thousand is wrong by 5.
 
@@ -889,7 +893,7 @@ except Exception as error:
 # %% [markdown]
 # `dynamic_shapes` says which dimensions may vary: for each input a dict from the dimension to
 # `torch.export.Dim.DYNAMIC`, or to a name, `torch.export.Dim("batch")`. Then use an example with a batch of two or
-# more. Sizes 0 and 1 are special to the compiler, since they broadcast, and a batch of 1 would be taken for a
+# more. Sizes 0 and 1 are special to the compiler (1 broadcasts, 0 is empty), and a batch of 1 would be taken for a
 # constant. With `DYNAMIC` you get an error. (`Dim.AUTO` would say nothing, and fail later.)
 
 # %%
@@ -905,7 +909,7 @@ except Exception as error:
 
 # %% [markdown]
 # What cannot be recorded is reported at once. A branch on the *values* of a tensor has no place in a single graph;
-# TorchScript, which we will meet below, silently ignored it:
+# `torch.jit.trace`, which we will meet below, recorded one side of it and only warned:
 
 # %% tags=["demo"]
 import contextlib
@@ -917,7 +921,7 @@ class Branching(nn.Module):
         return x * 2 if x.sum() > 0 else x - 1
 
 
-# the error says it; torch would also show the graph so far
+# the error says it all; torch would also log the graph so far
 logging.disable(logging.ERROR)
 try:
     with contextlib.redirect_stderr(io.StringIO()):
@@ -1032,8 +1036,8 @@ print(
 )
 
 # %% [markdown]
-# For a net this small nearly all of it is overhead, and a runtime without Python has less. For large layers both end
-# in the same matrix products, and the difference shrinks. Measure *your* model.
+# For a net this small nearly all of the time is overhead, and a runtime without Python has less. For large layers both
+# spend their time in matrix products, and the difference shrinks. Measure *your* model.
 #
 # **The mode, again.** An export writes down what the model does in the mode it is in, and the two exporters differ in
 # how much of that remains. `torch.export` keeps all of it: a branch on `self.training`, every dropout, batch norm
@@ -1105,8 +1109,8 @@ check("export_onnx")
 # ## TorchScript, as history
 #
 # Before `torch.export` there was TorchScript, and you will still come across its files and functions.
-# `torch.jit.script` compiled a part of Python from its source; `torch.jit.trace` ran a function once on an example
-# and recorded the operators. Both still work, with a warning that they are deprecated:
+# `torch.jit.script` compiled a subset of Python from source; `torch.jit.trace` ran a function once on an example
+# and recorded the operators. Both still work, with a warning that they are deprecated (on Python 3.14: not supported):
 
 # %% tags=["demo"]
 def branching(x: Tensor) -> Tensor:
@@ -1122,7 +1126,7 @@ said = [f"{w.category.__name__} | {str(w.message).split('. ')[0]}." for w in cau
 print(*dict.fromkeys(said), sep="\n")
 
 # %% [markdown]
-# Read the second kind of warning again. The trace has seen one path through the function. On the example it is right,
+# Read the TracerWarning closely. The trace has seen one path through the function. On the example it is right,
 # and on the other side of the branch it is silently wrong:
 
 # %% tags=["demo"]

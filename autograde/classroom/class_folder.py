@@ -32,12 +32,13 @@ from autograde.results.gradebook_url import gradebook_file, gradebook_url
 from autograde.source import paths
 from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.own_course import VARIABLE, own_course
 
 __all__ = ["class_lessons", "make_class", "roster_of"]
 
 CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
 
-from pathlib import Path
+{own}from pathlib import Path
 
 c = get_config()
 load_subconfig("nbgrader_config.py", path={autograde!r})  # torchcourse's reader and engine
@@ -48,6 +49,11 @@ c.CourseDirectory.root = str(here)
 c.CourseDirectory.db_url = {gradebook}
 c.GradeSubmission.seed = {seed}  # secret: hidden cases are drawn from it
 '''
+OWN_COURSE = """import os
+
+os.environ.setdefault({variable!r}, {folder!r})  # the course of your own that `--course` named
+
+"""
 OWN_GRADEBOOK = """f"sqlite:///{here / 'gradebook.db'}\""""
 SEEDS = 1 << 31
 """A class's seed is drawn from this many."""
@@ -100,7 +106,7 @@ def make_class(
         made = dict[Path, Path]()
         for lesson in lessons:
             made[folder / "source" / lesson / f"{lesson}.ipynb"] = write_source(lesson, Path(scratch))
-            made[folder / "release" / lesson / f"{lesson}.ipynb"] = paths.NOTEBOOKS / f"{lesson}.ipynb"
+            made[folder / "release" / lesson / f"{lesson}.ipynb"] = paths.notebook(lesson)
         enrolled = {member.id: member for member in (*(roster_of(folder) or ()), *members)}
         with _undone_on_error([*made, folder / "roster.csv"]):
             for release in filter(None, (released_to(folder, lesson) for lesson in lessons)):
@@ -120,7 +126,9 @@ def make_class(
 def _write_config(folder: Path, name: str, gradebook: str, exchange: Path | None, late: float) -> None:
     place = repr(gradebook) if gradebook else OWN_GRADEBOOK
     seed = secrets.randbelow(SEEDS)
-    config = CONFIG.format(autograde=str(paths.AUTOGRADE), name=name, gradebook=place, seed=seed)
+    own = own_course()
+    lessons = OWN_COURSE.format(variable=VARIABLE, folder=str(own)) if own else ""
+    config = CONFIG.format(own=lessons, autograde=str(paths.AUTOGRADE), name=name, gradebook=place, seed=seed)
     config += EXCHANGE.format(exchange=str(exchange.resolve())) if exchange else ""
     write_atomically(folder / "nbgrader_config.py", config + (LATE.format(late=late) if late else ""))
 

@@ -198,12 +198,12 @@ class _Choice:
 
 @cache
 def _choices(lesson: str) -> dict[str, _Choice]:
-    cells = read_script(paths.SOLUTIONS / f"{lesson}.py")
+    cells = read_script(paths.script(lesson))
     setup: dict[str, Any] = {"__name__": f"synthetic_{lesson}"}
     for cell in cells:
         if "setup" in cell.tags:
             exec(compile(cell.source, lesson, "exec"), setup)
-    references = answers_as_text(paths.SOLUTIONS / f"{lesson}.py")
+    references = answers_as_text(paths.script(lesson))
     taken = {name for cell in cells if cell.kind == "code" for name in bound_names(cell.source)}
     found = {}
     for name, reference in references.items():
@@ -265,7 +265,7 @@ def code_cell(source: str) -> dict[str, Any]:
 
 @cache
 def _released(lesson: str) -> str:
-    return (paths.NOTEBOOKS / f"{lesson}.ipynb").read_text(encoding="utf-8")
+    return paths.notebook(lesson).read_text(encoding="utf-8")
 
 
 def _grade_id(cell: dict[str, Any]) -> str:

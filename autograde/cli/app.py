@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import os
-import sys
 from collections.abc import Callable
 
 import typer
@@ -18,13 +18,23 @@ __all__ = ["join"]
 
 def join(app: typer.Typer) -> None:
     """Add the commands of this package to `app`."""
-    # The other commands use the simulated accelerator, even where there is a GPU
-    if sys.argv[1:2] not in (["verify"], ["check"]):
-        os.environ.setdefault("TORCHCOURSE_ACCELERATOR", "simulated")
     commands: tuple[Callable[..., None], ...] = (
-        build, grade, report, sample, verify, bundle, collect, diff, export, release,
+        build, grade, report, sample, bundle, collect, diff, export, release,
     )  # fmt: skip
     for command in commands:
-        app.command()(command)
+        app.command()(_without_gpu(command))
+    app.command()(verify)
     app.add_typer(new_commands, name="new")
     app.add_typer(class_commands, name="class")
+
+
+def _without_gpu(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that uses the simulated accelerator even where there is a GPU, so that it does the same
+    everywhere."""
+
+    @functools.wraps(command)
+    def simulated(*args: object, **kwargs: object) -> None:
+        os.environ.setdefault("TORCHCOURSE_ACCELERATOR", "simulated")
+        command(*args, **kwargs)
+
+    return simulated

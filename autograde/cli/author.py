@@ -1,7 +1,9 @@
-"""The author's commands: build, verify, new exercise."""
+"""The author's commands: build, verify, new exercise, new lesson."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,16 +28,39 @@ def exercise(
 ) -> None:
     """Write a template of an exercise: its cells in the lesson, its public half and its private half."""
     from autograde.course.scaffold import ScaffoldError, new_exercise
-    from autograde.source import paths
     from torchcourse.model.catalogue import UnknownExerciseError
 
     try:
-        written = new_exercise(lesson, name, after)
+        _say_what_is_left(lesson, name, new_exercise(lesson, name, after))
     except (ScaffoldError, UnknownExerciseError) as error:
         stop(str(error.args[0]))
+
+
+@new_commands.command()
+def lesson(
+    name: Annotated[str, typer.Argument(help="such as 16_graphs")],
+    exercise: Annotated[str, typer.Argument(help="what learners will define in its first exercise")],
+    title: Annotated[str, typer.Option("--title", help="the lesson's heading")] = "",
+) -> None:
+    """Write a template of a lesson of your own, with one exercise, in the folder that --course names."""
+    from autograde.course.scaffold import ScaffoldError, new_lesson
+
+    try:
+        written = new_lesson(name, title or name.partition("_")[2].replace("_", " ").capitalize(), exercise)
+    except ScaffoldError as error:
+        stop(str(error))
+    _say_what_is_left(name, exercise, written)
+
+
+def _say_what_is_left(lesson: str, exercise: str, written: Sequence[Path]) -> None:
+    from autograde.source import paths
+    from torchcourse.model.own_course import own_course
+
     for path in written:
-        console.print(f"written: {path.relative_to(paths.ROOT)}", markup=False)
-    console.print(f"`torchcourse verify {lesson}:{name} --watch` says what is left to write.", markup=False)
+        console.print(f"written: {paths.shown(path)}", markup=False)
+    own = own_course()
+    command = f"torchcourse{f' --course {paths.shown(own)}' if own else ''} verify {lesson}:{exercise} --watch"
+    console.print(f"`{command}` says what is left to write.", markup=False)
 
 
 def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:

@@ -69,7 +69,7 @@ def source_notebook(lesson: str) -> Any:
     Raises:
         MalformedScriptError: as `read_script` does.
     """
-    script = read_script(paths.SOLUTIONS / f"{lesson}.py")
+    script = read_script(paths.script(lesson))
     points = {cell.exercise: cell.points for cell in script if cell.exercise}
     cells = [_notebook_cell(cell, made_id, points) for cell, made_id in zip(script, _ids(script), strict=True)]
     cells[0].source += f"\n\n[All lessons, and your progress]({START})"
@@ -175,12 +175,13 @@ def build(lessons: list[str] | None = None) -> list[Path]:
         MalformedScriptError: when a script cannot be built.
     """
     lessons = list(LESSONS) if lessons is None else lessons
-    changed = [paths.STORED / f"{lesson}.bin" for lesson in lessons if store.write(lesson)]
+    changed = [paths.stored(lesson) for lesson in lessons if store.write(lesson)]
     paths.BUILD.mkdir(exist_ok=True)
     release = generate(lessons, paths.BUILD, f"sqlite:///{paths.BUILD / 'gradebook.db'}")
     for lesson in lessons:
-        made, target = release / lesson / f"{lesson}.ipynb", paths.NOTEBOOKS / f"{lesson}.ipynb"
+        made, target = release / lesson / f"{lesson}.ipynb", paths.notebook(lesson)
         if not target.exists() or target.read_bytes() != made.read_bytes():
+            target.parent.mkdir(exist_ok=True)
             write_atomically(target, made.read_bytes())
             changed.append(target)
     return changed
@@ -188,7 +189,7 @@ def build(lessons: list[str] | None = None) -> list[Path]:
 
 def headings(lesson: str) -> list[str]:
     """Return the headings of a lesson, one of which each known mistake names."""
-    cells = read_script(paths.SOLUTIONS / f"{lesson}.py")
+    cells = read_script(paths.script(lesson))
     text = "\n".join(cell.source for cell in cells if cell.kind == "markdown")
     return [match.strip() for match in re.findall(r"^#{1,4} (.+)$", text, re.MULTILINE)]
 

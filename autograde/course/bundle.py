@@ -75,14 +75,14 @@ def write_bundle(path: Path, lessons: Sequence[str]) -> list[str]:
     """
     check_target(path)  # before the wheel is built, which takes a while
     for lesson in lessons:
-        if not (paths.NOTEBOOKS / f"{lesson}.ipynb").is_file():
+        if not paths.notebook(lesson).is_file():
             raise BundleError(f"notebooks/{lesson}.ipynb is missing: build it with `torchcourse build {lesson}`.")
     readme = _readme(lessons)
     name, wheel = build_wheel(lessons, readme)
     files = {"README.md": readme.encode(), "environment.yml": CONDA.encode(), name: wheel}
     files["requirements.txt"] = f"-c constraints.txt\n./{name}[lab]\n".encode()
     files["constraints.txt"] = (paths.ROOT / "constraints.txt").read_bytes()
-    files |= {f"notebooks/{lesson}.ipynb": (paths.NOTEBOOKS / f"{lesson}.ipynb").read_bytes() for lesson in lessons}
+    files |= {f"notebooks/{lesson}.ipynb": paths.notebook(lesson).read_bytes() for lesson in lessons}
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for inside, content in sorted(files.items()):
@@ -97,7 +97,7 @@ def write_bundle(path: Path, lessons: Sequence[str]) -> list[str]:
 def _readme(lessons: Sequence[str]) -> str:
     titles = []
     for lesson in lessons:
-        notebook = json.loads((paths.NOTEBOOKS / f"{lesson}.ipynb").read_text(encoding="utf-8"))
+        notebook = json.loads(paths.notebook(lesson).read_text(encoding="utf-8"))
         first = "".join(notebook["cells"][0]["source"]).splitlines()[0]
         titles.append(f"- `{lesson}.ipynb`: {first.lstrip('# ')}")
     count = "one lesson" if len(lessons) == 1 else f"{len(lessons)} lessons"
@@ -122,11 +122,19 @@ def build_wheel(lessons: Sequence[str], readme: str, more: Mapping[str, str] | N
         stage, out = Path(folder) / "stage", Path(folder) / "out"
         package = Path("src", "torchcourse")
         packaged = [path for pattern in PACKAGED for path in (paths.ROOT / package).rglob(pattern)]
-        notebooks = [paths.NOTEBOOKS / f"{lesson}.ipynb" for lesson in lessons]
-        for source in [*packaged, *notebooks, *(paths.ROOT / name for name in BUILT_BY)]:
-            target = stage / source.relative_to(paths.ROOT)
+        into = {path: path.relative_to(paths.ROOT) for path in (*packaged, *(paths.ROOT / name for name in BUILT_BY))}
+        for lesson in lessons:
+            into[paths.notebook(lesson)] = Path("notebooks", f"{lesson}.ipynb")
+            into[paths.stored(lesson)] = package / "stored" / f"{lesson}.bin"
+            public = paths.public_topic(lesson)
+            into |= {path: package / "exercises" / public.name / path.name for path in public.glob("*.py")}
+        for source, inside in into.items():
+            target = stage / inside
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
+        for topic in (stage / package / "exercises").iterdir():
+            if topic.is_dir():
+                (topic / "__init__.py").touch()
         (stage / "README.md").write_text(readme, encoding="utf-8")
         for name, text in (more or {}).items():
             (stage / package / name).write_text(text, encoding="utf-8")

@@ -201,7 +201,7 @@ def _definitions(path: Path) -> dict[str, list[ast.stmt]]:
 def _course_file(node: ast.stmt) -> Path | None:
     """Return the file of autograde/ that a statement imports from, or None."""
     module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
-    return paths.ROOT / f"{module.replace('.', '/')}.py" if module.startswith("autograde.") else None
+    return paths.module_file(module) if module.startswith("autograde.") else None
 
 
 def _binding_statements(name: str, path: Path) -> Iterator[tuple[ast.stmt, Path]]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from autograde.files import write_atomically
 from autograde.source import paths
 from autograde.source.private_half import private_path
-from torchcourse.model.catalogue import LESSONS, exercises, module_name
+from torchcourse.model.catalogue import LESSONS, check_new_lesson, exercises, module_name
+from torchcourse.model.own_course import own_course, topic_of
 
-__all__ = ["ScaffoldError", "Todo", "exercise_files", "new_exercise", "todos"]
+__all__ = ["ScaffoldError", "Todo", "exercise_files", "new_exercise", "new_lesson", "todos"]
 
 PUBLIC = '''"""The exercise `{name}`: its probe, visible cases and hints."""
 
@@ -90,6 +91,38 @@ check("{name}")
 '''
 
 
+LESSON = """# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # {number} · {title}
+#
+# TODO({name}): why this matters to whoever reads it at eleven at night
+
+# %% tags=["setup"]
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcourse import Unattempted, case, check, hint
+
+# %% tags=["demo"]
+# %load_ext torchcourse
+
+# %% [markdown]
+# ## {title}
+#
+# TODO({name}): the smallest thing that shows the idea, and what goes wrong
+
+"""
+
+
 class ScaffoldError(ValueError):
     """An exercise cannot be made; the message gives the reason and the remedy. Nothing was written."""
 
@@ -105,8 +138,7 @@ class Todo:
 
 def exercise_files(lesson: str, name: str) -> list[Path]:
     """Return the files of an exercise: the lesson's script, its public half and its private half."""
-    public = paths.ROOT / "src" / "torchcourse" / "exercises" / LESSONS[lesson] / f"{module_name(name)}.py"
-    return [paths.SOLUTIONS / f"{lesson}.py", public, private_path(lesson, name)]
+    return [paths.script(lesson), paths.public_topic(lesson) / f"{module_name(name)}.py", private_path(lesson, name)]
 
 
 def todos(lesson: str, name: str) -> Iterator[Todo]:
@@ -115,7 +147,7 @@ def todos(lesson: str, name: str) -> Iterator[Todo]:
     for path in exercise_files(lesson, name):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), 1):
             if mark in line:
-                yield Todo(path.relative_to(paths.ROOT), number, line.partition(mark)[2].strip(" \"'),;#"))
+                yield Todo(paths.shown(path), number, line.partition(mark)[2].strip(" \"'),;#"))
 
 
 def new_exercise(lesson: str, name: str, after: str) -> list[Path]:
@@ -139,6 +171,32 @@ def new_exercise(lesson: str, name: str, after: str) -> list[Path]:
     write_atomically(private, PRIVATE.format(name=name))
     write_atomically(script, "".join([*lines[:end], *_blank(lines[end - 1]), _cells(name), *lines[end:]]))
     return [script, public, private]
+
+
+def new_lesson(lesson: str, title: str, name: str) -> list[Path]:
+    """Write a template of a lesson with one exercise, in the instructor's own course; return the files written.
+
+    Raises:
+        ScaffoldError: when there is no course of one's own, a name is taken or not allowed, or the lesson exists.
+    """
+    own = own_course()
+    if own is None:
+        raise ScaffoldError("A lesson of your own lies in a folder of your own: torchcourse --course DIR new lesson …")
+    try:
+        check_new_lesson(lesson)
+    except ValueError as error:
+        raise ScaffoldError(str(error)) from None
+    script = own / "solutions" / f"{lesson}.py"
+    if script.exists():
+        raise ScaffoldError(f"{script} exists already: add to it with torchcourse --course DIR new exercise {lesson} …")
+    _check_name(name)
+    halves = {own / "exercises": PUBLIC, own / "hidden": PRIVATE}
+    files = {folder / topic_of(lesson) / f"{module_name(name)}.py": text for folder, text in halves.items()}
+    text = LESSON.format(number=int(lesson[:2]), title=title, name=name) + _cells(name)
+    for path, content in {script: text, **{path: half.format(name=name) for path, half in files.items()}}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    return [script, *files]
 
 
 def _check_name(name: str) -> None:

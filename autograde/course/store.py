@@ -91,7 +91,7 @@ def exercise_fresh(lesson: str, oracle: Oracle) -> bool:
 
 
 def _stored_lesson(lesson: str) -> stored_observations.StoredLesson:
-    return stored_observations.StoredLesson((paths.STORED / f"{lesson}.bin").read_bytes())
+    return stored_observations.StoredLesson(paths.stored(lesson).read_bytes())
 
 
 def _same(old: Stored, new: Stored) -> bool:
@@ -129,7 +129,8 @@ def write(lesson: str) -> bool:
     made = make(lesson, recall=True)
     if _fresh(lesson, made):
         return False
-    write_atomically(paths.STORED / f"{lesson}.bin", stored_observations.dump(made))
+    paths.stored(lesson).parent.mkdir(exist_ok=True)
+    write_atomically(paths.stored(lesson), stored_observations.dump(made))
     return True
 
 

@@ -195,7 +195,7 @@ def _reference_runs(oracles: Sequence[Oracle]) -> tuple[bool, str]:
 @cache
 def _setup(lesson: str) -> dict[str, Any]:
     namespace: dict[str, Any] = {"Unattempted": Unattempted}
-    for cell in read_script(paths.SOLUTIONS / f"{lesson}.py"):
+    for cell in read_script(paths.script(lesson)):
         if "setup" in cell.tags:
             exec(compile(cell.source, lesson, "exec"), namespace)
     return namespace
@@ -277,14 +277,14 @@ def _notebook_claims(lesson: str) -> Iterator[Claim]:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         made = generate([lesson], root, f"sqlite:///{root / 'gradebook.db'}") / lesson / f"{lesson}.ipynb"
-        same = made.read_bytes() == (paths.NOTEBOOKS / f"{lesson}.ipynb").read_bytes()
+        same = made.read_bytes() == paths.notebook(lesson).read_bytes()
         yield Claim(lesson, same, "the notebook is what the script builds")
         complete = list(stored_observations.load(lesson)) == list(exercises(lesson))
         yield Claim(lesson, complete, "the notebook has something to judge each exercise by")
         if not _is_simulated():
             yield Claim(lesson, store.proven_fresh(lesson), "what the notebook judges by is fresh")
         yield Claim(lesson, *_runs_through(root / "source" / lesson / f"{lesson}.ipynb", "Right"))
-        yield Claim(lesson, *_runs_through(paths.NOTEBOOKS / f"{lesson}.ipynb", "Not attempted"))
+        yield Claim(lesson, *_runs_through(paths.notebook(lesson), "Not attempted"))
 
 
 def _runs_through(path: Path, outcome: str) -> tuple[bool, str]:

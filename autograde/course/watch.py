@@ -10,6 +10,7 @@ from pathlib import Path
 import watchfiles
 
 from autograde.source import paths
+from torchcourse.model.own_course import own_course
 
 __all__ = ["watch", "watched"]
 
@@ -19,7 +20,9 @@ MAIN = "from torchcourse.cli import main; main()"
 def watched() -> list[Path]:
     """Return the folders whose files `verify` depends on."""
     package = paths.ROOT / "src" / "torchcourse"
-    return [paths.SOLUTIONS, paths.AUTOGRADE / "hidden", paths.NOTEBOOKS, package]
+    own = own_course()
+    mine = [own / name for name in ("solutions", "exercises", "hidden")] if own else []
+    return [paths.SOLUTIONS, paths.AUTOGRADE / "hidden", paths.NOTEBOOKS, package, *mine]
 
 
 def watch(which: Sequence[str]) -> None:
@@ -31,7 +34,7 @@ def watch(which: Sequence[str]) -> None:
     subprocess.run(command, check=False)
     print("Waiting for a change; Ctrl-C ends it.")
     for changes in watchfiles.watch(*watched(), watch_filter=watchfiles.PythonFilter(extra_extensions=(".ipynb",))):
-        names = sorted(str(Path(path).relative_to(paths.ROOT)) for _, path in changes)
+        names = sorted(str(paths.shown(Path(path))) for _, path in changes)
         print(f"\nchanged: {', '.join(names)}")
         subprocess.run(command, check=False)
         print("Waiting for a change; Ctrl-C ends it.")

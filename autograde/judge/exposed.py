@@ -8,6 +8,7 @@ from autograde.judge.oracle_cache import cache_folder
 from autograde.sandbox.requirements import exposed
 from autograde.source import paths
 from torchcourse.checking.references import PACKED
+from torchcourse.model.own_course import own_course
 
 __all__ = ["exposed_secrets"]
 
@@ -22,4 +23,6 @@ def exposed_secrets(*folders: Path) -> str:
             f"{PACKED} holds references, as a package for self-study does, and submissions may read it: grade with a "
             "checkout of the course instead."
         )
-    return exposed([paths.SOLUTIONS, paths.AUTOGRADE / "hidden", cache_folder(), *folders])
+    own = own_course()
+    secrets = [home / name for home in (own,) if home for name in ("solutions", "hidden")]
+    return exposed([paths.SOLUTIONS, paths.AUTOGRADE / "hidden", *secrets, cache_folder(), *folders])

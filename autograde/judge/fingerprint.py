@@ -58,7 +58,7 @@ def fingerprint(lesson: str) -> str:
     Prose and other lessons are not part of it, so that changing them regrades nothing here. The private halves of this
     lesson have hashes of their own: `private_hashes`.
     """
-    exercises = [[path.name, _file(path)] for path in sorted((PACKAGE / "exercises" / LESSONS[lesson]).glob("*.py"))]
+    exercises = [[path.name, _file(path)] for path in sorted(paths.public_topic(lesson).glob("*.py"))]
     release = load_release(lesson)
     released = [dataclasses.astuple(cell) for cell in release.cells.values()]
     shown = [released, sorted(release.examples), sorted(release.demos)]
@@ -71,7 +71,7 @@ def observation_key(lesson: str, exercise: str) -> str:
 
     Other exercises are not part of it, other than those whose files it imports.
     """
-    public = PACKAGE / "exercises" / LESSONS[lesson] / f"{module_name(exercise)}.py"
+    public = paths.public_topic(lesson) / f"{module_name(exercise)}.py"
     sources = [part for path in (public, private_path(lesson, exercise)) for part in _sources(path, set())]
     return _hash([exercise, _solved(lesson), _machinery(), sources])
 
@@ -89,8 +89,7 @@ def _sources(path: Path, seen: set[Path]) -> list[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(HALVES):
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]  # an alias may be a file
-            roots = {"autograde": paths.AUTOGRADE.parent, "torchcourse": PACKAGE.parent}
-            files = [roots[str(name).split(".")[0]] / f"{str(name).replace('.', '/')}.py" for name in names]
+            files = [paths.module_file(str(name)) for name in names]
             hashes += [part for file in files if file.is_file() and file not in seen for part in _sources(file, seen)]
     return hashes
 
@@ -98,7 +97,7 @@ def _sources(path: Path, seen: set[Path]) -> list[str]:
 @cache
 def _solved(lesson: str) -> list[str]:
     """Return the cells of a solved lesson that run: its setup and its answers."""
-    cells = read_script(paths.SOLUTIONS / f"{lesson}.py")
+    cells = read_script(paths.script(lesson))
     return [cell.source for cell in cells if cell.exercise or "setup" in cell.tags]
 
 

@@ -47,7 +47,7 @@ REFERENCE, REFERENCE_RAW = -1, -2
 @cache
 def references(lesson: str) -> dict[str, Callable[..., Any]]:
     """Return the reference of each exercise, defined by its answer cell in the solved lesson."""
-    return answers(paths.SOLUTIONS / f"{lesson}.py")
+    return answers(paths.script(lesson))
 
 
 class Oracle:

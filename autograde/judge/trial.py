@@ -17,7 +17,7 @@ __all__ = ["check_trial", "trial_submission"]
 def trial_submission(lesson: str, names: Collection[str] = ()) -> Submission:
     """Return the released notebook with the references of these exercises, or of the first if none is named."""
     release = load_release(lesson)
-    references = answers_as_text(paths.SOLUTIONS / f"{lesson}.py")
+    references = answers_as_text(paths.script(lesson))
     right = {name: references[name] for name in names or release.exercises[:1]}
     cells = []
     for cell in release.notebook["cells"]:

@@ -75,7 +75,7 @@ def _lesson_of(name: str) -> str:
 
 
 def _rubrics(lesson: str) -> dict[str, str]:
-    return rubrics(paths.SOLUTIONS / f"{lesson}.py")
+    return rubrics(paths.script(lesson))
 
 
 def _sources(autograded: Path, lesson: str, name: str, students: Iterable[str]) -> Iterable[tuple[str, str]]:

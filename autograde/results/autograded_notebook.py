@@ -68,7 +68,7 @@ def _rubric(release: Release, grade_id: str) -> list[Any]:
 
 @cache
 def _rubrics(lesson: str) -> dict[str, str]:
-    return rubrics(paths.SOLUTIONS / f"{lesson}.py")
+    return rubrics(paths.script(lesson))
 
 
 def _learner_cell(kind: str, source: str, place: int) -> Any:

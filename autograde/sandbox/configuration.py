@@ -16,6 +16,7 @@ from typing import Any
 import torchcourse
 from autograde.sandbox.inside import landlock, seccomp
 from autograde.settings import FIRST_UID
+from torchcourse.model.own_course import VARIABLE, own_course
 
 __all__ = ["INSIDE", "RANKS", "Isolation", "kernel", "readable"]
 
@@ -106,7 +107,7 @@ class Isolation:
             "MPLBACKEND": "agg", "MPLCONFIGDIR": f"{home}/matplotlib", "IPYTHONDIR": f"{home}/ipython",
             "TMPDIR": home, "TORCHCOURSE_SIMULATED": "off",
             "PYTHONPATH": str(Path(torchcourse.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", **accelerator,
+            "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", **accelerator, **_own_course(),
             "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # large pages, so that a fork copies a smaller page table
         }  # fmt: skip
 
@@ -160,8 +161,16 @@ def kernel() -> tuple[int, ...]:
 
 def readable() -> list[str]:
     """Return the paths of this machine that submissions may read: the system, Python, torchcourse and `inside/`."""
+    own = own_course()
     course = [str(Path(torchcourse.__file__).parent), sysconfig.get_path("purelib"), str(INSIDE), *_library_folders()]
+    course += [str(own / "exercises")] if own else []
     return sorted(path for path in {*SYSTEM, sys.prefix, sys.base_prefix, *course} if Path(path).exists())
+
+
+def _own_course() -> dict[str, str]:
+    """Return the environment variable that names the instructor's own course, if there is one."""
+    own = own_course()
+    return {VARIABLE: str(own)} if own else {}
 
 
 def _library_folders() -> set[str]:

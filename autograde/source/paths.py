@@ -1,10 +1,16 @@
-"""The paths of the parts of the course."""
+"""The paths of the parts of the course, and of an instructor's own course beside it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["AUTOGRADE", "BUILD", "NOTEBOOKS", "ROOT", "SOLUTIONS", "STORED"]
+from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.own_course import own_course, own_home
+
+__all__ = [
+    "AUTOGRADE", "BUILD", "NOTEBOOKS", "ROOT", "SOLUTIONS", "STORED", "module_file", "notebook", "private_topic",
+    "public_topic", "script", "shown", "stored",
+]  # fmt: skip
 
 AUTOGRADE = Path(__file__).resolve().parents[1]
 ROOT = AUTOGRADE.parent
@@ -12,3 +18,50 @@ SOLUTIONS = ROOT / "solutions"
 NOTEBOOKS = ROOT / "notebooks"
 STORED = ROOT / "src" / "torchcourse" / "stored"
 BUILD = AUTOGRADE / "build"
+HALVES = {"torchcourse.exercises.": "exercises", "autograde.hidden.": "hidden"}
+"""The packages with the halves of exercises, and the folders that hold them in a course of one's own."""
+
+
+def script(lesson: str) -> Path:
+    """Return the script of a solved lesson."""
+    return (own_home(lesson) or ROOT) / "solutions" / f"{lesson}.py"
+
+
+def notebook(lesson: str) -> Path:
+    """Return the released notebook of a lesson."""
+    return (own_home(lesson) or ROOT) / "notebooks" / f"{lesson}.ipynb"
+
+
+def stored(lesson: str) -> Path:
+    """Return the file with what a lesson's notebook judges by."""
+    home = own_home(lesson)
+    return (home / "stored" if home else STORED) / f"{lesson}.bin"
+
+
+def public_topic(lesson: str) -> Path:
+    """Return the folder with the public halves of a lesson's exercises."""
+    home = own_home(lesson)
+    return (home / "exercises" if home else ROOT / "src" / "torchcourse" / "exercises") / LESSONS[lesson]
+
+
+def private_topic(lesson: str) -> Path:
+    """Return the folder with the private halves of a lesson's exercises."""
+    home = own_home(lesson)
+    return (home / "hidden" if home else AUTOGRADE / "hidden") / LESSONS[lesson]
+
+
+def module_file(module: str) -> Path:
+    """Return the file of a module of the course, or of a half in a course of one's own; it need not exist."""
+    own = own_course()
+    for package, folder in HALVES.items():
+        if own and module.startswith(package):
+            path = own / folder / f"{module.removeprefix(package).replace('.', '/')}.py"
+            if path.is_file():
+                return path
+    root = ROOT / "src" if module.startswith("torchcourse") else ROOT
+    return root / f"{module.replace('.', '/')}.py"
+
+
+def shown(path: Path) -> Path:
+    """Return a path as messages show it: in the course's folder without that folder's own path."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path

@@ -38,7 +38,7 @@ class PrivateHalf:
 
 def private_path(lesson: str, exercise: str) -> Path:
     """Return the file of an exercise's private half."""
-    return paths.AUTOGRADE / "hidden" / LESSONS[lesson] / f"{module_name(exercise)}.py"
+    return paths.private_topic(lesson) / f"{module_name(exercise)}.py"
 
 
 @cache

@@ -103,7 +103,7 @@ def load_release(lesson: str) -> Release:
     Raises:
         FileNotFoundError: when it has not been built.
     """
-    return release_of(lesson, json.loads((paths.NOTEBOOKS / f"{lesson}.ipynb").read_text(encoding="utf-8")))
+    return release_of(lesson, json.loads(paths.notebook(lesson).read_text(encoding="utf-8")))
 
 
 def release_of(lesson: str, notebook: dict[str, Any]) -> Release:

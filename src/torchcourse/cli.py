@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import typer
 from rich.console import Console
 
 from torchcourse.model.notebook_file import WorkspaceError
+from torchcourse.model.own_course import VARIABLE
 
 if TYPE_CHECKING:
     from torchcourse.doctor import Finding
@@ -31,8 +33,26 @@ Notebook = Annotated[str, typer.Argument(help="a lesson in your working copy, su
 
 
 @app.callback()
-def course() -> None:
+def course(
+    context: typer.Context,
+    own: Annotated[
+        Path | None,
+        typer.Option("--course", envvar=VARIABLE, metavar="DIR", help="a folder with lessons of your own, for authors"),
+    ] = None,
+) -> None:
     """Learn PyTorch by building it: lessons that check every answer."""
+    if own is None:
+        return
+    if not own.is_dir() and context.invoked_subcommand != "new":
+        _fail(f"There is no folder {own}: torchcourse --course {own} new lesson 16_graphs NAME makes one.")
+    os.environ[VARIABLE] = str(own.resolve())
+    from torchcourse.model.catalogue import check_new_lesson  # it looks for lessons of one's own when it is imported
+
+    for script in sorted(own.glob("solutions/*.py")):
+        try:
+            check_new_lesson(script.stem)
+        except ValueError as error:
+            _fail(f"{script}: {error}")
 
 
 @app.command()

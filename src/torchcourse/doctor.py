@@ -303,7 +303,8 @@ def notebooks() -> Iterator[Finding]:
     from torchcourse.model.lessons import lessons, released
 
     try:
-        yield Finding("lessons", "ok", f"{len(lessons())} in {released()}")
+        folders = dict.fromkeys(str(path.parent) for path in released().values())
+        yield Finding("lessons", "ok", f"{len(lessons())} in {' and '.join(folders)}")
     except FileNotFoundError as error:
         yield Finding("lessons", "blocked", str(error), "install the course again, from its wheel or a clone")
 

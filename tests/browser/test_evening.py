@@ -38,7 +38,7 @@ def row(page: Page, lesson: str) -> Locator:
 def newer_release(folder: Path) -> Path:
     """The lesson with one sentence more and a stub that has changed."""
     folder.mkdir()
-    notebook = read(lessons.released() / LESSON)
+    notebook = read(lessons.released()[LESSON])
     notebook["cells"][0]["source"] += ["\n", "\n", NEWS]
     stub = find_cell(notebook, "freeze")
     assert stub is not None

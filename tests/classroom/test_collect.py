@@ -115,8 +115,8 @@ def test_a_number_of_hundreds_of_digits_is_a_part_of_the_name(tmp_path: Path) ->
 
 
 def test_a_notebook_of_another_lesson_is_left_out_whatever_its_name(tmp_path: Path) -> None:
-    other = (lessons.released() / "02_autograd.ipynb").read_bytes()
-    own = (lessons.released() / f"{LESSON}.ipynb").read_bytes()
+    other = lessons.released()["02_autograd.ipynb"].read_bytes()
+    own = lessons.released()[f"{LESSON}.ipynb"].read_bytes()
     found, files = collected(tmp_path, {
         f"lovelaceada_40001_1_{LESSON}.ipynb": other, "boneil_40002_2_homework.ipynb": own,
     })  # fmt: skip

@@ -207,3 +207,17 @@ def test_nbgraders_validate_says_what_the_checks_say(tmp_path: Path) -> None:
     output = validate(path)
     assert "VALIDATION FAILED" in output
     assert "select_scores: failed. The result has shape" in output
+
+
+def test_lab_leaves_the_gpu_to_the_lessons() -> None:
+    code = """
+import os, sys
+from torchcourse.workspace import working_copy
+working_copy.open_lab = lambda *arguments: print("accelerator:", os.environ.get("TORCHCOURSE_ACCELERATOR")) or 0
+sys.argv = ["torchcourse", "lab"]
+from torchcourse.cli import main
+main()
+"""
+    env = {name: value for name, value in os.environ.items() if name != "TORCHCOURSE_ACCELERATOR"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "accelerator: None\n"

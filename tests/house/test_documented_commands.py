@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from autograde.cli.app import join
 from torchcourse.cli import app
+from torchcourse.model.own_course import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -27,6 +28,7 @@ START = re.compile(r"(?:\$ )?(?:(?:\.venv/bin/)?(torchcourse|make|python(?:3? -m
 def torchcourse() -> Iterator[typer.Typer]:
     """The command `torchcourse` with both halves' commands."""
     both = typer.Typer()
+    both.registered_callback = app.registered_callback
     both.registered_commands += app.registered_commands
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCHCOURSE_ACCELERATOR", "simulated")
@@ -42,6 +44,14 @@ def written(page: Path) -> Iterator[tuple[str, str]]:
         for line in [line.strip() for line in consoles if line.strip().startswith("$ ")] + spans:
             if found := START.fullmatch(line):
                 yield found[1], found[2]
+
+
+@pytest.fixture(autouse=True)
+def courses_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folders that pages name with `--course`; the option sets the variable, which is taken back."""
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graphs").mkdir()
 
 
 def is_there(program: str, rest: str, torchcourse: typer.Typer) -> str:

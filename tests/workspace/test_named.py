@@ -15,7 +15,7 @@ from torchcourse.workspace.named import find_named
 
 @pytest.fixture(autouse=True)
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "work").symlink_to(released())
+    (tmp_path / "work").symlink_to(next(iter(released().values())).parent)
     monkeypatch.chdir(tmp_path)
 
 

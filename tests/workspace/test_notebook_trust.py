@@ -55,12 +55,12 @@ def signed(data: Path, path: Path, sign: bool = False) -> bool:
 
 def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on a release of this one lesson is installed that says more."""
-    release: Notebook = read(lessons.released() / LESSON)
+    release: Notebook = read(lessons.released()[LESSON])
     release["cells"][0]["source"] += ["\n", "More."]
     (tmp_path / "release").mkdir()
     notebook_file.write(tmp_path / "release" / LESSON, release)
     for module in ("working_copy", "update"):
-        monkeypatch.setattr(f"torchcourse.workspace.{module}.released", lambda: tmp_path / "release")
+        monkeypatch.setattr(f"torchcourse.workspace.{module}.released", lambda: {LESSON: tmp_path / "release" / LESSON})
 
 
 @pytest.mark.parametrize("trusted", [True, False])

@@ -244,7 +244,7 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     release = tmp_path / "release"
     release.mkdir()
     for module in (working_copy, lessons, update):
-        monkeypatch.setattr(module, "released", lambda: release)
+        monkeypatch.setattr(module, "released", lambda: {path.name: path for path in sorted(release.glob("*.ipynb"))})
     lessons.lessons.cache_clear()
     save(release / "01_small.ipynb", old())
     working_copy.copy_notebooks(tmp_path / "mine")

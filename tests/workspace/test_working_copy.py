@@ -55,7 +55,7 @@ def test_lab_makes_a_working_copy_and_opens_its_start_page(tmp_path: Path, start
     assert f"{len(LESSONS)} new, 0 as you left them" in output
     wanted = {f"--ServerApp.root_dir={tmp_path / 'work'}", "--LabApp.default_url=/lab/tree/START.ipynb", "--no-browser"}
     assert wanted <= set(started[0])
-    kept, released = origin(tmp_path / "work", "01_tensors.ipynb"), lessons.released() / "01_tensors.ipynb"
+    kept, released = origin(tmp_path / "work", "01_tensors.ipynb"), lessons.released()["01_tensors.ipynb"]
     assert kept.read_bytes() == released.read_bytes()
 
 
@@ -92,7 +92,7 @@ def test_lab_again_changes_nothing_but_the_start_pages_table(tmp_path: Path, sta
 def test_a_copy_that_was_made_by_hand_gets_its_origin_where_that_is_sure(
     tmp_path: Path, change: str, sure: bool
 ) -> None:
-    source = lessons.released() / "01_tensors.ipynb"
+    source = lessons.released()["01_tensors.ipynb"]
     (tmp_path / source.name).write_text(source.read_text("utf-8").replace(change, "x"), "utf-8")
     copy_notebooks(tmp_path)
     assert origin(tmp_path, source.name).exists() == sure

@@ -14,16 +14,17 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from torchcourse.model.notebook_file import did_you_mean
+from torchcourse.model.own_course import has_lesson_name, more_lessons, topic_of
 
 if TYPE_CHECKING:
     from torchcourse.model.exercise import Exercise
 
 __all__ = [
-    "LESSONS", "UnknownExerciseError", "check_lesson", "exercises", "find", "imports", "module_name", "name_of",
-    "preload",
+    "LESSONS", "UnknownExerciseError", "check_lesson", "check_new_lesson", "exercises", "find", "imports",
+    "module_name", "name_of", "preload",
 ]  # fmt: skip
 
-LESSONS = {
+BUILT_IN = {
     "01_tensors": "tensors",
     "02_autograd": "autograd",
     "03_modules": "modules",
@@ -40,7 +41,9 @@ LESSONS = {
     "14_ticket_router": "router",
     "15_quizzes": "quizzes",
 }
-"""The lessons in order, and for each the folder of its exercises (the topic)."""
+"""The course's own lessons in order, and for each the folder of its exercises (the topic)."""
+LESSONS = BUILT_IN | {lesson: topic_of(lesson) for lesson in more_lessons() if lesson not in BUILT_IN}
+"""All lessons: the course's, then those of an instructor's own course."""
 
 
 class UnknownExerciseError(LookupError):
@@ -50,6 +53,18 @@ class UnknownExerciseError(LookupError):
 def module_name(exercise: str) -> str:
     """Return the name of the module that holds an exercise: `BatchNorm` lies in `batch_norm`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", exercise).lower()
+
+
+def check_new_lesson(name: str) -> None:
+    """Check that a lesson of an instructor's own may have this name.
+
+    Raises:
+        ValueError: when it has another form, or the course has a lesson or topic of that name.
+    """
+    if not has_lesson_name(name):
+        raise ValueError(f"{name!r} is no name for a lesson: it takes two digits and a topic, such as 16_graphs.")
+    if name in BUILT_IN or topic_of(name) in BUILT_IN.values():
+        raise ValueError(f"{name!r} is no name for a lesson of your own: the course has one on {topic_of(name)!r}.")
 
 
 def check_lesson(name: str) -> None:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from torchcourse.model.notebook_file import Notebook, cells, exercises_of, read, source_of
+from torchcourse.model.own_course import own_course
 
 __all__ = ["Lesson", "address", "lessons", "released"]
 
@@ -30,16 +31,18 @@ def address(lesson: str, exercise: str) -> str:
     return f"{lesson}.ipynb#cell-id=about-{exercise}"
 
 
-def released() -> Path:
-    """Return the folder of the released notebooks: next to a clone's package, or inside an installed one.
+def released() -> dict[str, Path]:
+    """Return the released notebooks in order, by file name: those next to a clone's package, or inside an installed
+    one, and those of the instructor's own course.
 
     Raises:
-        FileNotFoundError: if neither exists.
+        FileNotFoundError: if there are none.
     """
-    package = Path(__file__).resolve().parents[1]
+    package, own = Path(__file__).resolve().parents[1], own_course()
     for folder in (package.parents[1] / "notebooks", package / "notebooks"):
-        if any(folder.glob("*.ipynb")):
-            return folder
+        if found := sorted(folder.glob("*.ipynb")):
+            mine = sorted((own / "notebooks").glob("*.ipynb")) if own else []
+            return {path.name: path for path in (*found, *mine)}
     raise FileNotFoundError("This installation of torchcourse has no notebooks.")
 
 
@@ -50,7 +53,7 @@ def lessons() -> tuple[Lesson, ...]:
     Raises:
         FileNotFoundError: as `released` does.
     """
-    return tuple(_lesson(path) for path in sorted(released().glob("*.ipynb")))
+    return tuple(_lesson(path) for path in released().values())
 
 
 def _lesson(path: Path) -> Lesson:

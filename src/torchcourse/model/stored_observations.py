@@ -19,6 +19,7 @@ from torchcourse.model import codec
 from torchcourse.model.exercise import Case
 from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Observations, Tolerance, Value
+from torchcourse.model.own_course import own_home
 
 __all__ = ["Stored", "StoredLesson", "StoredMistake", "Table", "dump", "load"]
 
@@ -125,4 +126,5 @@ def load(lesson: str) -> StoredLesson:
     Raises:
         FileNotFoundError: when the build has stored nothing for it.
     """
-    return StoredLesson((resources.files("torchcourse") / "stored" / f"{lesson}.bin").read_bytes())
+    home = own_home(lesson) or resources.files("torchcourse")
+    return StoredLesson((home / "stored" / f"{lesson}.bin").read_bytes())

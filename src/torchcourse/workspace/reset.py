@@ -61,6 +61,6 @@ def _release_of(path: Path) -> Notebook:
     if home and working_copy.origin(home, path.name).is_file():
         with contextlib.suppress(WorkspaceError):  # damaged: the installed release is the closest to it
             return read(working_copy.origin(home, path.name))
-    if not (released() / path.name).is_file():
+    if path.name not in released():
         raise WorkspaceError(f"{path.name} is no lesson of this course: a lesson's notebook keeps its released name.")
-    return read(released() / path.name)
+    return read(released()[path.name])

@@ -89,7 +89,7 @@ def update(folder: Path) -> Iterator[Updated]:
     """
     new = working_copy.copy_notebooks(folder)
     yield from (Updated(path.name) for path in new)
-    for source in sorted(released().glob("*.ipynb")):
+    for source in released().values():
         if folder / source.name in new:
             continue
         try:

@@ -27,8 +27,8 @@ def origin(folder: Path, notebook: str) -> Path:
 
 def is_of_another_release(folder: Path, notebook: str) -> bool:
     """Return whether a notebook of the working copy `folder` is from another release than the installed one."""
-    was, now = origin(folder, notebook), released() / notebook
-    return was.is_file() and now.is_file() and was.read_bytes() != now.read_bytes()
+    was, now = origin(folder, notebook), released().get(notebook)
+    return was.is_file() and now is not None and was.read_bytes() != now.read_bytes()
 
 
 def find_working_copy(folder: Path | None) -> Path:
@@ -56,10 +56,10 @@ def copy_notebooks(folder: Path) -> list[Path]:
     """
     try:
         origin(folder, "").mkdir(parents=True, exist_ok=True)
-        targets = [folder / source.name for source in sorted(released().glob("*.ipynb"))]
+        targets = [folder / name for name in released()]
         new = [target for target in targets if not os.path.lexists(target)]
         for target in targets:
-            source, base = released() / target.name, origin(folder, target.name)
+            source, base = released()[target.name], origin(folder, target.name)
             if target in new or (not base.exists() and _is_made_from(source, target)):
                 replace_file(base, source.read_bytes())
             if target in new:
@@ -122,8 +122,7 @@ def prepare(folder: Path) -> None:
         WorkspaceError: if that fails.
     """
     new = copy_notebooks(folder)
-    names = {path.name for path in released().glob("*.ipynb")}
-    old = [path for path in folder.glob("*.ipynb") if path.name in names and path not in new]
+    old = [path for path in folder.glob("*.ipynb") if path.name in released() and path not in new]
     print(f"Your notebooks are in {folder.resolve()}: {len(new)} new, {len(old)} as you left them.")
     if any(is_of_another_release(folder, path.name) for path in old):
         print(f"The lessons have a newer release: torchcourse update {folder} brings it in and keeps your answers.")

@@ -1,0 +1,132 @@
+"""Lessons of an instructor's own: docs/own-lessons.md, followed word for word."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from autograde.classroom.synthetic_class import write_notebook
+from autograde.source import paths
+from torchcourse.model.own_course import VARIABLE
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+
+PAGE = paths.ROOT / "docs" / "own-lessons.md"
+LESSON = "16_graphs"
+ADDED_ONCE = "    counts = torch.zeros(nodes, dtype=torch.int64)\n    counts[edges.flatten()] += 1\n    return counts"
+ANSWERS = {
+    "ada": "    return torch.bincount(edges.flatten(), minlength=nodes)",
+    "bob": ADDED_ONCE,
+    "eve": "    return open({secret!r}).read()",
+}
+
+
+def run(command: str, folder: Path, **more: str) -> str:
+    code = "from torchcourse.cli import main; main()"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")]), **more}
+    words = [sys.executable, "-c", code, *command.split()]
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the page was followed, up to the submissions."""
+    made, page = tmp_path_factory.mktemp("desk"), PAGE.read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ torchcourse (.+)$", page, re.MULTILINE)
+    assert len(commands) == 6
+    run(commands[0], made)
+    files = re.findall(r"`(graphs/[^`]+\.py)`:\n\n```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert {name for name, _ in files} == {
+        str(path.relative_to(made)) for path in (made / "graphs").rglob("*.py") if "__pycache__" not in str(path)
+    }  # fmt: skip
+    for name, text in files:
+        (made / name).write_text(text, encoding="utf-8")
+    for command in commands[1:3]:
+        said = run(command, made)
+    assert said.endswith("Every claim holds.\n")
+    for command in commands[3:5]:
+        run(command, made)
+    for who, body in ANSWERS.items():
+        secret = made / "graphs" / "hidden" / "graphs" / "degrees.py"
+        write_notebook(made / "fall" / "submitted", who, LESSON, answered(made, body.format(secret=str(secret))))
+    run(commands[5], made)
+    return made
+
+
+def answered(folder: Path, body: str) -> dict[str, object]:
+    notebook: dict[str, object] = json.loads((folder / "graphs" / "notebooks" / f"{LESSON}.ipynb").read_text())
+    cells: list[dict[str, object]] = notebook["cells"]  # type: ignore[assignment]
+    for cell in cells:
+        if cell["id"] == "exercise-degrees":
+            cell["source"] = f"def degrees(edges, nodes):\n{body}"
+    return notebook
+
+
+def rows(folder: Path) -> Mapping[str, tuple[str, str, str]]:
+    with (folder / "fall" / "grades.csv").open(newline="") as file:
+        return {row["student"]: (row["score"], row["misconception"], row["message"]) for row in csv.DictReader(file)}
+
+
+def test_the_page_leads_from_an_empty_folder_to_a_grade(folder: Path) -> None:
+    graded = rows(folder)
+    assert graded["ada"][:2] == ("2", "")
+    assert graded["bob"][:2] == ("0", "added-once")
+    assert graded["eve"][0] == "0" and "FileNotFoundError" in graded["eve"][2]
+
+
+def test_stock_nbgrader_grades_it_through_the_config_of_the_class(folder: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
+    command = [sys.executable, "-m", "nbgrader", "autograde", LESSON, "--student", "bob", "--force"]
+    done = subprocess.run(command, cwd=folder / "fall", env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    marked = (folder / "fall" / "autograded" / "bob" / LESSON / f"{LESSON}.ipynb").read_text()
+    assert "adds one only once" in marked
+
+
+def test_learners_get_the_lesson_and_no_answers(folder: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(folder / "learners.zip") as archive:
+        wheel = next(name for name in archive.namelist() if name.endswith(".whl"))
+        archive.extract(wheel, tmp_path)
+    with zipfile.ZipFile(tmp_path / wheel) as archive:
+        assert not [name for name in archive.namelist() if "hidden" in name or "solutions" in name]
+        archive.extractall(tmp_path / "site")
+    notebook = answered(folder, ADDED_ONCE)
+    (tmp_path / f"{LESSON}.ipynb").write_text(json.dumps(notebook))
+    code = "from torchcourse.cli import main; main()"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-c", code, "check", f"{LESSON}.ipynb", "degrees"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert "adds one only once" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("--course nowhere build 16_graphs", "There is no folder nowhere"),
+        ("--course own new lesson 16_tensors one", "the course has one on 'tensors'"),
+        ("--course own new lesson graphs one", "it takes two digits and a topic"),
+        ("--course own new lesson 16_graphs describe", "01_tensors has an exercise 'describe' already"),
+        ("new lesson 16_graphs one", "in a folder of your own"),
+        ("--course taken build 01_tensors", "the course has one on 'tensors'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(command: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "taken" / "solutions").mkdir(parents=True)
+    (tmp_path / "taken" / "solutions" / "01_tensors.py").touch()
+    code = "from torchcourse.cli import main; main()"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")]), VARIABLE: ""}
+    words = [sys.executable, "-c", code, *command.split()]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and says in done.stdout and len(done.stdout.splitlines()) == 1
+    assert not (tmp_path / "own").exists()

@@ -48,7 +48,7 @@ def course(
     os.environ[VARIABLE] = str(own.resolve())
     from torchcourse.model.catalogue import check_new_lesson  # it looks for lessons of one's own when it is imported
 
-    for script in sorted(own.glob("solutions/*.py")):
+    for script in sorted((own / "solutions").glob("*.py")):
         try:
             check_new_lesson(script.stem)
         except ValueError as error:

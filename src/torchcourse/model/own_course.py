@@ -1,7 +1,7 @@
 """Lessons of an instructor's own, beside those of the course. Imports no torch.
 
 `torchcourse --course FOLDER` adds them to every command. The folder holds what the course's repository holds for its
-own lessons: a script in solutions/, the two halves of its exercises in exercises/TOPIC/ and hidden/TOPIC/, and what
+own lessons: the script of each, the two halves of its exercises in exercises/TOPIC/ and hidden/TOPIC/, and what
 `torchcourse build` makes of them in notebooks/ and stored/. TOPIC is the name of the lesson without its number.
 Learners get such lessons in their package, among the others.
 """
@@ -34,7 +34,7 @@ def own_home(lesson: str) -> Path | None:
 def more_lessons() -> list[str]:
     """Return the names of the lessons of the instructor's own course, and of those in a package for learners."""
     folder = own_course()
-    scripts = [*folder.glob("solutions/*.py")] if folder else []
+    scripts = [*(folder / "solutions").glob("*.py")] if folder else []
     notebooks = PACKAGE.glob("notebooks/*.ipynb")
     return sorted(path.stem for path in (*scripts, *notebooks) if has_lesson_name(path.stem))
 

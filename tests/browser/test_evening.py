@@ -98,7 +98,7 @@ def test_a_learners_evening(page: Page, lab: Lab, tmp_path: Path, monkeypatch: p
     release = newer_release(tmp_path / "release")
     with monkeypatch.context() as patched:
         for module in (working_copy, update):
-            patched.setattr(module, "released", lambda: release)
+            patched.setattr(module, "released", lambda: {LESSON: release / LESSON})
         (updated,) = update.update(lab.folder)
     assert updated.merged is not None
     assert updated.merged.answers == [NAME]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +24,7 @@ from autograde.files import write_atomically
 from autograde.source import paths
 from autograde.source.script import Cell, read_script, with_given_code
 from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.own_course import own_home
 from torchcourse.workspace.session import START
 
 __all__ = ["NamedStubs", "build", "generate", "source_notebook", "table_version"]
@@ -177,7 +179,15 @@ def build(lessons: list[str] | None = None) -> list[Path]:
     lessons = list(LESSONS) if lessons is None else lessons
     changed = [paths.stored(lesson) for lesson in lessons if store.write(lesson)]
     paths.BUILD.mkdir(exist_ok=True)
-    release = generate(lessons, paths.BUILD, f"sqlite:///{paths.BUILD / 'gradebook.db'}")
+    with tempfile.TemporaryDirectory() as scratch:  # the course's own folder knows nothing of lessons from elsewhere
+        own = [lesson for lesson in lessons if own_home(lesson)]
+        changed += _write_released([lesson for lesson in lessons if lesson not in own], paths.BUILD)
+        return changed + _write_released(own, Path(scratch))
+
+
+def _write_released(lessons: list[str], root: Path) -> list[Path]:
+    """Write the learners' notebooks of lessons by way of nbgrader's folders in `root`; return those that changed."""
+    changed, release = [], generate(lessons, root, f"sqlite:///{root / 'gradebook.db'}")
     for lesson in lessons:
         made, target = release / lesson / f"{lesson}.ipynb", paths.notebook(lesson)
         if not target.exists() or target.read_bytes() != made.read_bytes():

@@ -75,6 +75,13 @@ def hides_errors(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     return sorted(name for name in NAMES if takes(name, q, k, v, options))
 
 
+def error_of_all(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
+    found = hides_errors(q, k, v, **options)
+    if not found:
+        call(SDPBackend.MATH, q, k, v, options)
+    return found
+
+
 def every_error(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     for name in NAMES:
         call(getattr(SDPBackend, name), q, k, v, options)
@@ -155,6 +162,8 @@ MISTAKES = [
             "taken, and strides or the device can make a backend refuse.", READ),
     Mistake("hides-shape-errors", hides_errors, NAMED + "every RuntimeError was taken for a refusal, and a wrong shape "
             "is one too.", READ),
+    Mistake("raises-only-if-none-accepts", error_of_all, NAMED + "a fast kernel checks less and let a wrong call pass. "
+            "What MATH raises is an error of the call, whatever the others say.", READ),
     Mistake("raises-on-refusal", every_error, 'In the case "{case}" the call ended with {names}: a backend that '
             "refuses raises, and that is an answer.", READ),
     Mistake("leaves-setting", leaves_setting, SETTING + "switches that are thrown stay thrown; `sdpa_kernel` gives the "

@@ -218,6 +218,21 @@ class LeavesRubbish(Release):
         pass
 
 
+class TidiesAfterItsOwnErrorOnly(Release):
+    """Tidies where the logits differ, and not where the export or ONNX Runtime raises."""
+
+    refused = False
+
+    def refuse(self) -> None:
+        self.refused = True
+        super().refuse()
+
+    def tidy(self, folder: Path) -> None:
+        if self.refused:
+            super().tidy(folder)
+        self.refused = False
+
+
 class LeavesEval(Release):
     def give_back(self, modes: Any) -> None:
         pass
@@ -281,6 +296,8 @@ MISTAKES = [
     Mistake("keeps-quiet", KeepsQuiet(), IS + "the release was given up, and nobody was told.", RELEASE),
     Mistake("leaves-rubbish", LeavesRubbish(), 'In the case "{case}" something is left beside the folder: {beside}. '
             "A failed release tidies up, too.", RELEASE),
+    Mistake("leaves-rubbish", TidiesAfterItsOwnErrorOnly(), 'In the case "{case}" something is left beside the folder: '
+            "{beside}. An export that raises leaves the temporary folder, unless `finally` removes it.", RELEASE),
     Mistake("leaves-eval-mode", LeavesEval(), IS + "the model was put in eval mode and left there.", RELEASE),
     Mistake("one-flag-for-all-modes", TrainAfterwards(), IS + "`train()` sets all parts of the model alike, and one of "
             "them had another mode.", RELEASE),

@@ -82,10 +82,12 @@ def _asked(answer: Watched, q: Tensor, k: Tensor, v: Tensor, options: dict[str, 
 def call_case(
     draw: Draw, name: str, *, t: int = 5, d: int = 8, of: dict[str, Any] | None = None, setting: Sequence[str] = (),
     has: Sequence[str] = ("MATH", "EFFICIENT_ATTENTION"), dtype: torch.dtype = torch.float32, k_width: int = 0,
+    values: int = 0,
 ) -> Case:  # fmt: skip
-    """Return the case of a call on drawn tensors, with the options `of` it, keys of `k_width` numbers."""
+    """Return the case of a call on drawn tensors, with the options `of` it, keys of `k_width` numbers, `values` rows of
+    values."""
     q, k, v = (draw.normal(2, 3, t, width, dtype=dtype) for width in (d, k_width or d, d))
-    return case(name, q=q, k=k, v=v, options=dict(of or {}), has=list(has), setting=list(setting))
+    return case(name, q=q, k=k, v=v[:, :, : values or t], options=dict(of or {}), has=list(has), setting=list(setting))
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -103,6 +105,7 @@ def cases(draw: Draw) -> list[Case]:
         call_case(draw, "while only CUDNN_ATTENTION is switched on", t=t, setting=["CUDNN_ATTENTION"], has=NAMES[:2]),
         call_case(draw, "keys of another width", t=t, k_width=6),
         call_case(draw, "a mask of the wrong size", t=t, of={"attn_mask": allowed[:-1, :-1]}),
+        call_case(draw, "values with a row too few", t=t, values=t - 1, has=NAMES),
     ]  # fmt: skip
 
 

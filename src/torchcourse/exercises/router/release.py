@@ -28,7 +28,8 @@ OLD = {"router.onnx": "the old model", "vocab.json": "{}", "note.txt": "the old 
 class Scoring(nn.Module):
     """The mean of real words' vectors and a head. In training mode the mean counts half.
 
-    If `faulty` is "everywhere" its export differs from it; if "elsewhere", only at lengths other than `usual`.
+    If `faulty` is "everywhere" its export differs from it; if "elsewhere", only at lengths other than `usual`; if
+    "refuses", it cannot be exported.
     """
 
     def __init__(self, words: Tensor, head: Tensor, faulty: str, usual: int) -> None:
@@ -46,6 +47,8 @@ class Scoring(nn.Module):
         mean = (self.words(input_ids) * real).sum(1) / real.sum(1)
         logits: Tensor = self.head(self.frozen(0.5 * mean if self.training else mean))
         if self.faulty and (torch.compiler.is_exporting() or torch.jit.is_tracing()):  # type: ignore[no-untyped-call, attr-defined]
+            if self.faulty == "refuses":
+                raise RuntimeError("this model cannot be exported")
             length = torch.ones_like(input_ids).sum(1, keepdim=True)
             off = (length != self.usual).float() if self.faulty == "elsewhere" else torch.ones_like(length).float()
             logits = logits + 0.1 * off
@@ -77,6 +80,8 @@ def probe(
         ],
         "files": sorted(path.name for path in FOLDER.iterdir()) if FOLDER.is_dir() else "no folder",
     }
+    if faulty == "refuses":  # any exception will do
+        seen["raised by the call"] = "nothing" if error == "nothing" else "an exception"
     if faulty:
         kept = FOLDER.is_dir() and {p.name: p.read_bytes().decode(errors="replace") for p in FOLDER.iterdir()} == OLD
         return {**seen, "the old release": "stands" if kept else "is gone" if old else "there was none"}
@@ -194,6 +199,7 @@ def cases(draw: Draw) -> list[Case]:
         release_case(draw, "in place of an old one"),
         release_case(draw, "an export that is wrong", faulty="everywhere", train=True),
         release_case(draw, "an export that is wrong at other lengths", faulty="elsewhere"),
+        release_case(draw, "an export that fails", faulty="refuses", train=True),
     ]
 
 

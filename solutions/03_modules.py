@@ -101,7 +101,8 @@ except AttributeError as error:
 # %%
 linear = nn.Linear(3, 2)
 x = torch.randn(5, 3)
-print(linear.weight.shape, torch.allclose(linear(x), x @ linear.weight.T + linear.bias, atol=1e-6))
+by_hand = x @ linear.weight.T + linear.bias
+print(linear.weight.shape, torch.allclose(linear(x), by_hand, atol=1e-6))
 
 # %% [markdown]
 # **In short:** a module knows what is assigned as a Parameter, Buffer or module; everything else is an ordinary

@@ -673,7 +673,7 @@ except ZeroDivisionError as error:
     print(
         str(error).strip().splitlines()[0], "...", str(error).strip().splitlines()[-1]
     )
-    error.__traceback__ = None  # its frames hold the loader's iterator, and so the workers
+    error.__traceback__ = None  # its frames hold the loader's workers
 
 # %% [markdown]
 # ### Exercise: make_loader

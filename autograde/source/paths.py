@@ -24,12 +24,14 @@ HALVES = {"torchcourse.exercises.": "exercises", "autograde.hidden.": "hidden"}
 
 def script(lesson: str) -> Path:
     """Return the script of a solved lesson."""
-    return (own_home(lesson) or ROOT) / "solutions" / f"{lesson}.py"
+    home = own_home(lesson)
+    return (home / "solutions" if home else SOLUTIONS) / f"{lesson}.py"
 
 
 def notebook(lesson: str) -> Path:
     """Return the released notebook of a lesson."""
-    return (own_home(lesson) or ROOT) / "notebooks" / f"{lesson}.ipynb"
+    home = own_home(lesson)
+    return (home / "notebooks" if home else NOTEBOOKS) / f"{lesson}.ipynb"
 
 
 def stored(lesson: str) -> Path:
@@ -58,7 +60,7 @@ def module_file(module: str) -> Path:
             path = own / folder / f"{module.removeprefix(package).replace('.', '/')}.py"
             if path.is_file():
                 return path
-    root = ROOT / "src" if module.startswith("torchcourse") else ROOT
+    root = ROOT / "src" if module.startswith("torchcourse") else AUTOGRADE.parent
     return root / f"{module.replace('.', '/')}.py"
 
 

@@ -177,3 +177,14 @@ def test_a_machine_whose_devices_are_broken_is_refused_and_the_doctor_names_the_
         assert "Permission denied: '/dev/null'" in done.stdout, done.stdout + done.stderr
         assert done.returncode == status
     assert not (tmp_path / "out").exists()
+
+
+def test_a_right_answer_that_is_built_from_others_is_tried_with_them(sandbox: Sandbox) -> None:
+    lesson = "11_architectures"
+    right = trial_submission(lesson, ["TransformerBlock"])
+    answered = {cell.grade_id for cell in right.cells if "Unattempted(" not in cell.source}
+    assert {"TransformerBlock", "MultiHeadAttention"} <= answered
+    raises = SubmittedCell("code", "def TransformerBlock(*of):\n    raise RuntimeError", "TransformerBlock")
+    wrong = tuple(raises if cell.grade_id == "TransformerBlock" else cell for cell in right.cells)
+    graded = LessonGrader(lesson).grade(sandbox, dataclasses.replace(right, cells=wrong))
+    assert {v.exercise: v.status for v in graded.verdicts}["TransformerBlock"] == "error"

@@ -24,5 +24,5 @@ def exposed_secrets(*folders: Path) -> str:
             "checkout of the course instead."
         )
     own = own_course()
-    secrets = [home / name for home in (own,) if home for name in ("solutions", "hidden")]
+    secrets = [own / "solutions", own / "hidden"] if own else []
     return exposed([paths.SOLUTIONS, paths.AUTOGRADE / "hidden", *secrets, cache_folder(), *folders])

@@ -26,8 +26,6 @@ from torchcourse.model.catalogue import LESSONS, module_name
 __all__ = ["LIBRARIES", "fingerprint", "observation_key", "private_hashes", "submission_key"]
 
 PACKAGE = Path(torchcourse.__file__).parent
-HALVES = ("autograde.hidden", "torchcourse.exercises")
-"""The packages that hold the private and the public half of each exercise."""
 LIBRARIES = ("torch", "torchvision", "numpy", "scikit-learn", "ipython", "matplotlib")
 """The libraries whose versions verdicts depend on."""
 
@@ -87,7 +85,7 @@ def _sources(path: Path, seen: set[Path]) -> list[str]:
     seen.add(path)
     hashes = [_file(path)]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(HALVES):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(tuple(paths.HALVES)):
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]  # an alias may be a file
             files = [paths.module_file(str(name)) for name in names]
             hashes += [part for file in files if file.is_file() and file not in seen for part in _sources(file, seen)]

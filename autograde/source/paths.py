@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchcourse.model.catalogue import LESSONS
-from torchcourse.model.own_course import own_course, own_home
+from torchcourse.model.own_course import own_course, place
 
 __all__ = [
-    "AUTOGRADE", "BUILD", "NOTEBOOKS", "ROOT", "SOLUTIONS", "STORED", "module_file", "notebook", "private_topic",
-    "public_topic", "script", "shown", "stored",
+    "AUTOGRADE", "BUILD", "HALVES", "NOTEBOOKS", "ROOT", "SOLUTIONS", "STORED", "module_file", "notebook",
+    "private_topic", "public_topic", "script", "shown", "stored",
 ]  # fmt: skip
 
 AUTOGRADE = Path(__file__).resolve().parents[1]
@@ -18,46 +18,41 @@ SOLUTIONS = ROOT / "solutions"
 NOTEBOOKS = ROOT / "notebooks"
 STORED = ROOT / "src" / "torchcourse" / "stored"
 BUILD = AUTOGRADE / "build"
-HALVES = {"torchcourse.exercises.": "exercises", "autograde.hidden.": "hidden"}
+HALVES = {"torchcourse.exercises": "exercises", "autograde.hidden": "hidden"}
 """The packages with the halves of exercises, and the folders that hold them in a course of one's own."""
 
 
 def script(lesson: str) -> Path:
     """Return the script of a solved lesson."""
-    home = own_home(lesson)
-    return (home / "solutions" if home else SOLUTIONS) / f"{lesson}.py"
+    return place(lesson, "solutions", SOLUTIONS) / f"{lesson}.py"
 
 
 def notebook(lesson: str) -> Path:
     """Return the released notebook of a lesson."""
-    home = own_home(lesson)
-    return (home / "notebooks" if home else NOTEBOOKS) / f"{lesson}.ipynb"
+    return place(lesson, "notebooks", NOTEBOOKS) / f"{lesson}.ipynb"
 
 
 def stored(lesson: str) -> Path:
     """Return the file with what a lesson's notebook judges by."""
-    home = own_home(lesson)
-    return (home / "stored" if home else STORED) / f"{lesson}.bin"
+    return place(lesson, "stored", STORED) / f"{lesson}.bin"
 
 
 def public_topic(lesson: str) -> Path:
     """Return the folder with the public halves of a lesson's exercises."""
-    home = own_home(lesson)
-    return (home / "exercises" if home else ROOT / "src" / "torchcourse" / "exercises") / LESSONS[lesson]
+    return place(lesson, "exercises", ROOT / "src" / "torchcourse" / "exercises") / LESSONS[lesson]
 
 
 def private_topic(lesson: str) -> Path:
     """Return the folder with the private halves of a lesson's exercises."""
-    home = own_home(lesson)
-    return (home / "hidden" if home else AUTOGRADE / "hidden") / LESSONS[lesson]
+    return place(lesson, "hidden", AUTOGRADE / "hidden") / LESSONS[lesson]
 
 
 def module_file(module: str) -> Path:
     """Return the file of a module of the course, or of a half in a course of one's own; it need not exist."""
     own = own_course()
     for package, folder in HALVES.items():
-        if own and module.startswith(package):
-            path = own / folder / f"{module.removeprefix(package).replace('.', '/')}.py"
+        if own and module.startswith(f"{package}."):
+            path = own / folder / f"{module.removeprefix(f'{package}.').replace('.', '/')}.py"
             if path.is_file():
                 return path
     root = ROOT / "src" if module.startswith("torchcourse") else AUTOGRADE.parent

@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["VARIABLE", "has_lesson_name", "more_lessons", "own_course", "own_home", "topic_of"]
+__all__ = ["VARIABLE", "has_lesson_name", "more_lessons", "own_course", "own_home", "place", "topic_of"]
 
 VARIABLE = "TORCHCOURSE_COURSE"
 """The environment variable with the folder of an instructor's own course; the option `--course` sets it."""
@@ -29,6 +29,12 @@ def own_home(lesson: str) -> Path | None:
     """Return the folder of the instructor's own course if it holds this lesson, else None."""
     folder = own_course()
     return folder if folder and (folder / "solutions" / f"{lesson}.py").is_file() else None
+
+
+def place(lesson: str, part: str, otherwise: Path) -> Path:
+    """Return the folder `part` of the instructor's own course if it holds this lesson, else `otherwise`."""
+    home = own_home(lesson)
+    return home / part if home else otherwise
 
 
 def more_lessons() -> list[str]:

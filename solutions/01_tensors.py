@@ -200,9 +200,9 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 
 # %% [markdown]
 # When two dtypes meet, the result takes the *kind* that can hold both, in the order bool, integer, float, complex. A
-# plain Python number only ever decides the kind, never the width, so a `float16` tensor stays `float16` when you add
-# 1.5. A tensor without axes, such as a loss, does not change the width of a tensor with axes that is of the same kind.
-# Where such a tensor raises the kind, the result takes that tensor's width:
+# plain Python number only ever decides the kind, never the *width* (the number of bits of an entry), so a `float16`
+# tensor stays `float16` when you add 1.5. Nor does a tensor without axes, such as a loss, change the width when it
+# meets a tensor with axes of the same kind. Where such a tensor raises the kind, the result takes that tensor's width:
 
 # %%
 print((torch.tensor([1, 2]) * 0.5).dtype)
@@ -644,8 +644,7 @@ check("select_scores")
 # Write `one_hot(labels, num_classes, dtype=torch.float32)`: for int64 labels of any shape, a new last axis of size
 # `num_classes` that holds a one at the label and zeros elsewhere. An empty `labels` is fine. A label that is negative,
 # or at least `num_classes`, raises `ValueError`, with a message that names the argument, what was passed and what is
-# allowed.
-# Rule: no `F.one_hot` and no `eye`.
+# allowed. Rule: no `torch.nn.functional.one_hot` and no `torch.eye`.
 #
 # ```
 # one_hot(torch.tensor([2, 0]), 3)    # [[0., 0., 1.], [1., 0., 0.]]
@@ -674,10 +673,10 @@ check("one_hot")
 # %% [markdown]
 # ## Joining, splitting, sorting
 #
-# A few more functions that you will meet in every program. `cat` joins tensors along an existing axis; `stack`
-# puts them side by side along a new one; `split` cuts into pieces of a given size, the last of which may be smaller,
-# and `chunk` cuts into at most as many pieces as you ask for, all of one size except perhaps a smaller last one. Both
-# give views.
+# A few more functions that you will meet in every program. `cat` joins tensors along an existing axis; `stack` puts
+# them side by side along a new one; `split` cuts into pieces of a given size, the last of which may be smaller, and
+# `chunk` cuts into at most as many pieces as you ask for, all of one size except perhaps a smaller last one. `split`
+# and `chunk` give views; `cat` and `stack` copy.
 
 # %%
 a, b = torch.zeros(2, 3), torch.ones(2, 3)
@@ -724,12 +723,12 @@ print(third == 0.3, torch.allclose(third, torch.tensor(0.3, dtype=torch.float64)
 # ## Masks
 #
 # Sentences differ in length, and a batch must be a block. So short ones are padded, and a bool mask says which steps
-# are real. In this lesson and in lesson 4, **True means real**. Two functions that compute attention (weighted means of
-# values; more in lesson 11) take masks, too. `torch.nn.functional.scaled_dot_product_attention` agrees: True means
-# *may be attended to*. `nn.MultiheadAttention` says the opposite, True means *ignore this one*, and so does the
-# causal mask of lesson 6, which marks what is forbidden. Whenever you meet a mask, find out which kind it is. Here
-# both functions get the same mask, over the values 1 and 5. The first returns 1; the second puts all its weight on the
-# 5:
+# are real. In this lesson and in lesson 4, **True means real**. A function and a module of PyTorch that compute
+# attention (weighted means of values; more in lesson 11) take masks, too.
+# `torch.nn.functional.scaled_dot_product_attention` agrees: True means *may be attended to*. `nn.MultiheadAttention`
+# says the opposite, True means *ignore this one*, and so does the causal mask of lesson 6, which marks what is
+# forbidden. Whenever you meet a mask, find out which kind it is. Here both get the same mask, over the values 1 and 5.
+# The first returns 1; the second puts all its weight on the 5:
 
 # %% tags=["demo"]
 first_only = torch.tensor([[True, False]])
@@ -753,7 +752,8 @@ print(
 )
 
 # %% [markdown]
-# `masked_fill` and `where` do not compute with what they drop; they replace it. That also keeps the gradient clean.
+# `masked_fill` and `where` do not compute with what they drop; they replace it. That also keeps the gradient clean,
+# provided you replace the bad entries before you compute anything with them (lesson 2 shows what happens otherwise).
 #
 # The other corner case is a row in which nothing is real. Its mean is 0 / 0. Decide what you want instead, and
 # document it. `clamp` is handy here:
@@ -818,8 +818,8 @@ print(torch.einsum("ij->ji", matrix), torch.einsum("ii->", matrix))
 
 # %% [markdown]
 # The most famous product of recent years is the one inside attention: every query with every key. Its entries are sums
-# of `d` products, and such a sum grows with `d`. If the entries of both are independent, with mean 0 and standard
-# deviation 1, that of the sum is the square root of `d`:
+# of `d` products, and such a sum grows with `d`. If the entries of queries and keys are independent, with mean 0 and
+# standard deviation 1, the standard deviation of the sum is the square root of `d`:
 
 # %% tags=["demo"]
 generator = torch.Generator().manual_seed(0)
@@ -831,8 +831,8 @@ for d in (4, 64, 1024):
     print(f"d = {d:4}: spread {dots.std().item():5.1f}, square root of d {d**0.5:5.1f}")
 
 # %% [markdown]
-# A softmax over numbers with a spread of 32 puts nearly everything on one entry, and hardly any gradient gets
-# through. Hence the division by the square root of `d`.
+# A softmax over numbers with a spread of 32 puts nearly everything on one entry, and hardly any gradient gets through.
+# That is why attention divides these products by the square root of `d` before the softmax.
 
 # %% [markdown]
 # ### Exercise: attention_scores
@@ -887,8 +887,8 @@ from torchcourse.demos import strides
 strides.draw(turned, "grid.t()")
 
 # %% [markdown]
-# So `turned` is a view of `grid`. A view costs next to nothing, however large the tensor is. The price
-# is that they are not independent: a write to the view is a write to the base.
+# So `turned` is a view of `grid`. A view costs next to nothing, however large the tensor is. The price is that the two
+# are not independent: a write to the view is a write to the tensor that it was made from.
 
 # %%
 turned[0, 2] = -1
@@ -913,7 +913,8 @@ print(corner.shape, corner.stride(), corner.storage_offset())
 torch.tensor([[1, 2, 3]]).expand(4, 3).stride()
 
 # %% [markdown]
-# Play with it for a minute. Which choices change the offset? Which give a stride of 0? What makes `as_strided` refuse?
+# Play with it for a minute. Which choices change the offset? Which give a stride of 0? What makes the last choice
+# refuse? (`as_strided` takes a shape, the strides and an offset directly; more on it below.)
 
 # %% tags=["demo"]
 strides.explore()
@@ -1076,7 +1077,8 @@ print(shared, copied)
 # It works in the other direction too. A tensor that you pass to a plotting or statistics routine as an array can come
 # back changed, weights of a model included. When in doubt, `clone()` first.
 #
-# Not every tensor can be seen by NumPy directly. Here are four refusals; most of them say what to do.
+# Not every tensor can be seen by NumPy directly. Here are four refusals. Most of them say what to do, but for `meta`
+# the advice does not work, as there are no numbers to copy; for a tensor on a GPU, `cpu()` is right.
 
 # %%
 complex_pair = torch.tensor([1 + 2j, 3 - 1j])
@@ -1088,10 +1090,10 @@ for tensor in (torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.bflo
         print(f"{type(error).__name__}: {error}")
 
 # %% [markdown]
-# In words: a tensor that takes part in autograd must be detached first (lesson 2 explains why). NumPy has no
-# bfloat16. NumPy sees only the CPU's memory. And `conj()` does not compute anything: it returns a view with a flag
-# that says "read me conjugated", which NumPy does not know; `resolve_conj()` carries out what the flag says. The
-# imaginary part of such a view has a flag for a minus sign, and `resolve_neg()` carries out that one.
+# In words: a tensor that takes part in autograd must be detached first (lesson 2 explains why). NumPy has no bfloat16.
+# NumPy sees only the CPU's memory. And `conj()` does not compute anything: it returns a view with a flag that says
+# "read me conjugated", which NumPy does not know; `resolve_conj()` carries out what the flag says. The imaginary part
+# of such a view carries a similar flag, "read me with the sign changed", and `resolve_neg()` applies it.
 #
 # All of these steps are free where there is nothing to do: `cpu()` copies nothing for a CPU tensor, nor do
 # `resolve_conj()` and `resolve_neg()` for a plain one, and `detach()` never copies.
@@ -1150,8 +1152,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# **Dtype.** `double` is `float64`, `Float` is `float32`, `Long` is `int64`, `Half` is `float16`. When `double` turns up
-# and you never asked for it, an array came in from NumPy:
+# **Dtype.** In messages, `double` is `float64`, `float` is `float32`, `long` is `int64` and `half` is `float16`, with
+# or without a capital. When `double` turns up and you never asked for it, an array came in from NumPy:
 
 # %%
 try:
@@ -1174,7 +1176,9 @@ for dtype in (torch.int64, torch.int32, torch.int16, torch.float32):
 # %% [markdown]
 # **Device.** Tensors on different devices do not mix; something was not moved, or was made on the CPU inside a
 # function. With a GPU you would read *Expected all tensors to be on the same device, but found at least two devices,
-# cuda:0 and cpu!* The `meta` device shows the same mistake on any machine, with different wording:
+# cuda:0 and cpu!* In an addition, the `meta` device shows the same mistake on any machine, with different wording. (Do
+# not rely on it elsewhere: `torch.zeros(3, 3) @ torch.zeros(3, 3, device="meta")` raises nothing and returns whatever
+# was in memory.)
 
 # %% tags=["demo"]
 try:
@@ -1207,7 +1211,7 @@ if try_it:
 # |---|---|
 # | tensor | a storage, seen through shape, stride and offset; plus dtype and device |
 # | views | slices, `t`, `permute`, `view`, `expand`: no copy, shared memory |
-# | copies | `clone`, lists and masks as index, `contiguous` and `reshape` where the strides force it |
+# | copies | `clone`, indexing with a list or a mask, and `contiguous` and `reshape` where the strides force it |
 # | `view` | needs compatible strides, not contiguous memory |
 # | axis order | change it with `permute` or `movedim`, never with `reshape` |
 # | broadcasting | align at the right; equal, or 1, or missing |

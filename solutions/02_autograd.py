@@ -203,9 +203,9 @@ x.grad
 # %% [markdown]
 # ## Gradients by hand
 #
-# Everybody should derive a linear layer once. The recipe never changes: start with the gradient of the loss with
-# respect to the last result, go back one operation at a time, and let the shapes guide you: *the gradient of a tensor
-# has that tensor's shape*.
+# Everybody should work out the gradients of a linear layer by hand once. The recipe never changes: start with the
+# gradient of the loss with respect to the last result, go back one operation at a time, and let the shapes guide you:
+# *the gradient of a tensor has that tensor's shape*.
 #
 # - A mean over `N` entries: each entry gets `1/N`.
 # - A square `d²`: times `2d`.
@@ -570,8 +570,9 @@ except RuntimeError as error:
 
 # %% [markdown]
 # `exp` had saved its own result, since that is its derivative. The message names the operation, the version that it
-# found and the version that it expected. That is the second of the two in-place errors; the first was the write into
-# a leaf, above, which is raised by the line that writes. `relu_()` on a leaf raises the same error:
+# found and the version that it expected. There are two in-place errors. The first, for a write into a leaf (above), is
+# raised by the line that writes; this second one is raised only later, by `backward()`. `relu_()` on a leaf raises the
+# same error:
 
 # %%
 try:
@@ -812,8 +813,8 @@ except RuntimeError as error:
 # %% [markdown]
 # A straight-through estimator fails `gradcheck`, as it should: its gradient is deliberately not the true one.
 #
-# Now write the core of it. There are two traps in copying: `x.double()` *is* `x` if it was float64 already, and
-# `x.flatten()` is sometimes a view and sometimes not.
+# Now write the core of `gradcheck` yourself. There are two traps in copying: `x.double()` *is* `x` if it was float64
+# already, and `x.flatten()` is sometimes a view and sometimes not.
 
 # %% [markdown]
 # ### Exercise: numerical_gradient
@@ -962,8 +963,10 @@ check("per_sample_gradients")
 # %% [markdown]
 # ## What the graph keeps
 #
-# Training takes far more memory than inference, and this is why: what the backward pass will need has to stay. A hook
-# can look at each tensor as it is saved:
+# Training takes far more memory than inference, and this is why: what the backward pass will need has to stay.
+# `saved_tensors_hooks` takes two functions of yours, called *hooks*. The first gets each tensor as it is saved, and
+# what it returns is kept in its place; the second gets that back when the backward pass needs it. Here the first notes
+# the shape and returns the tensor itself (`append` returns None, so `or t` gives `t`):
 
 # %%
 def names_of_saved(f: Callable[..., Tensor], *inputs: Tensor) -> list[str]:
@@ -985,7 +988,8 @@ print("x @ w     ", names_of_saved(lambda x, w: x @ w, x, w))
 #
 # All this stays until the backward has run or the result is gone. A list of losses, appended to at every step for a
 # plot, keeps every graph that no backward has freed, and in a validation loop there is no backward;
-# `losses.append(loss.item())` keeps numbers. Here, a weak reference tells when the memory of a saved tensor is freed:
+# `losses.append(loss.item())` keeps numbers. Here, a *weak reference*, which knows a piece of memory without keeping it
+# alive, tells when the memory of a saved tensor is freed:
 
 # %%
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -1136,7 +1140,7 @@ with warnings.catch_warnings(record=True) as caught:
 told = "".join(str(warning.message) for warning in caught)
 print(
     "the operation is on line",
-    next(line for line in told.splitlines() if "in risky" in line).split("line")[-1],
+    next(line for line in told.splitlines() if "in risky" in line).split("line")[-1].strip(),
 )
 
 # %% [markdown]
@@ -1211,7 +1215,7 @@ torch.autograd.grad(a.sum(), b, allow_unused=True)
 # | `autograd.grad` | returns gradients, stores none |
 # | `no_grad`, `inference_mode`, `detach` | records nothing; records nothing, and the result cannot be saved for a backward pass; cuts one result off, in the same memory |
 # | `clone` | new memory, with history |
-# | in place | refused on leaves, noticed on saved tensors, harmless elsewhere; never through `.data` |
+# | in place | refused, while recording, on leaves that require grad; noticed on saved tensors; harmless elsewhere; never through `.data` |
 # | non-scalars | `backward(v)` is v times the Jacobian |
 # | `Function` | multiply by `grad_output`; check in float64 with `gradcheck` |
 # | Hessian | never build it: the gradient of `g · v` |

@@ -232,8 +232,8 @@ fresh = Counter()
 print(fresh.load_state_dict(counter.state_dict()), fresh.seen)
 
 # %% [markdown]
-# A buffer that is None is not in the `state_dict` at all, so there would be nowhere to load it. Give it its shape in
-# `__init__`.
+# A buffer that is None is not in the `state_dict` at all, so a fresh module would have no place for the saved value,
+# and loading would raise an error. Give it its shape in `__init__`.
 #
 # **In short:** a buffer is for state that belongs to the model and that no optimizer may change.
 
@@ -302,8 +302,8 @@ print(
 )
 
 # %% [markdown]
-# The first module would run, but nothing in it would be trained. If you made an optimizer from its `parameters()`, you
-# would at least get an error; with one more layer that *is* registered, you would get none.
+# With a `forward`, the first module would run, but nothing in it would be trained. If you made an optimizer from its
+# `parameters()`, you would at least get an error; with one more layer that *is* registered, you would get none.
 #
 # Three containers register what they hold:
 
@@ -469,7 +469,7 @@ net(torch.randn(3, 2))
 handle.remove()
 negative = {name: int((output < 0).sum()) for name, output in kept.items()}
 print(
-    "negative ones:",
+    "negative entries:",
     negative["plain"],
     "in what was kept,",
     negative["copy"],
@@ -550,10 +550,10 @@ print(dropout.train()(x))
 print(dropout.eval()(x))
 
 # %% [markdown]
-# Dropout zeros each entry with probability `p`, drawn anew in each call, so that no unit can rely on any single other
-# one. In eval mode it does nothing. Why are the survivors 2? Without this, a sum over units would on average be half as
-# large in training as in eval; so what is kept is divided by `1 - p`, and the mean stays the same. This is called
-# *inverted* dropout.
+# Dropout zeros each entry with probability `p`, drawn anew in each call, so that no *unit* (one entry of a layer's
+# output) can rely on any one other unit. In eval mode it does nothing. Why are the survivors 2? Without this, a sum
+# over units would on average be half as large in training as in eval; so what is kept is divided by `1 - p`, and the
+# mean stays the same. This is called *inverted* dropout.
 
 # %%
 many = torch.ones(100_000)
@@ -690,9 +690,10 @@ print(
 print(list(nn.LayerNorm(3).state_dict()))
 
 # %% [markdown]
-# *GroupNorm* and *InstanceNorm* lie in between, for images: each example by itself, over all positions of a group of
-# channels or of a single one. In the picture, two examples with four channels (down) and four positions (to the right)
-# are normalised. The orange entries share their mean and variance with the first entry:
+# *GroupNorm* and *InstanceNorm*, meant for images, lie in between. Both normalise each example by itself: GroupNorm
+# over all positions of a group of channels, InstanceNorm over all positions of a single channel. In the picture, two
+# examples with four channels (down) and four positions (to the right) are normalised. The orange entries share their
+# mean and variance with the first entry:
 
 # %% tags=["demo"]
 from torchcourse.demos import norms
@@ -812,8 +813,8 @@ print([name for name in names if name.startswith("layers.1")])
 #
 # Write `freeze(model, prefix)`: freeze the parameters of the submodule called `prefix`, or the one parameter of that
 # name, and return their names, sorted, as they appear in `model.named_parameters()`. An empty prefix, or one that
-# matches no parameter, raises `ValueError` with a message that names `prefix` and says what it was; then nothing is
-# frozen.
+# matches no parameter, raises `ValueError` with a message that names `prefix` and says what it was; in that case
+# nothing is frozen.
 #
 # ```
 # freeze(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), "0")    # ['0.bias', '0.weight']
@@ -916,7 +917,7 @@ for size in (0.05, (2 / 128) ** 0.5, 0.3):
 # %% tags=["demo"]
 from torchcourse.demos import depth
 
-depth.draw("as nn.Linear comes: sqrt(1 / (3 fan_in))", "relu", 8)
+depth.draw("nn.Linear's default: sqrt(1 / (3 fan_in))", "relu", 8)
 
 # %% [markdown]
 # This is the default of `nn.Linear`, and both sides drift to the left: after eight layers little is left of the signal,
@@ -1106,10 +1107,10 @@ check("ResidualBlock")
 # %% [markdown]
 # ## A small ResNet
 #
-# Blocks like this one, stacked, make a ResNet. It has three parts: a *stem* that turns the image into channels; blocks,
-# some of which halve the image and double the channels; and a *head*. The head begins with *global average pooling*,
-# the mean over height and width, so that an image of any size ends up as one vector. The block used below is yours as
-# soon as it passes.
+# Blocks like this one, stacked, make a ResNet. It has three parts: a *stem* that turns the image's own channels into as
+# many as the blocks expect; blocks, some of which halve the image and double the channels; and a *head*. The head
+# begins with *global average pooling*, the mean over height and width, so that an image of any size ends up as one
+# vector. The block used below is yours as soon as it passes.
 
 # %% tags=["demo"]
 from torchcourse.demos import parts as stand_ins

@@ -240,9 +240,9 @@ print(
 )
 
 # %% [markdown]
-# The sum depends on the order of the terms, so compare with a tolerance. (Python's `sum` makes up for the rounding
-# from 3.12 on, and does not before.) And the parts of 67, 19 and 9 make 95 of 97: two samples are lost.
-# `torch.utils.data.random_split` makes such a split of a dataset; here you write one for indices.
+# The sum depends on the order of the terms, so compare with a tolerance. (Python's `sum` makes up for the rounding from
+# 3.12 on, and does not before.) And the parts of 67, 19 and 9 make 95 of 97: two samples are lost.
+# `torch.utils.data.random_split` splits a dataset by fractions without losing any; here you write the same for indices.
 
 # %% [markdown]
 # ### Exercise: split_indices
@@ -348,7 +348,8 @@ check("pad_collate")
 # %% [markdown]
 # ## When classes are rare
 #
-# Of our tickets, fewer than one in six are about accounts. In a batch of 8 there is often none at all:
+# Of our tickets, fewer than one in six are about accounts. In a batch of 8 there is often none at all. The last number
+# below is the share of batches that have at least one:
 
 # %%
 labels = torch.tensor(
@@ -735,8 +736,8 @@ class Counting(IterableDataset):
 print(list(DataLoader(Counting(), batch_size=None, **two_workers)))
 
 # %% [markdown]
-# Each worker has its own copy of the dataset and runs its `__iter__`. Inside it, `get_worker_info()` says which
-# worker is running: it has `id` and `num_workers`, and is None in a process that is not a worker.
+# Each worker has its own copy of the dataset and runs its `__iter__`. Inside it, `get_worker_info()` says which worker
+# is running: its result has `id` and `num_workers`, and is None in a process that is not a worker.
 
 # %% tags=["demo"]
 class WhoAmI(IterableDataset):

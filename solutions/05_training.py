@@ -422,10 +422,10 @@ curves.draw(
 )
 
 # %% [markdown]
-# **5. Step before backward.** The first step finds no gradients. With clearing at the top of the loop every later
-# step finds none either, and nothing moves. (Without clearing, autograd raises: the step has overwritten weights that
-# the graph had saved. Put the step before the forward pass, and even that error goes away: each step then uses the
-# gradients of the batch before.)
+# **5. Step before backward.** The first step finds no gradients. With clearing at the top of the loop every later step
+# finds none either, and nothing moves. (Without clearing, autograd raises: the step has overwritten weights that the
+# graph had saved. Put the step before the forward pass, and even that error goes away: each step then uses the sum of
+# the gradients of all batches before.)
 
 # %% tags=["demo"]
 curves.draw(
@@ -571,7 +571,7 @@ print(
 # the whole batch as a Python float, and leave the model's mode alone: that is up to the caller.
 #
 # ```
-# # a weight of 0 that predicts 1, 2, 3 and 10, with a learning rate of 0.1
+# # a weight of 0, targets 1, 2, 3 and 10, and a learning rate of 0.1
 # three = (torch.ones(3, 1), torch.tensor([[1.0], [2.0], [3.0]]))
 # one = (torch.ones(1, 1), torch.tensor([[10.0]]))
 # accumulated_step(model, [three, one], F.mse_loss, optimizer)
@@ -612,7 +612,8 @@ print("as one vector:", a / norm, b / norm)
 print("each by itself:", a / a.norm(), b / b.norm())
 
 # %% [markdown]
-# PyTorch's own is `torch.nn.utils.clip_grad_norm_`. It returns the norm before clipping, which is worth logging.
+# PyTorch's own function for this is `torch.nn.utils.clip_grad_norm_`. It returns the norm before clipping, which is
+# worth logging.
 
 # %% [markdown]
 # ### Exercise: clip_gradients
@@ -700,8 +701,9 @@ for kind in (torch.optim.Adam, torch.optim.AdamW):
 # Write `class AdamW(torch.optim.Optimizer)` with `__init__(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8,
 # weight_decay=1e-2)` and `step(closure=None)`. It follows `torch.optim.AdamW`, respects parameter groups, skips
 # parameters without a gradient, and resumes exactly from its own `state_dict`. Of torch's optimizers only the base
-# class is allowed. Call `super().__init__(params, defaults)` first, and put `@torch.no_grad()` above `step`. If there
-# is a closure, `step` calls it once, at its beginning, with gradients on (`torch.enable_grad()`), and returns its loss.
+# class is allowed. Call `super().__init__(params, defaults)` first, and put `@torch.no_grad()` above `step`. A closure
+# is a function that clears the gradients, computes the loss, calls `backward` and returns the loss. If one is given,
+# `step` calls it once, at its beginning, with gradients on (`torch.enable_grad()`), and returns its loss.
 #
 # ```
 # p = nn.Parameter(torch.tensor([1.0]))
@@ -836,10 +838,10 @@ check("warmup_cosine")
 # %% [markdown]
 # ## When to stop
 #
-# Two curves tell most of the story: the loss on the training data, and the loss on held-out data. If a model is too
-# small, both stay high: it *underfits*, and more steps do not help. If it is large enough to learn the data by heart,
-# both fall at first; then the training loss goes on falling while the validation loss turns up: it *overfits*. Here are
-# two networks, with one hidden unit and with sixteen, trained on forty points:
+# Two curves tell most of the story: the loss on the training data, and the loss on held-out data, which is called the
+# *validation loss*. If a model is too small, both stay high: it *underfits*, and more steps do not help. If it is large
+# enough to learn the data by heart, both fall at first; then the training loss goes on falling while the validation
+# loss turns up: it *overfits*. Here are two networks, with one hidden unit and with sixteen, trained on forty points:
 
 # %% tags=["demo"]
 def both_losses(width, steps=200):
@@ -864,7 +866,7 @@ curves.draw(
 
 # %% [markdown]
 # Keep the weights from the lowest point of the validation loss, and stop when it has not improved for a while. There
-# are two traps. the tensors in a `state_dict()` share memory with the parameters, they are no copies:
+# are two traps. The tensors in a `state_dict()` share memory with the parameters; they are not copies:
 
 # %%
 model = nn.Linear(1, 1)
@@ -977,10 +979,10 @@ check("macro_f1")
 # generator of its own. To see whether a change helped, you need runs that differ only in that change, with several
 # seeds each. Setting `PYTHONHASHSEED` inside a running program does nothing; it is read when Python starts.
 #
-# Seeds are not everything. Some GPU kernels add numbers in whatever order they arrive.
-# `torch.use_deterministic_algorithms(True)` picks deterministic ones, or raises where there are none, and fills new
-# memory, so that a program that reads it too early at least reads the same numbers every time. That costs time, so it
-# is for debugging and tests. Here is what filling memory costs on this machine:
+# Seeds are not everything. Some GPU *kernels* (the small programs that a GPU runs, about one for each operation) add
+# numbers in whatever order they arrive. `torch.use_deterministic_algorithms(True)` picks deterministic ones, or raises
+# where there are none, and fills new memory, so that a program that reads it too early at least reads the same numbers
+# every time. That costs time, so it is for debugging and tests. Here is what filling memory costs on this machine:
 
 # %% tags=["demo"]
 import time

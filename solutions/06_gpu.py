@@ -287,7 +287,8 @@ check("causal_mask")
 # %% [markdown]
 # A table that a module needs on every call is made once, in `__init__`, when nobody knows yet where the module will
 # live. So it must move with the module, and that is what a buffer does (lesson 3). With `persistent=False` it is not
-# saved. That is right for what can be computed again: a checkpoint made with a longer table still loads.
+# saved. That is right for what can be computed again: a `state_dict` saved from a model with a longer table still
+# loads.
 #
 # Attention does not know the order of its inputs. One remedy adds a distinct pattern to each position, made of
 # waves from fast to slow. Columns 2i and 2i+1 share a frequency:
@@ -382,8 +383,8 @@ print([path for path, module in nn.Sequential(nn.Sequential(linear)).named_modul
 print(torch.device("cuda") == torch.device("cuda:0"))
 
 # %% [markdown]
-# So first find out where a tensor created on `device` ends up, or compare the types, and the indices only if there is
-# one.
+# So either find out where a tensor created on `device` ends up, or compare the types, and compare the indices only if
+# `device` has one.
 #
 # **In short:** there are three places to look in every submodule.
 
@@ -419,9 +420,10 @@ check("stray_tensors")
 # %% [markdown]
 # ## What a transfer costs
 #
-# Between the two memories there is a bus. Its speed, and that of the GPU's own memory, are in the data sheets:
-# PCI-SIG gives 16 GT/s a lane for PCIe 4.0 and 32 GT/s for 5.0, with 16 lanes in a slot; NVIDIA gives 3.35 TB/s for
-# the memory of the H100 SXM. Take a batch of 256 colour images of 224 by 224, in float32:
+# Between the two memories there is a bus. Its speed, and that of the GPU's own memory, are in the data sheets: PCI-SIG
+# gives 16 GT/s (billions of transfers a second, each of one bit) a lane for PCIe 4.0 and 32 GT/s for 5.0, with 16 lanes
+# in a slot; NVIDIA gives 3.35 TB/s for the memory of the H100 SXM. Take a batch of 256 colour images of 224 by 224, in
+# float32:
 
 # %%
 size = 256 * 3 * 224 * 224 * 4
@@ -458,8 +460,8 @@ print(
 devices.print_recorded("transfer")
 
 # %% [markdown]
-# Size is one half of the cost. The other half is waiting. The host queues work and goes on; only some calls make it
-# stop until the device has caught up. The event log shows which:
+# Size is one half of the cost. The other half is waiting. The *host*, that is, the CPU and your Python program on it,
+# queues work and goes on; only some calls make it stop until the device has caught up. The event log shows which:
 
 # %% tags=["demo"]
 with devices.events(device) as log:
@@ -469,8 +471,8 @@ with devices.events(device) as log:
 print(log)
 
 # %% [markdown]
-# The product and the sum were only queued. Both copies made the host wait: the one to the device, and the single
-# number that came back. Now some calls that do not look like copies:
+# The product and the sum, each a kernel, were only queued. Both copies made the host wait: the one to the device, and
+# the single number that came back. Now some calls that do not look like copies:
 
 # %% tags=["demo"]
 x = torch.arange(4.0, device=device)
@@ -1082,8 +1084,8 @@ print(saved_shapes(lambda: checkpoint(block, x, use_reentrant=False)))
 
 # %% [markdown]
 # `use_reentrant=False` is the current variant, and you should always ask for it; without it, torch warns and uses the
-# old one. The old variant has a trap that has cost people whole evenings. Where the input needs no gradient, as the
-# input of a model does not, the parameters get no gradients at all:
+# old one. The old variant has a trap that has cost people whole evenings. Where the input needs no gradient, as is
+# usual for the input of a model, the parameters get no gradients at all:
 
 # %%
 import warnings
@@ -1099,8 +1101,9 @@ print(old.requires_grad, checkpoint(block, x, use_reentrant=False).requires_grad
 # state that a block changes in each call, are up to you: the running statistics of a batch norm, for instance, are
 # updated twice.
 #
-# In the memory timeline above, choose "checkpoint blocks". The hill is gone. (The bars show what is held after each
-# block. What a block holds for a moment, while it is computed again, falls between two of them.)
+# In the memory timeline above, choose "checkpoint blocks". Most of the hill is gone; what is left of it, with a large
+# batch, is the inputs of the blocks. (The bars show what is held after each block. What a block holds for a moment,
+# while it is computed again, falls between two of them.)
 #
 # **In short:** only inputs are kept, each block runs twice, the gradients are the same.
 
@@ -1143,7 +1146,8 @@ for words, (flops, moved) in sizes.items():
 
 # %% [markdown]
 # A chip's *ridge* is the intensity at which both limits are reached at once. NVIDIA's data sheets give, for bfloat16
-# without sparsity, 312 TFLOPS and 2.039 TB/s for the A100 80GB SXM, and 989 TFLOPS and 3.35 TB/s for the H100 SXM:
+# without sparsity, 312 TFLOPS (trillions of operations a second) and 2.039 TB/s for the A100 80GB SXM, and 989 TFLOPS
+# and 3.35 TB/s for the H100 SXM:
 
 # %%
 for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35e12)):

@@ -47,6 +47,11 @@ def _only_loopback(connect: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
+def forget_own_lessons() -> None:
+    """Let no lessons of whoever runs the tests join those of the course."""
+    os.environ.pop("TORCHCOURSE_COURSE", None)
+
+
 def one_thread_each() -> None:
     """Limit each process to one thread, as workers run side by side. Call it before torch is imported."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -61,6 +66,7 @@ def share_oracle_cache() -> None:
 
 
 keep_to_this_machine()
+forget_own_lessons()
 one_thread_each()
 share_oracle_cache()
 

@@ -17,7 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 from sphinx.cmd.build import build_main
 
-from torchcourse.model.catalogue import LESSONS, exercises
+from torchcourse.model.catalogue import BUILT_IN, exercises
 
 ROOT = Path(__file__).resolve().parents[1]
 ALONE = {name: f"{name.lower()}.md" for name in ("CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "SECURITY")}
@@ -77,7 +77,7 @@ def places() -> dict[Path, str]:
     docs = {path: path.relative_to(ROOT / "docs").as_posix() for path in sorted((ROOT / "docs").rglob("*.*"))}
     pages = {path: place for path, place in docs.items() if path.suffix in (".md", ".png", ".svg", ".webp", ".gif")}
     pages[ROOT / "docs/decisions/README.md"] = "decisions/index.md"
-    lessons = {ROOT / f"notebooks/{lesson}.ipynb": f"lessons/{lesson}.ipynb" for lesson in LESSONS}
+    lessons = {ROOT / f"notebooks/{lesson}.ipynb": f"lessons/{lesson}.ipynb" for lesson in BUILT_IN}
     return (
         pages
         | lessons

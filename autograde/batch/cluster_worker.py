@@ -27,6 +27,7 @@ from autograde.sandbox.requirements import blocker, claim_gpu
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import Limits
 from autograde.source.release import load_release
+from torchcourse.model.catalogue import LESSONS
 
 __all__ = ["BatchSettings", "IncompatibleError", "answer", "grade", "incompatibility", "pack", "versions"]
 
@@ -57,6 +58,8 @@ def versions(lessons: Sequence[str]) -> dict[str, str]:
 
 
 def _lesson_version(lesson: str) -> str:
+    if lesson not in LESSONS:
+        return "missing"
     return f"{fingerprint(lesson)[:12]}/{'/'.join(sorted(part[:4] for part in private_hashes(lesson).values()))}"
 
 
@@ -77,7 +80,8 @@ def incompatibility(batch: BatchSettings) -> str:
     """Say why this process cannot grade a batch, with the remedy; "" where it can."""
     differs = difference(batch.versions)
     if differs:
-        return f"differs from here in {differs}: give it the same checkout and `pip install -c constraints.txt`."
+        return (f"differs from here in {differs}: give it the same checkout, the same lessons of your own and "
+                "`pip install -c constraints.txt`.")  # fmt: skip
     if multiprocessing.current_process().daemon:
         return ("may not start processes, as some lessons do: start it with --no-nanny, or with "
                 "DASK_DISTRIBUTED__WORKER__DAEMON=False.")  # fmt: skip

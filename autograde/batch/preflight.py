@@ -154,7 +154,8 @@ def _wrong_course(names: Collection[str]) -> str:
     if not names or not LESSONS.keys().isdisjoint(names):
         return ""
     few = ", ".join(sorted(names)[:3])
-    return f"is the gradebook of another course (it has {few}): choose another --out or --gradebook."
+    return (f"is the gradebook of another course (it has {few}): choose another --out or --gradebook, or name your own "
+            "lessons' folder with --course.")  # fmt: skip
 
 
 def _full(out: Path) -> str:

@@ -15,7 +15,7 @@ from autograde.results.autograded_notebook import autograded
 from autograde.results.feedback import feedback
 from autograde.results.gradebook import Writer
 from autograde.results.grades_table import write_table
-from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.catalogue import in_order
 
 __all__ = ["Recorder", "Regrading", "Result", "ScoreChange"]
 
@@ -144,7 +144,7 @@ class Recorder:
     def _recorded(self) -> Iterator[Verdict]:
         for student in sorted(self.journal.students()):
             graded = self.journal.lessons(student)
-            for lesson in (name for name in LESSONS if name in graded):
+            for lesson in in_order(graded):
                 entry = self.journal.read(student, lesson)
                 yield from entry.verdicts if entry else ()
 

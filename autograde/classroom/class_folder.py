@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -31,14 +31,14 @@ from autograde.results.gradebook import Writer
 from autograde.results.gradebook_url import gradebook_file, gradebook_url
 from autograde.source import paths
 from autograde.source.release import load_release, released_to
-from torchcourse.model.catalogue import LESSONS
-from torchcourse.model.own_course import VARIABLE, own_course
+from torchcourse.model.catalogue import in_order
+from torchcourse.model.own_course import VARIABLE, own_course, own_home
 
 __all__ = ["class_lessons", "make_class", "roster_of"]
 
 CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
 
-{own}from pathlib import Path
+from pathlib import Path
 
 c = get_config()
 load_subconfig("nbgrader_config.py", path={autograde!r})  # torchcourse's reader and engine
@@ -49,11 +49,7 @@ c.CourseDirectory.root = str(here)
 c.CourseDirectory.db_url = {gradebook}
 c.GradeSubmission.seed = {seed}  # secret: hidden cases are drawn from it
 '''
-OWN_COURSE = """import os
-
-os.environ.setdefault({variable!r}, {folder!r})  # the course of your own that `--course` named
-
-"""
+STARTS = "c = get_config()\n"
 OWN_GRADEBOOK = """f"sqlite:///{here / 'gradebook.db'}\""""
 SEEDS = 1 << 31
 """A class's seed is drawn from this many."""
@@ -101,6 +97,7 @@ def make_class(
     with Journal(folder / "journal") as journal, tempfile.TemporaryDirectory() as scratch:
         if not is_class(folder):
             _write_config(folder, name, gradebook, exchange, late)
+        _note_own_course(folder / "nbgrader_config.py", lessons)
         for step in ("source", "release", "submitted"):
             (folder / step).mkdir(exist_ok=True)
         made = dict[Path, Path]()
@@ -126,11 +123,21 @@ def make_class(
 def _write_config(folder: Path, name: str, gradebook: str, exchange: Path | None, late: float) -> None:
     place = repr(gradebook) if gradebook else OWN_GRADEBOOK
     seed = secrets.randbelow(SEEDS)
-    own = own_course()
-    lessons = OWN_COURSE.format(variable=VARIABLE, folder=str(own)) if own else ""
-    config = CONFIG.format(own=lessons, autograde=str(paths.AUTOGRADE), name=name, gradebook=place, seed=seed)
+    config = CONFIG.format(autograde=str(paths.AUTOGRADE), name=name, gradebook=place, seed=seed)
     config += EXCHANGE.format(exchange=str(exchange.resolve())) if exchange else ""
     write_atomically(folder / "nbgrader_config.py", config + (LATE.format(late=late) if late else ""))
+
+
+def _note_own_course(path: Path, lessons: Iterable[str]) -> None:
+    """Note the folder of the instructor's own course in a class's configuration, if one of its lessons lies there."""
+    if not any(map(own_home, lessons)):
+        return
+    noted = f"os.environ[{VARIABLE!r}] = {str(own_course())!r}  # the course of your own that `--course` named\n"
+    config = path.read_text(encoding="utf-8")
+    if noted not in config:
+        kept = "".join(line for line in config.splitlines(keepends=True) if VARIABLE not in line)
+        imported = "" if "import os\n" in config else "import os\n\n"
+        write_atomically(path, kept.replace(STARTS, f"{imported}{noted}{STARTS}", 1))
 
 
 @contextmanager
@@ -192,11 +199,10 @@ def roster_of(folder: Path) -> tuple[Member, ...] | None:
 
 
 def class_lessons(folder: Path) -> list[str]:
-    """Return the lessons that are assignments of a class folder, in the course's order."""
+    """Return the lessons that are assignments of a class folder, in the course's order; unknown ones come last."""
     url = class_gradebook(folder)
     file = gradebook_file(url)
     if file and not file.is_file():
         return []
     with Gradebook(url) as book:
-        names = {name for (name,) in book.db.query(Assignment.name)}
-    return [lesson for lesson in LESSONS if lesson in names]
+        return in_order(name for (name,) in book.db.query(Assignment.name))

@@ -31,8 +31,7 @@ from autograde.classroom.roster import Member
 from autograde.files import write_atomically
 from autograde.results.submission_time import TIME_FILE
 from autograde.settings import LIMITS
-from autograde.source.release import load_release
-from torchcourse.model.catalogue import LESSONS
+from autograde.source.release import built_lessons, load_release
 
 __all__ = ["MOODLE", "NAMES", "CollectError", "Collected", "collect", "collected_names", "write_names"]
 
@@ -273,7 +272,7 @@ def _other_lesson(data: bytes, lesson: str) -> str:
     ids = {json.loads(text) for text in GRADE_ID.findall(data)}
     if not ids:
         return ""
-    holds = (name for name in (lesson, *LESSONS) if not ids.isdisjoint(load_release(name).exercises))
+    holds = (name for name in (lesson, *built_lessons()) if not ids.isdisjoint(load_release(name).exercises))
     first = next(holds, lesson)  # no other lesson is looked at where its own is found
     return "" if first == lesson else first
 

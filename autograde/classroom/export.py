@@ -32,7 +32,7 @@ from nbgrader.api import (
 
 from autograde.results.gradebook_url import gradebook_file, sqlite_url
 from autograde.results.grades_table import as_text
-from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.catalogue import in_order
 from torchcourse.model.notebook_file import exercise_of
 
 __all__ = ["FORMATS", "Score", "export", "scores_of"]
@@ -83,7 +83,7 @@ def scores_of(gradebook: Path | str, lessons: Sequence[str] = ()) -> list[Score]
         raise FileNotFoundError(f"{file} does not exist: `torchcourse class init` makes one, and so does grading.")
     with Gradebook(url) as book:
         assignments = {a.name: a for a in book.assignments}
-        wanted = [name for name in lessons or LESSONS if name in assignments]
+        wanted = [name for name in lessons or in_order(assignments) if name in assignments]
         graded = _graded(book)
         found = [
             Score(**_facts(student, assignments[name]), **graded.get((student.id, name), {}))

@@ -23,6 +23,9 @@ def join(app: typer.Typer) -> None:
     )  # fmt: skip
     for command in commands:
         app.command()(_without_gpu(command))
+    for group in (new_commands, class_commands):
+        for registered in group.registered_commands:
+            registered.callback = _without_gpu(registered.callback) if registered.callback else None
     app.command()(verify)
     app.add_typer(new_commands, name="new")
     app.add_typer(class_commands, name="class")

@@ -56,13 +56,14 @@ def init(
     from autograde.classroom.synthetic_class import invented_members, write_submissions
     from autograde.errors import BusyError, RefusedError
     from autograde.results.grades_table import BadTableError
+    from torchcourse.model.catalogue import LESSONS
 
     new = not is_class(folder)
     if not new and (late, exchange, name, gradebook) != (None, None, None, None):
         _refuse_settings(folder)
     try:
         with gradebook_errors(folder):
-            names = split_lessons(lessons) if lessons or new else class_lessons(folder)
+            names = split_lessons(lessons) if lessons or new else [n for n in class_lessons(folder) if n in LESSONS]
         when = due_dates(due or [], names)
         enrolled, before = _roster(roster), (None if new else roster_of(folder)) or ()
         members = enrolled.members or before or tuple(invented_members(sample))

@@ -48,12 +48,14 @@ def stop(reason: str) -> NoReturn:
 def lesson_names(names: Sequence[str] | None) -> list[str]:
     """Return the named lessons, or all if none is named; stop if one does not exist."""
     from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, check_lesson
+    from torchcourse.model.own_course import has_lesson_name
 
     for name in names or []:
         try:
             check_lesson(name)
         except UnknownExerciseError as error:
-            stop(str(error.args[0]))
+            remedy = " A lesson of your own needs `torchcourse --course DIR`." if has_lesson_name(name) else ""
+            stop(f"{error.args[0]}{remedy}")
     return list(names or LESSONS)
 
 

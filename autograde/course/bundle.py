@@ -76,7 +76,8 @@ def write_bundle(path: Path, lessons: Sequence[str]) -> list[str]:
     check_target(path)  # before the wheel is built, which takes a while
     for lesson in lessons:
         if not paths.notebook(lesson).is_file():
-            raise BundleError(f"notebooks/{lesson}.ipynb is missing: build it with `torchcourse build {lesson}`.")
+            missing = paths.shown(paths.notebook(lesson))
+            raise BundleError(f"{missing} is missing: `torchcourse build {lesson}` makes it.")
     readme = _readme(lessons)
     name, wheel = build_wheel(lessons, readme)
     files = {"README.md": readme.encode(), "environment.yml": CONDA.encode(), name: wheel}

@@ -11,7 +11,7 @@ from pathlib import Path
 from autograde.files import write_atomically
 from autograde.source import paths
 from autograde.source.private_half import private_path
-from torchcourse.model.catalogue import LESSONS, check_new_lesson, exercises, module_name
+from torchcourse.model.catalogue import check_new_lesson, exercises, lesson_with, module_name
 from torchcourse.model.own_course import own_course, topic_of
 
 __all__ = ["ScaffoldError", "Todo", "exercise_files", "new_exercise", "new_lesson", "todos"]
@@ -192,6 +192,8 @@ def new_lesson(lesson: str, title: str, name: str) -> list[Path]:
     _check_name(name)
     halves = {own / "exercises": PUBLIC, own / "hidden": PRIVATE}
     files = {folder / topic_of(lesson) / f"{module_name(name)}.py": text for folder, text in halves.items()}
+    if there := [path for path in files if path.exists()]:
+        raise ScaffoldError(f"{there[0]} exists already: move it away, or bring {script.name} back.")
     text = LESSON.format(number=int(lesson[:2]), title=title, name=name) + _cells(name)
     for path, content in {script: text, **{path: half.format(name=name) for path, half in files.items()}}.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -204,10 +206,9 @@ def _check_name(name: str) -> None:
         raise ScaffoldError(f"{name!r} is not a name for a function or a class.")
     if name in dir(builtins):
         raise ScaffoldError(f"{name!r} is a built-in name of Python, which the exercise would hide.")
-    for lesson in LESSONS:
-        taken = {module_name(known): known for known in exercises(lesson)}.get(module_name(name))
-        if taken:
-            raise ScaffoldError(f"{lesson} has an exercise {taken!r} already; names are unique in the course.")
+    if lesson := lesson_with(name):
+        taken = {module_name(known): known for known in exercises(lesson)}[module_name(name)]
+        raise ScaffoldError(f"{lesson} has an exercise {taken!r} already; names are unique in the course.")
 
 
 def _blank(line: str) -> list[str]:

@@ -21,8 +21,7 @@ def watched() -> list[Path]:
     """Return the folders whose files `verify` depends on."""
     package = paths.ROOT / "src" / "torchcourse"
     own = own_course()
-    mine = [own / name for name in ("solutions", "exercises", "hidden")] if own else []
-    return [paths.SOLUTIONS, paths.AUTOGRADE / "hidden", paths.NOTEBOOKS, package, *mine]
+    return [paths.SOLUTIONS, paths.AUTOGRADE / "hidden", paths.NOTEBOOKS, package, *([own] if own else [])]
 
 
 def watch(which: Sequence[str]) -> None:

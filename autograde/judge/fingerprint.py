@@ -85,11 +85,23 @@ def _sources(path: Path, seen: set[Path]) -> list[str]:
     seen.add(path)
     hashes = [_file(path)]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(tuple(paths.HALVES)):
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]  # an alias may be a file
-            files = [paths.module_file(str(name)) for name in names]
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            files = _imported(node, path)
             hashes += [part for file in files if file.is_file() and file not in seen for part in _sources(file, seen)]
     return hashes
+
+
+def _imported(node: ast.Import | ast.ImportFrom, path: Path) -> list[Path]:
+    """Return the files of exercises that an import in the file `path` may read; not all of them need to exist."""
+    aliases = [alias.name for alias in node.names]  # what is imported from a package may be a module
+    if isinstance(node, ast.Import):
+        names = aliases
+    elif node.level:
+        folder = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+        return [folder.with_suffix(".py"), *(folder / f"{alias}.py" for alias in aliases)]
+    else:
+        names = [str(node.module), *(f"{node.module}.{alias}" for alias in aliases)]
+    return [paths.module_file(name) for name in names if name.startswith(tuple(paths.HALVES))]
 
 
 @cache

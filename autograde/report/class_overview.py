@@ -9,7 +9,7 @@ from statistics import mean, median
 
 from autograde.files import digest
 from autograde.results.grades_table import Row
-from torchcourse.model.catalogue import LESSONS
+from torchcourse.model.catalogue import in_order
 
 __all__ = ["Learner", "Mark", "Overview", "PersistingMistake", "overview", "shade"]
 
@@ -84,7 +84,7 @@ class Overview:
 
 def overview(rows: Sequence[Row]) -> Overview:
     """Return the overview of the grades in `rows`."""
-    lessons = _in_order({r.lesson for r in rows})
+    lessons = in_order({r.lesson for r in rows})
     marks: dict[str, dict[str, dict[str, Mark]]] = {lesson: defaultdict(dict) for lesson in lessons}
     points: dict[tuple[str, str], float] = defaultdict(float)
     most: dict[tuple[str, str], float] = {}
@@ -114,11 +114,6 @@ def overview(rows: Sequence[Row]) -> Overview:
         for s in sorted(students, key=orders[1].__getitem__)
     ]  # fmt: skip
     return Overview(tuple(lessons), medians, all_points, tuple(learners), marks, exercises, _persisting(rows, lessons))
-
-
-def _in_order(lessons: set[str]) -> list[str]:
-    """Return lessons in the order of the course; those that it does not have come last."""
-    return [name for name in LESSONS if name in lessons] + sorted(lessons.difference(LESSONS))
 
 
 def shade(share: float) -> int:

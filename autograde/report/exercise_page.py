@@ -17,9 +17,9 @@ from autograde.results.answer_source import answer_source
 from autograde.results.grades_table import Row, read_table
 from autograde.results.html import page, printable
 from autograde.source import paths
-from autograde.source.release import load_release
+from autograde.source.release import built_lessons, load_release
 from autograde.source.script import rubrics
-from torchcourse.model.catalogue import LESSONS, find
+from torchcourse.model.catalogue import find
 
 __all__ = ["exercise_page"]
 
@@ -68,7 +68,7 @@ def exercise_page(out: Path, name: str) -> str:
 
 
 def _lesson_of(name: str) -> str:
-    for lesson in LESSONS:
+    for lesson in built_lessons():
         if name in load_release(lesson).questions:
             return lesson
     return find(name)[0]

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from autograde.source import paths
+from torchcourse.model.catalogue import LESSONS
 from torchcourse.model.notebook_file import exercise_of, is_check, normalized
 
-__all__ = ["Release", "ReleasedCell", "cell_text", "load_release", "release_of", "released_to"]
+__all__ = ["Release", "ReleasedCell", "built_lessons", "cell_text", "load_release", "release_of", "released_to"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ class Release:
             return with_examples
         demos = {source for source, names in self.demos.items() if name in names}
         return with_examples | demos if demos else included
+
+
+def built_lessons() -> list[str]:
+    """Return the lessons whose notebooks have been built: a lesson of one's own may be half written."""
+    return [lesson for lesson in LESSONS if paths.notebook(lesson).is_file()]
 
 
 @cache

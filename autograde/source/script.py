@@ -11,7 +11,7 @@ from typing import Any
 import jupytext
 
 from torchcourse.checking.references import GIVEN, without_markers
-from torchcourse.model.catalogue import LESSONS, exercises
+from torchcourse.model.catalogue import LESSONS, exercises, lesson_with
 
 __all__ = [
     "Cell",
@@ -84,12 +84,12 @@ def _cell(path: Path, line: int, cell: Any) -> Cell:
 def _complaints(lesson: str, cells: list[Cell]) -> Iterator[str]:
     """Yield what is wrong with the cells, each as `line: what; remedy`."""
     if lesson not in LESSONS:
-        yield f"1: no lesson is called {lesson}; add it to LESSONS in src/torchcourse/model/catalogue.py"
+        yield f"1: no lesson is called {lesson}; add it to BUILT_IN in src/torchcourse/model/catalogue.py"
         return
     known, seen, questions = exercises(lesson), dict[str, int](), set[str]()
     for before, cell in zip([None, *cells], cells, strict=False):
         if cell.exercise:
-            yield from _exercise_complaints(cell, known, seen)
+            yield from _exercise_complaints(lesson, cell, known, seen)
             seen.setdefault(cell.exercise, cell.line)
         elif cell.question:
             yield from _question_complaints(cell, {*known, *questions})
@@ -109,10 +109,12 @@ def _complaints(lesson: str, cells: list[Cell]) -> Iterator[str]:
             yield f'1: exercise {name} has no answer cell; add one with # %% exercise="{name}" points=…'
 
 
-def _exercise_complaints(cell: Cell, known: Any, seen: dict[str, int]) -> Iterator[str]:
+def _exercise_complaints(lesson: str, cell: Cell, known: Any, seen: dict[str, int]) -> Iterator[str]:
     name = cell.exercise
     if name not in known:
         yield f"{cell.line}: unknown exercise {name}; the lesson has {', '.join(known)}"
+    elif (first := lesson_with(name)) != lesson:
+        yield f"{cell.line}: exercise {name} is one of {first}; names are unique in the course"
     if name in seen:
         yield f"{cell.line}: exercise {name} is already at line {seen[name]}; each has one answer cell"
     yield from _marking_complaints(cell, f"exercise {name}", "answer")

@@ -32,18 +32,31 @@ WorkingCopy = Annotated[Path | None, typer.Argument(help="your working copy: the
 Notebook = Annotated[str, typer.Argument(help="a lesson in your working copy, such as work/01_tensors.ipynb")]
 
 
+def has_instructor_half() -> bool:
+    """Return whether this is a clone, which has the instructor's half as well."""
+    return (CHECKOUT / "autograde" / "__init__.py").exists()
+
+
 @app.callback()
 def course(
     context: typer.Context,
     own: Annotated[
         Path | None,
-        typer.Option("--course", envvar=VARIABLE, metavar="DIR", help="a folder with lessons of your own, for authors"),
+        typer.Option(
+            "--course",
+            envvar=VARIABLE,
+            metavar="DIR",
+            help="a folder with lessons of your own, for authors",
+            hidden=not has_instructor_half(),
+        ),
     ] = None,
 ) -> None:
     """Learn PyTorch by building it: lessons that check every answer."""
     if own is None:
         return
-    if not own.is_dir() and context.invoked_subcommand != "new":
+    if own.resolve().is_relative_to(CHECKOUT):
+        _fail(f"{own} lies in the course itself, whose packages would carry its answers: choose a folder elsewhere.")
+    if not own.is_dir() and (own.exists() or context.invoked_subcommand != "new"):
         _fail(f"There is no folder {own}: torchcourse --course {own} new lesson 16_graphs NAME makes one.")
     os.environ[VARIABLE] = str(own.resolve())
     from torchcourse.model.catalogue import check_new_lesson  # it looks for lessons of one's own when it is imported
@@ -197,11 +210,6 @@ def _sandbox() -> Iterator[Finding]:
 def _fail(reason: Exception | str) -> NoReturn:
     console.print(str(reason), markup=False)
     raise typer.Exit(2)
-
-
-def has_instructor_half() -> bool:
-    """Return whether this is a clone, which has the instructor's half as well."""
-    return (CHECKOUT / "autograde" / "__init__.py").exists()
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -73,9 +74,15 @@ def answered(folder: Path, body: str) -> dict[str, object]:
     return notebook
 
 
+def unsolved(lesson: str) -> dict[str, object]:
+    notebook: dict[str, object] = json.loads(paths.notebook(lesson).read_text())
+    return notebook
+
+
 def rows(folder: Path) -> Mapping[str, tuple[str, str, str]]:
     with (folder / "fall" / "grades.csv").open(newline="") as file:
-        return {row["student"]: (row["score"], row["misconception"], row["message"]) for row in csv.DictReader(file)}
+        mine = [row for row in csv.DictReader(file) if row["lesson"] == LESSON]
+    return {row["student"]: (row["score"], row["misconception"], row["message"]) for row in mine}
 
 
 def test_the_page_leads_from_an_empty_folder_to_a_grade(folder: Path) -> None:
@@ -92,6 +99,55 @@ def test_stock_nbgrader_grades_it_through_the_config_of_the_class(folder: Path) 
     assert done.returncode == 0, done.stderr[-3000:]
     marked = (folder / "fall" / "autograded" / "bob" / LESSON / f"{LESSON}.ipynb").read_text()
     assert "adds one only once" in marked
+
+
+def test_a_command_that_is_not_told_of_the_folder_keeps_the_grades(folder: Path, tmp_path: Path) -> None:
+    desk = tmp_path / "desk"
+    shutil.copytree(folder, desk)
+    run("--course graphs class init fall --lessons 01_tensors", desk)
+    write_notebook(desk / "fall" / "submitted", "ada", "01_tensors", unsolved("01_tensors"))
+    before = rows(desk)
+    run("grade 01_tensors --submitted fall/submitted --out fall", desk)
+    assert rows(desk) == before
+    assert "16_graphs" in run("export --class fall", desk)
+
+
+def test_a_class_that_gets_its_first_own_lesson_later_remembers_the_folder(folder: Path, tmp_path: Path) -> None:
+    run("class init fall --lessons 01_tensors", tmp_path)
+    config = tmp_path / "fall" / "nbgrader_config.py"
+    assert VARIABLE not in config.read_text()
+    shutil.copytree(folder / "graphs", tmp_path / "graphs")
+    for place in ("graphs", "moved"):
+        (tmp_path / "graphs").rename(tmp_path / place)
+        run(f"--course {place} class init fall --lessons 16_graphs", tmp_path)
+        noted = [line for line in config.read_text().splitlines() if VARIABLE in line]
+        assert len(noted) == 1 and repr(str(tmp_path / place)) in noted[0]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")]), VARIABLE: "graphs"}
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "list", "--course-dir", "."],
+        cwd=tmp_path / "fall", env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "16_graphs" not in done.stderr, done.stderr
+
+
+def test_a_lesson_that_cannot_be_loaded_does_not_stop_the_grading_of_another(folder: Path, tmp_path: Path) -> None:
+    desk = tmp_path / "desk"
+    shutil.copytree(folder, desk)
+    run("--course graphs new lesson 17_broken broken", desk)
+    (desk / "graphs" / "exercises" / "broken" / "broken.py").write_text("raise RuntimeError('not yet')\n")
+    run("--course graphs grade 16_graphs --submitted fall/submitted --out again", desk)
+    assert len((desk / "again" / "grades.csv").read_text().splitlines()) == 1 + len(ANSWERS)
+
+
+def test_an_error_in_the_probe_is_the_authors_and_not_the_learners(folder: Path) -> None:
+    code = (
+        "from torchcourse.model.own_code import is_own; import torchcourse.exercises.graphs.degrees as public; "
+        "import autograde.hidden.graphs.degrees as private; print(is_own(public.__file__), is_own(private.__file__))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
+    env[VARIABLE] = str(folder / "graphs")
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["False", "True"], done.stderr
 
 
 def test_learners_get_the_lesson_and_no_answers(folder: Path, tmp_path: Path) -> None:
@@ -119,14 +175,26 @@ def test_learners_get_the_lesson_and_no_answers(folder: Path, tmp_path: Path) ->
         ("--course own new lesson 16_graphs describe", "01_tensors has an exercise 'describe' already"),
         ("new lesson 16_graphs one", "in a folder of your own"),
         ("--course taken build 01_tensors", "the course has one on 'tensors'"),
+        ("--course own new lesson 16_common one", "the course has one on 'common'"),
+        ("--course twice build 16_graphs", "17_graphs has the topic 'graphs'"),
+        ("--course halves new lesson 16_graphs one", "exercises/graphs/one.py exists already"),
+        ("build 16_graphs", "A lesson of your own needs `torchcourse --course DIR`"),
+        ("--course file new lesson 16_graphs one", "There is no folder file"),
+        (f"--course {paths.ROOT / 'src' / 'own'} new lesson 16_graphs one", "lies in the course itself"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(command: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "taken" / "solutions").mkdir(parents=True)
     (tmp_path / "taken" / "solutions" / "01_tensors.py").touch()
+    (tmp_path / "twice" / "solutions").mkdir(parents=True)
+    (tmp_path / "twice" / "solutions" / "16_graphs.py").touch()
+    (tmp_path / "twice" / "solutions" / "17_graphs.py").touch()
+    (tmp_path / "halves" / "exercises" / "graphs").mkdir(parents=True)
+    (tmp_path / "halves" / "exercises" / "graphs" / "one.py").touch()
+    (tmp_path / "file").touch()
     code = "from torchcourse.cli import main; main()"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")]), VARIABLE: ""}
     words = [sys.executable, "-c", code, *command.split()]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and says in done.stdout and len(done.stdout.splitlines()) == 1
-    assert not (tmp_path / "own").exists()
+    assert not (tmp_path / "own").exists() and not (paths.ROOT / "src" / "own").exists()

@@ -91,6 +91,7 @@ ERRORS = {
     "x = torch.zeros(3)\nif x > 0: pass": ("truth-value", "`x` has shape (3,)", "`(x > 0).any()`"),
     "x = torch.zeros(3)\nnn.ReLU(x)(x)": ("truth-value", "`nn.ReLU()(x)`"),
     "w = torch.zeros(2, requires_grad=True)\nw.numpy()": ("numpy-of-a-graph", "`.detach().cpu().numpy()`"),
+    "x = torch.zeros(2)\ny = torch.zeros(2, device='meta')\nx + y": ("device", "`y` has shape (2,), float32, on meta"),
     "x = torch.zeros(2, device=DEVICE)\nx.numpy()": ("device", "`.cpu()` first"),
     "net = nn.LSTM(4, 5)\nx = torch.zeros(2, 3, 6)\nnet(x)": ("product", "`x` has shape (2, 3, 6)"),
     "net = nn.LSTM(4, 5)\nx = torch.zeros(2, 3, 4)\nnet(x, (torch.zeros(1, 2, 5), torch.zeros(1, 3, 5)))":

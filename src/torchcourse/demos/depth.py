@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 STARTS: dict[str, float] = {
     "Kaiming: sqrt(2 / fan_in)": math.sqrt(2 / WIDTH),
     "Xavier: sqrt(1 / width)": math.sqrt(1 / WIDTH),
-    "as nn.Linear comes: sqrt(1 / (3 fan_in))": math.sqrt(1 / (3 * WIDTH)),
+    "nn.Linear's default: sqrt(1 / (3 fan_in))": math.sqrt(1 / (3 * WIDTH)),
     "too small: 0.01": 0.01,
     "too large: 0.3": 0.3,
 }

@@ -94,6 +94,7 @@ KINDS = (
     ),
     ErrorKind(
         "device", (r"to be on the same device", r"on the same device as the indexed tensor",
+                   r"is not on the expected device",
                    r"to have device \S+, but got", r"device type tensor to numpy",
                    r"Input type \(.*cuda.*\) and weight type"),
         "One operation works on one device.",

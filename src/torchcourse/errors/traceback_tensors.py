@@ -18,11 +18,13 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
+from torchcourse.model import own_code
+
 __all__ = ["NamedTensor", "in_learners_code", "in_library", "written_in_place"]
 
-COURSE = str(Path(__file__).parents[1])
+COURSE = tuple(map(str, own_code.COURSE))
 LIBRARIES = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"),
-                   str(Path(torch.__file__).parent), COURSE})  # fmt: skip
+                   str(Path(torch.__file__).parent), *COURSE})  # fmt: skip
 MOST_TENSORS, MOST_ITEMS, MOST_NAMES = 5, 3, 500
 MISSING = object()
 

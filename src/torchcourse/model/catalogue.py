@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from torchcourse.model.exercise import Exercise
 
 __all__ = [
-    "LESSONS", "UnknownExerciseError", "check_lesson", "check_new_lesson", "exercises", "find", "imports",
-    "module_name", "name_of", "preload",
+    "BUILT_IN", "LESSONS", "UnknownExerciseError", "check_lesson", "check_new_lesson", "exercises", "find", "imports",
+    "in_order", "lesson_with", "module_name", "name_of", "preload",
 ]  # fmt: skip
 
 BUILT_IN = {
@@ -44,6 +44,8 @@ BUILT_IN = {
 """The course's own lessons in order, and for each the folder of its exercises (the topic)."""
 LESSONS = BUILT_IN | {lesson: topic_of(lesson) for lesson in more_lessons() if lesson not in BUILT_IN}
 """All lessons: the course's, then those of an instructor's own course."""
+RESERVED = {*BUILT_IN.values(), "common"}
+"""Topics that a lesson of one's own may not have: its exercises would not be found."""
 
 
 class UnknownExerciseError(LookupError):
@@ -55,16 +57,28 @@ def module_name(exercise: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", exercise).lower()
 
 
+def in_order(lessons: Iterable[str]) -> list[str]:
+    """Return lessons in the order of the course; those that are not known here come last.
+
+    An instructor's own lessons are not known to a command that is not told of their folder.
+    """
+    names = set(lessons)
+    return [name for name in LESSONS if name in names] + sorted(names.difference(LESSONS))
+
+
 def check_new_lesson(name: str) -> None:
     """Check that a lesson of an instructor's own may have this name.
 
     Raises:
-        ValueError: when it has another form, or the course has a lesson or topic of that name.
+        ValueError: when it has another form, or the course or another own lesson has its topic.
     """
     if not has_lesson_name(name):
         raise ValueError(f"{name!r} is no name for a lesson: it takes two digits and a topic, such as 16_graphs.")
-    if name in BUILT_IN or topic_of(name) in BUILT_IN.values():
-        raise ValueError(f"{name!r} is no name for a lesson of your own: the course has one on {topic_of(name)!r}.")
+    topic = topic_of(name)
+    if topic in RESERVED:
+        raise ValueError(f"{name!r} is no name for a lesson of your own: the course has one on {topic!r}.")
+    if same := [lesson for lesson, taken in LESSONS.items() if taken == topic and lesson != name]:
+        raise ValueError(f"{name!r} is no name for a lesson: {same[0]} has the topic {topic!r}, and so its exercises.")
 
 
 def check_lesson(name: str) -> None:
@@ -100,6 +114,11 @@ def _modules(lesson: str) -> list[str]:
 def _load(lesson: str, module: str) -> Exercise:
     exercise: Exercise = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}.{module}").EXERCISE
     return exercise
+
+
+def lesson_with(exercise: str) -> str:
+    """Return the first lesson that has a module for an exercise of this name, "" if none has; no exercise is loaded."""
+    return next((lesson for lesson in LESSONS if module_name(exercise) in _modules(lesson)), "")
 
 
 @cache

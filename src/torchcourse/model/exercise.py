@@ -30,7 +30,7 @@ class Unattempted(Exception):  # noqa: N818 - learners read the name in their no
     lacks_tools = False
 
     def __init__(self, name: str = "") -> None:
-        super().__init__(f"`{name}` is not written yet: replace this line by your own code.")
+        super().__init__(f"`{name}` is not written yet: replace its `raise Unattempted` line with your own code.")
         self.name = name
 
 

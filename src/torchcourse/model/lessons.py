@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from torchcourse.model.notebook_file import Notebook, cells, exercises_of, read, source_of
-from torchcourse.model.own_course import own_course
+from torchcourse.model.own_course import has_lesson_name, own_course
 
 __all__ = ["Lesson", "address", "lessons", "released"]
 
@@ -42,7 +42,7 @@ def released() -> dict[str, Path]:
     for folder in (package.parents[1] / "notebooks", package / "notebooks"):
         if found := sorted(folder.glob("*.ipynb")):
             mine = sorted((own / "notebooks").glob("*.ipynb")) if own else []
-            return {path.name: path for path in (*found, *mine)}
+            return {path.name: path for path in (*found, *filter(lambda path: has_lesson_name(path.stem), mine))}
     raise FileNotFoundError("This installation of torchcourse has no notebooks.")
 
 

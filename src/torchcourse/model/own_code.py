@@ -11,9 +11,13 @@ from types import FrameType
 
 import torch
 
-__all__ = ["called_by_own_code", "is_for_torch_itself", "is_own"]
+from torchcourse.model.own_course import own_course
 
-LIBRARIES = {Path(os.__file__).parent, Path(torch.__file__).parents[1], Path(__file__).parents[1]}
+__all__ = ["COURSE", "called_by_own_code", "is_for_torch_itself", "is_own"]
+
+COURSE = {Path(__file__).parents[1], *((_own / "exercises",) if (_own := own_course()) else ())}
+"""The folders that hold the course's code, and the probes of an instructor's own lessons."""
+LIBRARIES = {Path(os.__file__).parent, Path(torch.__file__).parents[1], *COURSE}
 """The folders that hold Python's, torch's and the course's code."""
 TORCH = Path(torch.__file__).parent
 PASSING = {str(TORCH / name) for name in ("_tensor.py", "overrides.py", "serialization.py", "storage.py")}
@@ -46,4 +50,4 @@ def is_for_torch_itself(name: str, frame: FrameType | None) -> bool:
         frame = frame.f_back
     if frame is None or name not in frame.f_code.co_names:
         return False
-    return not {TORCH, Path(__file__).parents[1]}.isdisjoint(Path(frame.f_code.co_filename).parents)
+    return not {TORCH, *COURSE}.isdisjoint(Path(frame.f_code.co_filename).parents)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 __all__ = ["VARIABLE", "has_lesson_name", "more_lessons", "own_course", "own_home", "place", "topic_of"]
@@ -19,6 +20,7 @@ VARIABLE = "TORCHCOURSE_COURSE"
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
+@cache  # the lessons are found once, so that a class's config that is read later must not name another folder
 def own_course() -> Path | None:
     """Return the folder of the instructor's own course; None if there is none."""
     named = os.environ.get(VARIABLE)

@@ -281,18 +281,19 @@ print(x.sum(), x.sum() / len(x), x.float().sum() / len(x))
 print(torch.tensor(256.0, dtype=torch.bfloat16) + 1)
 
 # %% [markdown]
-# Good kernels do the work in float32 and round once at the end. The result of `sum` has to be a float16 again,
-# though, and for that it is too large. `mean` never returns the sum, so it is safe where the kernel divides before it
-# rounds, as torch's does:
+# Good kernels do the work in float32 and round once at the end. The result of `sum` has to be a float16 again, though,
+# and it is too large for that. `mean` never returns the sum, so it is safe where the kernel divides before it rounds,
+# as torch's does:
 
 # %%
 print(x.mean(), x.sum(dtype=torch.float32))
 
 # %% [markdown]
-# You will meet the problem again wherever you write a reduction yourself: a norm (the square of 256 already
-# overflows), a variance, a softmax, a loss over many elements. The remedy is three words long: *reduce in float32*.
-# Most reductions take a `dtype` for it. Dividing before adding is not a remedy, because it pushes small numbers into
-# the subnormal range, or to zero:
+# You will meet the problem again wherever you write a reduction yourself: a norm (the square of 256 already overflows),
+# a variance, a softmax, a loss over many elements. The remedy is three words long: *reduce in float32*. Many reductions
+# (`sum`, `mean`, `softmax`, norms) take a `dtype` for it; for the others, such as `var` and the losses, call `.float()`
+# on the input. Dividing before adding is not a remedy, because it pushes small numbers into the subnormal range, or to
+# zero:
 
 # %%
 tiny = torch.full((4096,), 1e-4, dtype=torch.float16)
@@ -382,8 +383,8 @@ from torchcourse.demos import casts
 print(casts.table())
 
 # %% [markdown]
-# A softmax or layer norm in the middle of a network is float32 on one device and float16 on another. You can see what
-# happens in your model with hooks (lesson 3), which is the next exercise.
+# A softmax or layer norm in the middle of a network is float32 on one device and float16 on another. With hooks (lesson
+# 3) you can see what happens in your model; that is the next exercise.
 #
 # **In short:** autocast decides for each operation, depending on the device. The weights themselves are never
 # changed.
@@ -429,9 +430,9 @@ check("autocast_report")
 # ## Which dtype on which device
 #
 # Why is half precision faster at all? Only half the bytes have to be moved, and for additions and activation functions
-# that is all that counts. And for matrix products GPUs have special units, *tensor cores*, that multiply small blocks
-# of 16-bit numbers and accumulate in float32. They work at full speed where the sizes are multiples of 8 (for 16-bit
-# formats); a vocabulary of 50257 is often padded for that reason:
+# that is all that counts. For matrix products, GPUs also have special units, *tensor cores*, which multiply small
+# blocks of 16-bit numbers and accumulate in float32. They work at full speed where the sizes are multiples of 8 (for
+# 16-bit formats); a vocabulary of 50257 is often padded for that reason:
 
 # %%
 print(math.ceil(50257 / 8) * 8, math.ceil(50257 / 64) * 64)
@@ -556,9 +557,9 @@ for scale in (2.0**10, 2.0**11):
 # %% [markdown]
 # (To be exact, float16 rounds what is between 65504 and 65520 down to 65504. From 65520 on it is `inf`.)
 #
-# And bfloat16? Its range is that of float32. Only what is below 5e-41 becomes zero there, and no gradient that
-# matters is so small: it needs **no scaler**. A disabled scaler, `GradScaler(enabled=False)`, passes everything
-# through, so that one loop serves both.
+# And bfloat16? Its range is that of float32. Only what is below 5e-41 becomes zero there, and no gradient that matters
+# is so small: bfloat16 needs **no scaler**. A disabled scaler, `GradScaler(enabled=False)`, passes everything through,
+# so that one loop serves both.
 #
 # **In short:** scaling shifts all gradients along the axis of powers of two. It helps where they are all too small;
 # it cannot make the range wider.
@@ -765,7 +766,8 @@ def length_after_clipping(unscale_first):
 print(length_after_clipping(True), length_after_clipping(False))
 
 # %% [markdown]
-# A training run that clips before unscaling would hardly move, and nothing would say so.
+# With SGD, a training run that clips before unscaling would hardly move, and nothing would say so. (Adam would move,
+# because it divides that factor out again, but the limit would no longer be the one you asked for.)
 #
 # And an overflow? With a scale that is far too high the gradients are inf. The weights stay as they were, the scale
 # goes down:
@@ -943,9 +945,10 @@ for dtype in (torch.float32, torch.bfloat16):
     print(f"{str(dtype):15}", w.detach().float().tolist())
 
 # %% [markdown]
-# From 1.0 on, no bfloat16 weight has moved in 200 steps, and the one at 0.5 has gone too far, because most of its steps
-# were rounded to almost twice their size. The remedy: the optimizer keeps each weight in float32 too, adds the updates
-# there, and copies the rounded result into the parameter. Then small updates accumulate until they amount to a step.
+# No bfloat16 weight of 1.0 or more has moved in 200 steps, and the one at 0.5 has gone too far, because most of its
+# steps were rounded to almost twice their size. The remedy: the optimizer keeps each weight in float32 too, adds the
+# updates there, and copies the rounded result into the parameter. Then small updates accumulate until they amount to a
+# step.
 #
 # Where does an optimizer keep such things? In `self.state[p]`, a dict for each parameter; `state_dict()` saves what is
 # in there and the parameter groups, and nothing else of the optimizer. A small optimizer that remembers each
@@ -1117,7 +1120,7 @@ for rows in (32, 4096):
 
 # %% [markdown]
 # With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are also kept for
-# the backward pass, eat up the savings.
+# the backward pass, eat up most of the savings; with 16 rows they would cost more than is saved.
 #
 # Measure speed, never assume it. Each cast is an operation of its own, and in a small model such small operations take
 # most of the time:

@@ -34,8 +34,8 @@ from torchcourse import Unattempted, case, check, hint
 # %load_ext torchcourse
 
 # %% [markdown]
-# A first look. `chain` is a series of operations on every element; compiled, it becomes one loop over the elements.
-# That needs a C++ compiler on the CPU. Where there is none, this lesson goes on with a backend that only builds graphs:
+# A first look. `chain` is a series of operations on every element; compiled, it becomes one loop over the elements. On
+# a CPU, that needs a C++ compiler. Where there is none, this lesson goes on with a backend that only builds graphs:
 # everything but the generated code and its speed can be seen with it. The second cell below finds out which of the two
 # you have; the very first compilation takes some seconds.
 
@@ -227,9 +227,10 @@ torch.compile(lambda x: (x.sin() * 2).sum(), backend=both)(x).backward()
 
 # %% [markdown]
 # Inductor is the compiler that comes with torch: it turns these operators into code. Here is what it writes for
-# `centred` on a CPU, shortened a little. Look for the two loops: the sum has to be complete before a mean can be
-# subtracted, so everything after it has a loop of its own. That loop does the subtraction and the multiplication in
-# one pass, sixteen numbers at a time (or as many as fit the processor). For a GPU it would write a Triton kernel.
+# `centred` on a CPU, shortened a little. Look for the two loops over the elements, those with `x0<4000` (with several
+# threads, short loops between them combine the threads' sums): the sum has to be complete before a mean can be
+# subtracted, so everything after it has a loop of its own. That loop does the subtraction and the multiplication in one
+# pass, sixteen numbers at a time (or as many as fit the processor). For a GPU it would write a Triton kernel.
 
 # %% tags=["demo"]
 if BACKEND == "inductor":
@@ -394,8 +395,9 @@ x = torch.tensor([1.0, -3.0])
 print(torch.where(x > 0, 10.0, 20.0), torch.where(x.sum() > 0, 10.0, 20.0))
 
 # %% [markdown]
-# Where the two sides are expensive there is `torch.cond(predicate, f, g, (x,))`, which runs only one of two
-# functions; both are part of the graph, and both have to return the same shapes.
+# Where the two sides are expensive there is `torch.cond(predicate, f, g, (x,))`, which runs only one of two functions;
+# both are part of the graph. Let both return the same dtype and shape (without gradients the sizes may differ), and a
+# new tensor: a branch that returns its input as it is raises an error.
 
 # %% [markdown]
 # ### Exercise: signed_scale
@@ -580,9 +582,9 @@ for dynamic in (None, False, True):
 # | False | every shape as it is | a few fixed shapes, and all the speed there is |
 #
 # Sizes 0 and 1 are constants by default: 1 broadcasts and 0 is empty, so different code runs for them. A loop over the
-# rows of x is unrolled, which makes their number a constant again. A branch on a size does not: it only adds a guard,
-# and the sizes on each side of it share one graph. `torch._dynamo.mark_dynamic(x, 0)` asks for a symbol, and raises
-# an error where the code makes that size a constant.
+# rows of x is unrolled, which makes their number a constant again. A branch such as `if n > 4` does not make it one: it
+# only adds a guard, and the sizes on each side of it share one graph (`if n == 4`, where it is true, does).
+# `torch._dynamo.mark_dynamic(x, 0)` asks for a symbol, and raises an error where the code makes that size a constant.
 
 # %%
 def halves(x: Tensor) -> Tensor:
@@ -597,10 +599,10 @@ for size in (3, 2, 4, 5, 7, 1):
 # %% [markdown]
 # There is one graph for two to four rows, one for more, and one for a single row.
 #
-# **Numbers that come out of tensors.** `.item()` gives a number that the compiler cannot know. With
-# `capture_scalar_outputs`, which `fullgraph=True` implies, it becomes a symbol too, but one without any guard: nothing is
-# known about it, and code that needs to know, such as an `if`, stops the compiler. `torch._check` tells the compiler,
-# and checks the claim when the program runs:
+# **Numbers that come out of tensors.** `.item()` gives a number that the compiler cannot know. With the setting
+# `torch._dynamo.config.capture_scalar_outputs = True`, which `fullgraph=True` implies, it becomes a symbol too, but one
+# without any guard: nothing is known about it, and code that needs to know, such as an `if`, breaks the graph, which
+# with `fullgraph=True` is an error. `torch._check` tells the compiler, and checks the claim when the program runs:
 
 # %%
 def head(rows: Tensor, lengths: Tensor, told: bool) -> Tensor:
@@ -716,17 +718,17 @@ for mode in (
     print(f"{mode:27}", torch._inductor.list_mode_options()[mode])
 
 # %% [markdown]
-# **Caches.** What Inductor has compiled is kept on disk, under `TORCHINDUCTOR_CACHE_DIR` (a folder in `/tmp` unless
-# you set it), and found again by the graph, the shapes and the versions: the second start of the same program
-# compiles in a fraction of the time. Dynamo's own part, from Python to a graph, has to be done again. On a cluster,
+# **Caches.** What Inductor has compiled is kept on disk, under `TORCHINDUCTOR_CACHE_DIR` (a folder in `/tmp` unless you
+# set it), with the graph, the shapes and the versions as the key: the second start of the same program compiles in a
+# fraction of the time. Dynamo's own part, from Python to a graph, has to be done again. On a cluster,
 # `torch.compiler.save_cache_artifacts()` packs what one machine has compiled, so that the others can load it.
 #
 # **CUDA graphs have pitfalls.** A recorded graph replays on fixed addresses. So the output of a call is overwritten by
 # the next one, and reading it after that is an error: `clone()` what you keep.
 # `torch.compiler.cudagraph_mark_step_begin()` tells torch where a new step begins, from which point old outputs may be
 # overwritten. Each new shape records a graph of its own. And some work cannot be recorded: what runs on the CPU in
-# between, or, in some cases, an input that the model changes in place. Torch then records only the parts around it, or
-# falls back to ordinary launches, with a message under `TORCH_LOGS="cudagraphs"`.
+# between, or, in some cases, a change that the model makes to an input in place. Torch then records only the parts
+# around it, or falls back to ordinary launches, with a message under `TORCH_LOGS="cudagraphs"`.
 #
 # *Measuring* such a thing takes some care. Look at these times of ten runs, in milliseconds, one of which was
 # disturbed, and one of which includes the compilation:
@@ -879,7 +881,7 @@ with torch.compiler.set_stance("force_eager"):
 # error with this example, let that error through.
 #
 # ```
-# compile_or_eager(nn.Linear(2, 1), torch.ones(3, 2))    # (the compiled model, None)
+# compile_or_eager(nn.Sequential(nn.Linear(2, 1), nn.ReLU()), torch.ones(3, 2))    # (the compiled model, None)
 # # without a C++ compiler: (the model itself, 'InductorError: ...'), for instance
 # ```
 
@@ -1171,8 +1173,9 @@ if not still_open(globals(), "count_graphs", "same_numerics", "benchmark"):
             print(f"{name:12} {1e6 * found['median']:.0f} microseconds")
 
 # %% [markdown]
-# Believe your own numbers. On a CPU with matrices of this size most of the time is spent in the matrix products, so
-# little is gained, or nothing; the breaks cost more on a GPU, where `.item()` and `if` also wait for the device.
+# Believe your own numbers. On a CPU with matrices of this size a good part of the time is spent in the matrix products,
+# which the compiler leaves as they are, so the gain is modest; the breaks cost more on a GPU, where `.item()` and `if`
+# also wait for the device.
 
 # %% [markdown]
 # ## What you have seen

@@ -117,8 +117,8 @@ except Exception as error:
 # ### Exercise: save_weights
 #
 # Write `save_weights(model, path)`: the file at `path` (a `Path`) holds the model's `state_dict` with every tensor on
-# the CPU. If the process is killed at any moment of the call, the file that was there before is still there, whole.
-# The model stays as it is.
+# the CPU. If the process is killed at any moment of the call, the file at `path` is whole: either the one that was
+# there before, or the new one. The model stays as it is.
 #
 # ```
 # save_weights(nn.Linear(2, 1), Path("weights.pt"))
@@ -691,7 +691,7 @@ check("to_safetensors")
 #
 # The last step of training is as noisy as any other. An average over many steps is often the better model, and costs
 # nothing extra when it is used. The common one is the *exponential moving average*: after each step, `average = decay
-# * average + (1 - decay) * weight`. With a decay of 0.999 it looks back on about a thousand steps.
+# * average + (1 - decay) * weight`. With a decay of 0.999 it looks back over about a thousand steps.
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -717,9 +717,9 @@ norm(torch.randn(4, 2))
 print("kept:", kept, " copied:", copied, " half of it:", 0.5 * norm.num_batches_tracked)
 
 # %% [markdown]
-# In torch, `torch.optim.swa_utils.AveragedModel` does this, with `multi_avg_fn=get_ema_multi_avg_fn(decay)`; by
-# default it takes the plain mean of all updates. We write our own to know what is in it. Small steps in half
-# precision would be rounded away, as in lesson 7, so a half-precision average is kept in float32.
+# In torch, `torch.optim.swa_utils.AveragedModel` does this, with `multi_avg_fn=get_ema_multi_avg_fn(decay)`; by default
+# it takes the plain mean of all updates. We write our own to know what is in it. Small steps in half precision would be
+# rounded away, as in lesson 7, so the average of a half-precision model is kept in float32.
 
 # %% [markdown]
 # ### Exercise: EMA
@@ -966,9 +966,9 @@ check("export_program")
 # %% [markdown]
 # ## ONNX: a program for other runtimes
 #
-# ONNX is a graph format that many runtimes read, on servers, phones and in browsers. `torch.onnx.export` goes through
-# `torch.export` and translates each operator. (`dynamo=False` still selects the older exporter, which goes through
-# TorchScript; its `dynamic_axes` are now `dynamic_shapes`.)
+# ONNX is a graph format that many runtimes read, on servers, on phones and in browsers. `torch.onnx.export` goes
+# through `torch.export` and translates each operator. (`dynamo=False` still selects the older exporter, which goes
+# through TorchScript; its `dynamic_axes` are now `dynamic_shapes`.)
 
 # %%
 batch = torch.export.Dim("batch")
@@ -1134,9 +1134,9 @@ for x in (torch.ones(2), torch.full((2,), -3.0)):
     print("function:", branching(x).tolist(), " trace:", traced(x).tolist())
 
 # %% [markdown]
-# A loop `for i in range(x.shape[0])` behaves the same way: the trace has as many iterations as the example had rows.
-# (`for row in x` at least fails when their number changes.) A warning was all you got, and in a large model there
-# were dozens. `torch.export` refuses instead, as you have seen.
+# A loop `for i in range(x.shape[0])` is worse: the trace has as many iterations as the example had rows, and no
+# TracerWarning says so. (`for row in x` warns, and at least fails when their number changes.) For a branch, a warning
+# was all you got, and in a large model there were dozens. `torch.export` refuses instead, as you have seen.
 
 # %% [markdown]
 # ### Exercise: trace_differs

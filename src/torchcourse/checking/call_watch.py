@@ -66,6 +66,8 @@ def whole_word(name: str) -> re.Pattern[str]:
 
 
 class _Functions(TorchFunctionMode):
+    """Records functions. It calls as little as it can: while names are forbidden, each call here is an event, too."""
+
     def __init__(self, watch: CallWatch) -> None:
         super().__init__()
         self.watch = watch
@@ -73,18 +75,26 @@ class _Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
-        name = getattr(func, "__name__", type(func).__name__)
-        if name == "__get__":  # an attribute such as x.T, which learners do not see as a call
-            self.watch.note_reader(getattr(getattr(func, "__self__", None), "__name__", ""), sys._getframe(1))
-            return func(*args, **(kwargs or {}))
-        self.watch.note_reader(name, sys._getframe(1))
-        self.watch.functions.append(name)
-        if name in TRANSFERS and args and isinstance(args[0], Tensor):
-            self.watch.handed_over += args[0].numel()
-            self.watch.arrays.update({name} if args[0].numel() > 1 else ())
-        if args and isinstance(args[0], np.ndarray) and args[0].size > 1:
-            self.watch.arrays.add(FROM_NUMPY)  # in torch.tensor(array); _record_call sees the others
+        try:
+            name = func.__name__
+            read = func.__self__.__name__ if name == "__get__" else name  # type: ignore[attr-defined]
+        except AttributeError:
+            name = read = type(func).__name__
+        if read in MEMORY_READERS:
+            self.watch.note_reader(read, sys._getframe(1))
+        if name != "__get__":  # an attribute such as x.T, which learners do not see as a call
+            self.watch.functions += (name,)
+            if args and (name in TRANSFERS or type(args[0]) is not Tensor):
+                self._note_elements(name, args[0])
         return func(*args, **(kwargs or {}))
+
+    def _note_elements(self, name: str, first: Any) -> None:
+        """Note how many elements a call hands over, and whether it reads an array, given its first argument."""
+        if name in TRANSFERS and isinstance(first, Tensor):
+            self.watch.handed_over += first.numel()
+            self.watch.arrays.update({name} if first.numel() > 1 else ())
+        if isinstance(first, np.ndarray) and first.size > 1:
+            self.watch.arrays.add(FROM_NUMPY)  # in torch.tensor(array); _record_call sees the others
 
 
 class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -103,7 +113,11 @@ class _Operators(OperatorMode):
         self.watch = watch
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
-        self.watch.operators.append(str(func.name() if hasattr(func, "name") else func))
+        try:
+            name = func.name()
+        except AttributeError:
+            name = func
+        self.watch.operators += (str(name),)
         return func(*args, **(kwargs or {}))
 
 
@@ -162,12 +176,6 @@ def fingerprints(modules: frozenset[str]) -> dict[bytes, str]:
     return found
 
 
-def _is_torchs(module: object, names: dict[str, Any]) -> bool:
-    """Return whether code that runs with these global names is that of a module of torch, and no copy."""
-    real = sys.modules.get(module) if isinstance(module, str) and module.startswith(f"{TORCH}.") else None
-    return real is not None and vars(real) is names
-
-
 def _module_of(function: object) -> str:
     """Return the module of a built-in function, or of the class whose method it is."""
     module = getattr(function, "__module__", None)
@@ -222,6 +230,8 @@ class CallWatch:
         self._sees_operators = operators
         self._modules = frozenset(name for name in forbids if "." in name)
         self._copied = fingerprints(self._modules)
+        self._rewrites: dict[str, bool] = {}
+        self._globals: dict[str, dict[str, Any] | None] = {}
         self._engines: list[tuple[Any, str, Any]] = []
         self._forbids_autograd = AUTOGRAD in forbids
         self._forbids_torch = TORCH in forbids
@@ -268,34 +278,47 @@ class CallWatch:
         if name in MEMORY_READERS and not is_for_torch_itself(name, frame):
             self.reads_memory = True
 
-    def _record_call(self, frame: FrameType, event: str, argument: object) -> None:
+    def _record_call(self, frame: FrameType, event: str, argument: Any) -> None:
         """Record the start of a function of a forbidden module; a method counts as its class. Also record whether an
         array becomes a tensor.
+
+        This runs at each call and each return, so what is often needed is looked up once.
         """
         if event == "c_call":
-            name = getattr(argument, "__name__", "")
-            if name in READERS:  # one look-up, as this runs at every call
+            name = argument.__name__
+            if name in READERS:
                 self.arrays.update({FROM_NUMPY} if name in ARRAY_READERS else ())
                 self.note_reader(name, frame)
+            return
         if event != "call":
             return
         # Nothing is called up to `return`: where recursion is at its limit, a call would fail, and end the watch. To
         # read `f_code` is a call too, of the audit hooks.
         names = frame.f_globals
         module = names["__name__"] if "__name__" in names else ""  # noqa: SIM401
-        if module.__class__ is str and (
-            module[:11] in IN_PYTHON or module[:12] in IN_PYTHON or module[:13] in IN_PYTHON or module in IN_PYTHON
-        ):
+        if module.__class__ is not str:
+            module = ""
+        if module not in self._rewrites:
+            self._rewrites[module] = (
+                module[:11] in IN_PYTHON or module[:12] in IN_PYTHON or module[:13] in IN_PYTHON or module in IN_PYTHON
+            )
+        if self._rewrites[module]:
             self.rewritten.append(frame.f_code.co_name)
         if not self._modules:
             return
-        code = frame.f_code
         if module in self._modules:
-            name = code.co_qualname.split(".")[0]
+            name = frame.f_code.co_qualname.split(".")[0]
             if not name.startswith("_"):  # not a decorator, or the helper of a public function
                 self.entered.append(f"{module}.{name}")
-        elif not _is_torchs(module, frame.f_globals) and (copied := self._copied.get(code.co_code)):
+        elif not self._is_torchs(module, names) and (copied := self._copied.get(frame.f_code.co_code)):
             self.entered.append(copied)
+
+    def _is_torchs(self, module: str, names: dict[str, Any]) -> bool:
+        """Return whether code that runs with these global names is that of a module of torch, and no copy."""
+        if module not in self._globals:
+            real = sys.modules.get(module) if module.startswith(f"{TORCH}.") else None
+            self._globals[module] = None if real is None else vars(real)
+        return self._globals[module] is names
 
     def _record_call_of_torch(self, frame: FrameType, event: str, argument: object) -> None:
         """Record any call into torch, in Python or built in; methods of a dtype are values like the dtype."""

@@ -9,12 +9,12 @@
 # %% [markdown]
 # # 10 · Debugging
 #
-# A program that is wrong and raises an error is the lucky case. Most faults of a training raise nothing: the loss goes
-# down, only not far enough, or the result is worse than it could be, and hours pass before anybody notices.
+# A program that is wrong and raises an error is the lucky case. Most faults in a training run raise nothing: the loss
+# goes down, only not far enough, or the result is worse than it could be, and hours pass before anybody notices.
 #
-# So this lesson is about looking. You repair one broken training and write eleven small tools. Each tool answers one
-# question, such as "which layer gets no gradient?", and right after you have written it, you see it at work. At the end
-# ten of them stand together in one function, `diagnose`, that you can take with you.
+# So this lesson is about looking. You repair one broken training loop and write eleven small tools. Each tool answers
+# one question, such as "which layer gets no gradient?", and right after you have written it, you see it at work. At the
+# end ten of them stand together in one function, `diagnose`, that you can take with you.
 #
 # Nothing here needs the internet or a GPU.
 
@@ -81,7 +81,8 @@ except RuntimeError as error:
 # %% [markdown]
 # "8x3 and 4x2": the batch has 8 rows of 3 features, and the weight, transposed, takes 4. If the message does not say
 # where, put `breakpoint()` into `forward`: it stops there, and you can print every shape on the way. For code that goes
-# through `torch.compile`, the environment variable `TORCH_LOGS="recompiles,graph_breaks"` tells what the compiler does.
+# through `torch.compile`, setting the environment variable `TORCH_LOGS="recompiles,graph_breaks"` prints what the
+# compiler does.
 #
 # The tools to come share a small helper. It calls what you wrote; if you have not written it yet, it says so, and the
 # notebook runs on.
@@ -113,7 +114,7 @@ print([module.training for module in model])
 # %% [markdown]
 # The batch norm was frozen, and no longer is. `model.train(was)` sets every submodule to the same mode. To give each
 # its own mode back, you need a list of all of them; that is `evaluating`, in the first cell. It has a `try` and a
-# `finally`, so that it does its work also if the model raises:
+# `finally`, so that it does its work even if the model raises:
 
 # %%
 model[1].eval()
@@ -208,8 +209,8 @@ def check_batch(model, batch, num_classes: int) -> list[str]:
 check("check_batch")
 
 # %% [markdown]
-# A real case: the labels of these digits count from 1, as some files have it, and the pixels were divided by a number
-# that was zero once.
+# A case like those you meet in practice, with made-up digits: the labels count from 1, as in some files, and the pixels
+# were divided by a number that was zero once.
 
 # %% tags=["demo"]
 images = torch.rand(6, 64) / torch.tensor([16.0, 16, 0, 16, 16, 16]).unsqueeze(1)
@@ -256,7 +257,7 @@ print(
 #
 # Write `initial_loss_gap(model, batch, num_classes)`: the cross-entropy of the model on a batch `(x, y)`, in evaluation
 # mode and without a graph, minus ln(num_classes), as a Python float. A model may have more outputs than there are
-# classes. Every submodule has its own mode afterwards.
+# classes. Afterwards every submodule is back in the mode that it had.
 #
 # ```
 # initial_loss_gap(a model whose outputs are all 0, batch, 5)    # 0.0
@@ -287,9 +288,9 @@ print("last layer 100 times too large:", use(initial_loss_gap, reader, batch, 10
 # %% [markdown]
 # ## The clinic
 #
-# Ten trainings of one small net on one small problem, four classes on a spiral. In each there is one fault, and it is
-# always the orange curve. Before you go on: which of them has a learning rate that is too high? Which one begins wrong?
-# Which ones hardly move, and could you say why?
+# Ten training runs of one small net on one small problem, four classes on a spiral. Each has one fault: the orange
+# curve is the run with the fault, the blue one the healthy run. Before you go on: which of them has a learning rate
+# that is too high? Which one begins wrong? Which ones hardly move, and could you say why?
 
 # %% tags=["demo"]
 from torchcourse.demos import clinic
@@ -306,15 +307,16 @@ clinic.explore()
 
 # %% [markdown]
 # B has the learning rate that is too high: it leaps away at once. E begins wrong, far above ln 4. The curves of C and I
-# are both flat: in C all layers get a healthy gradient and the steps are too small to see; in I three of four layers
-# get none. J and H are much the same curve, and the gradients are healthy in both: J trains a single layer, H has the
-# wrong labels. A curve tells *that* something is wrong. For *what*, you need the tools below.
+# are both flat: in C all layers get a healthy gradient and the steps are too small to see; in I the weights of three of
+# the four layers get a gradient of zero. J and H are much the same curve, and the gradients are healthy in both: J
+# trains a single layer, H has the wrong labels. A curve tells *that* something is wrong. For *what*, you need the tools
+# below.
 
 # %% [markdown]
 # ## A broken loop, repaired
 #
-# The next cell holds a net and a loop with all the usual faults. First, what each of them does alone; two of them
-# raise.
+# The exercise at the end of this section holds a net and a loop with all the usual faults. First, here is what each
+# fault does alone. Two of them raise:
 
 # %%
 class WithoutInit(nn.Module):
@@ -374,13 +376,13 @@ for step in range(3):
 # %% [markdown]
 # ### Exercise: repaired_training
 #
-# Below the first line of the cell stand a net and a loop with at least seven faults. Delete the line that raises, and
+# In the cell below, a net and a loop with at least seven faults follow the line that raises. Delete that line, and
 # repair the rest, so that `repaired_training(train, test, *, epochs, lr, seed)` returns a dict with `loss`, a list of
 # the training loss in each epoch as a Python float, and `accuracy`, the share of right answers on `test` as a number
 # from 0 to 1. `train` and `test` are pairs `(x, y)` of tensors on one device. The labels are class indices from 0 on,
 # and the largest one in `train` tells how many classes there are. The net has to learn data that no linear model can.
-# The optimizer is free; `lr` is meant for Adam. The same seed gives the same result. Judge the net without dropout and
-# without a graph.
+# You may choose the optimizer; `lr` is meant for Adam. The same seed gives the same result. Judge the net without
+# dropout and without a graph.
 #
 # ```
 # repaired_training(rings, more_rings, epochs=150, lr=0.02, seed=0)    # {'loss': [1.1, 1.05, …], 'accuracy': 0.98}
@@ -474,8 +476,8 @@ print(outcome)
 # %% [markdown]
 # ## Gradients, layer by layer
 #
-# Through a deep net a gradient is a product of many factors. If they are below 1, it vanishes on the way down, and the
-# first layers learn nothing; if they are above, it explodes. One norm for each parameter shows it:
+# On its way back through a deep net, a gradient is multiplied by many factors. If they are below 1, it vanishes on the
+# way down, and the first layers learn nothing; if they are above 1, it explodes. One norm for each parameter shows it:
 
 # %%
 def deep(depth, gain):
@@ -498,7 +500,7 @@ for gain in (0.3, 1.0, 4.0):
 
 # %% [markdown]
 # There is a difference between a gradient of zero and no gradient. Zero: the parameter is part of the loss, and a small
-# change of it changes nothing, as behind a dead unit. None: no path leads from the loss to the parameter. It was never
+# change to it changes nothing, as with a dead unit. None: no path leads from the loss to the parameter. It was never
 # used, or somebody wrote `detach`.
 
 # %%
@@ -552,7 +554,8 @@ print(use(gradient_report, streams))
 # ## Units that never fire
 #
 # A relu that gets only negative numbers outputs zero, and passes no gradient back. If that is so for every sample, the
-# unit is dead: no gradient will change it again. One step with too high a learning rate can do that to a layer.
+# unit is dead: its own weights get no gradient any more, and it can come back only if the layers before it change what
+# it receives. One step with too high a learning rate can do that to a layer.
 #
 # Zeros alone prove nothing. A healthy relu is zero about half of the time; a dead unit is zero *always*.
 
@@ -572,17 +575,17 @@ print(
 )
 
 # %% [markdown]
-# To see the output of a layer inside a model, hang a hook on it: `register_forward_hook(f)` calls `f(module, inputs,
-# output)` each time, and returns a handle, with which you take it off again. Look at the output *in* the hook, since a
-# later in-place operation may write into it. And shares of batches cannot be averaged: a unit that fires in one batch
-# alone is silent in all the others, and alive.
+# To see the output of a layer inside a model, hang a hook on it: after `handle = module.register_forward_hook(f)`, each
+# call of the module also calls `f(module, inputs, output)`, and `handle.remove()` takes the hook off again. Look at the
+# output *in* the hook, since a later in-place operation may write into it. And shares of batches cannot be averaged: a
+# unit that fires in only one batch is silent in all the others, and yet it is alive.
 #
 # ### Exercise: dead_units
 #
 # Write `dead_units(model, name, loader)`: the share of the units of submodule `name` whose output is zero for every
 # sample of the loader. The units are the last dimension of its output, which may have two dimensions or more. A batch
 # is a pair `(x, y)` or x alone, and lies where the model is. Run the model in evaluation mode; afterwards each
-# submodule has its own mode, and the hook is gone.
+# submodule is back in the mode that it had, and the hook is gone.
 #
 # After a convolution the units are dimension 1, and this tool is no use there. `diagnose` will call it for every
 # `nn.ReLU` all the same.
@@ -627,10 +630,10 @@ print("after one step at a rate of 1:", use(dead_units, burnt, "1", loader))
 # %% [markdown]
 # ## The size of an update
 #
-# A gradient gives the direction; how far the parameter goes is the optimizer's doing, with momentum, decay and averages. The
-# number to look at is the change, measured by the parameter itself: norm of the change over norm of the parameter.
-# About a thousandth a step is common. A hundred times less means that nothing moves, a tenth and more means that each
-# step forgets the last.
+# A gradient gives the direction; how far the parameter goes is the optimizer's doing, with momentum, decay and
+# averages. The number to look at is the change relative to the parameter itself: the norm of the change over the norm
+# of the parameter. About a thousandth a step is common. A hundred times less means that nothing moves; a tenth or more
+# means that each step undoes the last.
 #
 # The learning rate times the gradient is no substitute. Adam divides by the size of the gradient, so that its steps
 # hardly depend on it:
@@ -710,8 +713,9 @@ for rate in (1e-6, 1e-3, 0.3):
 # %% [markdown]
 # ## What is not trained
 #
-# There are four reasons why a parameter stays as it is. It is frozen (`requires_grad=False`). It is not registered, in
-# a Python list, and then not even `named_parameters()` knows it. The optimizer does not hold it. Or no gradient comes.
+# Apart from a gradient of zero, there are four reasons why a parameter stays as it is. It is frozen
+# (`requires_grad=False`). It is not registered, say because it sits in a plain Python list, and then not even
+# `named_parameters()` knows it. The optimizer does not hold it. Or no gradient comes.
 #
 # The third is the one that happens to careful people: they make the optimizer, and then give the model a new head.
 
@@ -723,9 +727,9 @@ held = [p for group in optimizer.param_groups for p in group["params"]]
 print(len(held), len(list(model.parameters())), [tuple(p.shape) for p in held])
 
 # %% [markdown]
-# As many parameters, of the same shapes; and yet the optimizer moves a head that nobody uses any more. Only the
-# identity of the objects tells: `is`, or `id`. (`p in held` compares by value where the object is not the same, and
-# with tensors of several entries that raises.)
+# Just as many parameters, of the same shapes; and yet the optimizer holds a head that nobody uses any more, and not the
+# new one. Only the identity of the objects shows it: `is`, or `id`. (`p in held` compares by value where the object is
+# not the same, and with tensors of several entries that raises.)
 
 # %%
 print([any(p is one for one in held) for p in model.parameters()])
@@ -769,13 +773,13 @@ print("the new head:", use(untrained, model, optimizer))
 # %% [markdown]
 # ## The first bad value
 #
-# One NaN, and a few operations later everything is NaN. Where it shows says nothing; where it began says all. Forward
-# hooks run when a module is done, so their order is the order of execution, whatever the order of definition. Ask with
-# `isfinite`: infinity often comes first, and turns into NaN later.
+# One NaN, and a few operations later everything is NaN. The place where it shows up tells you nothing; the place where
+# it began tells you everything. Forward hooks run when a module is done, so their order is the order of execution,
+# whatever the order of definition. Ask with `isfinite`: infinity often comes first, and turns into NaN later.
 
 # %%
 x = torch.tensor([1000.0])
-# infinity, NaN of it; and it can vanish again
+# infinity; NaN made from it; and the infinity can vanish again
 print(x.exp(), x.exp() - x.exp(), torch.tanh(x.exp()))
 
 # %% [markdown]
@@ -796,7 +800,7 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# Some NaN are not a bug in the model. A softmax over a row that is masked completely is 0/0, and so is a metric of a class
+# Some NaNs are not bugs in the model. A softmax over a completely masked row is 0/0, and so is a metric for a class
 # that does not occur. They want a decision, not a search:
 
 # %%
@@ -808,7 +812,7 @@ print(torch.full((3,), -torch.inf).softmax(0), torch.tensor(0.0) / torch.tensor(
 # Write `first_nonfinite(model, x)`: run `model(x)`, and return the dotted name of the leaf module (one without
 # children) that, in order of execution, is the first to put out NaN or infinity; None if none does. A model without
 # submodules is a leaf itself, with the name `""`. Outputs may be nested: `tensors_in(output)` lists the tensors. The
-# hooks are gone afterwards, also when the model raises, and then its exception goes to the caller. Leave the mode
+# hooks are gone afterwards, even if the model raises; in that case its exception goes to the caller. Leave the mode
 # alone.
 #
 # ```
@@ -867,7 +871,8 @@ print(use(first_nonfinite, Reader(), torch.randn(4, 8)))
 # ## A guard before the step
 #
 # One bad batch in a long run must not cost the run. Clipping is no guard: it divides all gradients by one norm, and if
-# that is NaN, all become NaN. With an infinite one, the entry itself becomes NaN and the rest zero.
+# that is NaN, all become NaN. If the norm is infinite, every finite entry becomes zero and every infinite one becomes
+# NaN.
 
 # %%
 for bad in (float("nan"), float("inf")):
@@ -936,9 +941,10 @@ print("weights finite:", bool(net.weight.isfinite().all()))
 # %% [markdown]
 # ## Memory that grows
 #
-# If memory grows from step to step, something holds on to graphs. Most often it is a log: `losses.append(loss)` keeps
-# the tensor, the tensor its graph, and the graph what it needs for backward. What tells is `grad_fn`. A parameter
-# requires a gradient and has none, for it is a leaf, and holding it costs nothing more.
+# If memory grows from step to step, something is usually holding on to graphs. Most often it is a log:
+# `losses.append(loss)` keeps the tensor, the tensor its graph, and the graph what it needs for backward. What gives it
+# away is `grad_fn`. A parameter requires a gradient but has no `grad_fn`, for it is a leaf, and holding on to it costs
+# nothing extra.
 
 # %%
 w = nn.Parameter(torch.ones(3))
@@ -952,15 +958,15 @@ for name, t in {
     print(f"{name:10} requires_grad {t.requires_grad!s:6} grad_fn {t.grad_fn}")
 
 # %% [markdown]
-# What is no leak: the memory that the optimizer takes at its first step, and the cache that a GPU's allocator keeps.
+# What is not a leak: the memory that the optimizer takes at its first step, and the cache that a GPU's allocator keeps.
 # Both grow once, and then stay.
 #
 # ### Exercise: held_graphs
 #
 # Write `held_graphs(obj)`: the sorted paths of all tensors inside nested dicts, lists and tuples that keep a graph
-# alive, which are those with a `grad_fn`. A path is written as in the examples. If `obj` itself is a dict, its keys
-# stand as they are; all other keys stand in brackets, as `repr` writes them, and so do all indices. A tensor that lies
-# under two paths is listed twice.
+# alive, which are those with a `grad_fn`. A path is written as in the examples. If `obj` itself is a dict, its keys are
+# written as they are; all other keys are written in brackets, as `repr` shows them, and so are all indices. A tensor
+# that lies under two paths is listed twice.
 #
 # ```
 # held_graphs({"losses": [0.5, loss], "log": {"val": [loss]}, "best": weight})    # ["log['val'][0]", 'losses[1]']
@@ -1009,8 +1015,8 @@ print(use(held_graphs, log))
 # do, by a wrong dimension or a forgotten mask, the loss looks *better* than it should. Autograd can tell: where
 # `fn(x)[i]` does not depend on `x[j]`, the derivative is zero.
 #
-# But look before you add up. A softmax always adds up to 1, so the gradient of its sum is zero but for rounding, though
-# each entry depends on all:
+# But do not sum the outputs first: look at the derivative of each one. A softmax always adds up to 1, so the gradient
+# of its sum is zero but for rounding, though each entry depends on all:
 
 # %%
 x = torch.randn(3, requires_grad=True)
@@ -1050,7 +1056,8 @@ check("dependencies")
 
 # %% [markdown]
 # A batch norm in training mode makes every sample depend on every other: 16 of 16 for four samples. In evaluation mode
-# only the diagonal is left, 4 of 16. And an average "over the past" that was taken over the wrong dimension:
+# only the diagonal is left, 4 of 16. And here is an average "over the past" that was in truth taken over all steps, the
+# later ones included:
 
 # %% tags=["demo"]
 norm = nn.BatchNorm1d(5)
@@ -1066,8 +1073,9 @@ print(use(dependencies, lambda steps: steps - steps.mean(0), torch.randn(4, 2)))
 # %% [markdown]
 # ## Two models that should agree
 #
-# You rewrite a layer, load weights from elsewhere, or port a paper, and the outputs differ. The end says nothing about
-# the place. Run both on the same input and find the first submodule whose outputs differ: what is before it is right.
+# You rewrite a layer, load weights from elsewhere, or port a paper, and the outputs differ. The final output does not
+# say where they part. Run both on the same input and find the first submodule whose outputs differ: what is before it
+# is right.
 #
 # Three traps on the way. The order is that in which modules *finish*, so a container comes after its leaves. A module
 # may run twice. And NaN: `>` with it is never true.
@@ -1092,8 +1100,8 @@ print(
 # first submodule whose outputs differ by more than `atol`, have other shapes, or have NaN against a number; None if
 # there is none. First means in the order in which the reference's submodules finish; the model as a whole does not
 # count. The k-th call is compared with the k-th. Submodules and calls that only one side has are skipped. Equal
-# infinities agree, and so do two NaN in the same place. Outputs may be nested, and a later module may write into them.
-# Modes and hooks are as before afterwards.
+# infinities agree, and so do two NaNs in the same place. Outputs may be nested, and a later module may write into them.
+# Afterwards, modes and hooks are as they were.
 #
 # ```
 # first_divergence(mine, theirs, x, 1e-4)    # 'blocks.2.norm'
@@ -1163,10 +1171,10 @@ print(use(first_divergence, theirs, mine, torch.randn(4, 6), 1e-5))
 # %% [markdown]
 # ## One function of all your tools
 #
-# Here they are together. `diagnose` goes in the order of the beginning, from cheap to expensive. It works on a copy of
-# the model and puts the random state back, so that the training you examine stays as it is. Each line is one of your
-# functions; a line of which you have not written the tool says so. If your training keeps a log, hand it over too. Of
-# the tools only `first_divergence` is left out, since it needs a second model to compare with.
+# Here they are together. `diagnose` goes roughly in the order given at the beginning, from cheap to expensive. It works
+# on a copy of the model and puts the random state back, so that the training you examine stays as it is. Each line is
+# one of your functions; if you have not written a tool yet, its line says so. If your training keeps a log, hand it
+# over too. Of the tools only `first_divergence` is left out, since it needs a second model to compare with.
 
 # %% tags=["demo"]
 @torch.random.fork_rng()                           # around every call
@@ -1200,7 +1208,7 @@ def diagnose(
     with evaluating(model):
         table = use(dependencies, model, batch[0][:4])
     print(
-        "samples that see others",
+        "pairs of samples where one sees the other",
         table if isinstance(table, str) else int(table.fill_diagonal_(False).sum()),
     )
     print("guarded step ", use(guarded_step, patient, batch, loss_fn, optimizer, 1.0))
@@ -1250,7 +1258,7 @@ diagnose(
 # | does each layer get a gradient? | `gradient_report`, `dead_units` |
 # | does each layer move, and how far? | `update_ratios`, `untrained` |
 # | where does the first NaN come from? | `first_nonfinite`, `guarded_step` |
-# | what keeps memory? | `held_graphs` |
+# | what holds on to memory? | `held_graphs` |
 # | does anybody see what they should not? | `dependencies` |
 # | where do two models part? | `first_divergence` |
 #

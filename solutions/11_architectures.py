@@ -9,15 +9,15 @@
 # %% [markdown]
 # # 11 · Architectures
 #
-# Most networks that you will meet are built from three ideas. A convolution looks at a small window, and at the same window
-# everywhere. A recurrent network reads a sequence step by step and carries a note along. Attention lets every position
-# look at every other and decide what matters. This lesson takes each of them apart, has you write the part in which
-# people slip, and compares it with torch's own module on the same weights.
+# Most networks that you will meet are built from three ideas. A convolution looks at a small window, and at the same
+# window everywhere. A recurrent network reads a sequence step by step and carries a note along. Attention lets every
+# position look at every other and decide what matters. This lesson takes each of them apart, has you write the part
+# where people slip up, and compares it with torch's own module on the same weights.
 #
-# In the end we train a small network of each kind, from your own parts: two that read handwritten digits, and one
-# that writes sentences. Where a part is still missing, torch's own stands in, so every cell runs. There are twelve
-# exercises. Nothing here needs a GPU or the internet. The networks are so small that threads would cost more than they save,
-# so the lesson computes on one.
+# Along the way we train a small network of each kind, from your own parts: two that read handwritten digits, and one
+# that writes sentences. Where a part is still missing, a stand-in takes its place, so every cell runs. There are twelve
+# exercises. Nothing here needs a GPU or the internet. The networks are so small that threads would cost more than they
+# save, so the lesson computes on one.
 
 # %% tags=["setup"]
 import torch
@@ -250,7 +250,7 @@ check("conv2d")
 # %% tags=["demo"]
 from torchcourse.demos import parts
 
-if own := parts.yours("conv2d", globals()):
+if own := parts.yours("conv2d", globals(), ""):
     theirs = nn.Conv2d(3, 4, 3, stride=2, padding=1)
     images = torch.randn(2, 3, 9, 7, requires_grad=True)
     out = own(images, **theirs.state_dict(), stride=2, padding=1)
@@ -300,8 +300,8 @@ print(f"{train_on_digits(SmallCNN(), epochs=8):.1%} of the held-out digits")
 # %% [markdown]
 # ## Skips: ResNet and U-Net
 #
-# You wrote a residual block in lesson 3: it *adds* its input to what it computed. What that buys shows in depth. Here is the
-# gradient that arrives at the input of 30 layers, without and with the sum:
+# You wrote a residual block in lesson 3: it *adds* its input to what it computed. What that buys shows in a deep
+# network. Here is the gradient that arrives at the input of 30 layers, without and with the sum:
 
 # %%
 torch.manual_seed(0)
@@ -318,7 +318,8 @@ for residual in (False, True):
     )
 
 # %% [markdown]
-# Without the sum hardly any gradient arrives; with it the gradient grows instead, and norms keep that in bounds.
+# Without the sum hardly any gradient arrives; with it the gradient grows instead, and normalisation layers (batch norm,
+# layer norm) keep that in bounds.
 #
 # A network that marks each pixel (tumour or not, road or not) has another problem. To know *what* it sees it must look at a large
 # part of the image, so it pools, and pooling forgets *where* exactly things were. The U-Net keeps both: on the way
@@ -409,9 +410,9 @@ print(backbone.eval()(torch.randn(2, 3, 64, 64)).shape)
 #
 # **Which norm?** In training mode, batch norm takes the statistics of each channel over the batch and all positions;
 # layer norm, in every mode, takes those of each position over its features. So in training with batch norm an example's
-# output depends on its neighbours, and in a sequence also on padding. (In eval mode, batch norm uses the averages that it
-# kept while training, and each example is on its own.) A new module is in training mode. In the `(1, 6, 5)` below,
-# layer norm takes the last dimension for 5 features, and batch norm dimension 1 for 6 channels:
+# output depends on its neighbours, and in a sequence also on padding. (In eval mode, batch norm uses the averages that
+# it kept while training, and each example is on its own.) A new module is in training mode. In the tensor of shape `(1,
+# 6, 5)` below, layer norm treats the last dimension as 5 features, and batch norm treats dimension 1 as 6 channels:
 
 # %%
 one = torch.randn(1, 6, 5)
@@ -421,7 +422,7 @@ print("layer norm:", torch.allclose(layer_norm(pair)[:1], layer_norm(one)))
 print("batch norm:", torch.allclose(batch_norm(pair)[:1], batch_norm(one)))
 
 # %% [markdown]
-# Images, large batches: batch norm. Sequences, or batches of a few: layer norm (or group norm for images).
+# Images, large batches: batch norm. Sequences, or small batches: layer norm (or group norm for images).
 
 # %% [markdown]
 # ## Recurrent networks
@@ -439,8 +440,9 @@ print("batch norm:", torch.allclose(batch_norm(pair)[:1], batch_norm(one)))
 # h = o * tanh(c)
 # ```
 #
-# The dots of each of the first four are a linear layer of x and h. torch stacks their weights in one matrix, `weight_ih`
-# for x and `weight_hh` for h, in this order: i, f, g, o. Other libraries use other orders, so weights from elsewhere may have to be rearranged:
+# The dots of each of the first four are a linear layer of x and h. torch stacks the weights of all four in two
+# matrices, `weight_ih` for x and `weight_hh` for h, in this order: i, f, g, o. Other libraries use other orders, so
+# weights from elsewhere may have to be rearranged:
 
 # %%
 cell = nn.LSTMCell(3, 2)
@@ -528,8 +530,9 @@ for name, a, b in zip("hc", ours, expected):
     print(name, torch.allclose(a, b, atol=1e-5))
 
 # %% [markdown]
-# A whole sequence is a loop over its steps. `nn.LSTM` does that for you, in one call; one of its defaults surprises people. The steps come
-# first unless you say `batch_first=True`, and nothing tells you when you mix them up, since `(5, 7, 3)` is a valid shape either way:
+# A whole sequence is a loop over its steps. `nn.LSTM` does that for you, in one call; one of its defaults surprises
+# people. The steps come first unless you say `batch_first=True`, and nothing tells you when you mix up steps and batch,
+# since `(5, 7, 3)` is a valid shape either way:
 
 # %%
 lstm = nn.LSTM(3, 2, batch_first=True)
@@ -607,7 +610,7 @@ check("last_real")
 # An LSTM can read a digit too, as a sequence of eight rows of eight pixels:
 
 # %% tags=["demo"]
-take_last = parts.yours("last_real", globals()) or (
+take_last = parts.yours("last_real", globals(), "outputs[:, -1]") or (
     lambda outputs, lengths: outputs[:, -1]
 )
 
@@ -633,9 +636,9 @@ print(f"{train_on_digits(RowReader(), epochs=10):.1%} of the held-out digits")
 # %% [markdown]
 # ## Attention, and its masks
 #
-# A recurrent network passes everything through one note. Attention drops the note: each position asks all others directly. A *query* is
-# compared with each *key*, the softmax turns the scores into shares, and the result is the mixture of the *values*. You
-# wrote the scores in lesson 1. The whole thing is three lines, and torch has it as one call:
+# A recurrent network passes everything through one note. Attention drops the note: each position asks all others
+# directly. A *query* is compared with each *key*, the softmax turns the scores into shares, and the result is the
+# mixture of the *values*. You wrote the scores in lesson 1. The whole thing is two lines, and torch has it as one call:
 
 # %%
 q, k, v = (torch.randn(1, 1, 4, 8) for _ in range(3))
@@ -644,18 +647,18 @@ by_hand = scores.softmax(-1) @ v
 print(torch.allclose(by_hand, F.scaled_dot_product_attention(q, k, v), atol=1e-6))
 
 # %% [markdown]
-# A mask forbids pairs: a query may not look at padding, and in a model that writes text no position may look ahead. The idea is simple,
-# and it is the place where most attention code is wrong, because True does not mean the same everywhere.
+# A mask forbids pairs: a query may not look at padding, and in a model that writes text no position may look ahead. The
+# idea is simple, and yet this is where most attention code goes wrong, because True does not mean the same everywhere.
 # With t queries and s keys:
 #
 # | where | shape | True means |
 # |---|---|---|
 # | a padding mask of data (lessons 1 and 4) | `(b, t)` | real |
-# | `nn.MultiheadAttention`: `key_padding_mask` | `(b, t)` | **ignore** |
+# | `nn.MultiheadAttention`: `key_padding_mask` | `(b, s)` | **ignore** |
 # | `nn.MultiheadAttention`: `attn_mask` | `(t, s)` or `(b * h, t, s)` | **forbidden** |
 # | `F.scaled_dot_product_attention`: `attn_mask` | broadcasts to `(b, h, t, s)` | may attend |
 #
-# Side by side, one sequence of three real steps and one padded:
+# Side by side, for one sequence with three real steps and one padded step:
 
 # %%
 torch.manual_seed(0)
@@ -739,9 +742,10 @@ check("attention_mask")
 # %% [markdown]
 # ## Attention with heads
 #
-# One softmax gives one mixture. To look at several things at once, the features are cut into *heads*, each with queries, keys and
-# values of its own, and the results are put side by side again. Cutting is a `view`, and here is the slip of this section. The
-# features of one position belong together, so the view splits the *last* dimension; only then the heads move forward:
+# One softmax gives one mixture. To look at several things at once, the features are cut into *heads*, each with
+# queries, keys and values of its own, and the results are put side by side again. Cutting is a `view`, and here is
+# where people slip up in this section. The features of one position belong together, so the view splits the *last*
+# dimension; only then do the heads move forward:
 
 # %%
 steps = torch.arange(12).view(1, 3, 4)  # three positions of four features
@@ -799,10 +803,11 @@ class MultiHeadAttention(nn.Module):
 check("MultiHeadAttention")
 
 # %% [markdown]
-# If it passes, this is the test with real weights, and a `state_dict` for it:
+# If yours passes, here is the test with the weights of torch's module, the keys of its `state_dict` renamed to fit
+# yours:
 
 # %% tags=["demo"]
-if Own := parts.yours("MultiHeadAttention", globals()):
+if Own := parts.yours("MultiHeadAttention", globals(), ""):
     mine = Own(8, 2)
     theirs = module.state_dict()
     mine.load_state_dict(
@@ -866,8 +871,9 @@ series = {f"{'pre' if first else 'post'}-norm, {depth} blocks": losses(first, de
 curves.draw(series, "loss by step")
 
 # %% [markdown]
-# Guessing among ten letters costs ln 10 = 2.30. With 24 blocks, post-norm is still guessing when pre-norm has long learned the task. A
-# learning rate that starts low (the warm-up of lesson 5) was needed to train the first transformers; pre-norm can do without.
+# Guessing among ten letters costs ln 10 = 2.30. With 24 blocks, post-norm is still guessing long after pre-norm has
+# learned the task. A learning rate that starts low (the warm-up of lesson 5) was needed to train the first
+# transformers; pre-norm can do without.
 #
 # Each branch has a norm of its own: the block holds two, with weights of their own.
 
@@ -882,12 +888,13 @@ curves.draw(series, "loss by step")
 # x = x + mlp(ln2(x))
 # ```
 #
-# The four parts are attributes of these names. `mlp` is a Linear from dim to `mlp_ratio * dim`, the exact GELU
-# (torch's default), and a Linear back. No dropout. `attn(x, mask)` returns one tensor, as your `MultiHeadAttention`
-# does; you may use that class here. If you skipped that exercise, write a module of another name in this cell that
-# calls `nn.MultiheadAttention`. Mind that its `attn_mask` means the opposite of yours: True = forbidden, in the shape
-# `(t, t)` or `(b * heads, t, t)`, so a mask of yours is inverted with `~` on the way. The check puts an attention of its own in
-# the place of `attn`, so how yours computes does not count.
+# The four parts are attributes of these names. `mlp` is a Linear from dim to `mlp_ratio * dim`, the exact GELU (torch's
+# default), and a Linear back. No dropout. `attn(x, mask)` returns one tensor, as your `MultiHeadAttention` does; you
+# may use that class here. If you skipped that exercise, write a module of another name in this cell that calls
+# `nn.MultiheadAttention`. Mind that its `attn_mask` means the opposite of yours, True = forbidden, and has the shape
+# `(t, t)` or `(b * heads, t, t)`. So on the way a mask of yours is inverted with `~`, and one of shape `(b, 1, t, t)`,
+# as `attention_mask` gives it, also becomes three-dimensional: `(~mask).expand(b, heads, t, t).flatten(0, 1)`. The
+# check puts an attention of its own in the place of `attn`, so how yours computes does not count.
 #
 # ```
 # TransformerBlock(8, 2)(torch.randn(3, 5, 8)).shape    # (3, 5, 8)
@@ -935,7 +942,7 @@ weights = theirs.state_dict()
 for old, new in renamed.items():
     weights = {name.replace(old, new): value for name, value in weights.items()}
 print(*weights)
-if Own := parts.yours("TransformerBlock", globals()):
+if Own := parts.yours("TransformerBlock", globals(), ""):
     mine = Own(16, 4)
     if set(mine.state_dict()) == set(weights):
         mine.load_state_dict(weights)
@@ -966,10 +973,10 @@ print(
 )
 
 # %% [markdown]
-# The result is value 0, and nothing else: `is_causal` counts the triangle from the top left corner, so query 0 sees
-# key 0. But our query is the *newest*. It stands at the end, so the triangle has to be counted from the bottom right:
-# of t queries and s keys, the cached ones included, query i is at position `s - t + i`. This matters again when
-# several tokens come at once (a prompt in pieces): they may see the whole cache, and each other only backwards.
+# The result is value 0, and nothing else: `is_causal` counts the triangle from the top left corner, so query 0 sees key
+# 0. But our query is the *newest*. It stands at the end, so the triangle has to be counted from the bottom right: of t
+# queries and s keys, the cached ones included, query i is at position `s - t + i`. This matters again when several
+# tokens come at once (a prompt in pieces): each may see the whole cache, itself, and the new tokens before it.
 #
 # And do not write into the caller's cache. Whoever tries two continuations of one beginning would find both in it.
 
@@ -1008,9 +1015,9 @@ check("cached_attention")
 # %% [markdown]
 # ## Grouped queries
 #
-# The cache is what fills memory when many people are served at once: keys and values, for each layer, head and token. So let several
-# query heads share one key head. With 32 query heads and 8 key heads the cache is a quarter, and the quality hardly suffers,
-# which is why most large models do it.
+# The cache is what fills memory when many people are served at once: keys and values, for each layer, head and token.
+# So let several query heads share one key head. With 32 query heads and 8 key heads the cache is a quarter of the size,
+# and the quality hardly suffers, which is why most large models do it.
 
 # %%
 layers, heads, size, tokens = 32, 32, 128, 8192
@@ -1054,8 +1061,9 @@ check("grouped_query_attention")
 # %% [markdown]
 # ## A model that writes
 #
-# Now a language model, from your blocks. It reads characters. An `nn.Embedding` gives each character a vector, a second one gives each
-# *place* a vector; without it attention could not tell the order, since a mixture has none:
+# Now a language model, from your blocks. It reads characters. An `nn.Embedding` gives each character a vector, a second
+# one gives each *place* a vector; without it, attention that sees everything could not tell the order, since a mixture
+# has none (a causal mask alone gives only a hint of it):
 
 # %%
 shuffled = [2, 0, 3, 1]
@@ -1167,10 +1175,11 @@ for step in range(300):
 curves.draw({"loss": history}, "the next character")
 
 # %% [markdown]
-# From its scores for the next character to text is a choice. Always the largest (*greedy*) gives the same text each
-# time, and tends to go round in circles. Or draw by the probabilities, after two changes. The *temperature* divides
-# the scores before the softmax: below 1 the favourites gain, above 1 the outsiders. *Top-k* allows only the k largest
-# at all, so that no outsider can slip in. (The code below also lets through what is equal to the k-th largest.)
+# Turning the scores for the next character into text takes a choice. Always taking the largest (*greedy*) gives the
+# same text each time, and tends to go round in circles. Or draw at random, according to the probabilities, after two
+# changes. The *temperature* divides the scores before the softmax: below 1 the favourites gain, above 1 the outsiders.
+# *Top-k* admits only the k largest, so that no outsider can slip in. (The code below also lets through what is equal to
+# the k-th largest.)
 
 # %%
 scores = torch.tensor([3.0, 2.0, 0.0, -1.0])
@@ -1182,9 +1191,11 @@ print(
 )
 
 # %% [markdown]
-# A loop around a model has duties of its own. It builds no graph, or memory grows with each token. It runs the model in eval mode, or
-# dropout disturbs the choice, and restores each submodule's mode afterwards. The scores to use are those of the *last* position. And in a batch, rows
-# end at different times: a row that has written its end token `eos` gets only `eos` from then on, while the others go on.
+# A loop around a model has duties of its own. It builds no graph, which would only cost time and memory (and with a
+# cache that is kept, memory that grows with each token). It runs the model in eval mode, or dropout disturbs the
+# choice, and restores each submodule's mode afterwards. The scores to use are those of the *last* position. And in a
+# batch, rows end at different times: a row that has written its end token `eos` gets only `eos` from then on, while the
+# others go on.
 
 # %% [markdown]
 # ### Exercise: generate
@@ -1192,9 +1203,9 @@ print(
 # Write `generate(model, ids, max_new, *, temperature=1.0, top_k=None, eos=None, generator=None)`: append up to
 # `max_new` tokens to `ids` of shape `(b, t)` and return all. `model(ids)` gives scores `(b, t, vocab)`. Each token is
 # drawn from the softmax of scores / temperature among the `top_k` largest (a `top_k` larger than the vocabulary means
-# all of them; if others equal the last of them, keep them or not); temperature 0 takes the largest. After its `eos` a
-# row gets only `eos`, and you may stop once all have it; an `eos` in the prompt does not count. Draw with `generator`
-# if there is one. Build no graph, run the model in eval mode, and give every submodule its mode back.
+# all of them; scores tied with the k-th largest may be kept or dropped); temperature 0 takes the largest. After its
+# `eos` a row gets only `eos`, and you may stop once all have it; an `eos` in the prompt does not count. Draw with
+# `generator` if there is one. Build no graph, run the model in eval mode, and give every submodule its mode back.
 #
 # ```
 # generate(model, torch.tensor([[1, 2]]), 3, temperature=0).shape    # (1, 5)
@@ -1244,8 +1255,8 @@ def generate(
 check("generate")
 
 # %% [markdown]
-# What has the model learned? Here an untrained one and ours, both greedy, after the same beginning. If your `generate` passes, it
-# writes; else a bare loop does.
+# What has the model learned? Here are an untrained model and ours, both greedy, after the same beginning. If your
+# `generate` passes, it writes; else a bare loop does.
 
 # %% tags=["demo"]
 def bare_loop(
@@ -1257,7 +1268,7 @@ def bare_loop(
     return ids
 
 
-write = parts.yours("generate", globals()) or bare_loop
+write = parts.yours("generate", globals(), "a bare loop") or bare_loop
 start = torch.tensor([[codes[letter] for letter in "the old "]])
 for name, model in (("untrained", Writer(len(letters))), ("trained", writer)):
     print(f"--- {name}")
@@ -1334,8 +1345,8 @@ for steps in (256, 1024):
     )
 
 # %% [markdown]
-# The convolution uses its few weights at each of 256 pixels. And attention's cost grows faster than the text: four times the steps cost more than
-# ten times as much, because each looks at each. In lesson 13 we come back to that.
+# The convolution uses every one of its weights at each of 256 pixels. And attention's cost grows faster than the text:
+# four times the steps cost more than ten times as much, because each looks at each. In lesson 13 we come back to that.
 #
 # ## What you have seen
 #
@@ -1353,4 +1364,4 @@ for steps in (256, 1024):
 # | cache | count the triangle from the bottom right; leave the caller's cache alone |
 # | generating | last position, eval mode, no graph, row by row |
 #
-# Next comes **lesson 12, distributed**: the same models on more than one process.
+# Next comes **lesson 12, distributed**: one model trained by several processes at once.

@@ -12,15 +12,15 @@
 # An interviewer draws two shapes on the board and asks what comes out. A reviewer looks at a line with `relu_` and asks whether
 # backward survives it. Neither wants you to run anything: they want to know whether the rule is in your head.
 #
-# So in this lesson you write **predictors**: small functions that say what PyTorch will do. Each is examined on cases that are drawn,
-# and the judge is PyTorch itself, which runs every one of them. Where you disagree, the card shows one such case with PyTorch's
-# own run beside it.
+# So in this lesson you write **predictors**: small functions that say what PyTorch will do. Each is examined on cases
+# drawn at random, and the judge is PyTorch itself, which runs every one of them. Where you disagree, the card shows one
+# such case with PyTorch's own run beside it.
 #
-# One rule holds for all twelve: **inside a predictor, nothing of torch is called.** No tensors, no autograd, no
-# `torch.broadcast_shapes`. Dtypes are fine as values (`dtype.itemsize`, `dtype.is_floating_point`). Outside, in cells of
-# your own, run whatever you like. Each section names the lesson that taught its rule, and once you pass, the card unfolds an
-# answer of three sentences, to be spoken aloud. There are twelve exercises. You need not do them
-# in one evening, nor in this order. The start page offers a quiz again days after it went wrong.
+# One rule holds for all twelve: **inside a predictor, nothing from torch is called.** No tensors, no autograd, no
+# `torch.broadcast_shapes`. Dtypes are fine as values (`dtype.itemsize`, `dtype.is_floating_point`). Outside, in cells
+# of your own, run whatever you like. Each section names the lesson that taught its rule, and once you pass, the card
+# unfolds an answer of three sentences, to be spoken aloud. There are twelve exercises. You need not do them in one
+# evening, nor in this order. The start page offers a quiz again days after it went wrong.
 
 # %% tags=["setup"]
 import itertools
@@ -39,8 +39,8 @@ from torchcourse import Unattempted, case, check, hint
 # %% [markdown]
 # ## How to ask PyTorch
 #
-# `ask.pytorch` gives the answer to a quiz for inputs of your choice, by running PyTorch on them. Use it to try a guess, as often as
-# you like. Inside a predictor it counts as calling torch, which it does.
+# `ask.pytorch` gives the answer to a quiz for inputs of your choice, by running PyTorch on them. Use it to test a
+# guess, as often as you like. Inside a predictor it counts as calling torch, which it does.
 
 # %% tags=["demo"]
 from torchcourse.demos import ask
@@ -55,8 +55,8 @@ print(ask.pytorch("reduction_gradient", "max", [1.0, 5.0, 5.0]))
 # *"When can two tensors of different shapes be added, and what comes out?"* (Lesson 1, *Broadcasting: shapes line up from the
 # right*.)
 #
-# Broadcasting is where a wrong loss comes from without an error: predictions of shape `(n, 1)` minus targets of shape `(n,)` is an
-# `(n, n)` matrix, and its mean is a number like any other.
+# Broadcasting is how a loss can be wrong without any error: predictions of shape `(n, 1)` minus targets of shape `(n,)`
+# is an `(n, n)` matrix, and its mean is a number like any other.
 
 # %%
 print((torch.zeros(4, 1) - torch.zeros(4)).shape)
@@ -103,8 +103,9 @@ check("broadcast_shape")
 #
 # *"When does `view` work, and when do you need `reshape`?"* (Lesson 1, *Strides: one storage, many views*.)
 #
-# "When it is contiguous" is the usual answer, and it is wrong. A view needs strides that can say the new shape. Every second row of a
-# matrix is not contiguous, and yet its columns can be cut in two; only joining its rows is impossible:
+# "When it is contiguous" is the usual answer, and it is wrong. A view needs strides that can express the new shape. A
+# tensor made of every second row of a matrix is not contiguous, and yet each of its rows can be cut in two; only
+# joining the rows is impossible:
 
 # %%
 rows = torch.arange(24).view(4, 6)[::2]
@@ -175,8 +176,9 @@ check("view_possible")
 #
 # *"What dtype comes out if you add a float16 tensor and a float64 number?"* (Lesson 1, *Dtypes: what fits in an entry*.)
 #
-# It matters because a wrong guess is silent. One float32 tensor with dimensions turns the activations of a bfloat16 model into
-# float32, and doubles their memory; a Python float changes nothing.
+# It matters because a wrong guess is silent at first. Adding one float32 tensor with dimensions turns a bfloat16
+# activation into float32, and doubles its memory; a Python float changes nothing. Nothing raises until a bfloat16 layer
+# gets the result.
 
 # %%
 half = torch.ones(2, dtype=torch.float16)
@@ -242,8 +244,9 @@ check("result_dtype")
 #
 # *"What is the gradient of a maximum, and what if two entries are the largest?"* (Lesson 2, *Predict, then run*.)
 #
-# Whoever reads a model's gradients needs these five by heart. For three of them a formula holds everywhere. The other
-# two have a place where there is no gradient at all, and PyTorch has to choose one:
+# Whoever reads a model's gradients needs those of five reductions by heart: sum, sum of squares, mean, maximum and
+# norm. For the first three a formula holds everywhere. The other two have a place where there is no gradient at all,
+# and PyTorch has to choose one:
 
 # %%
 def gradient_of(reduce, values: list[float]) -> list[float]:
@@ -256,8 +259,9 @@ print(gradient_of(torch.max, [1.0, 5.0, 5.0]))
 print(gradient_of(torch.norm, [3.0, 4.0]), gradient_of(torch.norm, [0.0, 0.0]))
 
 # %% [markdown]
-# On a tie, `max` over the whole tensor shares the gradient evenly. (`max(dim=0)` returns an index as well, and sends everything
-# there.) At zero, the norm's formula would be 0/0, and one NaN would end a training; PyTorch gives 0.
+# On a tie, `max` over the whole tensor shares the gradient evenly. (`max(dim=0)` returns an index as well, and sends
+# everything there.) At zero, the norm's formula would be 0/0, and a single NaN would ruin a training run; PyTorch gives
+# 0.
 
 # %% [markdown]
 # ### Exercise: reduction_gradient
@@ -413,8 +417,8 @@ check("backward_outcome")
 # *"What is the difference between a parameter, a buffer and a plain tensor attribute?"* (Lesson 3, *What a module remembers* and
 # *Buffers: state that is not trained*.)
 #
-# A layer in a Python list trains nothing, is saved nowhere and stays on the CPU. No line raises; the loss is just a little worse than
-# it should be, or the third machine fails where the first two worked.
+# A layer in a Python list is not trained, is not saved, and stays on the CPU. At first no line raises: the loss is just
+# a little worse than it should be, until the model is moved to a GPU and the layer stays behind.
 
 # %%
 class Listed(nn.Module):
@@ -431,17 +435,17 @@ model.to(torch.float64)
 print(model.layers[0].weight.dtype, model.scale.dtype, model.mean.dtype)
 
 # %% [markdown]
-# The module knows what is a `Parameter`, a `Buffer` or a `Module` when it is assigned; a list of modules is none of these. What it
-# knows, `.to` moves. All of it goes into the `state_dict`, except the buffers with `persistent=False`. Only the parameters are
-# trained: the module's own, and those of the modules in it.
+# A module registers an attribute if it is a `Parameter`, a `Buffer` or a `Module` at the moment of assignment; a list
+# of modules is none of these. `.to` moves whatever is registered. All of it goes into the `state_dict`, except the
+# buffers with `persistent=False`. Only the parameters are trained: the module's own, and those of the modules in it.
 
 # %% [markdown]
 # ### Exercise: registered
 #
 # Write `registered(attributes)`, where `attributes` is a list of pairs `(name, kind)`: a module gets an attribute of each name. The
 # kinds are `"parameter"`, `"tensor"`, `"buffer"`, `"non-persistent buffer"`, `"module"` (an `nn.Linear`), `"list of modules"` and
-# `"ModuleList"`. Return a dict of three lists of names, in any order: `"parameters"` (those that are among the parameters, or have
-# some there), `"state_dict"` and `"moved"` (by `.to`).
+# `"ModuleList"`. Return a dict of three lists of names, in any order: `"parameters"` (those that are parameters, or contain some),
+# `"state_dict"` (those that are in it, themselves or by what they contain) and `"moved"` (by `.to`).
 #
 # ```
 # registered([("w", "parameter"), ("t", "tensor")])
@@ -541,9 +545,9 @@ except RuntimeError as error:
 # %% [markdown]
 # ### Exercise: load_outcome
 #
-# Write `load_outcome(saved, wanted, strict)`: `saved` and `wanted` are dicts from names to shapes (of one dimension or more), of a
-# file and of a model. Return a dict with `"missing"` and `"unexpected"`, two lists of names in any order, and `"raises"`, whether
-# `load_state_dict` raises. Report the names also where it raises.
+# Write `load_outcome(saved, wanted, strict)`: `saved` and `wanted` are dicts from names to shapes (of one dimension or
+# more), of a file and of a model. Return a dict with `"missing"` and `"unexpected"`, two lists of names in any order,
+# and `"raises"`, whether `load_state_dict` raises. Report the names even when it raises.
 #
 # ```
 # load_outcome({"w": (2,)}, {"w": (2,), "b": (1,)}, False)
@@ -591,7 +595,8 @@ with torch.autocast("cpu", torch.bfloat16):
 # | that add up or explode | `exp` `softmax` `sum` `layer_norm` `prod` `mean` |
 # | of one entry at a time | `relu` |
 #
-# No GPU is needed to ask for CUDA's: fake tensors, which have a device and no numbers, go the way that CUDA tensors would go.
+# No GPU is needed to ask about CUDA's lists: fake tensors, which have a device and no numbers, go the way that CUDA
+# tensors would go.
 
 # %% tags=["demo"]
 for device in ("cpu", "cuda"):
@@ -634,8 +639,8 @@ check("autocast_result")
 #
 # *"How does GradScaler find its scale?"* (Lesson 7, *A scale that finds itself*.)
 #
-# A skipped step in the log looks like a fault, and is none: the scaler overflows on purpose now and then, to find out how
-# high it may go. Here it may grow after two good steps, and the gradients are inf in the fifth:
+# A skipped step in the log looks like a fault, but is not one: the scaler overflows on purpose now and then, to find
+# out how high it may go. Here it may grow after two good steps, and the gradients are inf in the fifth:
 
 # %%
 scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
@@ -718,9 +723,9 @@ print(count([4, 4, 6, 8, 5]))
 print(count([4, 1, 6, 1, 8]))
 
 # %% [markdown]
-# The first size is compiled for as it is. When another comes, the compiler concludes that this dimension varies and compiles once more,
-# with the size as a variable; that holds for all ordinary sizes. But it never makes a variable of 0 or 1: where a size is 1,
-# broadcasting might set in, and where it is 0, there is nothing to do.
+# The first compilation is for exactly the size that came. When another comes, the compiler concludes that this
+# dimension varies and compiles once more, with the size as a variable; that holds for all ordinary sizes. But it never
+# makes a variable of 0 or 1: where a size is 1, broadcasting might set in, and where it is 0, there is nothing to do.
 #
 # What if the *first* size is 0 or 1? Try it with `count` before you write.
 
@@ -799,12 +804,14 @@ check("ddp_gradient")
 # %% [markdown]
 # ## One question to be answered in words
 #
-# Interviews end with a question that no function answers. Here is one; no check reads it, but in a class your instructor does, with a
-# rubric beside it. If you learn alone, write it all the same, and then hold your text against lesson 4.
+# Interviews end with a question that no function answers. Here is one; no check reads it, but in a class your
+# instructor does, with a rubric beside it. If you learn alone, write it all the same, and then compare your text with
+# lesson 4.
 #
-# *"We have 2 TB of images with labels, in one bucket, and a machine with 64 GB of memory, 16 cores and 4 GPUs. Design the way
-# from the bucket to the batches. What do you store, in which form? Who reads what, in which order? How do you know
-# that the GPUs are not waiting, and what happens when the machine goes down in the middle of the third epoch?"*
+# *"We have 2 TB of images with labels, in one bucket, and a machine with 64 GB of memory, 16 cores and 4 GPUs. Design
+# the pipeline from the bucket to the batches. What do you store, in which form? Who reads what, in which order? How do
+# you know that the GPUs are not waiting, and what happens when the machine goes down in the middle of the third
+# epoch?"*
 #
 # Half a page is enough. Say what you would measure, and what you would give up.
 
@@ -833,37 +840,39 @@ check("ddp_gradient")
 #
 # *"Why PyTorch?"* is asked as well. There is nothing to check here; have an opinion, and these facts behind it.
 #
-# **PyTorch** records what Python runs, so a loop, an `if` or a breakpoint in the model is plain Python, and the graph is new in each
-# step. `torch.compile` takes graphs from that afterwards. State lives in objects: modules hold weights, optimizers hold moments, and
-# many operations have a version that works in place.
+# **PyTorch** records what Python runs, so a loop, an `if` or a breakpoint in the model is plain Python, and the graph
+# is new in each step. `torch.compile` reads the same plain Python, and makes graphs of it before it runs. State lives
+# in objects: modules hold weights, optimizers hold moments, and many operations have a version that works in place.
 #
 # **TensorFlow** began with a graph that was defined first and run later. Since version 2 it runs eagerly too: gradients are recorded
 # by a `GradientTape`, and `tf.function` traces a function into a graph. Its high-level interface is Keras, which from version 3
 # on runs on PyTorch and JAX as well.
 #
-# **JAX** transforms pure functions: `grad`, `vmap` and `jit` take a function and return one. Arrays are immutable, weights are handed
-# in and out, and random numbers come from keys that are passed along, so nothing is hidden. `torch.func` (lesson 2) has the same
-# transformations for PyTorch. JAX compiles through XLA and is at home on TPUs.
+# **JAX** transforms pure functions: `grad`, `vmap` and `jit` take a function and return one. Arrays are immutable,
+# weights are handed in and out, and random numbers come from keys that are passed along, so nothing is hidden.
+# `torch.func` (lesson 2) has `grad` and `vmap` for PyTorch; the part of `jit` is played by `torch.compile`. JAX
+# compiles through XLA and is at home on TPUs.
 #
-# **Lightning** is no framework beside these but a loop around PyTorch. You write a `LightningModule` with `training_step` and
-# `configure_optimizers`, and its `Trainer` brings loop, devices, precision, accumulation, checkpoints and logging: what lessons 5 to
-# 12 had you write by hand. It saves typing, and whoever knows what it does can also debug it.
+# **Lightning** is not a fourth framework but a training loop around PyTorch. You write a `LightningModule` with
+# `training_step` and `configure_optimizers`, and its `Trainer` brings loop, devices, precision, accumulation,
+# checkpoints and logging: what lessons 5 to 12 had you write by hand. It saves typing, and whoever knows what it does
+# can also debug it.
 #
 # ## What you have predicted
 #
 # | question | rule |
 # |---|---|
-# | broadcasting | align at the right; only 1 is stretched, also to 0 |
-# | `view` | strides have to say it; size × stride joins neighbours; a size of 1 has no say |
+# | broadcasting | align at the right; only 1 is stretched, even to 0 |
+# | `view` | strides must be able to express the shape; neighbours join if outer stride = inner size × inner stride; the stride of a size of 1 does not count |
 # | promotion | category, then rank, then width |
-# | reductions | ties share, the norm at zero is 0 |
+# | reductions | ties share; the norm's gradient at zero is 0 |
 # | backward | what was saved must be there and unchanged |
-# | modules | known is moved, persistent is saved, parameters are trained |
+# | modules | registered is moved, persistent is saved, parameters are trained |
 # | workers | a copy of the stream for each, and batches of their own |
-# | loading | `strict` excuses names, never shapes |
+# | loading | `strict=False` excuses names, never shapes |
 # | autocast | products narrow, the device's list wide, promotion for the rest |
 # | GradScaler | doubles after an interval, halves at once, counts anew |
-# | compiling | once fixed, once variable; 0 and 1 each for themselves |
+# | compiling | once fixed, once variable; 0 and 1 each compiled separately |
 # | DDP | a mean over ranks |
 #
 # Say each of the twelve answers aloud once, to somebody or to the wall. What you cannot say in three sentences, you do not know

@@ -138,6 +138,12 @@ class SecondBackwardIsFine(Follow):
         super().backward(retain=True)
 
 
+class NewStepNewGraph(Follow):
+    def compute(self, step: str) -> None:
+        self.freed = False
+        super().compute(step)
+
+
 class RetainRepairs(Follow):
     def backward(self, retain: bool) -> None:
         self.freed &= not retain
@@ -194,6 +200,8 @@ MISTAKES = [
             "first freed something.", SECTION),
     Mistake("second-backward-is-fine", SecondBackwardIsFine(), RUN + "the first backward freed what the nodes had "
             "saved.", SECTION),
+    Mistake("new-step-new-graph", NewStepNewGraph(), RUN + "a new step lengthens the old graph, of which a part was "
+            "freed.", SECTION),
     Mistake("retain-repairs", RetainRepairs(), RUN + "`retain_graph` keeps what is still there; it brings nothing "
             "back.", SECTION),
     Mistake("retain-frees", RetainFrees(), RUN + "`retain_graph=True` keeps what the nodes saved, for another "

@@ -50,6 +50,10 @@ def sums_within_ranks(shards: Shards) -> tuple[float, float]:
     return mean([sum(shard) for shard in shards]), together(shards)
 
 
+def always_two_ranks(shards: Shards) -> tuple[float, float]:
+    return sum(mean(shard) for shard in shards) / 2, together(shards)
+
+
 def whole_is_a_sum(shards: Shards) -> tuple[float, float]:
     return averaged(shards), sum(map(sum, shards))
 
@@ -73,6 +77,8 @@ MISTAKES = [
     Mistake("weights-by-samples", weights_by_samples, RUN + "DDP does not know how many samples a rank has; each rank "
             "counts the same.", SECTION),
     Mistake("sums-over-ranks", sums_over_ranks, RUN + "DDP divides by the number of ranks.", SECTION),
+    Mistake("always-two-ranks", always_two_ranks, RUN + "DDP divides by the number of ranks, and not always by two.",
+            SECTION),
     Mistake("sums-within-ranks", sums_within_ranks, RUN + "each rank's loss is a mean over its samples.", SECTION),
     Mistake("whole-is-a-sum", whole_is_a_sum, RUN + "the loss of the whole batch is a mean too.", SECTION),
     Mistake("whole-divided-by-ranks", whole_by_ranks, RUN + "the whole batch has as many samples as all ranks "

@@ -65,6 +65,15 @@ def one_for_each(values: Values) -> Values:
     return [float(value == max(values)) for value in values]
 
 
+def half_for_each(values: Values) -> Values:
+    ties = values.count(max(values)) > 1
+    return [(0.5 if ties else 1.0) * (value == max(values)) for value in values]
+
+
+def without_signs(values: Values) -> Values:
+    return [abs(value) for value in of_norm(values)]
+
+
 def nan_at_zero(values: Values) -> Values:
     length = math.hypot(*values)
     return [value / length if length else math.nan for value in values]
@@ -104,6 +113,8 @@ MISTAKES = [
         SECTION, max=takes_the_last),
     one("tie-gives-each-one", by_kind, RUN + "the largest entries share one gradient; each gets a part of it.", SECTION,
         max=one_for_each),
+    one("tie-gives-a-half", by_kind, RUN + "the largest entries share one gradient evenly, however many they are.",
+        SECTION, max=half_for_each),
     one("mean-forgets-n", by_kind, RUN + "the mean divides by the number of entries, and so does its gradient.",
         SECTION, mean=of_sum),
     one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,
@@ -112,6 +123,8 @@ MISTAKES = [
         norm=plain_division),
     one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
         SECTION, norm=signs),
+    one("norm-loses-the-sign", by_kind, RUN + "a negative entry has a negative gradient: the norm falls as it grows "
+        "towards zero.", SECTION, norm=without_signs),
     one("norm-divides-twice", by_kind, RUN + "an entry is divided by the norm, not by its square.", SECTION,
         norm=by_the_squared_norm),
     one("norm-forgets-the-root", by_kind, RUN + "the root halves what the square doubles.", SECTION,

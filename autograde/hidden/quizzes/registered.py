@@ -39,6 +39,8 @@ SAID = "With `{run}`, PyTorch {said}: "
 MISTAKES = [
     one("list-is-registered", by_kind, SAID + "a module does not look into a Python list (you predict {got}).", SECTION,
         parameters=TRAINED | LIST, state_dict=SAVED | LIST, moved=MOVED | LIST),
+    one("list-moves", by_kind, SAID + "`.to` does not look into a Python list (you predict {got}).", SECTION,
+        moved=MOVED | LIST),
     one("buffer-is-parameter", by_kind, SAID + "a buffer is not trained (you predict {got}).", SECTION,
         parameters=TRAINED | {"buffer"} | NON_PERSISTENT),
     one("non-persistent-is-saved", by_kind, SAID + "`persistent=False` leaves it out of the `state_dict` (you predict "

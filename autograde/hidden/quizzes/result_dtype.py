@@ -101,6 +101,10 @@ def signs_meet_in_uint8(a: torch.dtype, b: torch.dtype) -> torch.dtype:
     return torch.uint8 if {a, b} == {torch.uint8, torch.int8} else common(a, b)
 
 
+def signs_meet_in_int8(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    return torch.int8 if {a, b} == {torch.uint8, torch.int8} else common(a, b)
+
+
 def first_wins(a: Operand, b: Operand) -> torch.dtype:
     if RANKS[a[0]] == RANKS[b[0]]:
         return result(a, b)
@@ -129,6 +133,8 @@ MISTAKES = [
     Mistake("halves-stay-half", partial(result, meet=halves_meet_in_the_first), RUN + "neither half float holds the "
             "other's numbers.", SECTION),
     Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_uint8), RUN + "no 8 bits hold both -128 and "
+            "255.", SECTION),
+    Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_int8), RUN + "no 8 bits hold both -128 and "
             "255.", SECTION),
     Mistake("lower-rank-never-counts", first_wins, RUN + "a lower rank still counts if its category is higher.",
             SECTION),

@@ -49,6 +49,12 @@ class MapStyleDuplicates(Count):
         return True
 
 
+class TableIsDealtOut(Count):
+    def __call__(self, n: int, batch_size: int, *, workers: int, iterable: bool, sharded: bool, drop_last: bool) -> int:
+        dealt = {"iterable": True, "sharded": sharded or not iterable}
+        return super().__call__(n, batch_size, workers=workers, drop_last=drop_last, **dealt)
+
+
 class DropsOncePerLoader(Count):
     def total(self, read: list[int], batch_size: int) -> int:
         return sum(read) // batch_size * batch_size
@@ -90,6 +96,8 @@ MISTAKES = [
             SECTION),
     Mistake("map-style-duplicates", MapStyleDuplicates(), RUN + "for a table, one sampler gives each index to one "
             "worker.", SECTION),
+    Mistake("table-is-dealt-out", TableIsDealtOut(), RUN + "the main process makes the batches of a table, and each "
+            "worker gets whole ones.", SECTION),
     Mistake("drop-last-once-per-loader", DropsOncePerLoader(), RUN + "each worker makes batches of its own and drops "
             "its own rest.", SECTION),
     Mistake("drops-a-full-batch", DropsOneBatch(), RUN + "only an incomplete batch is dropped, and no more than it.",

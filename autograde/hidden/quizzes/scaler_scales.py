@@ -70,6 +70,23 @@ class OverflowKeepsScale(Scales):
         self.count = 0
 
 
+class HalvesOnceInARow(Scales):
+    overflowed = False
+
+    def __call__(self, finite: list[bool], *, scale: float, interval: int) -> list[float]:
+        self.overflowed = False
+        return super().__call__(finite, scale=scale, interval=interval)
+
+    def good(self, interval: int) -> None:
+        self.overflowed = False
+        super().good(interval)
+
+    def bad(self) -> None:
+        if not self.overflowed:
+            super().bad()
+        self.overflowed = True
+
+
 class NeverBelowOne(Scales):
     def bad(self) -> None:
         self.scale, self.count = max(self.scale / 2, 1.0), 0
@@ -102,6 +119,15 @@ def by_the_step_number(finite: list[bool], *, scale: float, interval: int) -> li
     return scales
 
 
+def at_multiples_after_good_steps(finite: list[bool], *, scale: float, interval: int) -> list[float]:
+    scales = []
+    for step, good in enumerate(finite, 1):
+        grows = step % interval == 0 and all(finite[step - interval : step])
+        scale = scale / 2 if not good else scale * 2 if grows else scale
+        scales.append(scale)
+    return scales
+
+
 def before_each_update(finite: list[bool], *, scale: float, interval: int) -> list[float]:
     return [scale, *Scales()(finite, scale=scale, interval=interval)][: len(finite)]
 
@@ -114,6 +140,10 @@ MISTAKES = [
             "back to 0.", SECTION),
     Mistake("counts-all-steps", by_the_step_number, RUN + "what counts is the good steps in a row, not the number of "
             "the step.", SECTION),
+    Mistake("counts-all-steps", at_multiples_after_good_steps, RUN + "what counts is the good steps in a row, not the "
+            "number of the step.", SECTION),
+    Mistake("halves-once-in-a-row", HalvesOnceInARow(), RUN + "each overflow halves the scale, whatever the step "
+            "before it was.", SECTION),
     Mistake("backoff-to-zero", BackoffToZero(), RUN + "an overflow halves the scale.", SECTION),
     Mistake("backoff-to-start", BackoffToStart(), RUN + "an overflow halves the scale of now; the first one is "
             "forgotten.", SECTION),

@@ -89,6 +89,15 @@ def one_even_step_only(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
     return fits(shape, stride, new_shape) and (0 in shape or len(pieces(dimensions)) <= 1)
 
 
+def neighbours_do_not_merge(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
+    split = math.prod(shape) == math.prod(new_shape) and cut([size for size in shape if size != 1], new_shape)
+    return fits(shape, stride, new_shape) and (0 in shape or is_contiguous(shape, stride) or split)
+
+
+def no_one_in_front(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
+    return fits(shape, stride, new_shape) and (0 in shape or new_shape[:1] != (1,))
+
+
 def repeated_numbers_do_not_merge(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
     return fits(shape, stride, new_shape) and not (0 in stride and shape != new_shape)
 
@@ -103,6 +112,13 @@ def empty_like_any_other(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
     )
 
 
+def empty_from_the_left(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
+    if math.prod(shape) != math.prod(new_shape):
+        return False
+    dimensions = [pair for pair in zip(shape, stride, strict=True) if pair[0] != 1]
+    return shape == new_shape or not dimensions or cut(pieces(dimensions), new_shape)
+
+
 def empty_by_its_strides(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
     if math.prod(shape) != math.prod(new_shape):
         return False
@@ -112,23 +128,28 @@ def empty_by_its_strides(shape: Shape, stride: Shape, new_shape: Shape) -> bool:
 
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
-    Mistake("contiguous-only", contiguous_only, RUN + "a view needs strides that can say the new shape, not "
+    Mistake("contiguous-only", contiguous_only, RUN + "a view needs strides that can express the new shape, not "
             "contiguous memory.", SECTION),
-    Mistake("contiguous-only", own_shape_or_contiguous, RUN + "a view needs strides that can say the new shape, not "
-            "contiguous memory.", SECTION),
+    Mistake("contiguous-only", own_shape_or_contiguous, RUN + "a view needs strides that can express the new shape, "
+            "not contiguous memory.", SECTION),
     Mistake("same-count-suffices", same_count_suffices, RUN + "the numbers have to lie in an order that strides can "
-            "say.", SECTION),
+            "express.", SECTION),
     Mistake("size-one-stride-matters", size_one_stride_matters, RUN + "along a dimension of size 1 nobody takes a "
             "step, so its stride is without meaning.", SECTION),
     Mistake("forgets-the-count", forgets_the_count, RUN + "old and new shape have to hold the same number of "
             "elements.", SECTION),
-    Mistake("transposed-never", transposed_never, RUN + "also in a transposed tensor a dimension can be split.",
+    Mistake("transposed-never", transposed_never, RUN + "even in a transposed tensor a dimension can be split.",
             SECTION),
     Mistake("one-even-step-only", one_even_step_only, RUN + "it need not be possible to flatten the whole tensor; "
             "each piece that lies evenly may be cut on its own.", SECTION),
+    Mistake("neighbours-never-merge", neighbours_do_not_merge, RUN + "neighbours whose steps fit merge, whether or not "
+            "the whole tensor is contiguous.", SECTION),
+    Mistake("no-one-in-front", no_one_in_front, RUN + "a size of 1 may be put in anywhere, even in front.", SECTION),
     Mistake("repeated-never", repeated_numbers_do_not_merge, RUN + "a stride of 0 is a stride: 0 is the inner size "
             "times 0.", SECTION),
     Mistake("nothing-is-strict", empty_by_its_strides, RUN + "where there are no elements, any shape without elements "
+            "will do.", SECTION),
+    Mistake("nothing-is-strict", empty_from_the_left, RUN + "where there are no elements, any shape without elements "
             "will do.", SECTION),
     Mistake("nothing-is-strict", empty_like_any_other, RUN + "where there are no elements, any shape without elements "
             "will do.", SECTION),

@@ -144,7 +144,7 @@ def _release(model: Any, vocab: Any, config: Any, example: Batch, directory: Any
 
 STAND_INS: dict[str, tuple[Any, str]] = {
     "clean_tickets": (_clean, "one that drops exact copies"),
-    "split_tickets": (_split, "scikit-learn's, which knows no equal texts,"),
+    "split_tickets": (_split, "scikit-learn's, which does not keep equal texts together,"),
     "build_vocab": (_vocab, "scikit-learn's"),
     "encode": (_encode, "one that always pads to the full length"),
     "TicketRouter": (Convolving, "a small convolutional reader"),

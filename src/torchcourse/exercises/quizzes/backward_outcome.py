@@ -83,6 +83,7 @@ def cases(draw: Draw) -> list[Case]:
         listed("backward twice, over what saves", saves, "backward", "backward"),
         listed("backward twice, the graph retained", saves, "retain", "backward"),
         listed("the graph retained too late", saves, "backward", "retain"),
+        listed("one more step after backward", saves, "backward", "add", "backward"),
         listed("in place over a saved result", "exp", "add_", "backward"),
         listed("in place over a saved result, nothing read", "exp", "add_"),
         listed("in place over what nobody saved", "square", "add_", "backward"),

@@ -82,6 +82,7 @@ def cases(draw: Draw) -> list[Case]:
         loaded("a table, no workers", n, size, iterable=False),
         loaded("a table, two workers", n, size, 2, iterable=False),
         loaded("a table, two workers, the last batch dropped", n, size, 2, iterable=False, drop=True),
+        loaded("a table, three workers, the last batch dropped", n, size, 3, iterable=False, drop=True),
         loaded("a stream, no workers", n, size),
         loaded("a stream, the last batch dropped", n, size, drop=True),
         loaded("a stream, two workers", n, size, 2),

@@ -46,6 +46,7 @@ def cases(draw: Draw) -> list[Case]:
         laid_out("two dimensions swapped, the last two merged", (b, a, c), (c, b * c, 1), (b, a * c)),
         laid_out("every second row, flattened", (a, b), (2 * b, 1), (a * b,)),
         laid_out("every second row, its columns cut in two", (a, b), (2 * b, 1), (a, 2, b // 2)),
+        laid_out("every second matrix, its rows joined", (a, b, c), (2 * b * c, c, 1), (a, b * c)),
         laid_out("every so many of a row, cut in two", (b,), (step,), (2, b // 2)),
         laid_out("a row of a single one with any stride", (1, a, b), (17, b, 1), (a * b,)),
         laid_out("a one in the middle with any stride", (a, 1, b), (b, 99, 1), (a * b,)),

@@ -154,7 +154,7 @@ def draws():
 torch.manual_seed(time.time_ns())
 # a generator of its own: the same each time
 print(draws()[0], draws()[0])
-print(draws()[1], draws()[1])                      # the global one: another each time
+print(draws()[1], draws()[1])                      # the global one: a different order each time
 
 # %% [markdown]
 # The generator is one of your own for a second reason: whoever seeds the global one also decides what dropout and
@@ -214,7 +214,7 @@ ranks.collectives()
 # use later. And there is no separate code for the sender and the receivers: all ranks make the same call, and where one
 # rank has a special part, as the source of a `broadcast`, all of them name it.
 #
-# The n-th collective of one rank meets the n-th of every other. If one rank makes a call less, the others wait:
+# The n-th collective of one rank meets the n-th of every other. If one rank makes one call fewer, the others wait:
 
 # %% tags=["demo"]
 def forgets():
@@ -232,13 +232,15 @@ ranks.run(forgets);
 # `if` that only some of them entered. `py-spy dump` shows where a process is, and `TORCH_DISTRIBUTED_DEBUG=DETAIL`
 # checks before each collective that all ranks are making the same call, with tensors of the same shape.
 #
-# An exception on one rank has the same effect: that rank is gone, and the others wait. torchrun stops them as well.
+# An exception on one rank leaves the others waiting for as long as its process is still there, as here; once the
+# process ends, gloo breaks the connection and the others raise `Connection closed by peer`. Under torchrun, one failed
+# process also makes torchrun stop all the rest.
 
 # %% tags=["demo"]
 def fails():
     if dist.get_rank() == 1:
         raise ValueError("the labels of this shard are broken")
-    dist.barrier()
+    dist.barrier()  # wait here until all ranks have come
 
 ranks.run(fails);
 
@@ -256,9 +258,10 @@ def strided():
 ranks.run(strided);
 
 # %% [markdown]
-# No error, and only some of it right: gloo added up the first three numbers in memory, gaps or not. So send
-# contiguous tensors. `t.contiguous()` gives a copy if the tensor has gaps, and you write the result back with
-# `copy_`. Tensors of unequal size are just as bad: the sum is wrong on one rank, and the other hangs.
+# No error, and only some of it right: gloo added up the first three numbers in memory, gaps or not. So send contiguous
+# tensors. `t.contiguous()` gives a copy if the tensor has gaps, and you write the result back with `copy_`. Tensors of
+# unequal size are just as bad: depending on the sizes, a rank gets a wrong sum, hangs, or is killed by an error inside
+# gloo.
 #
 # Some collectives refuse a dtype (gloo's `broadcast`: int16) or an operation (`ReduceOp.AVG` is not for integers),
 # and a few exist in one backend only. Those errors are loud, and harmless.
@@ -266,9 +269,9 @@ ranks.run(strided);
 # %% [markdown]
 # ## One model on every rank
 #
-# Each rank builds its own model. Without a common seed they start from different weights, and a mean of gradients
-# taken at different places is no gradient of anything. So before the first step one rank sends its model to the
-# others. The model, that is parameters *and* buffers:
+# Each rank builds its own model. Without a common seed they start from different weights, and a mean of gradients taken
+# at different places is no gradient of anything. So before the first step one rank sends its model to the others. That
+# means parameters *and* buffers. Here only the parameters are sent, and the running means stay different:
 
 # %% tags=["demo"]
 def first_weights():
@@ -310,8 +313,8 @@ check("broadcast_model")
 # Data-parallel training is three lines more than training: after `backward`, each gradient becomes the mean over all
 # ranks; then every rank takes the same step, and the models stay equal without another message.
 #
-# One trap is in it. A layer that a rank did not use has `None` for a gradient. A rank that skips it makes one call
-# less, and from there on every gradient meets that of another layer. Here rank 0 did not use layer a and rank 1 did
+# There is one trap. A layer that a rank did not use has `None` for a gradient. A rank that skips it makes one call
+# fewer, and from there on every gradient meets that of another layer. Here rank 0 did not use layer a and rank 1 did
 # not use layer b:
 
 # %% tags=["demo"]
@@ -374,7 +377,7 @@ def two_steps():
     return model.weight.tolist()
 
 try:
-    # other data on each rank, and the same weights
+    # different data on each rank, and the same weights afterwards
     ranks.run(two_steps)
 except Unattempted as stub:
     print(stub)
@@ -420,7 +423,7 @@ print("one big batch:", [round(number, 2) for number in whole]);
 
 # %% [markdown]
 # 0 and 10 have become the same number. `nn.SyncBatchNorm` uses the statistics of all ranks; it works on GPUs only and
-# refuses the CPU. Layer norm and group norm have no such question.
+# refuses the CPU. Layer norm and group norm do not have this problem.
 #
 # The third is the evaluation. Shares are padded to one length, so some samples count twice:
 
@@ -472,18 +475,19 @@ check("global_mean")
 # %% [markdown]
 # ## What DDP does
 #
-# `DistributedDataParallel(model)` is what you have written so far, with three things more. It sends rank 0's model to
-# all when it is made, averages gradients in every backward, and sends rank 0's buffers before every forward (but not
-# after one under `no_sync`). And it does not wait until the backward is over: gradients are collected in **buckets**
-# of 25 MB, and a bucket is sent as soon as it is full, while the backward goes on. Move the sliders: buckets hide the
-# exchange behind the work. What no bucket hides is a slow rank.
+# `DistributedDataParallel(model)` does by itself what you have written so far: it sends rank 0's model to all when it
+# is made, and averages gradients in every backward. It does two more things. It sends rank 0's buffers before every
+# forward (but not before one that follows a forward under `no_sync` or `no_grad`). And it does not wait until the
+# backward is over: gradients are collected in **buckets** of 25 MB, and a bucket is sent as soon as it is full, while
+# the backward goes on. Move the sliders: buckets hide the exchange behind the work. What no bucket hides is a slow
+# rank.
 
 # %% tags=["demo"]
 ranks.explore()
 
 # %% [markdown]
-# The same measured. Rank 0 is slow, and both take as long as rank 0; in rank 1's profile it looks as if `all_reduce`
-# were the problem:
+# Here is the same thing, measured. Rank 0 is slow, and both take as long as rank 0; in rank 1's profile it looks as if
+# `all_reduce` were the problem:
 
 # %% tags=["demo"]
 def three_steps():
@@ -521,13 +525,14 @@ ranks.run(unused);
 # the others. Equal shares are simpler.
 #
 # `nn.DataParallel` is the older way: one process with several threads, which copies the model to every GPU in each
-# forward and gathers the outputs on the first. Forward and backward do run on all GPUs, but Python's lock, the
-# copying and the first GPU's memory slow it down. Use DDP, also on one machine.
+# forward and gathers the outputs on the first. Forward and backward do run on all GPUs, but Python's lock and the
+# copying slow it down, and the first GPU's memory limits it. Use DDP, also on one machine.
 #
 # ## Gradients in several pieces
 #
-# Lesson 5 made one step of several micro-batches. Under DDP each of their backwards would exchange gradients, and
-# only the last exchange is needed. `ddp.no_sync()` turns it off for a block. This counts what is sent:
+# Lesson 5 made one step of several micro-batches. Under DDP each of their backwards would exchange gradients, and only
+# the last exchange is needed. `ddp.no_sync()` turns it off for a block. A *comm hook* is a function that DDP calls for
+# each bucket in place of its own exchange; this one does the same exchange and counts it:
 
 # %% tags=["demo"]
 def exchanges(placed):
@@ -549,7 +554,7 @@ def exchanges(placed):
             loss = ddp(torch.ones(2, 4)).sum()
             with quiet:
                 loss.backward()
-    return f"no_sync {placed}: {len(sent)} exchanges"
+    return f"no_sync {placed}: exchanges: {len(sent)}"
 
 ranks.run(lambda: exchanges("around both"))
 ranks.run(lambda: exchanges("around the backward"));
@@ -603,7 +608,7 @@ check("accumulated_ddp_step")
 # %%
 for world in (2, 4, 8, 64, 1024):
     print(
-        f"{world:5} ranks: {2 * (world - 1) / world:.2f} n leave each rank; by way of "
+        f"{world:5} ranks: {2 * (world - 1) / world:.3f} n leave each rank; by way of "
         f"rank 0, {world - 1} n"
     )
 
@@ -684,7 +689,8 @@ def first_or_never():
 ranks.run(first_or_never);
 
 # %% [markdown]
-# Rank 0 had a clear error, and the others wait for a rank that is gone. It should tell them.
+# Rank 0 had a clear error, and the others wait for a call that never comes, or report only a closed connection. Rank 0
+# should tell them.
 #
 # ### Exercise: rank_zero_first
 #
@@ -787,9 +793,9 @@ except Unattempted as stub:
 # ## Shards of a model
 #
 # `fully_shard` (FSDP2) turns a module's parameters into `DTensor`s: tensors that know the whole shape and hold one
-# rank's rows. Before a module's forward its shards are gathered, and afterwards the whole parameters are freed; the same
-# happens in the backward. (By default the outermost module keeps its own whole from the forward to the backward.)
-# Gradients are reduced and scattered, so each rank has those of its own rows.
+# rank's rows. Before a module's forward its shards are gathered, and afterwards the whole parameters are freed; the
+# same happens in the backward. (By default the outermost module keeps its own parameters gathered from the forward to
+# the backward.) Gradients are reduced and scattered, so each rank has those of its own rows.
 
 # %% tags=["demo"]
 def shards():
@@ -835,8 +841,9 @@ ranks.run(lambda: optimizer_too_early(False));
 # ### Exercise: shard_model
 #
 # Write `shard_model(model, mesh, make_optimizer)`: shard each block of `model.blocks` by itself, then the model, over
-# `mesh`; then make the optimizer by calling `make_optimizer(parameters)` once, and return it. The model is sharded in
-# place.
+# `mesh` (a `DeviceMesh`, which names the ranks to shard over; `torch.distributed.device_mesh.init_device_mesh` makes
+# one, and you pass it to `fully_shard` as `mesh=mesh`); then make the optimizer by calling `make_optimizer(parameters)`
+# once, and return it. The model is sharded in place.
 #
 # ```
 # optimizer = shard_model(model, init_device_mesh("cpu", (2,)), lambda ps: torch.optim.AdamW(ps, lr=1e-3))
@@ -856,9 +863,9 @@ def shard_model(model, mesh, make_optimizer):
 check("shard_model")
 
 # %% [markdown]
-# In real training a `MixedPrecisionPolicy` says which dtype is gathered and which is reduced, and the model is made
-# on the `meta` device and sharded before it has any memory, since the whole would not fit. Accelerate, DeepSpeed and
-# Lightning offer the same with other names.
+# In real training a `MixedPrecisionPolicy` says which dtype is gathered and which is reduced, and the model is made on
+# the `meta` device and sharded before it has any memory, since the whole would not fit. Accelerate, DeepSpeed and
+# Lightning offer the same under other names.
 #
 # ## Checkpoints
 #
@@ -875,9 +882,10 @@ ranks.run(names_and_shapes);
 
 # %% [markdown]
 # DDP puts `module.` before every name, because it holds the model in an attribute of that name. A sharded model has
-# `DTensor`s: with `torch.save` each rank would write only its own rows, and only the same number of ranks could use them
-# again. There are two ways out. To go on with the training later, save *sharded*: with `torch.distributed.checkpoint`
-# every rank writes its own part, in parallel, and the checkpoint can be loaded on another number of ranks:
+# `DTensor`s: with `torch.save` each rank would write only its own rows, and only the same number of ranks could use
+# them again. There are two ways out. To go on with the training later, save *sharded*: with
+# `torch.distributed.checkpoint` every rank writes its own part, in parallel, and the checkpoint can be loaded on a
+# different number of ranks:
 
 # %% tags=["demo"]
 import tempfile
@@ -973,7 +981,7 @@ ranks.run(gradient_of_a_sum);
 
 # %% exercise="tensor_parallel_mlp" points=4
 def tensor_parallel_mlp(x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """gelu(x @ w1.T) @ w2.T; this rank has some rows of w1 and those columns of w2."""
+    """gelu(x @ w1.T) @ w2.T; this rank has some rows of w1 and the matching columns of w2."""
     ### BEGIN SOLUTION
     class Enter(torch.autograd.Function):
         @staticmethod
@@ -1009,7 +1017,7 @@ check("tensor_parallel_mlp")
 # `RowwiseParallel` for the second.
 #
 # **Pipeline parallelism** gives each rank some layers, and passes activations on. With one batch all ranks but one
-# wait; with m micro-batches on p ranks, (p - 1) / (m + p - 1) of the time is still waiting, the bubble:
+# wait; with m micro-batches on p ranks, (p - 1) / (m + p - 1) of the time is still spent waiting; that is the *bubble*:
 
 # %%
 for pieces in (1, 4, 16, 64):
@@ -1025,7 +1033,7 @@ for pieces in (1, 4, 16, 64):
 # |---|---|
 # | it fits, but takes too long | DDP |
 # | optimizer states, gradients or weights do not fit | FSDP (`fully_shard`) |
-# | activations do not fit | checkpointing, smaller micro-batches, then sequence parallelism |
+# | activations do not fit | checkpointing, smaller micro-batches, then sequence parallelism (each rank holds the activations of some of the tokens) |
 # | one layer is too large or too slow | tensor parallelism, inside a machine |
 # | all that, on many machines | a mesh: FSDP between machines, tensor parallelism inside, pipelines |
 #

@@ -199,8 +199,8 @@ print(x[torch.tensor([0, 2])].shape)
 print(torch.where(x > 0, x, -x).shape)
 
 # %% [markdown]
-# You can count them without a GPU. A `TorchDispatchMode` sees every operator that runs, whatever Python called it, and
-# PyTorch's operators carry tags: `data_dependent_output` for those that return a Python value, and
+# You can count them without a GPU. A `TorchDispatchMode` sees every operator that runs, no matter which Python code
+# called it, and PyTorch's operators carry tags: `data_dependent_output` for those that return a Python value, and
 # `dynamic_output_shape` for those whose output's shape depends on data.
 
 # %%
@@ -255,8 +255,8 @@ def host_syncs(fn, *args) -> int:
 check("host_syncs")
 
 # %% [markdown]
-# A training step as one often sees it, and with its numbers collected at the end. With 100 steps that is 200 waits
-# against one:
+# A training loop as one often sees it, and the same loop with its numbers collected at the end. Over 100 steps, that is
+# 200 waits against one:
 
 # %% tags=["demo"]
 def talkative(x):
@@ -324,7 +324,7 @@ print(
 
 # %% [markdown]
 # Backward costs about twice as much as forward: for y = x W it needs a product for the gradient of W and one for that
-# of x. Only about, because the first layer's x usually requires no gradient, and nor does a frozen weight.
+# of x. It is only *about* twice, because the first layer's x usually requires no gradient, nor does a frozen weight.
 #
 # ### Exercise: training_flops
 #
@@ -425,7 +425,8 @@ def blockwise_attention(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Ten
 check("blockwise_attention")
 
 # %% [markdown]
-# Memory against length, measured by what lives at once. With the matrix, twice the length takes four times the memory:
+# Memory against length, measured as the bytes of all tensors alive at the same time. With the matrix, twice the length
+# takes four times the memory:
 
 # %% tags=["demo"]
 from torchcourse.probes.memory import peak_bytes
@@ -463,8 +464,8 @@ with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
 
 # %% [markdown]
 # The CPU does have a flash kernel. It refuses dropout, a mask that requires a gradient, and unusual strides; the other
-# two fused kernels always refuse there. A fast kernel may check less, too: on the CPU, FLASH_ATTENTION accepts values
-# with a row too few, which MATH refuses.
+# two fused kernels always refuse there. A fast kernel may check less, too: on the CPU, FLASH_ATTENTION accepts a v with
+# one row too few, which MATH refuses.
 #
 # Masks that are neither "all" nor "causal" are where people lose the fast kernel. `torch.nn.attention.flex_attention`
 # is made for them: you write a function of (batch, head, query, key) that says which pairs count, and hand it over by
@@ -476,7 +477,7 @@ with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
 # Write `attention_backends(q, k, v, **options)`: the sorted names of the four backends above that accept
 # `F.scaled_dot_product_attention(q, k, v, **options)`. A call that is wrong in itself, such as one with shapes that do
 # not fit, is no refusal: let the RuntimeError that MATH raises for it through. The answer does not depend on which
-# backends happen to be switched on when you are called, and afterwards the same ones are on as before.
+# backends happen to be switched on when the function is called, and afterwards the same ones are on as before.
 #
 # ```
 # attention_backends(q, k, v)                   # ['FLASH_ATTENTION', 'MATH'] on the CPU
@@ -516,12 +517,12 @@ with warnings.catch_warnings():
 # %% [markdown]
 # ## A loss without the logits
 #
-# A language model with a vocabulary of 128,000 words ends in logits of (tokens, 128,000). For 8,192 tokens these are
-# 4 GB in float32, the softmax another 4, their gradient another 4. The hidden states before it take 134 MB at a width
-# of 4,096. The loss is one number. So take the rows in chunks.
+# A language model with a vocabulary of 128,000 words ends in logits of (tokens, 128,000). For 8,192 tokens these are 4
+# GB in float32, the softmax another 4, their gradient another 4. The hidden states before the logits take 134 MB at a
+# width of 4,096. The loss is one number. So take the rows in chunks.
 #
-# A loop alone does not help in training: until backward, autograd keeps the log-softmax of each chunk, which is as
-# large as its logits. Measured, by what lives at once:
+# A loop alone helps only so far in training: until backward, autograd keeps the log-softmax of each chunk, and together
+# they are as large as all the logits. Measured in the same way:
 
 # %%
 def loop(hidden, weight, labels, chunk):
@@ -538,16 +539,16 @@ looped = peak_bytes(lambda: loop(hidden, weight, labels, 16).backward())
 print(f"all at once {whole / 1e6:.1f} MB, in a loop {looped / 1e6:.1f} MB")
 
 # %% [markdown]
-# The cure is the one of lesson 6: throw the logits of a chunk away, and compute them again in backward. It costs one
-# product more. Mind the mean: chunks of different sizes do not count alike.
+# The cure is the one from lesson 6: throw the logits of a chunk away, and compute them again in backward. It costs one
+# more product. Mind the mean: chunks of different sizes do not count alike.
 #
 # ### Exercise: chunked_cross_entropy
 #
 # Write `chunked_cross_entropy(hidden, weight, labels, chunk)`: the mean cross-entropy of `hidden @ weight.T`, with
 # gradients for hidden and weight. Neither forward nor backward may hold the logits of more than `chunk` rows at any
 # time. For those rows, a few matrices of that size at once are fine: their logits, the log-softmax, its gradient.
-# hidden is (rows, d), weight (words, d), labels (rows,), all of them indices of words; `chunk` need not divide the
-# number of rows.
+# hidden is (rows, d), weight (words, d), labels (rows,); every label is the index of a word (none is `ignore_index`);
+# `chunk` need not divide the number of rows.
 #
 # ```
 # chunked_cross_entropy(hidden, weight, labels, 16)    # F.cross_entropy(hidden @ weight.T, labels)
@@ -679,8 +680,8 @@ check("int8_matmul")
 # ## A layer in eight bits
 #
 # To be of use, the levels have to live in a module: saved in its `state_dict`, moved by `.to(device)`, and not trained.
-# A tensor that is a plain attribute is none of it; a Parameter is trained; a *buffer* is right. The scale belongs to an
-# output, so it can be applied to the output, which is much smaller than the weight.
+# A tensor that is a plain attribute is neither saved nor moved; a Parameter is trained; a *buffer* is right. The scale
+# belongs to an output, so it can be applied to the output, which is much smaller than the weight.
 #
 # ### Exercise: Int8Linear
 #
@@ -810,32 +811,35 @@ def fake_quantize(
 check("fake_quantize")
 
 # %% [markdown]
-# A regression with weights of three bits. Rounded after training, and trained with the rounding:
+# A net of two layers with weights of three bits. Trained with the rounding, it loses less than when it is rounded
+# afterwards:
 
 # %% tags=["demo"]
 torch.manual_seed(0)
-inputs, wanted = torch.randn(256, 16), torch.randn(256, 1)
+inputs = torch.randn(256, 16)
+wanted = inputs[:, :1] * inputs[:, 1:2]
+start = [torch.randn(16, 32) * 0.25, torch.randn(32, 1) * 0.2]
 
 
-def loss_with(weight):
-    return (inputs @ weight - wanted).square().mean()
+def loss_with(weights):
+    return ((inputs @ weights[0]).relu() @ weights[1] - wanted).square().mean()
 
 
 def train(rounding):
-    weight = torch.zeros(16, 1, requires_grad=True)
-    optimizer = torch.optim.Adam([weight], lr=0.01)
-    for _ in range(300):
+    weights = [weight.clone().requires_grad_() for weight in start]
+    optimizer = torch.optim.Adam(weights, lr=0.01)
+    for _ in range(400):
         optimizer.zero_grad()
-        loss_with(rounding(weight)).backward()
+        loss_with(rounding(weights)).backward()
         optimizer.step()
-    return weight.detach()
+    return [weight.detach() for weight in weights]
 
 
-def rounded(weight):
-    return fake_quantize(weight, 0.06, 0, -4, 3)
+def rounded(weights):
+    return [fake_quantize(weight, 0.15, 0, -4, 3) for weight in weights]
 
 
-plain = train(lambda weight: weight)
+plain = train(lambda weights: weights)
 after, during = use(rounded, plain), use(train, rounded)
 if isinstance(after, str):
     print(after)
@@ -883,7 +887,7 @@ import shutil
 
 missing = [tool for tool in ("g++", "ninja") if shutil.which(tool) is None]
 if missing:
-    print(f"{' and '.join(missing)} are missing here, so there is nothing to run.")
+    print(f"Missing here: {' and '.join(missing)}. So there is nothing to run.")
 else:
     from torch.utils.cpp_extension import load_inline
 
@@ -912,7 +916,7 @@ print(
     "one double as two floats:",
     torch.tensor([1.1], dtype=torch.float64).view(torch.float32).tolist(),
 )
-print("2**24 + 1 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**24)
+print("2**24 + 1 - 2**24 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**24)
 
 # %% [markdown]
 # The exercise is RMSNorm, which most language models use in place of layer norm: each row is divided by the root of the
@@ -997,7 +1001,7 @@ if not missing:
 
     @torch.library.register_fake("lesson13::plus_one")
     def _(x):
-        return x.new_empty(x.shape)               # row after row, as the kernel
+        return x.new_empty(x.shape)               # row after row, like the kernel's result
 
     print(
         torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(
@@ -1007,18 +1011,19 @@ if not missing:
     torch.compiler.reset()
 
 # %% [markdown]
-# `torch.library.opcheck` tests whether what you registered fits together. It never looks at the values of a gradient,
-# and an operator without any backward passes: it is consistent, only of no use in training. `torch.autograd.gradcheck`
-# compares a backward with finite differences; use both.
+# `torch.library.opcheck` tests whether what you registered fits together. It compares gradients with and without the
+# compiler, but does not check whether they are *right*, and a C++ operator such as this one passes without any
+# backward: it is consistent, but of no use in training. `torch.autograd.gradcheck` compares a backward with finite
+# differences; use both.
 #
-# For the backward of RMSNorm, call r = 1 / sqrt(mean(x²) + eps), so the result is x·r. If r were a constant, x's
+# For the backward of RMSNorm, let r = 1 / sqrt(mean(x²) + eps), so the result is x·r. If r were a constant, x's
 # gradient would be r·g, with g the gradient that arrives. But r depends on every entry of its row, which gives a second
 # term.
 #
 # ### Exercise: complete_rms_norm
 #
-# Write `complete_rms_norm()`: it registers a fake and a backward for `torchcourse::rms_norm`, which the check has
-# defined when it calls you. After that the operator passes `opcheck` and `gradcheck`, and runs inside of
+# Write `complete_rms_norm()`: it registers a fake and a backward for `torchcourse::rms_norm`, which the check defines
+# before it calls your function. After that the operator passes `opcheck` and `gradcheck`, and runs inside of
 # `torch.compile(fullgraph=True)`. The operator's result is contiguous, and so is every x of the check. What you
 # register is taken back after the check.
 #
@@ -1064,7 +1069,7 @@ check("complete_rms_norm")
 # | does the host wait for the device? | `host_syncs` |
 # | is there much to compute? | `training_flops`, divided by the time |
 # | does attention run on a fused kernel? | `attention_backends` |
-# | what needs the memory? | what lives at once; then blocks, chunks, checkpoints |
+# | what needs the memory? | the tensors alive at the same time; then blocks, chunks, checkpoints |
 # | is the model too large? | int8 weights, one scale for each output |
 # | is an operator missing? | C++, a fake, a backward, `opcheck` and `gradcheck` |
 #

@@ -81,6 +81,13 @@ def against_the_outputs(model: Any, batch: Any, num_classes: int) -> float:
     return F.cross_entropy(logits, y).item() - math.log(logits.shape[1])
 
 
+def without_surplus(model: Any, batch: Any, num_classes: int) -> float:
+    x, y = batch
+    with judged(model), torch.no_grad():
+        logits = model(x)[:, :num_classes]
+    return F.cross_entropy(logits, y).item() - math.log(num_classes)
+
+
 GAP = 'In the case "{case}" the {what} came out as {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("log2-not-ln", measuring(gap=lambda self, loss, c: loss - math.log2(c)), GAP + "cross-entropy is measured "
@@ -106,6 +113,8 @@ MISTAKES = [
             "wanted, which is 0 for a guess.", START),
     Mistake("sum-not-mean", measuring(loss=lambda self, z, y: F.cross_entropy(z, y, reduction="sum")), GAP + "the "
             "losses of the samples were added up; a guess costs ln({number}) for each.", START),
+    Mistake("cuts-surplus-outputs", without_surplus, GAP + "the loss is that of all {outputs} outputs: what the model "
+            "gives to those that stand for no class is missing from the others.", START),
     Mistake("counts-the-outputs", against_the_outputs, GAP + "a guess among {number} classes costs ln({number}); the "
             "model has {outputs} outputs, and some of them stand for no class.", START),
     Mistake("returns-a-tensor", as_a_tensor, GAP + "`item()` makes a number of it.", START),

@@ -91,6 +91,12 @@ def in_float32(total: float, count: int) -> float:
     return total / count if count else math.nan
 
 
+def rounded_to_float32(total: float, count: int) -> float:
+    both = torch.tensor([total, float(count)]).double()  # a Python float becomes float32 at first
+    dist.all_reduce(both)
+    return (both[0] / both[1]).item()
+
+
 def divided_in_float32(total: float, count: int) -> float:
     both = torch.tensor(summed(total, count, torch.float32), dtype=torch.float32)
     return (both[0] / both[1]).item()
@@ -144,6 +150,8 @@ MISTAKES = [
             SHARDS),
     Mistake("adds-in-float32", divided_in_float32, MEANS + "float32 has no 2**24 + 1, so counts and sums travel in "
             "float64.", SHARDS),
+    Mistake("adds-in-float32", rounded_to_float32, MEANS + "`torch.tensor` makes float32 of a Python float, and "
+            "float32 has no 2**24 + 1: ask for float64 there.", SHARDS),
     Mistake("returns-tensor", as_tensor, 'In the case "{case}" {what} is {got}: a Python float is wanted.', SHARDS),
     Mistake("returns-tensor", as_tensor_where_all_have_samples, 'In the case "{case}" {what} is {got}: a Python float '
             "is wanted.", SHARDS),

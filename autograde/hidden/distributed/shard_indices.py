@@ -92,6 +92,13 @@ def same_part_for_all(_self: Sharing, order: list[int], rank: int, world_size: i
     return order[: length // world_size]
 
 
+def cut_before_shuffling(
+    n: int, rank: int, world_size: int, *, epoch: int, seed: int, drop_last: bool = False
+) -> list[int]:
+    kept = n // world_size * world_size if drop_last else n
+    return Sharing()(kept, rank, world_size, epoch=epoch, seed=seed)
+
+
 LENGTHS = 'In the case "{case}" the shares are {lengths} long where {right} is wanted: '
 MISTAKES = [
     Mistake("unequal-shares", sharing(fit=lambda self, order, length: order), LENGTHS + "a rank with one batch more "
@@ -103,6 +110,8 @@ MISTAKES = [
             "is not enough.", SHARES),
     Mistake("ignores-drop-last", sharing(length=lambda self, n, w, drop: w * math.ceil(n / w)), LENGTHS + "with "
             "`drop_last` the order is cut, not padded.", SHARES),
+    Mistake("cuts-before-shuffling", cut_before_shuffling, 'In the case "{case}" the {what} are {got}: the last ones '
+            "were cut off before the order was drawn, and are never seen. Shuffle all of them, then cut.", SHARES),
     Mistake("always-drops", sharing(length=lambda self, n, w, drop: w * (n // w)), LENGTHS + "without `drop_last` no "
             "sample may be lost: repeat some instead.", SHARES),
     Mistake("order-differs-by-rank", sharing(seed_of=lambda self, seed, epoch, rank: 1000 * seed + epoch + 7919 * rank),

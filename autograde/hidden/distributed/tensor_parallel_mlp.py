@@ -67,6 +67,12 @@ class SumBoth(SumForward):
         return summed(grads[0])
 
 
+class SumAndDivide(SumForward):
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return summed(grads[0]) / dist.get_world_size()
+
+
 def enter(x: Tensor) -> Any:
     return SumBackward.apply(x)
 
@@ -85,6 +91,10 @@ def no_gradient_reduce(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
 
 def twice(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return SumBoth.apply(F.gelu(enter(x) @ w1.T) @ w2.T)
+
+
+def there_and_back(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return SumAndDivide.apply(F.gelu(enter(x) @ w1.T) @ w2.T)
 
 
 def twice_for_a_table(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
@@ -144,6 +154,8 @@ MISTAKES = [
             "ranks, though each rank has other ones. They stay where they are; only the outputs are in parts.", SPLIT),
     Mistake("no-gradient-reduce", no_gradient_reduce, GRADIENT + "each rank has the part that goes through its own "
             "hidden units, and backward has to add them up.", SPLIT),
+    Mistake("one-exchange-too-many", there_and_back, COUNT + "the gradient of the output is the same on all ranks; to "
+            "add it up and divide it again changes nothing and costs an exchange.", SPLIT),
     *(Mistake("reduces-gradient-twice", program, GRADIENT + "the gradient of the output is the same on all ranks, and "
               "it was added up over them on its way back.", SPLIT) for program in (twice, twice_for_a_table)),
     Mistake("reduces-gradient-twice", twice_without_x, VALUE + "the gradient of the output was added up over the "

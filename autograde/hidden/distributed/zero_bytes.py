@@ -95,6 +95,10 @@ def averages_in_param_dtype_rounding_the_bytes(
     return num_params * sum(pieces[stage:]) - (-num_params * sum(pieces[:stage]) // world_size)
 
 
+def always_two_bytes(num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16) -> Any:
+    return counting()(num_params, world_size, stage=stage)
+
+
 COUNT = 'In the case "{case}" a rank holds {want_each} bytes for each parameter of the model, and {got_each} came out: '
 ORDER = "stage 1 splits states and master copy, stage 2 also the gradients, stage 3 also the parameters."
 MISTAKES = [
@@ -106,6 +110,8 @@ MISTAKES = [
     Mistake("splits-wrong-part", splits_the_total, COUNT + "everything was split, and " + ORDER, MEMORY),
     Mistake("splits-wrong-part", master_with_the_parameters, COUNT + "the master copy is split at stage 1, with "
             "AdamW's averages, and not at stage 3 with the parameters.", MEMORY),
+    Mistake("always-two-bytes", always_two_bytes, COUNT + "`param_dtype` decides how large parameters and gradients "
+            "are; 2 bytes is bfloat16 alone.", MEMORY),
     Mistake("counts-from-zero", counting(first_stage={"states": 0, "gradients": 1, "parameters": 2}), COUNT + "at "
             "stage 0 nothing is split; " + ORDER, MEMORY),
     Mistake("forgets-master-weights", counting(states=8), COUNT + "beside AdamW's two averages there is a float32 copy "

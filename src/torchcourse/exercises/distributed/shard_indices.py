@@ -51,6 +51,10 @@ def derive(case: Case, seen: Observations) -> Observations:
     }
     if case.inputs["options"].get("drop_last", False):
         del found["samples that no rank has"]  # as many as the equal shares leave over
+        if n >= ENOUGH and n % case.inputs["world_size"] > 1:  # a single one may be left out again by chance
+            drawn = [shares for name, shares in seen.items() if name.startswith(("epoch", "another"))]
+            left_out = {frozenset(range(n)).difference(*shares) for shares in drawn}
+            found["samples left out in each epoch"] = "the same" if len(left_out) == 1 else "different"
     if n >= ENOUGH:
         others = [seen[f"epoch {epoch}"] for epoch in epochs[1:]]
         found["order in another epoch"] = "the same" if first in others else "another"

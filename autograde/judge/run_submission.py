@@ -19,6 +19,7 @@ from torchcourse.checking.explain import Result
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.observations import Observations
+from torchcourse.probes.native import missing_tools
 
 __all__ = ["LACKS_TOOLS", "ExerciseRun", "Reply", "run_submission"]
 
@@ -341,7 +342,8 @@ class _DeviceRun:
     def _end_without_reply(self, exercise: Exercise, message: dict[str, Any], run: ExerciseRun) -> None:
         """End a run after a message without observations."""
         if message.get("unattempted") is True:
-            lacks = message.get("lacks_tools") is True
+            # an answer may raise that exception itself, so whether it is true is asked of this machine
+            lacks = message.get("lacks_tools") is True and missing_tools(self.sandbox.isolation.environment("/tmp"))
             run.end("unattempted", LACKS_TOOLS if lacks else f"`{exercise.name}` is not written yet.")
         elif message.get("ended") == "timeout":
             run.end("timeout", self._too_long(exercise))

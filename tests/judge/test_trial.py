@@ -22,6 +22,7 @@ from autograde.judge.verdict import Verdict
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import LIMITS
 from autograde.source import paths
+from torchcourse.probes.native import missing_tools
 
 LESSON = "01_tensors"
 pytestmark = pytest.mark.sandbox
@@ -84,6 +85,16 @@ def test_a_machine_that_lacks_what_one_exercise_needs_gives_nobody_a_verdict_on_
             grader.grade(sandbox, right)
         again = [["one_hot"]] if status == "crashed" else []  # the learner's answer itself runs again
         assert tried[1:] == [*again, ["one_hot"], ["one_hot"]]
+
+
+@pytest.mark.skipif(bool(missing_tools()), reason="there is no compiler here")
+def test_an_answer_cannot_say_that_this_machine_lacks_a_tool(sandbox: Sandbox) -> None:
+    right = trial_submission(LESSON)
+    lie = "def one_hot(*of):\n    from torchcourse.probes.native import MissingToolsError as E\n    raise E(['g++'])"
+    cell = SubmittedCell("code", lie, "one_hot")
+    liar = dataclasses.replace(right, cells=tuple(cell if c.grade_id == "one_hot" else c for c in right.cells))
+    verdict = {v.exercise: v for v in LessonGrader(LESSON).grade(sandbox, liar).verdicts}["one_hot"]
+    assert (verdict.status, verdict.message) == ("unattempted", "`one_hot` is not written yet.")
 
 
 def test_an_exercise_is_tried_once_whoever_fails_it(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def widget_for(name: str, control: Control) -> Any:
     """Return the ipywidget of one control, labelled with its name, in words."""
     label: dict[str, Any] = {"description": name.replace("_", " "), "style": {"description_width": "initial"}}
     if isinstance(control, str):
-        return ipywidgets.Text(value=control, layout={"width": "240px"}, **label)
+        return ipywidgets.Text(value=control, layout={"width": "95%", "max_width": "640px"}, **label)
     if isinstance(control, range):
         ends = {"min": control[0], "max": control[-1], "step": control.step}
         width = f"{TRACK + READOUT + LETTER * len(name)}px"

@@ -144,7 +144,7 @@ MISTAKES = [
     Mistake("one-limit-for-all-rows", OneLimitForAllRows(), SHARES + "the smallest score that still counts was taken "
             "over all rows; each row has a k-th largest of its own.", WRITES),
     Mistake("places-for-tokens", PlacesForTokens(), IS + "the draw among the k largest gave a place in that "
-            "list, which is no token yet.", WRITES),
+            "list, which is not a token yet.", WRITES),
     Mistake("even-shares", EvenShares(), EVEN, WRITES),
     Mistake("even-shares", OverTheBatch(), EVEN, WRITES),
     Mistake("generator-ignored", GlobalGenerator(), "With a generator given, the global random state is "

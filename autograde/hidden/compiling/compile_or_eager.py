@@ -126,7 +126,7 @@ MISTAKES = [
             "log; an exception keeps the whole traceback alive.", FAILS),
     Mistake("gives-no-reason", gives_no_reason, OUTCOME + "somebody will want to know why it is slow.", FAILS),
     Mistake("gives-no-reason", gives_little_reason, OUTCOME + "somebody will want to know what went wrong.", FAILS),
-    Mistake("demands-one-graph", demands_one_graph, OUTCOME + "a graph break is no failure; only `fullgraph=True` "
+    Mistake("demands-one-graph", demands_one_graph, OUTCOME + "a graph break is not a failure; only `fullgraph=True` "
             "makes one of it.", FAILS),
     Mistake("another-backend", another_backend, OUTCOME + "it was compiled with another backend than the default one, "
             "and so with one that makes no code.", FAILS),

@@ -97,8 +97,8 @@ MISTAKES = [
             "nothing.", UNDER),
     Mistake("counts-placeholders", every_node_but_the_output, LISTED + "{extra} is an input, and computes nothing.",
             UNDER),
-    Mistake("counts-getitem", every_call, LISTED + "{extra} takes one of several results, and is no operator of ATen.",
-            UNDER),
+    Mistake("counts-getitem", every_call, LISTED + "{extra} takes one of several results, and is not an "
+            "operator of ATen.", UNDER),
     Mistake("each-once", each_once, LISTED + "an operator that runs twice stands there twice, and the order is that of "
             "the run.", UNDER),
 ]  # fmt: skip

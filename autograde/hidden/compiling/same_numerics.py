@@ -126,7 +126,7 @@ class JudgesTheOutputOnly(Comparison):
 
 class LosesNan(Comparison):
     def gaps(self, some: Any, others: Any) -> list[float]:
-        return [0.0, *super().gaps(some, others)]  # max keeps its first argument where the second is no number
+        return [0.0, *super().gaps(some, others)]  # max keeps its first argument where the second is not a number
 
 
 class AsksForLess(Comparison):

@@ -86,7 +86,7 @@ MISTAKES = [
     Mistake("any-positive-element", asks_for_any_positive, SUM + "it was asked whether some element is positive, and "
             "not whether their sum is.", MENDING),
     Mistake("truth-of-the-sum", takes_the_sum_for_truth, SUM + "as a condition, a sum is true wherever it is not zero, "
-            "also where it is negative.", MENDING),
+            "even where it is negative.", MENDING),
     Mistake("branches-swapped", swaps_branches, SUM + "the two results are exchanged.", MENDING),
     Mistake("changes-its-input", writing_into(0, right), CHANGED, MENDING),
     Mistake("made-on-cpu", anywhere(right)[0].program, MIXED, MENDING),

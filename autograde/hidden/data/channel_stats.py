@@ -117,7 +117,7 @@ AVERAGED = (
     "and should be {wanted_std}: "
 )
 NO_AVERAGE = AVERAGED + (
-    "a std of everything is no average of the batches' stds or variances, for the batches differ in mean."
+    "a std of everything is not an average of the batches' stds or variances, for the batches differ in mean."
 )
 SHAPE = 'In the case "{case}" `{what}` has shape {got_shape} where {want_shape} is wanted: '
 STD = 'In the case "{case}" the std is {std} and should be {wanted_std}: '

@@ -161,8 +161,8 @@ MISTAKES = [
             "{bytes} bytes had been read into memory at the first use, and the file was not asked again.", LARGE),
     Mistake("loads-everything", LoadsOnceToLook, "In the case \"{case}\" `{what}` says: {got}. The file was read as a "
             "whole for its first item, which a file larger than memory does not allow.", LARGE),
-    Mistake("shares-file-memory", SharesFileMemory, FILE + "The item is no tensor of its own but looks into the mapped "
-            "file; writing to it would end the process.", LARGE),
+    Mistake("shares-file-memory", SharesFileMemory, FILE + "The item is not a tensor of its own but looks into the "
+            "mapped file; writing to it would end the process.", LARGE),
     Mistake("pickles-the-data", PicklesTheData, "In the case \"{case}\" the pickled dataset takes {pickled}: a memmap "
             "is pickled with all its numbers, so leave it out in `__getstate__`.", LARGE),
     Mistake("keeps-the-file-dtype", KeepsTheFileDtype, "In the case \"{case}\" the item is {dtype}: items are float32 "

@@ -96,7 +96,7 @@ MISTAKES = [
     Mistake("crashes-without-workers", AssumesWorkers, "In the case \"{case}\" reading ended with {error}: where there "
             "are no workers, `get_worker_info()` returns None.", STREAMS),
     Mistake("rank-added-to-worker", AddsRankToWorker, SHARES + "Worker 1 of rank 0 and worker 0 of rank 1 got the same "
-            "number: rank + worker is no number of its own for each reader.", STREAMS),
+            "number: rank + worker is not a number of its own for each reader.", STREAMS),
     Mistake("drops-the-remainder", CutsBlocks, SHARES + "Blocks of equal size leave over what does not divide evenly.",
             STREAMS),
     Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: an "

@@ -146,7 +146,7 @@ def range_of_int64_alone(_self: Any, y: Tensor, classes: int) -> bool:
 
 
 MISSED = 'In the case "{case}" there was no word of `{missed}`: '
-INVENTED = 'In the case "{case}" there is a report of `{invented}`, which is no fault of this batch: '
+INVENTED = 'In the case "{case}" there is a report of `{invented}`, which is not a fault of this batch: '
 RAISED = (
     'In the case "{case}" the call raised {error}: a faulty batch is what this function is for, so a run that raises '
     "is a finding, and no reason to stop."
@@ -158,14 +158,14 @@ MISTAKES = [
             "has another fault, and each is to be reported.", DOOR),
     Mistake("stops-at-first-fault", checking(returned=lambda self, faults: faults[:1]), MISSED + "the batch has "
             "another fault, and each is to be reported.", DOOR),
-    Mistake("stops-at-first-fault", skips_the_run_of_a_faulty_x, MISSED + "the output is judged also when x is faulty.",
+    Mistake("stops-at-first-fault", skips_the_run_of_a_faulty_x, MISSED + "the output is judged even when x is faulty.",
             DOOR),
     Mistake("misses-label-range", checking(out_of_range=lambda self, y, c: bool((y >= c).any())), MISSED + "a label "
             "below 0 is out of range too.", DOOR),
     Mistake("misses-label-range", checking(out_of_range=lambda self, y, c: bool((y < 0).any())), MISSED + "the largest "
             "label is `num_classes - 1`.", DOOR),
     Mistake("misses-label-range", checking(out_of_range=lambda self, y, c: not ((y >= 0) & (y <= c)).all()), MISSED
-            + "labels count from 0, so `num_classes` itself is no label.", DOOR),
+            + "labels count from 0, so `num_classes` itself is not a label.", DOOR),
     Mistake("misses-label-range", checking(out_of_range=lambda self, y, c: False), MISSED + "labels are to lie in "
             "[0, num_classes).", DOOR),
     Mistake("misses-label-range", checking(out_of_range=range_of_int64_alone), MISSED + "the range is judged whatever "

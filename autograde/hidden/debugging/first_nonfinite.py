@@ -17,7 +17,7 @@ from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
     "Forward hooks run when a module is done, so the first entry of the list is the first in order of execution, "
-    "whatever the order of definition. `isfinite` asks for NaN and for infinity. `finally` removes the hooks also if "
+    "whatever the order of definition. `isfinite` asks for NaN and for infinity. `finally` removes the hooks even if "
     "the model raises, and lets its exception pass."
 )
 """Why the reference is written as it is."""

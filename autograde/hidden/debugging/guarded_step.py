@@ -142,9 +142,9 @@ NO_NORM = (
 )
 MISTAKES = [
     Mistake("clips-nan-and-steps", stepping(act=steps_anyway), STEPPED + "clipping makes every gradient NaN if one is, "
-            "so it is no guard.", GUARD),
+            "so it is not a guard.", GUARD),
     Mistake("clips-nan-and-steps", stepping(fine=lambda self, loss, norm: True), STEPPED + "clipping makes every "
-            "gradient NaN if one is, so it is no guard.", GUARD),
+            "gradient NaN if one is, so it is not a guard.", GUARD),
     Mistake("checks-loss-only", stepping(fine=lambda self, loss, norm: math.isfinite(loss)), STEPPED + "a finite loss "
             "can have a gradient that is not finite.", GUARD),
     Mistake("checks-norm-only", stepping(fine=lambda self, loss, norm: math.isfinite(norm)), STEPPED + "the gradient "

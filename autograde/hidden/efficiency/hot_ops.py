@@ -190,9 +190,9 @@ MISTAKES = [
     Mistake("counts-warmup", NoWarmup(), NAMED + "the first call of `fn` was profiled, with what only a first call "
             "does.", READ),
     Mistake("counts-warmup", WarmupInside(), NAMED + "the warm-up call ran under the profiler as well.", READ),
-    Mistake("lists-ranges", WithRanges(), NAMED + "a range that somebody named with `record_function` is no operator.",
-            READ),
-    Mistake("lists-ranges", InARange(), NAMED + "your own range around the call is among them; it is no operator.",
+    Mistake("lists-ranges", WithRanges(), NAMED + "a range that somebody named with `record_function` is not an "
+            "operator.", READ),
+    Mistake("lists-ranges", InARange(), NAMED + "your own range around the call is among them; it is not an operator.",
             READ),
     Mistake("total-not-self-time", TotalOnHost(), NAMED + "these are times with everything inside, so an operator that "
             "only calls others comes before those that do the work" + TOO, READ),

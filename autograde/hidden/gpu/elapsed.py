@@ -131,7 +131,7 @@ MISTAKES = [
     Mistake("no-synchronize", WaitsAfterOnly().elapsed, NO_WAIT + "the clock was started while the device was still "
             "busy with the runs before.", TIMING),
     Mistake("uses-process-time", ProcessTime().elapsed, RUN + "`process_time` adds up what the threads of this process "
-            "compute, and is no clock.", TIMING),
+            "compute, and is not a clock.", TIMING),
     Mistake("times-warmup", ReturnsTheWarmup().elapsed, 'In the case "{case}" the function ran {runs} times and the '
             "first time is {first} seconds where {wanted_first} is right: it stems from the warm-up.", TIMING),
     Mistake("no-warmup", NoWarmup().elapsed, 'In the case "{case}" the function ran {runs} times, and the first time '

@@ -35,7 +35,7 @@ def checked(model: nn.Module, names: list[str]) -> Modules:
     modules = dict(model.named_modules())
     for name in names:
         if name not in modules:
-            raise ValueError(f"names holds {name!r}, which is no submodule")
+            raise ValueError(f"names holds {name!r}, which is not a submodule")
     return modules
 
 
@@ -183,7 +183,7 @@ def by_the_beginning(model: nn.Module, names: list[str], x: Tensor) -> dict[str,
     modules = {m: module for m, module in model.named_modules() if any(map(m.startswith, names))}
     for name in names:
         if not any(m.startswith(name) for m in modules):
-            raise ValueError(f"names holds {name!r}, which is no submodule")
+            raise ValueError(f"names holds {name!r}, which is not a submodule")
     found: dict[str, Tensor] = {}
     with hooked(modules, list(modules), found):
         model(x)
@@ -197,7 +197,7 @@ def the_last_that_begins_so(model: nn.Module, names: list[str], x: Tensor) -> di
             if m.startswith(name):
                 modules[name] = module
         if name not in modules:
-            raise ValueError(f"names holds {name!r}, which is no submodule")
+            raise ValueError(f"names holds {name!r}, which is not a submodule")
     found: dict[str, Tensor] = {}
     with hooked(modules, names, found):
         model(x)

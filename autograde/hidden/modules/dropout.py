@@ -196,7 +196,7 @@ class DropoutByUniform(nn.Module):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise TypeError(f"p = {p} is no probability: 0 <= p <= 1")
+            raise TypeError(f"p = {p} is not a probability: 0 <= p <= 1")
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

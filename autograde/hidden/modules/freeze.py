@@ -157,7 +157,7 @@ MISTAKES = [
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.__contains__, refuse=only_unknown),
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.__contains__, refuse=nothing),
     one("matches-in-the-middle", freeze, "For the prefix {prefix!r} there came {refused}, and {count} parameters are "
-        "frozen, not {want_count}: a name further inside of a path is no prefix of it.", FREEZING,
+        "frozen, not {want_count}: a name further inside of a path is not a prefix of it.", FREEZING,
         inside=lambda name, prefix: f".{prefix}." in f".{name}."),
     Mistake("returns-the-newly-frozen", newly_frozen, NEWLY, FREEZING),
     Mistake("returns-the-newly-frozen", named_newly_frozen, NEWLY, FREEZING),

@@ -146,7 +146,8 @@ MISTAKES = [
     one("rebinds-parameter", assigns, REBOUND, NAMES),
     one("compares-numbers-of-elements", ComparesNumbersOfElements(), LISTS + "as many numbers in another shape are no "
         "match.", NAMES),
-    one("broadcasts-silently", Broadcasts(), LISTS + "a row can be copied into a whole table, and is no match.", NAMES),
+    one("broadcasts-silently", Broadcasts(), LISTS + "a row can be copied into a whole table, and is not a "
+        "match.", NAMES),
     one("not-sorted", NeverSorts(), LISTS + "both lists are sorted.", NAMES),
     one("copies-nothing", CopiesNothing(), "The entry {entry} is listed, and the model does not have it: the names "
         "were compared, and nothing was copied.", NAMES),

@@ -139,7 +139,7 @@ MISTAKES = [
     Mistake("nan-ignored", compares_in_python, IGNORED, PARITY),
     Mistake("mean-hides-outlier", MeanOfInputs(), MEAN, PARITY),
     Mistake("mean-hides-outlier", MeanOfEverything(), MEAN, PARITY),
-    Mistake("nan-propagates", PassesNanOn(), FOUND + "NaN against NaN is no difference, and against a number an "
+    Mistake("nan-propagates", PassesNanOn(), FOUND + "NaN against NaN is not a difference, and against a number an "
             "infinite one.", PARITY),
     Mistake("nan-never-equal", NanNeverEqual(), FOUND + "both sides have NaN in the same place, and so they agree "
             "there.", PARITY),

@@ -197,7 +197,7 @@ ORDER = 'The order was "{got}" where "{want}" is wanted: '
 CLIP_EARLY = (
     'In the case "{case}" the order was "{got}" where "{want}" is wanted: before `scaler.unscale_` the '
     "gradients carry the scale. Clipped then, they are cut down to max_norm = {max_norm} and divided by the scale "
-    "afterwards, also if you have divided them by hand."
+    "afterwards, even if you have divided them by hand."
 )
 DTYPE = CAST + "the dtype is the caller's choice."
 MISTAKES = [

@@ -181,7 +181,7 @@ MISTAKES = [
             "were never reached: put them under `finally`.", CASTS),
     Mistake("removes-foreign-hooks", RemovesAllHooks(), HOOKS + "A hook was there before the call, and it is not yours "
             "to remove: use the handles of your own.", CASTS),
-    Mistake("includes-containers", AllModules(), LAYER + "it is no leaf: it only holds other modules.", CASTS),
+    Mistake("includes-containers", AllModules(), LAYER + "it is not a leaf: it only holds other modules.", CASTS),
     Mistake("top-level-only", TopLevelOnly(), LAYER + "only the outermost modules were looked at; `named_modules()` "
             "goes all the way down.", CASTS),
     Mistake("leaves-out-the-model-itself", LeavesOutTheModelItself(), LAYER + "a model without submodules is a leaf as "

@@ -104,8 +104,8 @@ MISTAKES = [
     Mistake("divides-by-rows", divides_by_the_first_size, ROWS, SUMS),
     Mistake("median-not-mean", lambda x: x.median(), "In the case \"{case}\" the result is {got} where {want} is "
             "wanted: that is the median.", SUMS),
-    Mistake("returns-python-number", lambda x: right(x).item(), "What came back is no tensor. One that holds {want}, "
-            "without dimensions, is wanted.", SUMS),
+    Mistake("returns-python-number", lambda x: right(x).item(), "What came back is not a tensor. One that holds "
+            "{want}, without dimensions, is wanted.", SUMS),
     Mistake("made-on-cpu", lambda x: torch.tensor(right(x).item(), dtype=x.dtype), LEFT, SUMS),
     Mistake("made-on-cpu", on_the_cpu(right), LEFT, SUMS),
     Mistake("changes-its-input", writing_into(0, right), CHANGED, SUMS),

@@ -121,9 +121,9 @@ MISTAKES = [
             "missing nor unexpected.", SECTION),
     Mistake("names-only-when-strict", names_only_when_strict, IS + "`strict=False` does not raise for names, and "
             "reports them all the same.", SECTION),
-    Mistake("names-lost-when-it-raises", names_lost_with_a_shape, IS + "the names are reported also where it raises.",
+    Mistake("names-lost-when-it-raises", names_lost_with_a_shape, IS + "the names are reported even when it raises.",
             SECTION),
-    Mistake("names-lost-when-it-raises", names_lost_with_an_error, IS + "the names are reported also where it raises.",
+    Mistake("names-lost-when-it-raises", names_lost_with_an_error, IS + "the names are reported even when it raises.",
             SECTION),
     Mistake("same-count-fits", same_count_fits, IS + "shapes have to be equal; the same number of elements is not "
             "enough.", SECTION),

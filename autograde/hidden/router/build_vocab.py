@@ -196,7 +196,7 @@ MISTAKES = [
     Mistake("drops-words-of-min-count", MoreThanMinCount(), WORDS + "a word that occurs exactly {least} times is "
             "frequent enough.", VOCAB),
     Mistake("drops-words-of-min-count", AlwaysMoreThanMinCount(), WORDS + "a word that occurs exactly {least} times "
-            "is frequent enough, also if that is once.", VOCAB),
+            "is frequent enough, even if that is once.", VOCAB),
     Mistake("keeps-capitals", KeepsCapitals(), WORDS + "words in capitals count apart.", VOCAB),
     Mistake("counts-texts-not-words", OncePerText(), WORDS + "a word that occurs several times in a text was counted "
             "once.", VOCAB),

@@ -228,7 +228,7 @@ MISTAKES = [
             "copies.", CLEAN),
     Mistake("repeats-before-conflicts", counts_repeats_first, REPORT + "a repeated row of a ticket with several labels "
             "is a conflict like its other rows, and was counted as a duplicate.", CLEAN),
-    Mistake("report-lacks-zeros", LacksZeros(), REPORT + "all three keys are always there, also where nothing was "
+    Mistake("report-lacks-zeros", LacksZeros(), REPORT + "all three keys are always there, even where nothing was "
             "counted.", CLEAN),
     Mistake("returns-no-report", NoReport(), "The call gave {returned}; kept rows and report are asked for, in this "
             "order.", CLEAN),

@@ -244,8 +244,8 @@ MISTAKES = [
             "not by all of at least that confidence.", HUMAN),
     Mistake("routes-the-unsure", TheUnsureOnes(), IS + "tickets of at most that confidence were counted, not of at "
             "least.", HUMAN),
-    Mistake("precision-for-threshold", ThePrecisionItself(), IS + "a model's confidence is no promise. The threshold "
-            "has to be measured.", HUMAN),
+    Mistake("precision-for-threshold", ThePrecisionItself(), IS + "a model's confidence is not a promise. The "
+            "threshold has to be measured.", HUMAN),
     Mistake("share-of-all-tickets", OfAllTickets(), IS + "the right ones were divided by the number of all tickets, "
             "not of those that are routed.", HUMAN),
     Mistake("coarse-grid", OnACoarseGrid(), IS + "only some round values were tried; those that occur are asked for.",

@@ -17,7 +17,7 @@ from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
     "An improvement is counted from the best so far, not from the epoch before. The weights are copied: `state_dict` "
-    "hands out the tensors that the next step writes into. NaN is no improvement, because `<` is False for it."
+    "hands out the tensors that the next step writes into. NaN is not an improvement, because `<` is False for it."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-reference", "off-by-one-patience", "nan-counts-as-best")
@@ -121,10 +121,10 @@ MISTAKES = [
     Mistake("patience-never-renewed", override(EarlyStopping, waiting_after_a_gain=lambda self: self.waited), STOPS
             + "after an improvement the counting starts anew; only updates in a row count.", STOPPING),
     Mistake("min-delta-ignored", override(EarlyStopping, better=lambda self, metric: metric < self.best), STOPS + "a "
-            "gain smaller than min_delta = {min_delta} is no improvement.", STOPPING),
+            "gain smaller than min_delta = {min_delta} is not an improvement.", STOPPING),
     Mistake("equal-counts-as-better",
             override(EarlyStopping, better=lambda self, metric: metric <= self.best - self.min_delta), STOPS + "a "
-            "metric that stays the same is no improvement.", STOPPING),
+            "metric that stays the same is not an improvement.", STOPPING),
     Mistake("keeps-last-weights", KeepsTheLast, WEIGHTS + "the weights were stored at every update, and not only at "
             "improvements.", STOPPING),
     Mistake("forgets-buffers", override(EarlyStopping, remembered=only_parameters), WEIGHTS + "parameters are not all "

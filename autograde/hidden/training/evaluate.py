@@ -127,7 +127,7 @@ MISTAKES = [
     Mistake("not-divided", evaluating(loss=lambda self, losses, sizes: summed(losses, sizes)), VALUE + "the sum is "
             "missing its division by the number of samples.", EVALUATING),
     Mistake("not-divided", evaluating(loss=lambda self, losses, sizes: sum(losses)), VALUE + "the sum of the batches' "
-            "means is no mean.", EVALUATING),
+            "means is not a mean.", EVALUATING),
     Mistake("counts-instead-of-share", evaluating(accuracy=lambda self, right, sizes: float(sum(right))), VALUE
             + "that is how many were right, where their share is wanted.", EVALUATING),
     Mistake("percent-not-fraction", evaluating(accuracy=lambda self, right, sizes: 100 * sum(right) / sum(sizes)), VALUE

@@ -47,7 +47,7 @@ def fill_by_shape(mlp: object, weights: list[Tensor]) -> None:
 
 
 def shapes(part: object) -> Any:
-    """Return the shapes of a part's parameters, sorted; what it is if it is no module."""
+    """Return the shapes of a part's parameters, sorted; what it is if it is not a module."""
     return sorted(tuple(p.shape) for p in part.parameters()) if isinstance(part, nn.Module) else kind(part)
 
 

@@ -77,8 +77,8 @@ EXERCISE = Exercise(
     hints=(
         "Do it in two halves: one function that runs a model and returns what each submodule put out, in the order of "
         "completion; and one that compares two such records. Who may change a tensor after a hook has seen it?",
-        "A submodule may run more than once, so a name alone is no key. What would make one, so that the second call "
-        "is compared with the second?",
+        "A submodule may run more than once, so a name alone is not a key. What would make one, so that the second "
+        "call is compared with the second?",
         "`>` with NaN is False, and infinity minus infinity is NaN. `torch.allclose` has an option for the first and "
         "copes with the second; which of its other defaults has to be set to 0?",
     ),

@@ -97,7 +97,7 @@ EXERCISE = Exercise(
     hints=(
         "`dist.barrier()` lets nobody through until all have come. If rank 0 comes after its call and the others "
         "before theirs, who waits for whom? And what if rank 0 never comes?",
-        "Rank 0 has to reach the meeting point also when its call raises: `try` and `finally`. But then the others go "
+        "Rank 0 has to reach the meeting point even when its call raises: `try` and `finally`. But then the others go "
         "on, and they should not. What could rank 0 send in place of an empty barrier?",
         "Broadcast one number from rank 0: 0 for done, 1 for failed. The others wait for it, and raise if it is 1. "
         "Each returns what its own `fn()` returned.",

@@ -77,7 +77,7 @@ def cases(draw: Draw) -> list[Case]:
         drawn("something in between", 1, 256, odd),
         drawn("starting at 8", 8, 1024, draw.size(520, 900)),
         drawn("everything fits", 4, 64, 10_000),
-        drawn("a limit that is no power of two", 1, 100, 10_000),
+        drawn("a limit that is not a power of two", 1, 100, 10_000),
         drawn("all but the limit fits", 1, 128, 127),
         drawn("exactly a power of two", 2, 512, 128),
         drawn("the start does not fit", 64, 256, draw.size(17, 30)),

@@ -24,7 +24,7 @@ OTHERS: dict[str, Any] = {"a set": {1, 2}, "bytes": b"ab", "an array": np.zeros(
 
 
 class Other:
-    """Something that is no container and no tensor."""
+    """Something that is neither a container nor a tensor."""
 
 
 def assembled(spec: Any) -> Any:

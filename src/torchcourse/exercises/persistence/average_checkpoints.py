@@ -70,7 +70,7 @@ EXERCISE = Exercise(
     hints=(
         "Load each file and add up. In which dtype is there room for a sum of numbers that are themselves close to "
         "their dtype's limit?",
-        "A mean of counters is no counter. Which entries have no mean, and from which file are they taken?",
+        "A mean of counters is not a counter. Which entries have no mean, and from which file are they taken?",
         "After the division an entry goes back to the dtype it has in the files. `tensor.is_floating_point()` tells "
         "the two kinds apart.",
     ),

@@ -61,7 +61,7 @@ def _as_exported(module: nn.Module) -> Callable[[Tensor], Any]:
 
 
 def _program(path: Path) -> Callable[[Tensor], Any]:
-    logging.disable()  # for a file that is no program it would print a page
+    logging.disable()  # for a file that is not a program it would print a page
     try:
         loaded = _as_exported(torch.export.load(path).module())
     except Exception as error:

@@ -85,7 +85,7 @@ EXERCISE = Exercise(
         "A forward hook sees the output of the layer it sits on. Which modules of `named_modules()` are leaves: what "
         "do they not have?",
         "On which device does autocast have to be switched on? `x` knows. And who told it the dtype?",
-        "Every `register_forward_hook` returns a handle. Where do you remove them, so that they are gone also when "
+        "Every `register_forward_hook` returns a handle. Where do you remove them, so that they are gone even when "
         "the model raises, and nobody else's hooks are?",
     ),
     quotes=quotes,

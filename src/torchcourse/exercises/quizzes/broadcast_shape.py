@@ -83,7 +83,7 @@ EXERCISE = Exercise(
         "When can two tensors of different shapes be added, and what comes out?",
         "Align the shapes at their last dimension and fill up the shorter one with ones at the front. In each "
         "dimension the sizes have to be equal, or one of them has to be 1, which is stretched to the other without a "
-        "copy. A size of 0 is no exception: it stretches nothing, and only a 1 is stretched to it.",
+        "copy. A size of 0 is not an exception: it stretches nothing, and only a 1 is stretched to it.",
         "01_tensors",
     ),
 )

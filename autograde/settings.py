@@ -1,4 +1,4 @@
-"""Every limit of the grader, in one place."""
+"""The limits on one submission and its sandbox."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ __all__ = ["Cluster", "ClusterError"]
 CONNECT_SECONDS = 20.0
 ANSWER_SECONDS = 300.0
 """Wall time until every worker has answered whether it can grade, for which it imports torch."""
-AS_DOCUMENTED = "where PYTHONPATH names a checkout of the course (docs/cluster.md)"
+AS_DOCUMENTED = "with PYTHONPATH set to a checkout of the course (docs/cluster.md)"
 IMPORTING = re.compile(r"No module named '[\w.]+'|cannot import name '\w+'")
 LONGEST_REASON = 300
 TRIES = 4
@@ -194,8 +194,8 @@ class Cluster:
         try:
             found = _verdicts(task.submission, done.result())
         except cluster_worker.IncompatibleError as error:
-            self._fail(task, ClusterError(f"A worker came later that cannot be used: {error}. End it, or give it what "
-                                          "the others have; the same command goes on."))  # fmt: skip
+            self._fail(task, ClusterError(f"A worker that joined later cannot be used: {error}. Stop it, or install "
+                                          "what the others have, then run the same command again."))  # fmt: skip
         except KilledWorker:  # the scheduler has tried it on several workers, and all have died
             self._suspect_submission(task)
         except Exception as error:  # its worker could start no sandbox, or the try was cancelled
@@ -224,8 +224,8 @@ class Cluster:
             task.result.set_exception(error)
 
     def _gone(self) -> ClusterError:
-        return ClusterError(f"The scheduler at {self.address} is gone. What was graded is kept: once it is back, the "
-                            "same command goes on.")  # fmt: skip
+        return ClusterError(f"The scheduler at {self.address} is gone. Everything graded so far is kept: once it is "
+                            "back, run the same command again.")  # fmt: skip
 
     # --- submissions that may kill or hang workers ----------------------------------------------------------------
 
@@ -323,8 +323,8 @@ def _verdicts(submission: Submission, data: bytes) -> list[Verdict]:
 
 
 def _lost(how_often: str, error: Exception) -> ClusterError:
-    return ClusterError(f"A submission was lost {how_often} ({_reason(error)}). What was graded is kept: the same "
-                        "command tries again.")  # fmt: skip
+    return ClusterError(f"A submission was lost {how_often} ({_reason(error)}). Everything graded so far is kept; "
+                        "run the same command to try again.")  # fmt: skip
 
 
 def _reason(error: Exception) -> str:

@@ -88,7 +88,7 @@ def incompatibility(batch: BatchSettings) -> str:
     if reason := blocker():
         return f"cannot isolate submissions. {reason}"
     if reason := exposed_secrets():
-        return f"does not keep answers from submissions. {reason}"
+        return f"would let submissions read the answers. {reason}"
     return claim_gpu() if batch.isolation.gpu else ""
 
 

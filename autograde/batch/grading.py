@@ -219,8 +219,8 @@ def require_isolation(isolation: Isolation) -> None:
     reason = "" if isolation.trusted else blocker()
     if reason:
         raise SandboxError(
-            f"Submissions are not run without isolation. {reason} To run them all the same, as programs that you "
-            "trust, add --trust-submissions; docs/isolation.md says what that gives up."
+            f"Submissions are not run without isolation. {reason} To run them anyway, as code that you trust, "
+            "add --trust-submissions; docs/isolation.md says what that gives up."
         )
     reason = trust_blocker() if isolation.trusted else ""
     reason = reason or (claim_gpu() if isolation.gpu else "")
@@ -229,8 +229,8 @@ def require_isolation(isolation: Isolation) -> None:
 
 
 def _check(submitted: Path, out: Path, names: Collection[str], lessons: list[str], isolation: Isolation | None) -> None:
-    """Check that submissions can be isolated (where this machine runs them) and read neither answers nor other
-    submissions nor results, there is at least one, and results can be written.
+    """Check that submissions exist, can be isolated if this machine runs them, cannot read answers, results or each
+    other, and that results can be written.
 
     Raises:
         SandboxError, OverlapError, RefusedError: when one of these is not so.

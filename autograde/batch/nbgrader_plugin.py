@@ -69,7 +69,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
         released = released_to(Path(self.parent.parent.coursedir.root), where["notebook"])
         if released and (difference := load_release(where["notebook"]).difference(released)):
             raise ValueError(f"{where['notebook']} has changed since it was released to the class ({difference}): "
-                             "`torchcourse class init` takes that over")  # fmt: skip
+                             "`torchcourse class init` updates the class")  # fmt: skip
         if reason := exposed_secrets(Path(self.parent.parent.coursedir.root)):
             raise SandboxError(reason)
         graded = lesson_grader(where["notebook"], self.seed).grade(sandbox(where["notebook"]), self._submission(where))

@@ -103,13 +103,11 @@ def explain_write_errors(out: Path) -> Iterator[None]:
             raise RefusedError(_full(out)) from error
         if not error.filename or not Path(error.filename).absolute().is_relative_to(out.absolute()):
             raise
-        raise RefusedError(f"{error.filename} cannot be written: {error.strerror}. What was graded is noted in {out}: "
-                           "once that is mended, the same command goes on.") from error  # fmt: skip
+        raise RefusedError(f"{error.filename} cannot be written: {error.strerror}. {_kept(out)}") from error
     except (SQLAlchemyError, InvalidEntry) as error:  # nbgrader turns some of the former into the latter
         if "disk is full" in str(error):
             raise RefusedError(_full(out)) from error
-        raise RefusedError(f"The gradebook cannot be written to ({reason_of(error)}). What was graded is noted in "
-                           f"{out}: once that is mended, the same command goes on.") from error  # fmt: skip
+        raise RefusedError(f"The gradebook cannot be written to ({reason_of(error)}). {_kept(out)}") from error
 
 
 def _parsed(url: str) -> URL:
@@ -134,7 +132,7 @@ def _complaint(engine: Engine) -> str:
     if not tables:
         return ""
     if not ours.issuperset(set(tables) - {STAMP}):
-        return "holds tables that are no gradebook's: choose another --out or --gradebook."
+        return "holds tables that do not belong to a gradebook: choose another --out or --gradebook."
     with engine.connect() as connection:
         stamps = connection.execute(text(f"select version_num from {STAMP}")).scalars().all() if STAMP in tables else []
         names = connection.execute(select(Assignment.name)).scalars().all() if "assignment" in tables else []
@@ -158,8 +156,14 @@ def _wrong_course(names: Collection[str]) -> str:
             "lessons' folder with --course.")  # fmt: skip
 
 
+def _kept(out: Path) -> str:
+    return f"Everything graded so far is recorded in {out}: fix this, then run the same command again to continue."
+
+
 def _full(out: Path) -> str:
-    return f"The disk is full where {out} lies. Nothing is half written: make room, and the same command goes on."
+    return (
+        f"The disk that holds {out} is full. No file is half written: free some space, then run the same command again."
+    )
 
 
 def reason_of(error: SQLAlchemyError | InvalidEntry) -> str:

@@ -1,4 +1,4 @@
-"""What it means for a class that a lesson was changed after it was released to it."""
+"""Detect lessons that changed after their release to a class, and how scores would change."""
 
 from __future__ import annotations
 

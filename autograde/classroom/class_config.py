@@ -1,4 +1,4 @@
-"""What the nbgrader_config.py of a class folder says. Only `class_config` imports torch."""
+"""Read a class folder's nbgrader_config.py. Only `class_config` imports torch."""
 
 from __future__ import annotations
 

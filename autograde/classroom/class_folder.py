@@ -74,7 +74,7 @@ def make_class(
 ) -> None:  # fmt: skip
     """Make a class folder, or add lessons, due dates and students to an existing one; nothing is removed.
 
-    Lessons that were changed since are taken over: source, release and gradebook follow, or none of them does.
+    Changed lessons are updated: source, release and gradebook together, or none of them.
 
     Args:
         due: due dates in UTC, by lesson.
@@ -97,13 +97,11 @@ def make_class(
     with Journal(folder / "journal") as journal, tempfile.TemporaryDirectory() as scratch:
         if not is_class(folder):
             _write_config(folder, name, gradebook, exchange, late)
-        _note_own_course(folder / "nbgrader_config.py", lessons)
+        _note_own_course(folder, lessons)
         for step in ("source", "release", "submitted"):
             (folder / step).mkdir(exist_ok=True)
-        made = dict[Path, Path]()
-        for lesson in lessons:
-            made[folder / "source" / lesson / f"{lesson}.ipynb"] = write_source(lesson, Path(scratch))
-            made[folder / "release" / lesson / f"{lesson}.ipynb"] = paths.notebook(lesson)
+        made = {folder / "source" / name / f"{name}.ipynb": write_source(name, Path(scratch)) for name in lessons}
+        made |= {folder / "release" / name / f"{name}.ipynb": paths.notebook(name) for name in lessons}
         enrolled = {member.id: member for member in (*(roster_of(folder) or ()), *members)}
         with _undone_on_error([*made, folder / "roster.csv"]):
             for release in filter(None, (released_to(folder, lesson) for lesson in lessons)):
@@ -128,11 +126,12 @@ def _write_config(folder: Path, name: str, gradebook: str, exchange: Path | None
     write_atomically(folder / "nbgrader_config.py", config + (LATE.format(late=late) if late else ""))
 
 
-def _note_own_course(path: Path, lessons: Iterable[str]) -> None:
+def _note_own_course(folder: Path, lessons: Iterable[str]) -> None:
     """Note the folder of the instructor's own course in a class's configuration, if one of its lessons lies there."""
     if not any(map(own_home, lessons)):
         return
     noted = f"os.environ[{VARIABLE!r}] = {str(own_course())!r}  # the course of your own that `--course` named\n"
+    path = folder / "nbgrader_config.py"
     config = path.read_text(encoding="utf-8")
     if noted not in config:
         kept = "".join(line for line in config.splitlines(keepends=True) if VARIABLE not in line)

@@ -34,7 +34,8 @@ class CollectOwned(ExchangeCollect):  # type: ignore[misc]
     src_records: list[dict[str, Any]]
 
     def _path_to_record(self, path: str) -> dict[str, Any]:
-        """Return whose an entry is and from when; one that is refused is nobody's, and replaces nobody's work."""
+        """Return whose an entry is and from when; a refused entry is attributed to nobody, so that it replaces no one's
+        work."""
         name = Path(path).name
         parts = name.rsplit("+", 3)
         try:

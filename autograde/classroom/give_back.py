@@ -1,4 +1,4 @@
-"""Give results back: own feedback pages through nbgrader's exchange, or the archive that Moodle and Canvas take back.
+"""Return feedback: torchcourse's pages through nbgrader's exchange, or an archive to upload to Moodle or Canvas.
 
 What the platforms do with the files of such an archive, after their sources (Moodle's
 mod/assign/feedback/file/importziplib.php, Canvas's app/models/abstract_assignment.rb):
@@ -78,7 +78,8 @@ def _file_for(folder: Path, student: str, lesson: str, entry: str) -> tuple[Path
 
 
 def release_pages(folder: Path, lesson: str) -> GivenBack:
-    """Put own feedback pages where nbgrader's are, and have nbgrader release them through the exchange.
+    """Put torchcourse's feedback pages where nbgrader keeps its own, and have nbgrader release them through the
+    exchange.
 
     Args:
         folder: a class folder.

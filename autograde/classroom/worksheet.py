@@ -1,4 +1,4 @@
-"""Read when submissions were handed in from Moodle's grading worksheet; its archives of submissions do not say it.
+"""Read when submissions were handed in from Moodle's grading worksheet; its submission archives do not record it.
 
 After Moodle's mod/assign/gradingtable.php and its zip writer: the worksheet has a row for each participant, with the
 number that is in the archive, and times as Moodle shows them to the person who downloads it. Entries of the archive

@@ -64,7 +64,7 @@ def _say_what_is_left(lesson: str, exercise: str, written: Sequence[Path]) -> No
 
 
 def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:
-    """Build the notebooks, and what they judge by, from solutions/."""
+    """Build the notebooks, and the data that they check answers against, from solutions/."""
     from autograde.course.build import build as build_lessons
     from autograde.source.script import MalformedScriptError
 
@@ -81,7 +81,7 @@ def verify(
     lessons: Annotated[
         list[str] | None, typer.Argument(help="LESSON or LESSON:EXERCISE; all, if none is named")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="verify again whenever a file of the lesson changes")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="verify again whenever a file of the course changes")] = False,
     messages: Annotated[bool, typer.Option("--messages", help="print what learners read, and run nothing")] = False,
     workers: Annotated[int, typer.Option(min=0, max=64, help="verified at once; 0: what cores and memory allow")] = 0,
     anew: Annotated[

@@ -43,11 +43,11 @@ def init(
     late: Annotated[float | None, typer.Option(min=0, max=1, help="share of a score lost for each day late")] = None,
     exchange: Annotated[Path | None, typer.Option(help="nbgrader's exchange folder")] = None,
     gradebook: Annotated[str | None, typer.Option(help="its URL, postgresql://…; a file in DIR, if not given")] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="show what changed lessons change, and ask before that")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="show how changed lessons change scores, and ask first")] = False,
 ) -> None:
     """Make a class folder, for nbgrader and for `torchcourse grade`; or add lessons, due dates and students to one.
 
-    Lessons of the class whose points or exercises were changed are taken over.
+    Lessons whose points or exercises have changed are updated in the class.
     """
     from autograde.classroom.class_config import is_class
     from autograde.classroom.class_folder import class_lessons, make_class, roster_of
@@ -56,14 +56,13 @@ def init(
     from autograde.classroom.synthetic_class import invented_members, write_submissions
     from autograde.errors import BusyError, RefusedError
     from autograde.results.grades_table import BadTableError
-    from torchcourse.model.catalogue import LESSONS
 
     new = not is_class(folder)
     if not new and (late, exchange, name, gradebook) != (None, None, None, None):
         _refuse_settings(folder)
     try:
         with gradebook_errors(folder):
-            names = split_lessons(lessons) if lessons or new else [n for n in class_lessons(folder) if n in LESSONS]
+            names = split_lessons(lessons) if lessons or new else _known_lessons(folder)
         when = due_dates(due or [], names)
         enrolled, before = _roster(roster), (None if new else roster_of(folder)) or ()
         members = enrolled.members or before or tuple(invented_members(sample))
@@ -84,6 +83,14 @@ def init(
         console.print(f"Now grade {' '.join(changed)} again.", markup=False)
     if enrolled.faults:
         console.print(f"{pluralized(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
+
+
+def _known_lessons(folder: Path) -> list[str]:
+    """Return the lessons of a class, without an instructor's own of which no folder is named."""
+    from autograde.classroom.class_folder import class_lessons
+    from torchcourse.model.catalogue import LESSONS
+
+    return [name for name in class_lessons(folder) if name in LESSONS]
 
 
 def _refuse_settings(folder: Path) -> NoReturn:
@@ -120,8 +127,8 @@ def _changed(folder: Path, lessons: list[str], ask: bool) -> list[str]:
         console.print(f"{lesson} has changed since it was released: {difference}.", markup=False)
     if found and (folder / "grades.csv").is_file():
         show_changes(consequences(folder, list(found)))
-    if found and ask and not (is_interactive() and typer.confirm(f"Take this over to {folder}?", default=False)):
-        console.print(f"Nothing was written to {folder}: the same command without --diff does that.", markup=False)
+    if found and ask and not (is_interactive() and typer.confirm(f"Apply this to {folder}?", default=False)):
+        console.print(f"Nothing was written to {folder}: to do that, run it without --diff.", markup=False)
         raise typer.Exit(0)
     return list(found)
 
@@ -203,7 +210,7 @@ def release(
         Path | None, typer.Option(help="the folder that `collect` wrote to; CLASS/submitted, if not given")
     ] = None,
 ) -> None:
-    """Give feedback back: through nbgrader's exchange, or with --zip as an archive for Moodle or Canvas."""
+    """Return feedback to learners: through nbgrader's exchange, or with --zip as an archive for Moodle or Canvas."""
     from autograde.classroom.class_config import is_class
     from autograde.classroom.give_back import feedback_archive, release_pages
     from autograde.errors import RefusedError

@@ -32,7 +32,8 @@ DAMAGED = (
     "folder run `torchcourse class init` first, with the due dates."
 )
 GRADEBOOK_REMEDIES = {
-    "locked": "close what has it open.", "readonly": "let yourself write to gradebook.db.", "not a database": DAMAGED,
+    "locked": "close the program that has it open.",
+    "readonly": "give yourself write permission for gradebook.db.", "not a database": DAMAGED,
     "malformed": DAMAGED, "no such": DAMAGED,
 }  # fmt: skip
 console = Console(highlight=False, soft_wrap=True)
@@ -78,10 +79,10 @@ def gradebook_errors(folder: Path) -> Iterator[None]:
         reason = reason_of(error)
         remedy = next(
             (remedy for words, remedy in GRADEBOOK_REMEDIES.items() if words in reason),
-            "does its server run, and let you in?",
+            "check that its server is running and accepts your login.",
         )
-        stop(f"The gradebook of {folder} cannot be used ({reason}): {remedy} What has been graded is kept, and the "
-             "same command goes on from there.")  # fmt: skip
+        stop(f"The gradebook of {folder} cannot be used ({reason}): {remedy} Everything graded so far "
+             "is kept; run the same command again to continue.")  # fmt: skip
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def _grade(
         _log(out, names, seed, tally, finished=False)
         done = len(tally.submissions)
         console.print(f"Interrupted: {done} of {pluralized(total, 'submission')} {'is' if done == 1 else 'are'} "
-                      f"recorded in {out}. The same command goes on from there.", markup=False)  # fmt: skip
+                      f"recorded in {out}. Run the same command again to continue.", markup=False)  # fmt: skip
         raise typer.Exit(130) from None
     return tally
 
@@ -211,11 +211,11 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
         stop("No lesson is left to grade.")
     for name, difference in changed_lessons(out, names).items():
         stop(f"{name} has changed since it was released to the class ({difference}): `torchcourse class init {out} "
-             "--diff` shows what that changes for whom, and takes it over if you agree.")  # fmt: skip
+             "--diff` shows what that changes for whom, and applies it if you agree.")  # fmt: skip
     known = {member.id for member in roster_of(out) or ()}
     strangers = [student for student in student_names(students(submitted)).values() if student not in known]
     if known and strangers:
-        console.print(f"Not on the roster, and graded all the same: {', '.join(sorted(strangers))}", markup=False)
+        console.print(f"Not on the roster, but graded anyway: {', '.join(sorted(strangers))}", markup=False)
     return names
 
 
@@ -273,7 +273,7 @@ def _record_times(graded: Sequence[tuple[str, str]], submitted: Path, out: Path,
 def _finish(done: Tally, lessons: Sequence[str], seed: int, submitted: Path, out: Path, gradebook: str) -> None:
     """Log a run, record when submissions were made, and print how many were graded."""
     _log(out, lessons, seed, done)
-    earlier = _earlier_counts(done.changes)  # the times beside these notebooks are those of worse ones
+    earlier = _earlier_counts(done.changes)  # the timestamps there belong to lower-scoring resubmissions
     _record_times([key for key in done.submissions if key not in earlier], submitted, out, gradebook)
     graded = pluralized(len(done.submissions), "submission")
     console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
@@ -332,7 +332,7 @@ def _agreed_changes(
                 console.print(sentence, markup=False)
             _show_kept(changes)
             if not is_interactive():
-                console.print(f"Nothing was written to {out}: the same command without --diff does that.", markup=False)
+                console.print(f"Nothing was written to {out}: to do that, run it without --diff.", markup=False)
                 return None
             if not typer.confirm(f"Write this to {out}?", default=False):
                 return None

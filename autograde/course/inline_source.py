@@ -1,4 +1,4 @@
-"""Write a program of the course's authors as the text of a cell that stands alone, with the helpers that it uses.
+"""Turn a function or class of the course into self-contained source for a notebook cell, with the helpers that it uses.
 
 The program becomes an expression in names of its file (a definition, its `functools.partial`, a lambda, an
 instance, the call of a factory), and the statements that these names need are copied in front of it.

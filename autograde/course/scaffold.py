@@ -181,7 +181,7 @@ def new_lesson(lesson: str, title: str, name: str) -> list[Path]:
     """
     own = own_course()
     if own is None:
-        raise ScaffoldError("A lesson of your own lies in a folder of your own: torchcourse --course DIR new lesson …")
+        raise ScaffoldError("Name the folder of your own course: torchcourse --course DIR new lesson …")
     try:
         check_new_lesson(lesson)
     except ValueError as error:

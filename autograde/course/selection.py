@@ -1,4 +1,4 @@
-"""Which exercises an author names, and how a known mistake fares in their cases."""
+"""Select exercises by name, and compare a known mistake's observations with the expected ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["results_of", "selected"]
 
 
 def selected(which: Sequence[str] | None) -> Iterator[tuple[str, list[str], bool]]:
-    """Yield lessons with the names of their exercises that are meant, and whether the lesson as a whole is.
+    """Yield each lesson, the selected exercises in it, and whether the whole lesson was selected.
 
     Args:
         which: lessons, or exercises as LESSON:EXERCISE; all lessons if there are none.

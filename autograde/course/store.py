@@ -1,4 +1,4 @@
-"""Store what notebooks judge by: visible cases, and the observations of references and known mistakes."""
+"""Store what notebooks check answers against: visible cases, and the observations of references and known mistakes."""
 
 from __future__ import annotations
 

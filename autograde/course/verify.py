@@ -142,11 +142,11 @@ def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
     if _is_simulated():
         fresh = store.exercise_fresh(lesson, oracle)
         remedy = "" if fresh else f": run torchcourse build {lesson}"
-        yield Claim(about, fresh, f"what the notebook judges by is fresh{remedy}")
+        yield Claim(about, fresh, f"what the notebook checks answers against is fresh{remedy}")
 
 
 def _knows_required(lesson: str, oracle: Oracle) -> tuple[bool, str]:
-    """Return whether the exercise knows all misconceptions that the syllabus names."""
+    """Return whether the exercise knows every misconception in `REQUIRED`."""
     required = private_half(lesson, oracle.exercise.name).required
     missing = sorted({*required} - {mistake.name for mistake in oracle.mistakes})
     return not missing, "every required misconception is known" + (f", but {missing[0]} is not" if missing else "")
@@ -175,9 +175,9 @@ def _stub(lesson: str, name: str) -> tuple[bool, str]:
 
 
 def _remedy(lesson: str, name: str) -> str:
-    """Return what to do about a stub that is something else than not attempted."""
+    """Return the remedy for a stub whose status is not `unattempted`."""
     if "Unattempted(" in load_release(lesson).cells[name].source:
-        return ": what is given in it, or the setup cell, comes to that before the answer begins"
+        return ": the code given in the stub, or the setup cell, ends that way before `raise Unattempted` is reached"
     return f": the notebook was not built by this version, run torchcourse build {lesson}"
 
 
@@ -280,9 +280,9 @@ def _notebook_claims(lesson: str) -> Iterator[Claim]:
         same = made.read_bytes() == paths.notebook(lesson).read_bytes()
         yield Claim(lesson, same, "the notebook is what the script builds")
         complete = list(stored_observations.load(lesson)) == list(exercises(lesson))
-        yield Claim(lesson, complete, "the notebook has something to judge each exercise by")
+        yield Claim(lesson, complete, "the notebook has something to check each exercise against")
         if not _is_simulated():
-            yield Claim(lesson, store.proven_fresh(lesson), "what the notebook judges by is fresh")
+            yield Claim(lesson, store.proven_fresh(lesson), "what the notebook checks answers against is fresh")
         yield Claim(lesson, *_runs_through(root / "source" / lesson / f"{lesson}.ipynb", "Right"))
         yield Claim(lesson, *_runs_through(paths.notebook(lesson), "Not attempted"))
 

@@ -29,7 +29,7 @@ MEMORY = 2048 * MIB
 
 
 class JudgingError(RuntimeError):
-    """Observations took too much time or memory to judge."""
+    """Deriving properties failed, or took too much time or memory."""
 
 
 class DerivingProcess:

@@ -93,8 +93,8 @@ class LessonGrader:
     def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
         """Grade one submission, once an answer that is known to be right has passed here.
 
-        What the machine may be to blame for is believed only once the reference of that exercise has passed too, and
-        an answer whose process ended runs again: an answer that ends it does so twice.
+        A failure that the machine could have caused counts only once that exercise's reference has passed here. An
+        answer whose process ended is run a second time; it counts as crashed only if that happens again.
 
         Raises:
             SandboxError: when an answer that is known to be right does not pass.

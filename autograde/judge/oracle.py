@@ -111,10 +111,10 @@ class Oracle:
         return self.observed[REFERENCE, device, number]
 
     def accepted(self, device: str, number: int, raw: Observations) -> Observations:
-        """Return raw observations from an untrusted process without those that only deriving may add.
+        """Return raw observations from a submission, with any derived properties removed.
 
-        Left out are names that the reference has among its derived observations and not among its raw ones, and derived
-        texts where the raw observation is no text. Otherwise a learner who replaces the probe could send the wanted
+        A name is removed if the reference has it only after deriving, or if its value is already the derived text
+        although the reference's raw value is not text. Otherwise a learner who replaces the probe could send the wanted
         properties, which are easy to guess, in place of the values that they are derived from.
         """
         wanted = self.wanted(device, number)

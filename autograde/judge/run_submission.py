@@ -31,8 +31,8 @@ PYTHONS_ERRORS = frozenset(name for name, value in vars(builtins).items() if isi
                            and issubclass(value, BaseException))  # fmt: skip
 SYNTAX_ERRORS, LONGEST_PARSED = {"SyntaxError", "IndentationError", "TabError"}, 20_000
 KINDS = ("int", "float", "bool", "str", "list", "tuple", "dict", "set", "Tensor", "ndarray", "module")
-"""The only texts that are quoted of how a process ended, of a cell's exception and of an answer's type, as the process
-could send any text."""
+"""Only text that matches `ENDINGS`, `PYTHONS_ERRORS` or `KINDS` is quoted to learners, because a submission's process
+can send any text."""
 MISSING = re.compile(
     rb"name '(\w+)' is not defined|(?:'_OpNamespace' '\w+' object|module '__main__') has no attribute '(\w+)'"
 )
@@ -201,7 +201,7 @@ class _DeviceRun:
         if self.restarts > self.limits.max_restarts:
             run.end("crashed", "The process died or hung too often before this exercise.")
         else:
-            run.end("timeout", "The notebook had used up the time of a submission before this exercise.")
+            run.end("timeout", "The notebook's time limit was used up before this exercise ran.")
 
     def _run_cells(self, job: Job) -> None:
         """Wait until the cells have run; one that kills or hangs the process will be skipped.
@@ -334,7 +334,7 @@ class _DeviceRun:
             return
         if bytes_so_far + unpacked_bytes > self.limits.observations_bytes:
             run.replies, run.unpacked_bytes = [], 0
-            run.end("memory", f"What `{name}` returns, in all cases, is more than can be kept of a notebook.")
+            run.end("memory", f"What `{name}` returns, in all cases, is more data than the limit for one notebook.")
             return
         run.replies.append(reply)
         run.unpacked_bytes += unpacked_bytes

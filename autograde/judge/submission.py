@@ -164,7 +164,7 @@ def _cells(notebook: Any) -> Iterator[dict[str, Any]]:
         ValueError: when there are none.
     """
     if not isinstance(notebook, dict):
-        raise ValueError("it holds no notebook, but something else")
+        raise ValueError("its content is not a notebook")
     cells = notebook.get("cells")
     if not isinstance(cells, list) and isinstance(notebook.get("worksheets"), list):
         sheets = [sheet.get("cells") for sheet in notebook["worksheets"] if isinstance(sheet, dict)]
@@ -188,9 +188,9 @@ def _source(cell: dict[str, Any]) -> str:
 def _matched(student: str, release: Release, earlier: Sequence[Release], raw: list[dict[str, Any]]) -> Submission:
     """Return the submission whose cells are matched with the released ones.
 
-    It is measured against the release that it was made from: the one that its points, cell types and grade_ids agree
-    with best, and of several the one that most of its cells are from. What the learner left alone then becomes what
-    the present release has there.
+    It is matched with the release that it was made from: the one with the fewest disallowed changes and, among those,
+    with the most cells in common. Cells that the learner did not change are then replaced by those of the current
+    release.
     """
     matched = [_matched_with(student, each, raw) for each in (release, *earlier)]
     texts = {_normalized_text(cell) for cell in raw} if earlier else set()

@@ -1,4 +1,4 @@
-"""Try the grader with answers that are known to be right: where one fails, the machine is at fault and no learner."""
+"""Try the grader with answers that are known to be right: where one fails, the machine is at fault, not the learner."""
 
 from __future__ import annotations
 

@@ -143,8 +143,8 @@ def _share(oracle: Oracle, runs: dict[str, ExerciseRun], results: list[Result]) 
 def _report(oracle: Oracle, results: list[Result], visible: int) -> Report:
     """Return the report that the notebook would give, except that little is quoted.
 
-    No hidden case is, nor what was done on the second device, which runs when hidden inputs have been seen on the CPU:
-    programs may leave something in the machine's counters that others can read.
+    Hidden cases are never quoted. Nor is anything from the second device: by then the submission has seen hidden inputs
+    on the CPU and could have passed them on through the machine's counters.
     """
     calls = forbidden_calls(oracle.exercise, results)
     mistakes = explain(without_evasions(oracle.exercise, results), oracle.known)

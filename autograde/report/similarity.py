@@ -38,7 +38,7 @@ LONGEST = 8000
 MAX_ANSWERS = 12
 """A shingle in more different answers than these leads to no pair."""
 MAX_LEARNERS = 60
-"""An answer of more learners than these leads to no pair."""
+"""No pairs are reported where two groups of learners with equal answers would make more than this."""
 
 COMMON_NAMES = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "torch", "nn", "F", "np", "math", "self", "cls"}
 LAYOUT = {

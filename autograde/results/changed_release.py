@@ -1,4 +1,4 @@
-"""Bring the cells of a gradebook to those of a lesson that was changed after work on it had been graded.
+"""Update a gradebook to a lesson that changed after submissions had been graded.
 
 nbgrader itself refuses to add or remove cells of an assignment with submissions.
 """

@@ -33,7 +33,7 @@ hidden inputs could tell them to one that runs later."""
 LIBRARIES = ("IPython", "matplotlib", "numpy", "sklearn", "torch", "torchvision")
 
 RANKS = "torch.nn.parallel.distributed"
-"""A module that lessons import whose exercises run on several ranks."""
+"""The module that a lesson imports if its exercises run on several ranks."""
 TRUSTED_WARNING = (
     "Submissions run WITHOUT ISOLATION, because --trust-submissions was given. They run as programs of this machine, "
     "{who}: they can use the network, see its processes, read {what}, and leave processes behind that no time limit "
@@ -114,7 +114,7 @@ class Isolation:
     def worker_configuration(self, home: str, ranks: bool = False) -> dict[str, Any]:
         """Return what a worker has to know of its sandbox, given its scratch folder.
 
-        Ranks exchange messages by TCP. It stays allowed for them where submissions are trusted, too.
+        Ranks communicate over TCP, so it stays allowed for them even without isolation.
         """
         return {
             "namespaces": not self.trusted, "environment": self.environment(home), "home": home,

@@ -64,7 +64,7 @@ def blocker() -> str:
         reason = (str(error).strip().splitlines() or ["it gave no reason"])[-1]
         return f"bubblewrap cannot make a sandbox here ({reason}). {namespaces_remedy()}"
     if reason:
-        remedy = "Let this container use setns" if reason.startswith("setns") else "Mend what that names"
+        remedy = "Let this container use setns" if reason.startswith("setns") else "Fix that"
         return f"Workers cannot enter a sandbox here ({reason}). {remedy}: see docs/isolation.md."
     return ""
 

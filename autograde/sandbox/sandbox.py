@@ -30,8 +30,8 @@ from autograde.settings import LIMITS, Limits
 
 __all__ = ["NO_VERDICT", "Sandbox", "SandboxError"]
 
-NO_VERDICT = ("Nobody gets a verdict for that; `torchcourse doctor` examines the machine, and the same command goes on "
-              "once it is mended.")  # fmt: skip
+NO_VERDICT = ("No learner is marked down for this. Run `torchcourse doctor` to find the cause; once it is fixed, run "
+              "the same command again.")  # fmt: skip
 """What follows from a fault of the grader's own, and the remedy."""
 
 
@@ -163,7 +163,9 @@ class Sandbox:
         job = self._begin(device, skip)
         try:
             job.send({"cells": list(cells)})
-            if fault := job.receive(self.limits.start_seconds).get("fault"):  # no cell has run yet: this is the truth
+            if fault := job.receive(self.limits.start_seconds).get(
+                "fault"
+            ):  # no cell has run yet, so the message can be trusted
                 raise SandboxError(f"The sandbox does not work on this machine ({fault}). {NO_VERDICT}")
             yield job
         finally:

@@ -33,7 +33,7 @@ def notebook(lesson: str) -> Path:
 
 
 def stored(lesson: str) -> Path:
-    """Return the file with what a lesson's notebook judges by."""
+    """Return the file with the data that a lesson's notebook checks answers against."""
     return place(lesson, "stored", STORED) / f"{lesson}.bin"
 
 

@@ -19,7 +19,7 @@ __all__ = ["Release", "ReleasedCell", "built_lessons", "cell_text", "load_releas
 
 @dataclass(frozen=True)
 class ReleasedCell:
-    """A released cell with a grade_id: an answer cell or a check cell."""
+    """A released cell with a grade_id: an answer cell, a check cell or a question."""
 
     grade_id: str
     cell_id: str
@@ -98,7 +98,7 @@ class Release:
 
 
 def built_lessons() -> list[str]:
-    """Return the lessons whose notebooks have been built: a lesson of one's own may be half written."""
+    """Return the lessons whose notebooks have been built: an instructor's own lesson may be half written."""
     return [lesson for lesson in LESSONS if paths.notebook(lesson).is_file()]
 
 
@@ -113,7 +113,7 @@ def load_release(lesson: str) -> Release:
 
 
 def release_of(lesson: str, notebook: dict[str, Any]) -> Release:
-    """Return the release that a notebook is, which was made of a lesson at some time."""
+    """Return the release that a lesson's notebook, current or earlier, represents."""
     cells: dict[str, ReleasedCell] = {}
     examples, demos = dict[str, frozenset[str]](), dict[str, frozenset[str]]()
     for cell in notebook["cells"]:

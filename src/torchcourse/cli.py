@@ -55,7 +55,7 @@ def course(
     if own is None:
         return
     if own.resolve().is_relative_to(CHECKOUT):
-        _fail(f"{own} lies in the course itself, whose packages would carry its answers: choose a folder elsewhere.")
+        _fail(f"{own} is in the course's own folder, so learners' packages would contain its answers: choose another.")
     if not own.is_dir() and (own.exists() or context.invoked_subcommand != "new"):
         _fail(f"There is no folder {own}: torchcourse --course {own} new lesson 16_graphs NAME makes one.")
     os.environ[VARIABLE] = str(own.resolve())

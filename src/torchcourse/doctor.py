@@ -36,7 +36,7 @@ REMEDIES = {
     "g++": "sudo apt-get install g++, or on macOS: xcode-select --install",
     "ninja": "pip install ninja",
 }
-"""The tools that building an extension in C++ takes, and how to get them."""
+"""How to get the tools that building a C++ extension needs."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def packages() -> Iterator[Finding]:
     missing = [r for r in needed if not _is_installed(r)]
     if missing:
         remedy = "pip install " + " ".join(f"'{r.name}{r.specifier}'" for r in missing)
-        says = f"missing, or of another version: {', '.join(r.name for r in missing)}"
+        says = f"missing or at the wrong version: {', '.join(r.name for r in missing)}"
         yield Finding("packages", "blocked", says, remedy)
     else:
         yield Finding(

@@ -216,7 +216,7 @@ def test_a_scheduler_that_goes_away_is_said_and_what_was_graded_is_kept(
     """The last that needs it."""
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 30.0)
     out = with_gradebook(tmp_path / "out", gradebook)
-    with pytest.raises(ClusterError, match="the same command goes on") as caught:
+    with pytest.raises(ClusterError, match="run the same command again") as caught:
         grading.run([LESSON], submitted, out, scheduler=lot.address, progress=at_the(3, lot.scheduler.kill))
     assert "\n" not in str(caught.value)
     noted = {path.parent.name for path in out.glob("journal/s*/*.json")}

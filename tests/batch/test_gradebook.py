@@ -92,5 +92,5 @@ def test_a_gradebook_that_is_lost_in_the_middle_is_one_line(
     status, said = run_instructors("grade", LESSON, "--submitted", submitted, "--out", out)
     assert status == 2
     assert "server closed the connection" in said.splitlines()[-1]
-    assert "the same command goes on" in said.splitlines()[-1]
+    assert "run the same command again" in said.splitlines()[-1]
     assert caplog.records == []

@@ -42,7 +42,7 @@ def test_the_answer_is_called_on_them_as_outside_a_check(
     raising.__name__ = "row_softmax"
     check(raising)
     assert not stops
-    assert 'in `case("row_softmax")`, which calls your answer, it stops.' in capsys.readouterr().out
+    assert 'it stops in `case("row_softmax")`, which calls your answer.' in capsys.readouterr().out
     assert tuple(case(raising)["x"].shape) == (4, 6)
     said = capsys.readouterr().out
     assert stops == ["here"]

@@ -68,4 +68,4 @@ def test_breakpoint_does_not_stop_a_check_and_the_card_says_what_to_do() -> None
     for shown in (page.text, text):
         assert "Right" in shown
         assert 'case("row_softmax")' in shown
-        assert "does nothing inside a check" in shown
+        assert "is ignored inside a check" in shown

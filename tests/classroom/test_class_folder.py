@@ -226,7 +226,7 @@ def test_grading_names_students_and_lessons_that_are_not_of_the_class(
     assert grade_command._lessons_of_class(["02_autograd", LESSON], tmp_path, room.folder) == [LESSON]
     output = capsys.readouterr().out
     assert "02_autograd is not a lesson of the class" in output
-    assert "Not on the roster, and graded all the same: zed" in output
+    assert "Not on the roster, but graded anyway: zed" in output
     with pytest.raises(typer.Exit):
         grade_command._lessons_of_class(["02_autograd"], tmp_path, room.folder)
     assert grade_command._lessons_of_class(["02_autograd"], tmp_path, tmp_path) == ["02_autograd"]
@@ -315,7 +315,7 @@ def test_late_submissions_lose_points_and_a_preview_writes_nothing_unless_agreed
     words = ["grade", LESSON, "--submitted", submitted, "--out", room.folder]
     status, output = run_instructors(*words)
     assert status == 0, output
-    assert "Not on the roster, and graded all the same: zed" in output
+    assert "Not on the roster, but graded anyway: zed" in output
     assert "zed, 01_tensors: timestamp.txt cannot be read" in output
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -180,7 +180,7 @@ def test_learners_get_the_lesson_and_no_answers(folder: Path, tmp_path: Path) ->
         ("--course halves new lesson 16_graphs one", "exercises/graphs/one.py exists already"),
         ("build 16_graphs", "A lesson of your own needs `torchcourse --course DIR`"),
         ("--course file new lesson 16_graphs one", "There is no folder file"),
-        (f"--course {paths.ROOT / 'src' / 'own'} new lesson 16_graphs one", "lies in the course itself"),
+        (f"--course {paths.ROOT / 'src' / 'own'} new lesson 16_graphs one", "is in the course's own folder"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(command: str, says: str, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Watch:
 class CpuTime:
     """Adds up the CPU seconds of all processes of a sandbox since it was made, those that ended included.
 
-    A process that lives between two looks only is not counted, and none where submissions are trusted.
+    Processes that start and end between two measurements are missed. Without namespaces nothing is counted.
     """
 
     def __init__(self) -> None:

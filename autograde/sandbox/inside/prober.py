@@ -24,7 +24,8 @@ OUT_OF_TIME = 124
 FAULT = 70
 """The exit status of a prober that an exception ended: 0 would say that it is done."""
 TOGETHER = 2
-"""How many times the CPU seconds of an exercise its processes may take together: workers and ranks load their part."""
+"""All processes of an exercise together may use this multiple of its CPU limit, since each worker and rank has its own
+start-up cost."""
 MAX_UNSENT = 1 << 15
 """Bytes of replies that may wait for further replies to the same request."""
 MAX_CPU_SECONDS, MAX_MEMORY_GROWTH = 60.0, 256 << 20

@@ -1,4 +1,4 @@
-"""Notice threads, processes, profilers and copies of files that are started in a block, by Python's audit events.
+"""Record, through Python's audit events, the threads, processes, profilers and file copies that a block starts.
 
 An audit hook is called on every thread, and Python has no call that removes one.
 """
@@ -52,8 +52,8 @@ class Audit:
         all_threads: whether to note what other threads start as well.
 
     Attributes:
-        used: `THREADS`, `PROCESSES`, `PROFILERS`, `COPIES` and, by the learner's own code, `ADDRESSES`, as far as they
-            were.
+        used: which of `THREADS`, `PROCESSES`, `PROFILERS`, `COPIES` and, by the learner's own code, `ADDRESSES` were
+            used.
         mapped: the bytes of memory maps that were made, and those that sockets may hold.
     """
 
@@ -76,8 +76,7 @@ class Audit:
 def children() -> tuple[int, bool]:
     """Return a fingerprint of this process's children: it changes when one is started, however it is started.
 
-    It has the page faults of those that ended, and whether there is one now. Where the system does not tell, it is
-    always the same.
+    It consists of the page faults of ended children and whether a child exists now; on Windows it is constant.
     """
     try:
         import resource  # not on Windows

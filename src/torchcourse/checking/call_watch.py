@@ -161,9 +161,9 @@ ENGINES = tuple((owner, name) for owner, name in _engines() if hasattr(owner, na
 
 @cache
 def fingerprints(modules: frozenset[str]) -> dict[bytes, str]:
-    """Return the full names of all functions and classes with methods that modules define, but short ones, by code.
+    """Map the bytecode of each function and method that modules define, except short ones, to its full name.
 
-    The names that code uses are left out of it: a copy of a function finds what it calls under any.
+    Bytecode holds no global names, so a copy that renames what it calls still matches.
     """
     found: dict[bytes, str] = {}
     for name in modules & sys.modules.keys():

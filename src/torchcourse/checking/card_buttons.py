@@ -49,7 +49,7 @@ def card_buttons(
         if again is not None:
             repeat, restart = button(description="Check again"), button(description="Reset this exercise")
             repeat.on_click(lambda _: setattr(more.layout, "display", "" if again() else "none"))
-            # beside the card: a card that changes would have to be saved over the file that was reset
+            # a widget of its own: changing the card would leave unsaved changes, and saving them would undo the reset
             said = widgets.HTML()
             restart.on_click(lambda _: setattr(said, "value", html.escape(reset_here(exercise.name))))
             made += [repeat, restart, said]

@@ -22,8 +22,8 @@ __all__ = [
 LONGEST_TEXT = 160
 MOST_NAMED = 3
 FEWEST_REPRODUCED, LEAST_SHARE = 2, 0.25
-"""In how many cases, and in what share of those that failed, an answer that shows no mistake throughout has to agree
-with one by value."""
+"""A mistake whose symptoms are only partly shown is named if it reproduces at least this many cases, and this share of
+the failed ones."""
 NUMBERS = (Tensor, int, float, complex, list, tuple)
 Triple = tuple[str, int, str]
 """Device, number of the case, name of the observation."""
@@ -128,7 +128,7 @@ def _is_consistent(results: Sequence[Result], mistake: KnownMistake, covered: se
 def _most_reproduced(results: Sequence[Result], known: Sequence[KnownMistake]) -> list[KnownMistake]:
     """Return the mistake that reproduces the most cases of an answer; none if there are several, or none.
 
-    An answer that mostly raises for no known reason is better told its exception.
+    Return none if most failed cases raised an unrecognised exception: the exception itself says more.
     """
     failed = [r for r in results if not r.passed]
     if 2 * sum(r.is_strong_evidence for r in failed) <= len(failed):

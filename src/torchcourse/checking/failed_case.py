@@ -41,7 +41,8 @@ def case(exercise: str | Callable[..., Any]) -> dict[str, Any]:
     `breakpoint` stops, and nothing limits its time.
 
     Args:
-        exercise: its name, or the function or class itself. A name that the caller defines anew is what is called.
+        exercise: its name, or the function or class itself. If a name is given, the caller's current definition of it
+            is called.
 
     Returns:
         The inputs of the case, by name.

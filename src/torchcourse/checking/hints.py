@@ -1,6 +1,6 @@
 """Give an exercise's three hints one at a time, and then its answer.
 
-The kernel remembers what was shown, and the progress file that an answer was; grading uses neither.
+The kernel remembers which hints were shown, and the progress file that an answer was shown; grading uses neither.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torchcourse.workspace.progress import record_answer_shown
 __all__ = ["asked", "asked_for_answer", "has_more", "label", "next_hint", "press_next"]
 
 _asked: dict[str, int] = {}
-"""How often each exercise was asked for a hint; once more than it has hints, and its answer is asked for."""
+"""How many hints of each exercise were asked for; one more than it has means that its answer was."""
 
 
 def asked(exercise: Exercise) -> tuple[str, ...]:

@@ -100,9 +100,9 @@ def _leave(mark: str) -> None:
 
 
 def keep_recording() -> None:
-    """Remove the switch that hides operators from records; torch itself uses it in tests alone.
+    """Remove the switch that hides operators from profilers; torch itself uses it only in tests.
 
-    For processes that run code which nobody has read.
+    Call this in processes that run unreviewed code.
     """
     for owner in (torch.autograd, torch._C._autograd):
         if hasattr(owner, "_enable_record_function"):

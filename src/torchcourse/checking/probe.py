@@ -27,7 +27,7 @@ __all__ = ["Watched", "observe", "pristine"]
 
 SEED = 20_260_920
 INTERNALS = re.compile(r"INTERNAL ASSERT|StopIteration|C\+\+|\b(aten|c10|torch)::|\b0x[0-9a-f]{4}")
-"""What an exception says of the insides of Python and PyTorch, which says nothing of an answer."""
+"""Messages about Python's or PyTorch's internals, which tell learners nothing about their answer."""
 
 
 class Watched:
@@ -54,7 +54,7 @@ class Watched:
         return value
 
     def run(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Return the result of one of the answer's calls, counted as its own, such that it computes nothing later."""
+        """Make one of the answer's calls, counted as its own, and return a result that runs no code later."""
         tensors = [(item, type(item)) for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
         with self.watched():
             value = call(*args, **kwargs)

@@ -12,7 +12,7 @@ __all__ = ["EVASIONS", "RuleWatch"]
 
 NUMPY, MEMORY = "NumPy", "memory of tensors"
 EVASIONS = (THREADS, PROCESSES, PROFILERS, ADDRESSES, NUMPY, MEMORY)
-"""What takes work out of the sight of a watch, so that no exercise with rules allows it."""
+"""Ways to do work where the watch cannot see it; forbidden in every exercise with rules."""
 
 
 class RuleWatch:

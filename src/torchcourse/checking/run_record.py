@@ -49,7 +49,7 @@ class RunRecord:
     Attributes:
         printed: what it printed, if anything.
         lines: the learner's own lines that its exception passed through, outermost first.
-        met_breakpoint: whether it called `breakpoint`, which does nothing inside a check.
+        met_breakpoint: whether it called `breakpoint`, which is ignored inside a check.
     """
 
     printed: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -91,4 +91,4 @@ class RunRecord:
 
 def passed_over(exercise: str) -> str:
     """Return what to do in place of `breakpoint` inside a check."""
-    return f'`breakpoint()` does nothing inside a check; in `case("{exercise}")`, which calls your answer, it stops.'
+    return f'`breakpoint()` is ignored inside a check; it stops in `case("{exercise}")`, which calls your answer.'

@@ -23,7 +23,7 @@ def letter(height: int = 24, width: int = 36) -> Tensor:
 
 
 def check_image(name: str, image: Tensor) -> Tensor:
-    """Return a uint8 tensor of shape (H, W, 3) as an array; refuse anything else by name."""
+    """Return a uint8 image of shape (H, W, 3) on the CPU; refuse anything else by name."""
     if image.ndim != 3 or image.shape[-1] != 3 or image.dtype != torch.uint8:
         kind = f"{image.dtype} of shape {tuple(image.shape)}"
         raise ValueError(f"image {name!r} is {kind}, but must be torch.uint8 of shape (H, W, 3)")

@@ -76,6 +76,6 @@ class Live:
         if self.controls:
             rows = ipywidgets.Layout(flex_flow="row wrap")
             box = ipywidgets.Box(list(self.controls.values()), layout=rows)
-            words = f"Controls, where a kernel and widgets are: {', '.join(self.controls)}"
+            words = f"Controls (they need a kernel and ipywidgets): {', '.join(self.controls)}"
             notebook.display({**box._repr_mimebundle_(), "text/plain": words}, raw=True)
         self._shown = notebook.display(self.picture, display_id=True)

@@ -89,7 +89,7 @@ KINDS = (
         "no-cuda", (r"Found no NVIDIA driver", r"not compiled with CUDA", r"No CUDA GPUs are available",
                     r"deserialize object on a CUDA device"),
         "There is no GPU here that CUDA could use.",
-        "\"cuda\" written down where the program should ask: `torch.accelerator.is_available()`; a file saved from a "
+        "\"cuda\" hard-coded where the program should ask: `torch.accelerator.is_available()`; a file saved from a "
         "GPU, which `torch.load(path, map_location=\"cpu\")` reads anywhere; a build of PyTorch for the CPU.",
     ),
     ErrorKind(
@@ -119,8 +119,8 @@ KINDS = (
                     r"Expected size for first two dimensions of batch2",
                     r"expected input\[.*\] to have \d+ channels", r"input\.size\(-1\) must be equal to input_size",
                     r"Given normalized_shape=.*, expected input with shape"),
-        "In a product the last size of the left operand equals the last but one of the right; a layer's inputs have "
-        "the size of its `in_features` or channels.",
+        "In a matrix product, the last size of the left operand must equal the second-to-last of the right; a layer's "
+        "input must match its `in_features` or channels.",
         "a layer made for another width; a missing `flatten` before the first `Linear`; a missing transpose; channels "
         "that come last.",
     ),
@@ -135,7 +135,7 @@ KINDS = (
         "batch", (r"Target size \(.*\) must be the same as input size", r"Expected hidden\[\d\] size",
                   r"Expected input batch_size \(\d+\) to match target batch_size", r"Using a target size .* different",
                   r"size of mask|shape of the mask", r"Expected target size"),
-        "Both have to count the same items.",
+        "The two tensors must have the same batch size.",
         "a `view` or `reshape` that moved entries into the batch axis; sequences whose time axis is still there "
         "(flatten both, or put the classes second); inputs and labels from different batches; outputs of shape (n, 1) "
         "beside labels of shape (n,).",
@@ -150,7 +150,7 @@ KINDS = (
     ErrorKind(
         "reshape", (r"shape '\[.*\]' is invalid for input of size", r"view size is not compatible with"),
         "A new shape has to hold the same number of entries, and `view` has to find them in this order in memory.",
-        "a size written down that depends on the batch (leave it to -1); a transpose or `permute` before `view`: "
+        "a hard-coded size that depends on the batch (use -1); a transpose or `permute` before `view`: "
         "`reshape` copies where that is needed.",
     ),
     ErrorKind(
@@ -209,7 +209,7 @@ KINDS = (
     ),
     ErrorKind(
         "one-value", (r"Expected more than 1 (value per channel|spatial element) when training",),
-        "In training mode a norm over the batch needs more than one value a channel: of one, the variance is 0.",
+        "In training mode a norm over the batch needs more than one value per channel: a single value has variance 0.",
         "a last batch of one item, which `drop_last=True` leaves out; a single image tried without `model.eval()`.",
     ),
     ErrorKind(
@@ -220,7 +220,7 @@ KINDS = (
     ErrorKind(
         "dimensions", (r"expected \dD.* input \(got \dD input\)",
                        r"Expected \dD \(unbatched\) or \dD \(batched\) input"),
-        "A layer knows by the number of dimensions which of them are batch, channels and positions.",
+        "A layer decides by the number of dimensions which ones are batch, channels and positions.",
         "a single image without a batch: `x.unsqueeze(0)`; grey images without a channel: `x.unsqueeze(1)`; a "
         "`flatten` that came too early.",
     ),

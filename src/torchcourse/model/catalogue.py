@@ -60,7 +60,7 @@ def module_name(exercise: str) -> str:
 def in_order(lessons: Iterable[str]) -> list[str]:
     """Return lessons in the order of the course; those that are not known here come last.
 
-    An instructor's own lessons are not known to a command that is not told of their folder.
+    Commands without `--course` do not know an instructor's own lessons.
     """
     names = set(lessons)
     return [name for name in LESSONS if name in names] + sorted(names.difference(LESSONS))
@@ -123,7 +123,7 @@ def lesson_with(exercise: str) -> str:
 
 @cache
 def find(name: str) -> tuple[str, Exercise]:
-    """Return the lesson that has the exercise `name`, and the exercise; no other exercise is loaded.
+    """Return the lesson that has the exercise `name`, and the exercise; others are loaded only to suggest a name.
 
     Raises:
         UnknownExerciseError: when no lesson has it.

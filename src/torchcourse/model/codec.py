@@ -34,7 +34,8 @@ MOST_LEVELS = 16
 MOST_DIMENSIONS = 32
 LENGTH = struct.Struct("<Q")
 HEADER_FACTOR = 16
-"""About how many times as much memory plain values take as their JSON. Lists of empty lists take the most: 26 times."""
+"""Typical memory of decoded values as a multiple of their JSON; the worst case, lists of empty lists, takes 26
+times."""
 
 
 class MalformedError(ValueError):
@@ -106,7 +107,7 @@ def decode(header: Any, payload: bytes, *, trusted: bool = False) -> Value:
 class _Decoder:
     """Decodes one value; the bytes of its tensors lie one after another in `payload`, as `encode` writes them.
 
-    Tensors that shared bytes would take many times the memory of the data that came.
+    Tensors may not share bytes: a small message could then decode to many times its size.
     """
 
     def __init__(self, payload: memoryview, trusted: bool) -> None:

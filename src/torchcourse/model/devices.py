@@ -1,7 +1,7 @@
 """The devices that answers are checked on: the CPU always, and one accelerator, real or simulated.
 
-Importing this module registers the simulated accelerator, which must happen before the process runs its first
-backward. With `TORCHCOURSE_SIMULATED=off` that happens only when `find_accelerator` is called.
+Without CUDA, importing this module registers the simulated accelerator, which must happen before the process runs its
+first backward. With `TORCHCOURSE_SIMULATED=off` that happens only when `find_accelerator` is called.
 """
 
 from __future__ import annotations

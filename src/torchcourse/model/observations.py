@@ -53,7 +53,8 @@ class Raised:
     Attributes:
         kind: the name of its class.
         message: its wording, for people.
-        reason: its cause ("device mismatch") if recognised, else "". With it, an exception says as much as a value.
+        reason: its cause ("device mismatch") if recognised, else "". An exception with a reason is as strong evidence
+            as a wrong value.
     """
 
     kind: str
@@ -82,7 +83,7 @@ LIBRARIES = ("builtins", "collections", "torch", "torchvision", "torchcourse")
 GENERATED = "<string>"
 """The file of methods that Python writes for named tuples and data classes."""
 MOST_VALUES = 100_000
-"""Values that a result may hold: walking through more would take as long as the answer pleases."""
+"""The most values that a result may hold; walking through more could take arbitrarily long."""
 
 OBJECT = re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>")
 """Python's default repr of an object, with its address, which differs from run to run."""
@@ -132,7 +133,7 @@ def _hides_its_class(cls: type) -> bool:
 
 
 def refuse_foreign(value: object) -> None:
-    """Check that a result can be looked at in a moment, and computes nothing meanwhile.
+    """Check that a result can be inspected quickly, without running a learner's code.
 
     Raises:
         TypeError: if it is a tensor of a foreign class, or holds one.

@@ -34,7 +34,7 @@ def is_own(file: str) -> bool:
 
 
 def called_by_own_code() -> bool:
-    """Return whether a learner's code makes the call that an audit hook is told of, itself or by way of ctypes."""
+    """Return whether a learner's code triggered the current audit event, directly or through ctypes."""
     frame = sys._getframe(2)  # the hook's caller, where this is called by the hook
     while frame.f_back and frame.f_code.co_filename.startswith(CTYPES):
         frame = frame.f_back
@@ -42,9 +42,10 @@ def called_by_own_code() -> bool:
 
 
 def is_for_torch_itself(name: str, frame: FrameType | None) -> bool:
-    """Return whether code of torch or of the course makes the call of `name` in `frame`, for reasons of its own.
+    """Return whether torch or the course calls `name` in `frame` for its own purposes.
 
-    Such code has the name in it. Where it calls whatever it was given, as `tree_map` does, its caller is asking.
+    Such code mentions the name. A helper that calls whatever it is given, such as `tree_map`, does not: then its caller
+    made the call.
     """
     while frame and frame.f_code.co_filename in PASSING:
         frame = frame.f_back

@@ -20,7 +20,7 @@ VARIABLE = "TORCHCOURSE_COURSE"
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-@cache  # the lessons are found once, so that a class's config that is read later must not name another folder
+@cache  # lessons are found at import, so a config that is read later must not change the folder
 def own_course() -> Path | None:
     """Return the folder of the instructor's own course; None if there is none."""
     named = os.environ.get(VARIABLE)

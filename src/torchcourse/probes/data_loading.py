@@ -122,7 +122,7 @@ def touched() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def another_salt() -> Iterator[None]:
-    """Let `hash` give other numbers for texts in this block, as it does in another process."""
+    """Make `hash` of strings and bytes differ in this block, as it does in another process."""
 
     def salted(value: Any) -> int:
         parts = value if isinstance(value, tuple) else (value,)

@@ -174,7 +174,8 @@ def _unchanged(now: Tensor | None, before: Tensor | None) -> bool:
 
 
 def expecting(call: Callable[[], Any], words: str) -> Any:
-    """Return the result of a call; as observations, the model's own exception, known by `words`, or one over a dict."""
+    """Return the result of a call. Two exceptions become observations: the model's own, recognised by `words`, and one
+    about a dict where a tensor was expected."""
     try:
         return call()
     except (TypeError, AttributeError) as error:

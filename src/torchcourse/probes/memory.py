@@ -59,7 +59,7 @@ def peak_bytes(call: Callable[[], object]) -> int:
 def result_and_peak(call: Callable[[], object]) -> tuple[object, int]:
     """Return the result of `call`, and its `peak_bytes`.
 
-    The result of a measured call is compared too where an answer could tell that it is measured, and do nothing.
+    Compare the result as well if an answer could detect the measurement and do nothing.
     """
     with _Living() as living:
         result = call()
@@ -82,9 +82,9 @@ def outside_bytes(call: Callable[[], object], bound: int) -> int:
     """Return the most bytes that `call` holds at once outside of tensors: in objects of Python and NumPy, files and
     maps.
 
-    What the process does besides adds to that: a first call may have to import something, and other threads have work
-    of their own. So a call that seems to hold more than `bound` is repeated, and the least of a few is returned. An
-    answer is measured inside its watch, by `Watched.run`: else what the watch reads out when it ends would count too.
+    Other work of the process counts too: imports in a first call, and other threads. So a call that seems to hold more
+    than `bound` is repeated, and the least of a few is returned. An answer is measured inside its watch, by
+    `Watched.run`: else what the watch reads out when it ends would count too.
     """
     least = _outside_once(call)
     for _ in range(REPEATS):

@@ -70,10 +70,9 @@ class CompilerError(Exception):
 
 
 def missing_tools(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return which of the tools in `REMEDIES` processes with these environment variables lack.
+    """Return the tools in `REMEDIES` that are not on the PATH of these environment variables.
 
-    The check calls the compiler itself, so that its messages come out as they are; `load_inline` calls it through
-    ninja.
+    The probe runs the compiler directly, so that its messages arrive unchanged; `load_inline` runs it through ninja.
     """
     found = {"g++": environment.get("CXX", "g++"), "ninja": "ninja"}
     return [tool for tool, command in found.items() if shutil.which(command, path=environment.get("PATH")) is None]
@@ -172,7 +171,7 @@ def in_a_process(call: Callable[[], Observations], seconds: float = CALL_SECONDS
     """Return what `call` observes in a fork of this process, or how the fork ended without an answer.
 
     The fork may crash, load libraries and register operators without leaving a trace here. It cannot run a backward.
-    It may not leave processes behind: they are killed, and are what is observed.
+    Processes that it leaves behind are killed and reported as the observation.
     """
     with tempfile.TemporaryFile() as reply:
         keeper = os.fork()

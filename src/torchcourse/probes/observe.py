@@ -83,7 +83,7 @@ def cost(answer: Watched, *args: Tensor) -> tuple[Any, ...] | Raised:
 def growth(_case: Case, seen: Observations) -> Observations:
     """Derive which costs grow with the number of rows; the result for more rows stays beside them.
 
-    Without it, an answer could tell by its input that it is measured, and return anything, at no cost.
+    Without it, an answer could recognise the measurement by its input and return anything at no cost.
     """
     small, large = seen["cost"]
     rest = {name: value for name, value in seen.items() if name != "cost"}

@@ -23,7 +23,8 @@ __all__ = ["MODULES", "Exchanges", "ended", "on_ranks", "rank"]
 Program = Callable[..., Observations]
 Reasons = dict[str, str]
 SLOW: MutableMapping[Any, Observations] = weakref.WeakKeyDictionary()
-"""What was observed of answers whose ranks hang and are busy with it: to wait in each case would use up the time."""
+"""Observations of answers whose ranks never finish, reused in later cases: waiting each time would exceed the time
+limit."""
 ADDRESS = re.compile(r"\[[\d.:a-f]+\]:\d+")
 """An address with a port, in a message of gloo's: another one each time."""
 NO_REASONS: Reasons = {}
@@ -37,8 +38,8 @@ def on_ranks(
 ) -> Observations:
     """Run `program(answer, **inputs)` on every rank; return what each observed, as "name, rank n".
 
-    The observation "rank n" says how the rank ended. Where all of them raise the same kind of exception, that is the
-    only observation, as of an answer that runs in one process. `reasons` has for words of its message the reason.
+    The observation "rank n" says how the rank ended. If every rank raises the same kind of exception, that is the only
+    observation, as it would be in one process. `reasons` maps words in its message to the reason to record.
     """
     if known := SLOW.get(answer.answer):
         return known

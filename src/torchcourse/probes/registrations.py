@@ -18,7 +18,8 @@ __all__ = ["registrations_undone"]
 def registrations_undone(name: str) -> Iterator[None]:
     """Take back at the end of this block all that was registered in it in the namespace of the operator `name`.
 
-    A process has one operator of a name, and a fork of a notebook's process cannot run a backward to try it there.
+    A name can be registered only once in a process, and a fork of a notebook's kernel, where it could be tried instead,
+    cannot run a backward.
     """
     made: list[Library] = []
     space, _, operator = name.partition("::")

@@ -142,8 +142,8 @@ class Copies:
 def baited() -> Iterator[Callable[[], str]]:
     """Write the file that a pickle of `Copies` copies; yield what describes whether one has been loaded in this block.
 
-    Python announces the copy, so it shows even if the file is gone. What another process does is not announced here, so
-    none may be started.
+    The copy raises an audit event, so it is noticed even if the file is gone. Events of another process are not seen
+    here, so starting one counts as a possible run.
     """
     page, touched = Path("page.txt").absolute(), Path("touched.txt").absolute()
     page.write_text("what the code in the file copies\n")

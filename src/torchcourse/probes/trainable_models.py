@@ -31,7 +31,7 @@ def drawn_weights(draw: Draw, inputs: int, hidden: int, outputs: int, dtype: tor
 class Noted(nn.Module):
     """A network of two layers that records in which mode it runs, whether it builds a graph and whether hooks run.
 
-    In training mode its hidden layer counts half, like a dropout that is not random. If `marked`, the first column of
+    In training mode its hidden layer is halved, like a deterministic dropout. If `marked`, the first column of
     the input is not a feature but a mark: positive in batches to train on.
     """
 

@@ -50,17 +50,16 @@ __all__ = [
 
 RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
 QUIET = 1.0
-"""Seconds in which no rank's main thread wakes up, and no other has anything to do, after which ranks that have not
-ended hang."""
+"""Seconds without a wake-up of a main thread or a runnable thread, after which the remaining ranks count as hanging."""
 LEAST_IDLE = 10
-"""Ranks hang only if at least this many looks in `QUIET` found all of them asleep."""
+"""A hang also takes this many samples within `QUIET` in which every thread was asleep."""
 POLLING = "(gloo_tcp_loop"
-"""The thread that moves gloo's messages: it looks for them all the time, whether there are any or not."""
+"""The name of gloo's transport thread, which polls even when there are no messages."""
 GPU_BACKEND = "cpu:gloo,cuda:nccl"
 TORCH = str(Path(torch.__file__).parent)
 WRAPPERS = ("wrapper", "_fn", "inner")
 LONGEST = 4.0
-"""CPU seconds of one rank, after which it counts as hanging; where /proc does not tell them, wall seconds."""
+"""CPU seconds after which a rank counts as hanging; wall-clock seconds where its CPU time is unknown."""
 LONGEST_ASLEEP = 3.0
 """Seconds that the main threads of all ranks may sleep, waking up now and then, after which they count as hanging."""
 MAX_WALL_FACTOR = 4.0
@@ -207,7 +206,7 @@ def _call(frames: list[tuple[str, str, str]]) -> tuple[str, str]:
 def _watched(ranks: list[_Rank]) -> list[_Rank]:
     """Read reports until all ranks are over, or those that are not hang; return the ranks."""
     begun = quiet_since = time.monotonic()
-    idle = 0  # how often nobody had anything to do since then: a thread that has to wait for a processor has
+    idle = 0  # samples since then without a runnable thread; a thread that waits for a core counts as runnable
     before: list[str] = []
     while left := [rank for rank in ranks if not rank.is_over]:
         ready, _, _ = select.select([rank.pipe for rank in left], [], [], 0.02)

@@ -16,7 +16,7 @@ _launchers: list[Launcher] = []
 
 
 def run_ranks(function: Callable[[], Any], world_size: int = 2) -> list[Outcome]:
-    """Run `function` in `world_size` processes that form a gloo process group; return what became of each.
+    """Run `function` in `world_size` processes that form a process group; return what became of each.
 
     Raises:
         Unattempted: if a rank raised it.

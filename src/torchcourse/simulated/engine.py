@@ -29,7 +29,7 @@ class Guard(torch._C._acc.DeviceGuard):
 
     def type_(self) -> Any:
         try:
-            object()  # the result of a type's call is checked for a pending error; nothing is, on the fast paths
+            object()  # calling a type makes CPython check for a pending error; other calls have fast paths that do not
         except SystemError as error:
             if error.__cause__ is not None:
                 PENDING.append(error.__cause__)

@@ -62,7 +62,7 @@ def as_markdown(due: list[Again]) -> str:
     """Return the offer as Markdown, with links for a notebook in the same folder; "" if none is due."""
     if not due:
         return ""
-    lines = ["**Quizzes to try again**, because they went wrong on an earlier day:", ""]
+    lines = ["**Quizzes to try again**, because an earlier answer was wrong:", ""]
     for one in due[:MOST]:
         link = f"[{one.exercise}]({address(QUIZZES, one.exercise)})"
         when = "yesterday" if one.days == 1 else f"{one.days} days ago"

@@ -1,8 +1,8 @@
 """A learner's progress: a small file in the working copy, written by checks and read by `torchcourse status`.
 
 The file has a line of JSON for each step forward: at most two for an exercise, unless it is reset. Lines are appended
-under a lock, so two tabs may check at once. Readers skip a line that a crash cut short. A line more says that a learner
-asked for an answer.
+under a lock, so two tabs may check at once. Readers skip a line that a crash cut short. One more line records that a
+learner asked for an answer.
 """
 
 from __future__ import annotations

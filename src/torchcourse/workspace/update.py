@@ -33,7 +33,7 @@ from torchcourse.workspace.notebook_trust import rewrite
 __all__ = ["Merged", "Updated", "merge", "update"]
 
 RELEASED_ID = re.compile(r"cell-(\d{3}|[0-9a-f]{8}(-\d+)?)")
-"""The id of a cell without a name; the first releases counted their cells."""
+"""The ids of released cells without a `grade_id`: hashes, or consecutive numbers in the first releases."""
 RELEASED_METADATA = ("deletable", "editable", "nbgrader", "tags")
 """The metadata of a cell that belongs to the release; the rest is the learner's."""
 NOTE_ID = "changed-"

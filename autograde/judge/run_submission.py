@@ -25,7 +25,7 @@ __all__ = ["LACKS_TOOLS", "ExerciseRun", "Reply", "run_submission"]
 
 BATCH, BATCH_BYTES = 16, 1 << 15
 """The most cases, and bytes of them, that are sent at once: they fit into the buffer of a socket."""
-ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}( \((?P<error>\w{1,100})\))?|the runner is gone")
+ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}( \((?P<error>\w{1,100})\))?")
 LACKS_TOOLS = "g++ or ninja is missing on the grading machine, so C++ cannot be built: see `torchcourse doctor`."
 PYTHONS_ERRORS = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)
                            and issubclass(value, BaseException))  # fmt: skip

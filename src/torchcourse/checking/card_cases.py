@@ -28,7 +28,7 @@ def cases_as_text(report: Report, record: RunRecord) -> list[str]:
     lines = []
     for name, group in _by_case(report.results):
         lines.append(f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}")
-        if first in group:
+        if any(result is first for result in group):  # `in` would compare tensors
             lines += _failure_as_text(first, record)
     return lines
 

@@ -25,7 +25,7 @@ from autograde.course.build import source_notebook
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.oracle import references
 from autograde.judge.submission import read_submission
-from autograde.sandbox.requirements import blocker
+from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
 from torchcourse.checking.card import as_html
 from torchcourse.checking.card_details import card_details
@@ -82,7 +82,7 @@ def main() -> None:
           flush=True)  # fmt: skip
     runs = [float(subprocess.check_output([sys.executable, "-c", IMPORTS])) for _ in range(5)]
     print(f"import torchcourse, over import torch: {1e3 * statistics.median(runs):.0f} ms")
-    if reason := blocker():
+    if reason := isolation_problem():
         print(f"grading is not measured: {reason}")
         return
     for lesson in lessons:

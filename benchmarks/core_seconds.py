@@ -24,7 +24,7 @@ from autograde.course.build import source_notebook
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.oracle import references
 from autograde.judge.submission import read_submission
-from autograde.sandbox.requirements import blocker
+from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
 from tests.support.worker_processes import cpu_seconds
 from torchcourse.checking.check import examine
@@ -63,7 +63,7 @@ def main() -> None:
     lessons = sys.argv[1:] or LESSONS
     for lesson in lessons:
         checks(lesson)
-    if reason := blocker():
+    if reason := isolation_problem():
         print(f"examinations are not measured: {reason}")
         return
     for lesson in lessons:

@@ -41,7 +41,7 @@ def measured(count: int, out: multiprocessing.SimpleQueue[Cost]) -> None:
     """Grade a class of `count`, in a process that has done nothing else, and put the cost into `out`."""
     warnings.simplefilter("ignore")
     grading.LessonGrader = AtOnce  # type: ignore[assignment, misc]
-    grading.blocker = lambda: ""  # type: ignore[attr-defined]
+    grading.isolation_problem = lambda: ""  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_solved(folder / "class", [LESSON], count)

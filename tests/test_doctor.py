@@ -259,9 +259,9 @@ def test_what_keeps_namespaces_away_is_recognised(file: str, holds: str, words: 
 
 def test_layers_that_are_missing_are_named_with_what_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: dict[str, Any] = {"failed": "", "landlock": 0, "seccomp": 0, "memory": 1}
-    monkeypatch.setattr(diagnosis, "blocker", lambda: "bubblewrap is missing: install it.")
+    monkeypatch.setattr(diagnosis, "isolation_problem", lambda: "bubblewrap is missing: install it.")
     monkeypatch.setattr(diagnosis, "try_worker", lambda isolation: tried)
-    monkeypatch.setattr(diagnosis, "trust_blocker", lambda: "")
+    monkeypatch.setattr(diagnosis, "trusted_run_problem", lambda: "")
     monkeypatch.setattr(diagnosis, "make_group", lambda most, processes: None)
     found = {f.about.removeprefix("sandbox: "): f for f in diagnosis.diagnose()}
     assert (found["namespaces"].state, found["namespaces"].remedy) == ("blocked", "install it.")

@@ -15,13 +15,17 @@ import tempfile
 import pyseccomp
 
 from autograde.sandbox.inside.seccomp import program_path
-from autograde.sandbox.system_calls import ALLOWED, CONDITIONS, MISSING, YOUNGEST, Condition
+from autograde.sandbox.system_calls import ALLOWED, CONDITIONS, FIRST_UNKNOWN_CALL, MISSING, Condition
 
 __all__ = ["PROCESSORS", "make_program"]
 
 PROCESSORS = {"x86_64": pyseccomp.Arch.X86_64, "aarch64": pyseccomp.Arch.AARCH64}
 SEEMS_MISSING = pyseccomp.ERRNO(errno.ENOSYS)
-LOAD_NUMBER, SKIP_UNLESS_AT_LEAST, RETURN = (0x20, 0, 0, 0), (0x35, 0, 1, YOUNGEST), (0x06, 0, 0, SEEMS_MISSING)
+LOAD_NUMBER, SKIP_UNLESS_AT_LEAST, RETURN = (
+    (0x20, 0, 0, 0),
+    (0x35, 0, 1, FIRST_UNKNOWN_CALL),
+    (0x06, 0, 0, SEEMS_MISSING),
+)
 """Instructions that stand before the filter: libseccomp takes no numbers that it does not know."""
 
 

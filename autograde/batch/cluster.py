@@ -34,7 +34,7 @@ ANSWER_SECONDS = 300.0
 """Wall time until every worker has answered whether it can grade, for which it imports torch."""
 AS_DOCUMENTED = "with PYTHONPATH set to a checkout of the course (docs/cluster.md)"
 IMPORTING = re.compile(r"No module named '[\w.]+'|cannot import name '\w+'")
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 TRIES = 4
 """How often a submission is handed out along with others before it is run alone."""
 
@@ -333,7 +333,8 @@ def _reason(error: Exception) -> str:
     if found := IMPORTING.search(text):
         return found[0]
     sentence = re.split(r"(?<=[.!?:]) ", text, maxsplit=1)[0].rstrip(".:")
-    return (sentence if len(sentence) <= LONGEST_REASON else f"{sentence[:LONGEST_REASON]}…") or type(error).__name__
+    shortened = f"{sentence[:MAX_REASON_LENGTH]}…" if len(sentence) > MAX_REASON_LENGTH else sentence
+    return shortened or type(error).__name__
 
 
 def _connected(address: str) -> Any:

@@ -18,12 +18,12 @@ from queue import SimpleQueue
 
 from autograde.batch.journal import to_rows
 from autograde.batch.worker_ids import allocate_id
-from autograde.judge.exposed import exposed_secrets
+from autograde.judge.exposed import exposed_answers_problem
 from autograde.judge.fingerprint import fingerprint, private_hashes
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import blocker, claim_gpu
+from autograde.sandbox.requirements import gpu_problem, isolation_problem
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import Limits
 from autograde.source.release import load_release
@@ -85,11 +85,11 @@ def incompatibility(batch: BatchSettings) -> str:
     if multiprocessing.current_process().daemon:
         return ("may not start processes, as some lessons do: start it with --no-nanny, or with "
                 "DASK_DISTRIBUTED__WORKER__DAEMON=False.")  # fmt: skip
-    if reason := blocker():
+    if reason := isolation_problem():
         return f"cannot isolate submissions. {reason}"
-    if reason := exposed_secrets():
+    if reason := exposed_answers_problem():
         return f"would let submissions read the answers. {reason}"
-    return claim_gpu() if batch.isolation.gpu else ""
+    return gpu_problem() if batch.isolation.gpu else ""
 
 
 def pack(submission: Submission) -> bytes:
@@ -136,7 +136,7 @@ def _idle_sandboxes(limits: Limits, isolation: Isolation, modules: tuple[str, ..
 
 
 def _new_sandbox(batch: BatchSettings) -> Sandbox:
-    if reason := exposed_secrets():  # a worker may join after the others were asked
+    if reason := exposed_answers_problem():  # a worker may join after the others were asked
         raise SandboxError(reason)
     made = Sandbox(batch.limits, allocate_id(), list(batch.modules), batch.isolation)
     atexit.register(made.close)

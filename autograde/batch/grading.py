@@ -21,7 +21,7 @@ from autograde.batch.recording import Recorder, Regrading, Result
 from autograde.batch.student_names import student_names, students
 from autograde.batch.worker_pool import LocalPool, WorkerPool
 from autograde.errors import RefusedError
-from autograde.judge.exposed import exposed_secrets
+from autograde.judge.exposed import exposed_answers_problem
 from autograde.judge.fingerprint import submission_key
 from autograde.judge.lesson_grader import Graded, LessonGrader
 from autograde.judge.submission import Submission, read_submission
@@ -29,7 +29,7 @@ from autograde.judge.verdict import Verdict
 from autograde.results.gradebook import Writer
 from autograde.results.gradebook_url import gradebook_url
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import blocker, claim_gpu, trust_blocker
+from autograde.sandbox.requirements import gpu_problem, isolation_problem, trusted_run_problem
 from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.source.release import load_release
@@ -216,14 +216,14 @@ def require_isolation(isolation: Isolation) -> None:
     Raises:
         SandboxError: with the reason and the remedy.
     """
-    reason = "" if isolation.trusted else blocker()
+    reason = "" if isolation.trusted else isolation_problem()
     if reason:
         raise SandboxError(
             f"Submissions are not run without isolation. {reason} To run them anyway, as code that you trust, "
             "add --trust-submissions; docs/isolation.md says what that gives up."
         )
-    reason = trust_blocker() if isolation.trusted else ""
-    reason = reason or (claim_gpu() if isolation.gpu else "")
+    reason = trusted_run_problem() if isolation.trusted else ""
+    reason = reason or (gpu_problem() if isolation.gpu else "")
     if reason:
         raise SandboxError(reason)
 
@@ -237,7 +237,7 @@ def _check(submitted: Path, out: Path, names: Collection[str], lessons: list[str
     """
     if isolation:
         require_isolation(isolation)
-    if reason := exposed_secrets(submitted, out):
+    if reason := exposed_answers_problem(submitted, out):
         raise SandboxError(reason)
     _require_disjoint(submitted, out)
     _check_submitted(submitted, lessons)

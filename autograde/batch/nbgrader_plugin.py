@@ -21,12 +21,12 @@ from traitlets import Integer
 
 from autograde.batch.journal import Journal
 from autograde.batch.worker_ids import allocate_id
-from autograde.judge.exposed import exposed_secrets
+from autograde.judge.exposed import exposed_answers_problem
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, read_submission
 from autograde.results.autograded_notebook import restored, with_outputs
 from autograde.results.submission_time import read_time
-from autograde.sandbox.requirements import blocker
+from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import SEED
 from autograde.source.release import load_release, released_to
@@ -70,7 +70,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
         if released and (difference := load_release(where["notebook"]).difference(released)):
             raise ValueError(f"{where['notebook']} has changed since it was released to the class ({difference}): "
                              "`torchcourse class init` updates the class")  # fmt: skip
-        if reason := exposed_secrets(Path(self.parent.parent.coursedir.root)):
+        if reason := exposed_answers_problem(Path(self.parent.parent.coursedir.root)):
             raise SandboxError(reason)
         graded = lesson_grader(where["notebook"], self.seed).grade(sandbox(where["notebook"]), self._submission(where))
         return with_outputs(nb, graded.verdicts), resources
@@ -90,7 +90,7 @@ def sandbox(lesson: str) -> Sandbox:
     Raises:
         SandboxError: when submissions cannot be isolated on this machine.
     """
-    if reason := blocker():
+    if reason := isolation_problem():
         raise SandboxError(f"Submissions are not run without isolation. {reason}")
     made = Sandbox(number=allocate_id(), modules=imports(lesson))
     atexit.register(made.close)

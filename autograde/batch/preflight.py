@@ -28,7 +28,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 BYTES_EACH = 200_000
 """An upper bound for one submission: notebook, page, journal, rows of the gradebook; lesson 01 takes 120 kB."""
 BYTES_AT_LEAST = 50_000_000
-STAMP = "alembic_version"
+VERSION_TABLE = "alembic_version"
 
 
 def check_folder(out: Path, submissions: int) -> None:
@@ -131,10 +131,11 @@ def _complaint(engine: Engine) -> str:
     ours = set(Base.metadata.tables)
     if not tables:
         return ""
-    if not ours.issuperset(set(tables) - {STAMP}):
+    if not ours.issuperset(set(tables) - {VERSION_TABLE}):
         return "holds tables that do not belong to a gradebook: choose another --out or --gradebook."
     with engine.connect() as connection:
-        stamps = connection.execute(text(f"select version_num from {STAMP}")).scalars().all() if STAMP in tables else []
+        versions = text(f"select version_num from {VERSION_TABLE}")
+        stamps = connection.execute(versions).scalars().all() if VERSION_TABLE in tables else []
         names = connection.execute(select(Assignment.name)).scalars().all() if "assignment" in tables else []
     return _wrong_version(stamps, names) or _wrong_course(names)
 

@@ -23,7 +23,7 @@ from torchcourse.model.catalogue import imports
 __all__ = ["LocalPool", "WorkerPool", "default_workers"]
 
 
-MOST_WORKERS = 64
+MAX_WORKERS = 64
 BYTES_EACH = 1 << 30
 """The memory for one worker, which few submissions use."""
 
@@ -31,7 +31,7 @@ BYTES_EACH = 1 << 30
 def default_workers() -> int:
     """Return one worker per usable core, but no more than the free memory has GiB."""
     by_memory = psutil.virtual_memory().available // BYTES_EACH
-    return max(1, min(len(os.sched_getaffinity(0)), by_memory, MOST_WORKERS))
+    return max(1, min(len(os.sched_getaffinity(0)), by_memory, MAX_WORKERS))
 
 
 class WorkerPool(Protocol):

@@ -49,7 +49,7 @@ c.CourseDirectory.root = str(here)
 c.CourseDirectory.db_url = {gradebook}
 c.GradeSubmission.seed = {seed}  # secret: hidden cases are drawn from it
 '''
-STARTS = "c = get_config()\n"
+CONFIG_START = "c = get_config()\n"
 OWN_GRADEBOOK = """f"sqlite:///{here / 'gradebook.db'}\""""
 SEEDS = 1 << 31
 """A class's seed is drawn from this many."""
@@ -136,7 +136,7 @@ def _note_own_course(folder: Path, lessons: Iterable[str]) -> None:
     if noted not in config:
         kept = "".join(line for line in config.splitlines(keepends=True) if VARIABLE not in line)
         imported = "" if "import os\n" in config else "import os\n\n"
-        write_atomically(path, kept.replace(STARTS, f"{imported}{noted}{STARTS}", 1))
+        write_atomically(path, kept.replace(CONFIG_START, f"{imported}{noted}{CONFIG_START}", 1))
 
 
 @contextmanager

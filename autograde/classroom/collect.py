@@ -46,7 +46,7 @@ ATTEMPT = re.compile(r"(?P<stem>.+?)(?:[-_ ]?\((?P<copy>\d{1,9})\)|-(?P<again>\d
 """The name of a file, and the number that browsers and Canvas add to a second file of that name."""
 GRADE_ID = re.compile(rb'"grade_id":\s*("\w{1,100}")')
 MAX_ENTRIES = 200_000
-LONGEST_PATH = 1000
+MAX_PATH_LENGTH = 1000
 MAX_COMPRESSION = 200
 """The largest allowed ratio of unpacked to packed size; notebooks reach a tenth of it."""
 
@@ -126,7 +126,7 @@ def collect(archive: Path, lesson: str, into: Path, members: Sequence[Member], g
 def _only_moodle_names(info: zipfile.ZipInfo) -> bool:
     """Return whether only Moodle can have named this entry: Canvas puts numbers in front of what is uploaded."""
     name = info.filename
-    return len(name) <= LONGEST_PATH and bool(MOODLE.fullmatch(name)) and not CANVAS.fullmatch(name)
+    return len(name) <= MAX_PATH_LENGTH and bool(MOODLE.fullmatch(name)) and not CANVAS.fullmatch(name)
 
 
 def write_names(into: Path, lesson: str, names: Mapping[str, str]) -> None:
@@ -198,8 +198,8 @@ def _not_one(authors: Sequence[Member], team: Sequence[Member]) -> str:
 def _unsafe(info: zipfile.ZipInfo) -> str:
     """Return why an entry must not be read; "" if it may."""
     raw = getattr(info, "orig_filename", info.filename)
-    if len(raw) > LONGEST_PATH:
-        return f"its path has {len(raw)} characters; the limit is {LONGEST_PATH}"
+    if len(raw) > MAX_PATH_LENGTH:
+        return f"its path has {len(raw)} characters; the limit is {MAX_PATH_LENGTH}"
     parts = re.split(r"[/\\]", raw)
     if raw.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", raw) or ".." in parts or "\0" in raw or "\\" in raw:
         return "its path leaves the archive"

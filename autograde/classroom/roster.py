@@ -21,7 +21,7 @@ __all__ = ["Fault", "Member", "Roster", "RosterError", "read_roster", "write_ros
 
 IDENTITY = re.compile(r"\w[\w.@-]{0,99}")
 """The form of an id: part of names of folders and of nbgrader's submissions (`id+lesson+time`), and a table cell."""
-LONGEST_NAME = 120
+MAX_NAME_LENGTH = 120
 DELIMITERS = ",;\t"
 
 
@@ -141,8 +141,8 @@ def _fault(member: Member, before: Sequence[Member], lines: Sequence[int]) -> st
         cell = getattr(member, name)
         if is_formula(cell):
             return f"the {name} {cell[:40]!a} is a formula to spreadsheets; write it without its first character."
-        if not cell.isprintable() or len(cell) > LONGEST_NAME:
-            return f"the {name} holds characters that do not print, or more than {LONGEST_NAME}; correct it."
+        if not cell.isprintable() or len(cell) > MAX_NAME_LENGTH:
+            return f"the {name} holds characters that do not print, or more than {MAX_NAME_LENGTH}; correct it."
         if found := sorted(set(MARKUP).intersection(cell)):
             return f"the {name} holds {' '.join(found)}, which nbgrader's pages take for HTML; leave that out."
     if not IDENTITY.fullmatch(member.id):
@@ -167,4 +167,4 @@ def _name(member: Member) -> str:
 def _shown(member: Member) -> str:
     """Return the student that a bad row names, safe to print on a terminal."""
     shown = member.id or f"{member.first_name} {member.last_name}".strip() or member.email
-    return shown if shown.isprintable() and len(shown) <= LONGEST_NAME else ascii(shown)[:LONGEST_NAME]
+    return shown if shown.isprintable() and len(shown) <= MAX_NAME_LENGTH else ascii(shown)[:MAX_NAME_LENGTH]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["grade"]
 
-NEEDS_TOOLS = "rms_norm_cpp"
+COMPILED_EXERCISE = "rms_norm_cpp"
 """The exercise that is built with g++ and ninja."""
 
 
@@ -111,11 +111,11 @@ def _warn_of_missing_tools(names: list[str], isolation: Isolation) -> None:
     from torchcourse.model.catalogue import find
     from torchcourse.probes.native import missing_tools
 
-    missing = missing_tools(isolation.environment("/tmp")) if find(NEEDS_TOOLS)[0] in names else []
+    missing = missing_tools(isolation.environment("/tmp")) if find(COMPILED_EXERCISE)[0] in names else []
     if missing:
         lacks = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing here"
         install = "; ".join(REMEDIES[tool] for tool in missing)
-        stderr.print(f"WARNING: {lacks}, so {NEEDS_TOOLS} will count as not attempted. To install: {install}.",
+        stderr.print(f"WARNING: {lacks}, so {COMPILED_EXERCISE} will count as not attempted. To install: {install}.",
                      markup=False, soft_wrap=True)  # fmt: skip
 
 

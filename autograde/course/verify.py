@@ -42,7 +42,7 @@ __all__ = ["Claim", "verify"]
 
 OTHER_SEEDS = (12,)
 """Further seeds of hidden cases: right answers pass with those too."""
-FEWEST_RIGHT, FEWEST_MISTAKES = 2, 3
+MIN_RIGHT, MIN_MISTAKES = 2, 3
 HINT_WORDS = range(8, 66)
 
 
@@ -127,12 +127,12 @@ def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
     if runs[0]:  # what raises agrees with itself
         yield Claim(about, *_accepted(standards, "the reference", graded.reference))
     others = private_half(lesson, name).right_answers
-    enough = len(others) >= FEWEST_RIGHT
-    yield Claim(about, enough, f"{len(others)} other right answers, of at least {FEWEST_RIGHT}")
+    enough = len(others) >= MIN_RIGHT
+    yield Claim(about, enough, f"{len(others)} other right answers, of at least {MIN_RIGHT}")
     for number, answer in enumerate(others, 1):
         yield Claim(about, *_accepted(oracles, f"right answer {number}", answer))
     names = dict.fromkeys(m.name for m in oracle.mistakes)
-    yield Claim(about, len(names) >= FEWEST_MISTAKES, f"{len(names)} known mistakes, of at least {FEWEST_MISTAKES}")
+    yield Claim(about, len(names) >= MIN_MISTAKES, f"{len(names)} known mistakes, of at least {MIN_MISTAKES}")
     yield Claim(about, *_hints(oracle))
     sections = headings(lesson)
     for place in range(len(oracle.mistakes)):

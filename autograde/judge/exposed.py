@@ -10,10 +10,10 @@ from autograde.source import paths
 from torchcourse.checking.references import PACKED
 from torchcourse.model.own_course import own_course
 
-__all__ = ["exposed_secrets"]
+__all__ = ["exposed_answers_problem"]
 
 
-def exposed_secrets(*folders: Path) -> str:
+def exposed_answers_problem(*folders: Path) -> str:
     """Say that submissions could read answers, hidden cases, saved observations or `folders`, with the remedy; or "".
 
     Every way to a sandbox asks this: `torchcourse grade`, nbgrader's commands, the workers of a cluster.

@@ -26,7 +26,7 @@ from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import FORBIDDEN, Observations
 
 __all__ = [
-    "LONGEST_REMEMBERED",
+    "MAX_REMEMBERED_LENGTH",
     "REFERENCE",
     "VISIBLE_SEED",
     "Oracle",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 VISIBLE_SEED = 1
-LONGEST_REMEMBERED, MOST_REMEMBERED = 1 << 14, 8
+MAX_REMEMBERED_LENGTH, MAX_REMEMBERED = 1 << 14, 8
 """The longest right reply that is remembered, in bytes, and how many different ones for each case."""
 REFERENCE, REFERENCE_RAW = -1, -2
 """Keys in `Oracle.observed`: the derived and the raw observations of the reference."""
@@ -143,7 +143,7 @@ class Oracle:
         seen = run(self.exercise, self.cases[number], accepted)
         result = compare_derived(self.cases[number], number, device, seen, wanted)
         remembered = self._remembered.setdefault((device, number), {})
-        if result.passed and data and len(remembered) < MOST_REMEMBERED:
+        if result.passed and data and len(remembered) < MAX_REMEMBERED:
             remembered[data] = result
         return result
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograde.judge.oracle import LONGEST_REMEMBERED, Oracle
+from autograde.judge.oracle import MAX_REMEMBERED_LENGTH, Oracle
 from autograde.judge.submission import Submission
 from autograde.sandbox.job import Job, LostError, SlowError, parse_message, wall_clock_factor
 from autograde.sandbox.sandbox import Sandbox
@@ -27,12 +27,12 @@ BATCH, BATCH_BYTES = 16, 1 << 15
 """The most cases, and bytes of them, that are sent at once: they fit into the buffer of a socket."""
 ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}( \((?P<error>\w{1,100})\))?")
 LACKS_TOOLS = "g++ or ninja is missing on the grading machine, so C++ cannot be built: see `torchcourse doctor`."
-PYTHONS_ERRORS = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)
+BUILTIN_EXCEPTIONS = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)
                            and issubclass(value, BaseException))  # fmt: skip
-SYNTAX_ERRORS, LONGEST_PARSED = {"SyntaxError", "IndentationError", "TabError"}, 20_000
+SYNTAX_ERRORS, MAX_PARSED_LENGTH = {"SyntaxError", "IndentationError", "TabError"}, 20_000
 KINDS = ("int", "float", "bool", "str", "list", "tuple", "dict", "set", "Tensor", "ndarray", "module")
-"""Only text that matches `ENDINGS`, `PYTHONS_ERRORS` or `KINDS` is quoted to learners, because a submission's process
-can send any text."""
+"""Only text that matches `ENDINGS`, `BUILTIN_EXCEPTIONS` or `KINDS` is quoted to learners, because a submission's
+process can send any text."""
 MISSING = re.compile(
     rb"name '(\w+)' is not defined|(?:'_OpNamespace' '\w+' object|module '__main__') has no attribute '(\w+)'"
 )
@@ -315,7 +315,7 @@ class _DeviceRun:
             if isinstance(reply.get("seen"), dict):
                 if not remembered:
                     self._look_for_missing_names(data)
-                is_long = len(data) > LONGEST_REMEMBERED
+                is_long = len(data) > MAX_REMEMBERED_LENGTH
                 made = Reply(reply["seen"], b"" if is_long else data, remembered, is_long)
                 self._add_reply(part.exercise.name, made, job.unpacked_bytes, run)
                 continue
@@ -366,7 +366,7 @@ class _DeviceRun:
         elif state in ("done", "skipped"):
             run.end("unattempted", f"`{name}` is not defined.")
         else:
-            error = state if self.quotes and state in PYTHONS_ERRORS else "an exception"
+            error = state if self.quotes and state in BUILTIN_EXCEPTIONS else "an exception"
             if error in SYNTAX_ERRORS and (where := _syntax_error(self.cells[places[-1]].source)):
                 error = f"{error} {where}"
             run.end("error", f"The cell of `{name}` raised {error}, so `{name}` is not defined.")
@@ -374,7 +374,7 @@ class _DeviceRun:
     def _how_it_ended(self, name: str, ending: object) -> str:
         """Return how the process ended. Hidden cases may end it with any status that their inputs ask for."""
         known = ENDINGS.fullmatch(str(ending)) if self.quotes else None  # a learner could send any other text
-        how = f" ({ending})" if known and (known["error"] or "OSError") in PYTHONS_ERRORS else ""
+        how = f" ({ending})" if known and (known["error"] or "OSError") in BUILTIN_EXCEPTIONS else ""
         return f"The process ended while `{name}` ran{how}."
 
 
@@ -383,7 +383,7 @@ def _syntax_error(source: str) -> str:
 
     The cell is parsed here, because a process of the learner's could send any text.
     """
-    if len(source) > LONGEST_PARSED:
+    if len(source) > MAX_PARSED_LENGTH:
         return ""
     try:
         with warnings.catch_warnings():

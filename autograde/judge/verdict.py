@@ -26,7 +26,7 @@ STATUSES = (
 )  # fmt: skip
 """In order of precedence: the first that applies is an exercise's status."""
 
-LONGEST_MESSAGE = 600
+MAX_MESSAGE_LENGTH = 600
 OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.IGNORECASE)
 
 CLAUSE_END = re.compile(r"(?<=[.:]) ")
@@ -124,7 +124,7 @@ def _results(oracle: Oracle, device: str, run: ExerciseRun) -> list[Result]:
 def _out_of_memory(result: Result) -> bool:
     error = result.seen.get("raised")
     return isinstance(error, Raised) and (
-        error.kind == "MemoryError" or bool(OUT_OF_MEMORY.search(error.message[:LONGEST_MESSAGE]))
+        error.kind == "MemoryError" or bool(OUT_OF_MEMORY.search(error.message[:MAX_MESSAGE_LENGTH]))
     )
 
 
@@ -201,13 +201,13 @@ def _clean_with_output(message: str) -> str:
     first, says, output = message.partition(f"{COMPILER_SAYS}\n")
     if not says:
         return clean(message)
-    return f"{clean(first + COMPILER_SAYS)}\n{output[: codec.LONGEST_OUTPUT]}"
+    return f"{clean(first + COMPILER_SAYS)}\n{output[: codec.MAX_OUTPUT_LENGTH]}"
 
 
 def clean(message: str) -> str:
-    """Return a message in one line of at most `LONGEST_MESSAGE` characters, without control characters and memory
+    """Return a message in one line of at most `MAX_MESSAGE_LENGTH` characters, without control characters and memory
     addresses."""
-    start = message[: 4 * LONGEST_MESSAGE]  # a learner's exception may have megabytes of text
+    start = message[: 4 * MAX_MESSAGE_LENGTH]  # a learner's exception may have megabytes of text
     printable = "".join(c if c.isprintable() else " " for c in start)
     text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", " ".join(printable.split()))
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"
+    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"

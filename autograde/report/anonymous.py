@@ -14,7 +14,7 @@ __all__ = ["anonymous"]
 
 LONGEST = 20_000
 """Characters of a program that is parsed: a few megabytes take half a minute and a gigabyte."""
-SHORTEST_NAME = 3
+MIN_NAME_LENGTH = 3
 WORDS = {*keyword.kwlist, *dir(builtins), *dir(torch), *dir(torch.Tensor)}
 """Words that stay even if they are part of a name: a learner may be called Max."""
 
@@ -34,7 +34,7 @@ def anonymous(source: str, people: Iterable[str]) -> str:
         text = ast.unparse(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
-    parts = {part for person in people for part in re.findall(r"[^\W\d_]+", person) if len(part) >= SHORTEST_NAME}
+    parts = {part for person in people for part in re.findall(r"[^\W\d_]+", person) if len(part) >= MIN_NAME_LENGTH}
     names = "|".join(sorted(map(re.escape, parts - WORDS), key=len, reverse=True))
     letter = r"[^\W\d_]"
     return re.sub(rf"(?<!{letter})(?:{names})(?!{letter})", "someone", text, flags=re.IGNORECASE) if names else text

@@ -24,8 +24,8 @@ INK = "#010203"
 """A placeholder, replaced by the colour of the page's text."""
 GOOD, HALF, BAD, NEW = "#009e73", "#e69f00", "#d55e00", "#0072b2"  # Okabe and Ito's palette for the colour-blind
 PARTS = {"right": GOOD, "right on the CPU alone": HALF, "not right": BAD, "not attempted": NEW}
-MOST_BINS = 24
-LONGEST_LABEL = 40
+MAX_BINS = 24
+MAX_LABEL_LENGTH = 40
 STYLE: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "torchcourse", "font.family": "sans-serif", "font.size": 10,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
@@ -35,7 +35,7 @@ STYLE: Any = {
 
 def scores(lesson: LessonStatistics) -> Markup:
     """Draw a histogram of learners' points in a lesson."""
-    bins = max(1, min(MOST_BINS, round(lesson.max_score)))
+    bins = max(1, min(MAX_BINS, round(lesson.max_score)))
     top = max([lesson.max_score, *lesson.totals, 1e-9])
     bottom = min([0.0, *lesson.totals])
 
@@ -79,7 +79,7 @@ def _parts(items: Sequence[ItemStatistics]) -> list[list[int]]:
 
 def _short(text: str) -> str:
     text = clean(text)
-    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+    return text if len(text) <= MAX_LABEL_LENGTH else text[: MAX_LABEL_LENGTH - 1] + "…"
 
 
 def _figure(name: str, draw: Callable[[Axes], None], height: float, alt: str) -> Markup:

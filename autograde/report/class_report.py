@@ -15,8 +15,8 @@ from autograde.report.anonymous import anonymous
 from autograde.report.charts import outcomes, scores
 from autograde.report.class_overview import overview, shade
 from autograde.report.item_statistics import (
-    FEWEST_LEARNERS,
-    FEWEST_UNLIKE,
+    MIN_LEARNERS,
+    MIN_UNLIKE,
     SUSPECT,
     LessonStatistics,
     MistakeCount,
@@ -31,8 +31,8 @@ from torchcourse.model.catalogue import LESSONS
 
 __all__ = ["ShownMistake", "answers_of", "report", "shown_mistake"]
 
-MOST_PAIRS, MOST_MISTAKES, MOST_EXAMPLES, MOST_COMPLAINTS = 30, 25, 2, 20
-LONGEST_EXAMPLE = 2000
+MAX_PAIRS, MAX_MISTAKES, MAX_EXAMPLES, MAX_COMPLAINTS = 30, 25, 2, 20
+MAX_EXAMPLE_LENGTH = 2000
 
 Answers = dict[str, dict[str, str]]
 """The sources of answers, by exercise and learner."""
@@ -76,14 +76,14 @@ def report(out: Path, target: Path | None = None) -> str:
     table = read_table(out / "grades.csv")
     answers = answers_of(out / "autograded", table.rows)
     lessons = [_lesson(one, answers.get(one.lesson, {})) for one in lesson_statistics(table.rows)]
-    complaints, more = table.complaints[:MOST_COMPLAINTS], table.complaints[MOST_COMPLAINTS:]
+    complaints, more = table.complaints[:MAX_COMPLAINTS], table.complaints[MAX_COMPLAINTS:]
     everything = overview(table.rows)
     aliases = {learner.student: learner.alias for learner in everything.learners}
     pages = _feedback_pages(out, (target or out / "report.html").absolute().parent)
     return page(
         "report.html", overview=everything, aliases=aliases, shade=shade, feedback=pages, lessons=lessons,
         folder=clean(out.resolve().name), complaints=complaints, more_complaints=more,
-        learners_count=len(aliases), fewest=FEWEST_LEARNERS, unlike=FEWEST_UNLIKE, suspect=SUSPECT, similar=SIMILAR,
+        learners_count=len(aliases), fewest=MIN_LEARNERS, unlike=MIN_UNLIKE, suspect=SUSPECT, similar=SIMILAR,
         shingle=SHINGLE, shortest=SHORTEST, clean=clean,
     )  # fmt: skip
 
@@ -114,11 +114,11 @@ def answers_of(autograded: Path, rows: Sequence[Row]) -> dict[str, Answers]:
 def _lesson(statistics: LessonStatistics, answers: Answers) -> ShownLesson:
     stubs = {name: load_release(statistics.lesson).cells[name].source for name in answers}
     pairs = similar_pairs(answers, stubs)
-    shown = statistics.mistakes[:MOST_MISTAKES]
+    shown = statistics.mistakes[:MAX_MISTAKES]
     return ShownLesson(
         statistics, scores(statistics), outcomes(statistics), tuple(shown_mistake(m, answers) for m in shown),
-        statistics.mistakes[MOST_MISTAKES:], sum(map(len, answers.values())), tuple(pairs[:MOST_PAIRS]),
-        tuple(pairs[MOST_PAIRS:]),
+        statistics.mistakes[MAX_MISTAKES:], sum(map(len, answers.values())), tuple(pairs[:MAX_PAIRS]),
+        tuple(pairs[MAX_PAIRS:]),
     )  # fmt: skip
 
 
@@ -129,9 +129,9 @@ def shown_mistake(mistake: MistakeCount, answers: Mapping[str, Mapping[str, str]
     known = (row.student for row in mistake.rows if sources.get(row.student, "").strip())
     for student in sorted(known, key=lambda name: (len(sources[name]), name)):
         example = printable(anonymous(sources[student], [student]))
-        if example and len(example) <= LONGEST_EXAMPLE:
+        if example and len(example) <= MAX_EXAMPLE_LENGTH:
             examples.setdefault(example)
     message = next((row.message for row in mistake.rows if row.message), "")
     return ShownMistake(
-        mistake.exercise, mistake.name, mistake.count, mistake.of_wrong, clean(message), tuple(examples)[:MOST_EXAMPLES]
+        mistake.exercise, mistake.name, mistake.count, mistake.of_wrong, clean(message), tuple(examples)[:MAX_EXAMPLES]
     )

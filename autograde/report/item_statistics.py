@@ -11,13 +11,13 @@ from statistics import mean, median
 from autograde.results.grades_table import Row
 
 __all__ = [
-    "FEWEST_LEARNERS", "FEWEST_UNLIKE", "SUSPECT", "ItemStatistics", "LessonStatistics", "MistakeCount", "Trouble",
+    "MIN_LEARNERS", "MIN_UNLIKE", "SUSPECT", "ItemStatistics", "LessonStatistics", "MistakeCount", "Trouble",
     "lesson_statistics",
 ]  # fmt: skip
 
-FEWEST_LEARNERS = 20
+MIN_LEARNERS = 20
 """The fewest learners for which a correlation is given: its standard error is about 1/sqrt(n - 1)."""
-FEWEST_UNLIKE = 3
+MIN_UNLIKE = 3
 """The fewest learners above and below an exercise's mean for which a correlation is given."""
 SUSPECT = 0.1
 """Exercises with an item-rest correlation below this are marked."""
@@ -148,10 +148,10 @@ def _item(name: str, max_score: float, rows: list[Row], shares: dict[str, float]
 
 def correlation(item: Sequence[float], rest: Sequence[float]) -> tuple[float | None, str]:
     """Return Pearson's correlation of shares in an exercise with sums over the others, or None and the reason."""
-    if len(item) < FEWEST_LEARNERS:
-        return None, f"fewer than {FEWEST_LEARNERS} learners"
+    if len(item) < MIN_LEARNERS:
+        return None, f"fewer than {MIN_LEARNERS} learners"
     centre, other = mean(item), mean(rest)
-    if min(sum(x > centre for x in item), sum(x < centre for x in item)) < FEWEST_UNLIKE:
+    if min(sum(x > centre for x in item), sum(x < centre for x in item)) < MIN_UNLIKE:
         return None, "nearly all did equally well"
     across = math.fsum((x - centre) * (y - other) for x, y in zip(item, rest, strict=True))
     spread = math.fsum((x - centre) ** 2 for x in item) * math.fsum((y - other) ** 2 for y in rest)

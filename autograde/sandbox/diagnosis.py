@@ -9,7 +9,7 @@ from typing import Any
 
 from autograde.sandbox.configuration import Isolation
 from autograde.sandbox.control_group import make_group
-from autograde.sandbox.requirements import blocker, trust_blocker, try_worker
+from autograde.sandbox.requirements import isolation_problem, trusted_run_problem, try_worker
 from autograde.settings import LIMITS
 from torchcourse.doctor import Finding
 
@@ -18,14 +18,14 @@ __all__ = ["diagnose"]
 
 def diagnose() -> Iterator[Finding]:
     """Yield a finding for each layer: namespaces, user, Landlock, system calls, limits and memory group."""
-    fault = blocker()
+    fault = isolation_problem()
     if fault:
         what, _, remedy = fault.partition(": " if "missing" in fault or "needs" in fault else ". ")
         yield Finding("sandbox: namespaces", "blocked", f"missing: {what}", remedy or "docs/isolation.md")
     else:
         yield Finding("sandbox: namespaces", "ok", "active: no network, own processes, read-only system (bubblewrap)")
     yield _user()
-    remedy = trust_blocker() if fault else ""  # without namespaces, try a trusted worker
+    remedy = trusted_run_problem() if fault else ""  # without namespaces, try a trusted worker
     yield from _inside({} if remedy else try_worker(Isolation(trusted=bool(fault))), remedy)
     yield _group()
 

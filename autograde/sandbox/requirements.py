@@ -14,7 +14,7 @@ from typing import Any
 from autograde.sandbox.configuration import INSIDE, Isolation, kernel, readable
 from autograde.sandbox.namespaces import NamespacesError, release, start_pause_process
 
-__all__ = ["blocker", "claim_gpu", "exposed", "namespaces_remedy", "trust_blocker", "try_worker"]
+__all__ = ["exposed", "gpu_problem", "isolation_problem", "namespaces_remedy", "trusted_run_problem", "try_worker"]
 
 TRIAL = """
 import json, sys
@@ -50,7 +50,7 @@ def try_worker(isolation: Isolation) -> dict[str, Any]:
             release(pause)
 
 
-def blocker() -> str:
+def isolation_problem() -> str:
     """Return why submissions cannot be isolated on this machine, with the remedy; "" where they can."""
     if not sys.platform.startswith("linux"):
         return "Isolation needs Linux: grade on a Linux machine or in a Linux virtual machine."
@@ -69,7 +69,7 @@ def blocker() -> str:
     return ""
 
 
-def trust_blocker() -> str:
+def trusted_run_problem() -> str:
     """Return why trusted submissions cannot be run either, with the remedy; "" where they can.
 
     Under root their workers also run as an unprivileged user, who has to be able to read what Python loads.
@@ -85,7 +85,7 @@ def trust_blocker() -> str:
     return ""
 
 
-def claim_gpu() -> str:
+def gpu_problem() -> str:
     """Have this process use CUDA, and not the simulated accelerator; return why it cannot, with the remedy, or ""."""
     from torchcourse.model.devices import use_cuda
 

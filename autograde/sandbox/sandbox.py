@@ -24,7 +24,7 @@ from autograde.sandbox.configuration import RANKS, Isolation, kernel
 from autograde.sandbox.control_group import MemoryGroup, make_group
 from autograde.sandbox.job import Control, Job, LostError, SlowError, wall_clock_factor
 from autograde.sandbox.namespaces import NamespacesError, release, start_pause_process
-from autograde.sandbox.requirements import blocker, trust_blocker
+from autograde.sandbox.requirements import isolation_problem, trusted_run_problem
 from autograde.sandbox.template import Template, template
 from autograde.settings import LIMITS, Limits
 
@@ -83,7 +83,7 @@ class Sandbox:
         raise SandboxError(f"the worker did not start: {self._blocker() or reason}")
 
     def _blocker(self) -> str:
-        return trust_blocker() if self.isolation.trusted else blocker()
+        return trusted_run_problem() if self.isolation.trusted else isolation_problem()
 
     def _try_to_start(self) -> str:
         """Start the worker and wait until it is ready; return why it did not start, or "".

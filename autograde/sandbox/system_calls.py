@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ALLOWED", "CONDITIONS", "FAMILIES", "MISSING", "YOUNGEST", "Condition"]
+__all__ = ["ALLOWED", "CONDITIONS", "FAMILIES", "FIRST_UNKNOWN_CALL", "MISSING", "Condition"]
 
 ALLOWED = {
     # open, read and list files, and ask about them; Landlock and the mounts decide which
@@ -116,6 +116,6 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
 
 MISSING = ("clone3", "memfd_create", "memfd_secret", "io_uring_setup", "openat2", "futex_waitv")
 """Calls that seem not to exist (ENOSYS), so that programs take an older one, whose arguments the filter can see."""
-YOUNGEST = 451
+FIRST_UNKNOWN_CALL = 451
 """Calls from this number on, which are younger than this list, seem not to exist either: libraries that know them fall
 back then, and would take a refusal as final."""

@@ -28,7 +28,7 @@ def course_below_usr(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the course were installed below a folder that is in every sandbox, on a machine that can isolate."""
     monkeypatch.setattr(requirements, "readable", lambda: [str(paths.ROOT)])
     for module in (grading, cluster_worker, nbgrader_plugin):
-        monkeypatch.setattr(module, "blocker", lambda: "")
+        monkeypatch.setattr(module, "isolation_problem", lambda: "")
 
 
 def grade_with_nbgrader(folder: Path) -> None:
@@ -67,9 +67,9 @@ def test_a_class_folder_with_other_submissions_is_guarded_in_nbgrader_too(
 
 
 def test_what_references_were_observed_to_do_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert exposed.exposed_secrets() == ""
+    assert exposed.exposed_answers_problem() == ""
     monkeypatch.setenv("TORCHCOURSE_CACHE", "/usr/share/torchcourse")
-    assert str(cache_folder()) in exposed.exposed_secrets()
+    assert str(cache_folder()) in exposed.exposed_answers_problem()
 
 
 def test_the_references_of_a_package_for_self_study_are_guarded(
@@ -79,4 +79,4 @@ def test_the_references_of_a_package_for_self_study_are_guarded(
     packed = tmp_path / "references.json"
     packed.write_text("{}")
     monkeypatch.setattr(exposed, "PACKED", packed)
-    assert "self-study" in exposed.exposed_secrets()
+    assert "self-study" in exposed.exposed_answers_problem()

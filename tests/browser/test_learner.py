@@ -19,7 +19,7 @@ LESSON = "01_tensors.ipynb"
 TALLEST_CARD = 160
 """Pixels, of a folded card whose answer failed: its title, a sentence, the first failed case, and what unfolds."""
 
-SHORTEST_TRACK = 200
+MIN_TRACK = 200
 """Pixels of a slider between its ends."""
 
 
@@ -91,7 +91,7 @@ def test_a_slider_is_long_enough_to_set(page: Page, lab: Lab) -> None:
     track = demo.locator(".noUi-target").first
     expect(track).to_be_visible()
     box = track.bounding_box()
-    assert box is not None and box["width"] >= SHORTEST_TRACK, box
+    assert box is not None and box["width"] >= MIN_TRACK, box
     shoot(demo, "slider")
 
 

@@ -127,7 +127,7 @@ def test_each_class_has_a_secret_seed_that_both_ways_of_grading_use(
         raise StoppedError
 
     monkeypatch.setattr(nbgrader_plugin, "lesson_grader", grader)
-    monkeypatch.setattr(nbgrader_plugin, "exposed_secrets", lambda _: "")
+    monkeypatch.setattr(nbgrader_plugin, "exposed_answers_problem", lambda _: "")
     converter = Configurable(config=class_config(room.folder))
     converter.coursedir = SimpleNamespace(root=str(room.folder))
     plugin = nbgrader_plugin.GradeSubmission(parent=Configurable(parent=converter))

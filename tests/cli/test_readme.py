@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from autograde.source import paths
 
 README = paths.ROOT / "README.md"
-MOST_LINES, SCREEN = 199, 40
+MAX_LINES, SCREEN = 199, 40
 RUN = ("Learn", "Teach", "Write")
 """The sections whose commands are run, in the order in which they stand there."""
 COPIED = ("src", "autograde", "solutions", "notebooks")
@@ -136,7 +136,7 @@ def test_the_commands_of_a_section_do_what_it_says(section: str, checkout: Path,
 
 def test_it_is_short_and_each_part_fits_a_screen() -> None:
     text = README.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MOST_LINES
+    assert len(text.splitlines()) <= MAX_LINES
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     lengths = {section.split("\n", 1)[0]: len(section.splitlines()) for section in sections}
     assert {"Learn", "Teach", "Write"} <= set(lengths)

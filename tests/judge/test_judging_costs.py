@@ -10,7 +10,7 @@ import torch
 from autograde.judge.oracle import Oracle, oracle
 from autograde.judge.run_submission import ExerciseRun, Reply
 from autograde.judge.submission import Submission
-from autograde.judge.verdict import LONGEST_MESSAGE, decide
+from autograde.judge.verdict import MAX_MESSAGE_LENGTH, decide
 from autograde.settings import LIMITS
 from autograde.source.release import load_release
 from tests.support.costs import cpu_below
@@ -59,4 +59,4 @@ def test_a_reply_as_long_as_allowed_is_judged_in_a_moment(judge: Oracle, what: s
     with cpu_below(3):
         verdict = decided(judge, seen)
     assert verdict.score == 0
-    assert len(verdict.message) <= LONGEST_MESSAGE
+    assert len(verdict.message) <= MAX_MESSAGE_LENGTH

@@ -9,7 +9,7 @@ import pytest
 
 from autograde.judge import oracle as oracles
 from autograde.judge.lesson_grader import LessonGrader
-from autograde.judge.oracle import LONGEST_REMEMBERED, MOST_REMEMBERED, REFERENCE, Oracle, oracle
+from autograde.judge.oracle import MAX_REMEMBERED, MAX_REMEMBERED_LENGTH, REFERENCE, Oracle, oracle
 from autograde.judge.submission import Submission, read_submission
 from autograde.sandbox.sandbox import Sandbox
 from autograde.source.release import load_release
@@ -51,10 +51,10 @@ def test_a_wrong_reply_is_never_known(judge: Oracle, right: Observations) -> Non
 
 
 def test_so_many_replies_are_kept_and_no_more(judge: Oracle, right: Observations) -> None:
-    written = [bytes([number]) for number in range(MOST_REMEMBERED + 1)]
+    written = [bytes([number]) for number in range(MAX_REMEMBERED + 1)]
     for data in written:
         assert judge.result("cpu", 0, right, data).passed
-    assert [judge.remembered("cpu", 0, data) is not None for data in written] == [True] * MOST_REMEMBERED + [False]
+    assert [judge.remembered("cpu", 0, data) is not None for data in written] == [True] * MAX_REMEMBERED + [False]
     assert judge.result("cpu", 1, right, b"").case is judge.cases[1]
     assert judge.remembered("cpu", 1, b"") is None, "which stands for one that was too long to be kept"
 
@@ -80,7 +80,7 @@ def test_whoever_comes_second_gets_the_same_verdicts_without_being_read(
         monkeypatch.setattr(oracles, "compare_derived", lambda *a: compared.append(a[1]) or compare(*a))
         assert grader.grade(sandbox, submission).verdicts == first
     cases = sum(len(o.cases) for o in grader.oracles.values())
-    assert len(compared) < cases / 10, f"replies of more than {LONGEST_REMEMBERED} bytes, and no others"
+    assert len(compared) < cases / 10, f"replies of more than {MAX_REMEMBERED_LENGTH} bytes, and no others"
 
 
 @pytest.mark.sandbox

@@ -175,7 +175,7 @@ def leaves_a_child_of_its_own_session() -> int:
 
 
 def test_ranks_that_look_again_and_again_hang_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "LONGEST_ASLEEP", 1.5)
+    monkeypatch.setattr(processes, "MAX_SLEEP_SECONDS", 1.5)
     begun = time.monotonic()
     outcomes = run_ranks(both_poll)
     assert ends(outcomes) == [HANGS, HANGS]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from autograde.sandbox.job import Control, LostError, wall_clock_factor
-from autograde.sandbox.requirements import blocker
+from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import LIMITS
 from tests.support.sandboxed import states
@@ -55,7 +55,7 @@ def test_the_more_processes_want_each_core_the_more_wall_time_may_pass(
 
 
 def test_this_machine_can_isolate() -> None:
-    assert blocker() == ""
+    assert isolation_problem() == ""
 
 
 def test_a_sandbox_leaves_no_zombie_to_the_first_process_of_a_container() -> None:

@@ -150,7 +150,7 @@ def test_what_prevents_a_fork_is_tried_again_and_then_reported(monkeypatch: pyte
 
 def test_where_no_sandbox_can_be_entered_grading_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "TRIAL", "raise SystemExit('setns: Operation not permitted')")
-    assert "cannot enter a sandbox here (setns: Operation not permitted)" in requirements.blocker()
+    assert "cannot enter a sandbox here (setns: Operation not permitted)" in requirements.isolation_problem()
     (finding, *_) = diagnosis.diagnose()
     assert (finding.state, finding.about) == ("blocked", "sandbox: namespaces")
     assert "docs/isolation.md" in finding.remedy
@@ -163,8 +163,8 @@ def test_kernels_that_cannot_enter_all_namespaces_at_once_are_named(
     here = os.uname()
     named = type("Uname", (), {"release": release, "machine": here.machine, "sysname": here.sysname})
     monkeypatch.setattr(os, "uname", lambda: named)
-    assert requirements.blocker() == ("" if known else f"Isolation needs Linux 5.8 or later, and this is {release}: "
-                                      "grade on a newer system.")  # fmt: skip
+    wanted = f"Isolation needs Linux 5.8 or later, and this is {release}: grade on a newer system."
+    assert requirements.isolation_problem() == ("" if known else wanted)
 
 
 LOADS = """

@@ -107,7 +107,7 @@ def test_a_gpu_that_is_not_there_is_not_let_in(
 ) -> None:
     monkeypatch.setenv("TORCHCOURSE_ACCELERATOR", "simulated")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr(grading, "trust_blocker", lambda: "")
+    monkeypatch.setattr(grading, "trusted_run_problem", lambda: "")
     assert grade(submitted, tmp_path / "out", trust=True, gpu=True) == 2
     printed = capsys.readouterr()
     assert "sees no GPU" in printed.out
@@ -188,12 +188,12 @@ def test_root_is_told_where_a_worker_could_not_start(tmp_path: Path, monkeypatch
     (tmp_path / "mine").chmod(0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements, "readable", lambda: [str(tmp_path / "mine" / "python")])
-    assert "grade as an ordinary user" in requirements.trust_blocker()
+    assert "grade as an ordinary user" in requirements.trusted_run_problem()
 
 
 def test_on_macos_grading_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements.sys, "platform", "darwin")
-    for reason in (requirements.blocker(), requirements.trust_blocker()):
+    for reason in (requirements.isolation_problem(), requirements.trusted_run_problem()):
         assert "needs Linux" in reason
         assert "virtual machine" in reason
 
@@ -202,7 +202,7 @@ def test_nothing_secret_may_lie_where_submissions_read(tmp_path: Path, monkeypat
     """A course that is installed below /usr, say: all of that is in the sandbox."""
     assert requirements.exposed([paths.SOLUTIONS, tmp_path]) == ""
     monkeypatch.setattr(requirements, "readable", lambda: [str(paths.ROOT)])
-    monkeypatch.setattr(grading, "blocker", lambda: "")
+    monkeypatch.setattr(grading, "isolation_problem", lambda: "")
     assert "solutions" in requirements.exposed([tmp_path, paths.SOLUTIONS])
     with pytest.raises(SandboxError, match="kept elsewhere"):
         grading.grade([LESSON], tmp_path, tmp_path / "out")

@@ -46,5 +46,5 @@ async def work(scheduler: str, name: str) -> None:
 if __name__ == "__main__":
     Quick.log = Path(sys.argv[3])
     cluster_worker.lesson_grader = Slow  # type: ignore[assignment]
-    cluster_worker.blocker = lambda: ""  # type: ignore[assignment]
+    cluster_worker.isolation_problem = lambda: ""  # type: ignore[assignment]
     asyncio.run(work(sys.argv[1], sys.argv[2]))

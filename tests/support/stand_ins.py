@@ -59,7 +59,7 @@ def use_stand_in(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Have the stand-in grade, also where nothing can be isolated; its log lies in `folder`."""
     patch.setattr(Quick, "log", folder / "examined", raising=False)
     patch.setattr(grading, "LessonGrader", Quick)
-    patch.setattr(grading, "blocker", lambda: "")
+    patch.setattr(grading, "isolation_problem", lambda: "")
 
 
 def submit(folder: Path, student: str, answer: str | None) -> Path:

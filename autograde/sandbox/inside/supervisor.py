@@ -22,7 +22,7 @@ __all__ = ["protect_from_children", "supervise"]
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 FAULT = 70
 """The exit status of a runner that an exception ended."""
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 def supervise(control: socket.socket, shell: Any, configuration: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def _fork_runner(
         run_submission(job, shell, message, configuration)
         status = 0
     except BaseException as error:  # learners' code has run in this process: it may be anything
-        os.write(child_end, type(error).__name__.encode()[:LONGEST_NAME])
+        os.write(child_end, type(error).__name__.encode()[:MAX_NAME_LENGTH])
     finally:
         os._exit(status)
 
@@ -88,7 +88,7 @@ def _report_end(control: socket.socket, runner: int, cause: int) -> int:
         return runner
     name = ""
     with contextlib.suppress(OSError):  # nothing was written, and a process of the learner's holds the other end
-        name = os.read(cause, LONGEST_NAME).decode(errors="replace")
+        name = os.read(cause, MAX_NAME_LENGTH).decode(errors="replace")
     ended = os.waitstatus_to_exitcode(status)
     _send(control, {"ended": f"{ended} ({name})" if name else ended})
     return 0

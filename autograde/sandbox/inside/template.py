@@ -55,13 +55,13 @@ def run_template(line: socket.socket) -> None:
 def _start_worker(control: socket.socket, shell: Any, order: dict[str, Any]) -> None:
     """Enter a sandbox and run its supervisor. Does not return."""
     try:
-        if _has_entered(control, shell, order):
+        if _enter_sandbox(control, shell, order):
             supervise(control, shell, order["configuration"])
     finally:
         os._exit(0)
 
 
-def _has_entered(control: socket.socket, shell: Any, order: dict[str, Any]) -> bool:
+def _enter_sandbox(control: socket.socket, shell: Any, order: dict[str, Any]) -> bool:
     """Enter a sandbox and give up all privileges; return False in the process that stays outside, and on failure."""
     configuration = order["configuration"]
     try:

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchcourse.checking.explain import Result, brief, told_apart
+from torchcourse.checking.explain import Result, brief, difference_texts
 from torchcourse.checking.pictures import pictures
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
@@ -28,7 +28,7 @@ def cases_as_text(report: Report, record: RunRecord) -> list[str]:
     lines = []
     for name, group in _by_case(report.results):
         lines.append(f"  {MARKS[all(r.passed for r in group)]} {name}{_devices(group)}")
-        if any(result is first for result in group):  # `in` would compare tensors
+        if first and any(result is first for result in group):  # `in` would compare tensors
             lines += _failure_as_text(first, record)
     return lines
 
@@ -131,7 +131,7 @@ def _difference(failed: Result) -> tuple[str, str, str]:
         return label, "missing", wanted
     got = brief(failed.seen[what])
     if what in failed.wanted:
-        what, got, wanted = told_apart(failed, what)
+        what, got, wanted = difference_texts(failed, what)
     got, wanted = ("nothing" if text == "None" else text for text in (got, wanted))
     return "" if what == "result" else f"{what}: ", got, wanted
 

@@ -15,13 +15,23 @@ from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import FORBIDDEN, Observations, Raised, Tolerance, Value, agree, differing
 
 __all__ = [
-    "Result", "brief", "compare", "compare_derived", "derive", "describe_difference", "difference", "explain",
-    "fill_sentence", "told_apart", "unexplained", "worst",
+    "Result",
+    "brief",
+    "compare",
+    "compare_derived",
+    "derive",
+    "describe_difference",
+    "difference",
+    "difference_texts",
+    "explain",
+    "fill_sentence",
+    "unexplained",
+    "worst",
 ]  # fmt: skip
 
-LONGEST_TEXT = 160
-MOST_NAMED = 3
-FEWEST_REPRODUCED, LEAST_SHARE = 2, 0.25
+MAX_TEXT_LENGTH = 160
+MAX_NAMED = 3
+MIN_REPRODUCED, MIN_SHARE = 2, 0.25
 """A mistake whose symptoms are only partly shown is named if it reproduces at least this many cases, and this share of
 the failed ones."""
 NUMBERS = (Tensor, int, float, complex, list, tuple)
@@ -78,7 +88,7 @@ def derive(exercise: Exercise, case: Case, raw: Observations) -> Observations:
 
 
 def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[KnownMistake]:
-    """Return the mistakes that explain an answer, the one that explains most first; at most `MOST_NAMED`.
+    """Return the mistakes that explain an answer, the one that explains most first; at most `MAX_NAMED`.
 
     A mistake's symptoms are the (device, case, observation) triples in which its program differs from what is wanted.
     The mistake is present if the answer shows all of its symptoms with the mistake's own values, or agrees with its
@@ -108,7 +118,7 @@ def _fewest(
     """Return the fewest mistakes that cover most of what is wrong, and what they leave."""
     chosen: list[KnownMistake] = []
     left = set(wrong)
-    while left and len(chosen) < MOST_NAMED:
+    while left and len(chosen) < MAX_NAMED:
         gain = max((len(covered & left) for _, covered in candidates), default=0)
         if not gain:
             break
@@ -134,7 +144,7 @@ def _most_reproduced(results: Sequence[Result], known: Sequence[KnownMistake]) -
     if 2 * sum(r.is_strong_evidence for r in failed) <= len(failed):
         return []
     counts = [len({number for _, number, _ in _reproduced(results, mistake)}) for mistake in known]
-    most, enough = max(counts, default=0), max(FEWEST_REPRODUCED, LEAST_SHARE * len({r.number for r in failed}))
+    most, enough = max(counts, default=0), max(MIN_REPRODUCED, MIN_SHARE * len({r.number for r in failed}))
     best = [mistake for mistake, count in zip(known, counts, strict=True) if count == most >= enough]
     return best if len(best) == 1 else []
 
@@ -312,7 +322,7 @@ def brief(value: Value) -> str:
     if isinstance(value, str | Raised):
         return _shortened(str(value))
     if isinstance(value, dict):
-        inner = ", ".join(f"{key!r}: {brief(item)}" for key, item in islice(value.items(), LONGEST_TEXT))
+        inner = ", ".join(f"{key!r}: {brief(item)}" for key, item in islice(value.items(), MAX_TEXT_LENGTH))
         return _shortened(f"a dict with {inner}") if value else "an empty dict"
     if isinstance(value, list | tuple) and len(value) > 8:
         return f"{type(value).__name__} of {len(value)} items"
@@ -323,9 +333,9 @@ def brief(value: Value) -> str:
 
 
 def _shortened(text: str) -> str:
-    if len(text) <= LONGEST_TEXT:
+    if len(text) <= MAX_TEXT_LENGTH:
         return text
-    start = text[: LONGEST_TEXT - 3]
+    start = text[: MAX_TEXT_LENGTH - 3]
     return (start[: start.rfind(" ")] if " " in start else start).rstrip(" .,:;(") + "..."
 
 
@@ -337,11 +347,11 @@ def describe_difference(result: Result, name: str) -> str:
         got = result.seen[name]
         text = f'"{got}"' if isinstance(got, str) else brief(got)
         return f"`{name}` raised {got}" if isinstance(got, Raised) else f"`{name}` is {text} where nothing is wanted"
-    name, *texts = told_apart(result, name)
+    name, *texts = difference_texts(result, name)
     return f"`{name}` is {texts[0]} where {texts[1]} is wanted"
 
 
-def told_apart(result: Result, name: str) -> tuple[str, str, str]:
+def difference_texts(result: Result, name: str) -> tuple[str, str, str]:
     """Return where in the observation `name` a case differs, and what came out and what is wanted, as different texts.
 
     Raises:
@@ -353,15 +363,15 @@ def told_apart(result: Result, name: str) -> tuple[str, str, str]:
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         if got.shape == want.shape and got.dtype == want.dtype and got.numel() > 1:
             index = worst(got, want)
-            texts = _told_apart(got[index], want[index])
+            texts = _distinct_texts(got[index], want[index])
             return name, f"{texts[0]} at {list(index)}", texts[1]
         if got.dtype != want.dtype:
             return name, f"{brief(got)} of {brief(got.dtype)}", f"{brief(want)} of {brief(want.dtype)}"
-    texts = _told_apart(got, want)
+    texts = _distinct_texts(got, want)
     return name, texts[0], texts[1]
 
 
-def _told_apart(got: Value, want: Value) -> list[str]:
+def _distinct_texts(got: Value, want: Value) -> list[str]:
     """Return two values as texts that differ: in quotation marks, with all digits, or with their types."""
     texts = [brief(got), brief(want)]
     if isinstance(got, str) and isinstance(want, str) and texts[0] != texts[1]:

@@ -12,7 +12,7 @@ from torchcourse.model.observations import EXACT
 
 __all__ = ["pictures"]
 
-LONGEST_SIDE = 12
+MAX_SIDE = 12
 
 
 def pictures(result: Result) -> str:
@@ -56,8 +56,8 @@ def _figure(caption: str, words: str, tensor: Tensor, scale: float) -> str:
 def _notes(tensor: Tensor) -> list[str]:
     """Return what a picture does not show: entries that it leaves out, and which ones have no colour of their own."""
     notes = []
-    if max(tensor.shape[-2:], default=0) > LONGEST_SIDE:
-        notes.append(f"only its first {LONGEST_SIDE} along each side")
+    if max(tensor.shape[-2:], default=0) > MAX_SIDE:
+        notes.append(f"only its first {MAX_SIDE} along each side")
     if tensor.dim() > 2:
         notes.append(f"only index {', '.join('0' * (tensor.dim() - 2))} of what comes before the last two dimensions")
     if nans := int(tensor.isnan().sum()):
@@ -78,7 +78,7 @@ def _squares(tensor: Tensor, scale: float) -> str:
     while flat.dim() > 2:
         flat = flat[0] if len(flat) else flat.reshape(0, 0)
     flat = flat.reshape(1, -1) if flat.dim() < 2 else flat
-    flat = flat[:LONGEST_SIDE, :LONGEST_SIDE]
+    flat = flat[:MAX_SIDE, :MAX_SIDE]
     squares = [
         f'<rect x="{14 * j}" y="{14 * i}" width="13" height="13" fill="{_colour(v, scale)}">'
         f"<title>{v:.4g}</title></rect>"

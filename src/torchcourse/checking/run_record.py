@@ -15,9 +15,9 @@ from torchcourse.model.own_code import is_own
 
 __all__ = ["OwnLine", "RunRecord", "passed_over"]
 
-MOST_PRINTED = 1500
+MAX_PRINTED = 1500
 """Characters that are kept of what an answer prints in one case."""
-MOST_LINES = 4
+MAX_LINES = 4
 """Lines of a traceback that are kept: an endless recursion has hundreds."""
 
 
@@ -34,10 +34,10 @@ class OwnLine:
 
 
 class _Capped(io.StringIO):
-    """Text that keeps its first `MOST_PRINTED` characters: an answer may print in an endless loop."""
+    """Text that keeps its first `MAX_PRINTED` characters: an answer may print in an endless loop."""
 
     def write(self, text: str) -> int:
-        if self.tell() <= MOST_PRINTED:
+        if self.tell() <= MAX_PRINTED:
             super().write(text)
         return len(text)
 
@@ -67,8 +67,8 @@ class RunRecord:
         finally:
             sys.breakpointhook = before
             if text := output.getvalue():
-                cut = "…" if len(text) > MOST_PRINTED else ""
-                self.printed[number, device] = text[:MOST_PRINTED].rstrip("\n") + cut
+                cut = "…" if len(text) > MAX_PRINTED else ""
+                self.printed[number, device] = text[:MAX_PRINTED].rstrip("\n") + cut
 
     def _pass_over(self, *args: object, **kwargs: object) -> None:
         self.met_breakpoint = True
@@ -82,7 +82,7 @@ class RunRecord:
             for (code, line), source in zip(codes, sources, strict=True)
             if source and is_own(code.co_filename)
         ]
-        self.lines[number, device] = own if len(own) <= MOST_LINES else [own[0], *own[1 - MOST_LINES :]]
+        self.lines[number, device] = own if len(own) <= MAX_LINES else [own[0], *own[1 - MAX_LINES :]]
 
     def lines_of(self, result: Result) -> list[OwnLine]:
         """Return the learner's own lines on which a case raised; none if it did not, or if they are unknown."""

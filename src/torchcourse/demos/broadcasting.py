@@ -12,7 +12,7 @@ from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
 Shape = tuple[int, ...]
-MOST_AXES = 6
+MAX_AXES = 6
 WIDTH, HEIGHT, LEFT = 6.0, 2.35, 1.0  # inches
 ROW_A, ROW_B, ROW_RESULT = 1.88, 1.4, 0.82
 SIDE, TALL, GAP = 0.66, 0.36, 0.12
@@ -51,8 +51,8 @@ def explain(axes: list[Axis]) -> str:
 def parse(text: str) -> Shape:
     """Parse a shape as people type it: '4, 1, 3', '(4,1,3)' or '4 1 3'."""
     words = text.strip().strip("()[]").replace(",", " ").split()
-    if not all(word.isdecimal() for word in words) or len(words) > MOST_AXES:
-        raise ValueError(f"a shape is up to {MOST_AXES} whole numbers such as 4, 1, 3; got {text!r}")
+    if not all(word.isdecimal() for word in words) or len(words) > MAX_AXES:
+        raise ValueError(f"a shape is up to {MAX_AXES} whole numbers such as 4, 1, 3; got {text!r}")
     return tuple(int(word) for word in words)
 
 

@@ -18,7 +18,7 @@ from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
 COMPILED, EAGER = "compiled", "eager"
-MOST_MARKS = 60
+MAX_MARKS = 60
 """The largest number of calls that get a mark each; more would be a thick line, drawn slowly."""
 
 
@@ -82,7 +82,7 @@ def draw(series: Mapping[str, Sequence[float]], title: str = "time per call, in 
     figure, axes = style.chart(place=(0.1, 0.18, 0.66, 0.68), title=title, xlabel="call number")
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
-        marked = "o-" if len(values) <= MOST_MARKS else "-"
+        marked = "o-" if len(values) <= MAX_MARKS else "-"
         axes.plot(range(1, len(values) + 1), values, marked, color=colour, label=name, markersize=3, linewidth=1)
         words.append(f"{name}: first {values[0]:.3g}, then {median(values[1:] or values):.3g}")
     axes.set_yscale("log")

@@ -12,7 +12,7 @@ from torchcourse.demos import style
 from torchcourse.demos.live import Live
 from torchcourse.demos.style import Picture
 
-MOST_CELLS, MOST_ROWS = 24, 9
+MAX_CELLS, MAX_ROWS = 24, 9
 WIDTH, LEFT, MARGIN, ROW = 6.2, 0.95, 0.12, 0.3  # inches
 
 
@@ -52,10 +52,10 @@ def layout(view: Tensor) -> Layout:
     offset = int(view.storage_offset())
     length = view.untyped_storage().nbytes() // view.element_size()
     cells, names = cells_read(shape, stride, offset), row_names(shape)
-    if length > MOST_CELLS or len(names) > MOST_ROWS:
+    if length > MAX_CELLS or len(names) > MAX_ROWS:
         raise ValueError(
             f"view has {len(names)} rows over {length} stored elements; "
-            f"the picture has room for {MOST_ROWS} rows over {MOST_CELLS}"
+            f"the picture has room for {MAX_ROWS} rows over {MAX_CELLS}"
         )
     width = len(cells) // max(len(names), 1)
     rows = [(name, cells[i * width : (i + 1) * width]) for i, name in enumerate(names)]

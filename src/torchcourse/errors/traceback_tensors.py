@@ -25,7 +25,7 @@ __all__ = ["NamedTensor", "in_learners_code", "in_library", "written_in_place"]
 COURSE = tuple(map(str, own_code.COURSE))
 LIBRARIES = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"),
                    str(Path(torch.__file__).parent), *COURSE})  # fmt: skip
-MOST_TENSORS, MOST_ITEMS, MOST_NAMES = 5, 3, 500
+MAX_TENSORS, MAX_ITEMS, MAX_NAMES = 5, 3, 500
 MISSING = object()
 
 
@@ -68,12 +68,12 @@ def written_in_place(traceback: TracebackType, shape: tuple[int, ...] | None, ve
         return []
     found: dict[int, NamedTensor] = {}
     names = {**_public(own.tb_frame.f_globals), **_public(own.tb_frame.f_locals)}
-    for name, value in list(names.items())[-MOST_NAMES:]:
+    for name, value in list(names.items())[-MAX_NAMES:]:
         for each in _tensors(name, value):
             written = _version(each.tensor)
             if written and version in (None, written) and shape in (None, tuple(each.tensor.shape)):
                 found.setdefault(id(each.tensor), each)
-    return list(found.values())[:MOST_TENSORS]
+    return list(found.values())[:MAX_TENSORS]
 
 
 def _public(names: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _tensors_in(step: TracebackType) -> list[NamedTensor]:
             found.setdefault(id(each.tensor), each)
         if found:
             break
-    return list(found.values())[:MOST_TENSORS]
+    return list(found.values())[:MAX_TENSORS]
 
 
 def _expressions(step: TracebackType) -> Iterator[ast.AST]:
@@ -153,7 +153,7 @@ def _tensors(name: str, value: object) -> Iterator[NamedTensor]:
     elif type(value) is list or type(value) is tuple:
         items = list(enumerate(value))
     tensors = [NamedTensor(f"{name}[{key!r}]", item) for key, item in items[:20] if _is_tensor(item)]
-    yield from tensors[:MOST_ITEMS]
+    yield from tensors[:MAX_ITEMS]
 
 
 def _is_tensor(value: object) -> TypeGuard[Tensor]:

@@ -27,11 +27,11 @@ DTYPES = {
         torch.uint16, torch.uint32, torch.uint64,
     )
 }  # fmt: skip
-LONGEST_LIST = 100_000
-LONGEST_OUTPUT = 1 << 18
+MAX_LIST_LENGTH = 100_000
+MAX_OUTPUT_LENGTH = 1 << 18
 """Characters of what a compiler wrote, which the message of a `COMPILER_ERROR` holds."""
-MOST_LEVELS = 16
-MOST_DIMENSIONS = 32
+MAX_LEVELS = 16
+MAX_DIMENSIONS = 32
 LENGTH = struct.Struct("<Q")
 HEADER_FACTOR = 16
 """Typical memory of decoded values as a multiple of their JSON; the worst case, lists of empty lists, takes 26
@@ -115,14 +115,14 @@ class _Decoder:
 
     def value(self, header: Any, depth: int) -> Value:
         """Decode the value that `header` describes, at this level of nesting."""
-        if depth > MOST_LEVELS:
+        if depth > MAX_LEVELS:
             raise MalformedError("nested too deeply")
         if not isinstance(header, dict):
             return _decode_scalar(header)
         if len(header) != 1:
             raise MalformedError("a tagged value has one tag")
         ((tag, body),) = header.items()
-        if tag in ("list", "tuple", "dict") and not self.trusted and len(body) > LONGEST_LIST:
+        if tag in ("list", "tuple", "dict") and not self.trusted and len(body) > MAX_LIST_LENGTH:
             raise MalformedError(f"{len(body)} items")
         match tag:
             case "tensor":
@@ -143,7 +143,7 @@ class _Decoder:
                 return DTYPES[body]
             case "raised":
                 kind, message, reason = body
-                longest = LONGEST_OUTPUT if kind == COMPILER_ERROR else 1000
+                longest = MAX_OUTPUT_LENGTH if kind == COMPILER_ERROR else 1000
                 return Raised(_text(kind)[:100], _text(message)[:longest], _text(reason)[:100])
         raise MalformedError(f"unknown tag {tag!r}")
 
@@ -151,7 +151,7 @@ class _Decoder:
         """Decode a tensor, with its layout and flags where the data is trusted."""
         dtype, shape, (begin, length) = DTYPES[body["dtype"]], body["shape"], body["at"]
         numbers = [*shape, begin, length]
-        if len(shape) > MOST_DIMENSIONS or any(type(n) is not int or n < 0 for n in numbers):
+        if len(shape) > MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in numbers):
             raise MalformedError("a shape is a short list of sizes")
         if begin != self.used or begin + length > len(self.payload):
             raise MalformedError("tensors lie one after another in the bytes that came")

@@ -82,7 +82,7 @@ LIBRARIES = ("builtins", "collections", "torch", "torchvision", "torchcourse")
 """Packages whose subclasses of Tensor, list, tuple and dict an answer may return."""
 GENERATED = "<string>"
 """The file of methods that Python writes for named tuples and data classes."""
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """The most values that a result may hold; walking through more could take arbitrarily long."""
 
 OBJECT = re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>")
@@ -137,10 +137,10 @@ def refuse_foreign(value: object) -> None:
 
     Raises:
         TypeError: if it is a tensor of a foreign class, or holds one.
-        ValueError: if it holds more than `MOST_VALUES` values, or itself.
+        ValueError: if it holds more than `MAX_VALUES` values, or itself.
     """
     pending: list[Iterator[Any]] = [iter((value,))]
-    left = MOST_VALUES
+    left = MAX_VALUES
     while pending:
         for item in pending[-1]:
             cls = type(item)  # `isinstance` would ask the object
@@ -148,7 +148,7 @@ def refuse_foreign(value: object) -> None:
                 raise TypeError(f"the result has to be a torch.Tensor, and {cls.__name__} is a class of its own")
             left -= 1
             if left < 0:
-                raise ValueError(f"the result holds more than {MOST_VALUES:,} values, or itself")
+                raise ValueError(f"the result holds more than {MAX_VALUES:,} values, or itself")
             if issubclass(cls, list | tuple | dict):
                 pending.append(_inside(item))
                 break

@@ -33,7 +33,7 @@ __all__ = [
     "tagged",
 ]
 
-MOST_CRASHES = 40
+MAX_CRASHES = 40
 
 
 def in_a_folder(probe: Callable[..., Observations]) -> Callable[..., Observations]:
@@ -103,7 +103,7 @@ class _Changes:
 
     def __call__(self) -> None:
         now = layout(self.folder)
-        if now != self.last and self.count < MOST_CRASHES:
+        if now != self.last and self.count < MAX_CRASHES:
             self.count, self.last = self.count + 1, now
             self.at(self.count)
 
@@ -157,7 +157,7 @@ def _copied(act: Callable[[], Any], folder: Path, store: Path) -> Iterator[Path]
 
 
 def _killed(act: Callable[[], Any], folder: Path, store: Path, before: Path) -> Iterator[Path]:
-    for moment in range(1, MOST_CRASHES):
+    for moment in range(1, MAX_CRASHES):
         died = killed_in(functools.partial(_act_until, act, folder, moment))
         left = store / f"moment {moment}"
         copied(folder, left)

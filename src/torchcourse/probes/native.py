@@ -161,7 +161,7 @@ def _run_limited(command: list[str], folder: str) -> tuple[int, str]:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         output.seek(0)
-        wrote = output.read(codec.LONGEST_OUTPUT).decode("utf-8", "replace").replace(f"{folder}/", "")
+        wrote = output.read(codec.MAX_OUTPUT_LENGTH).decode("utf-8", "replace").replace(f"{folder}/", "")
     if status in (-signal.SIGXCPU, -signal.SIGKILL) or GAVE_UP.search(wrote):
         return status, f"the compiler needed more than {CPU_SECONDS} seconds or 2 GB, and was ended"
     return status, wrote.strip() or "the compiler wrote no message"

@@ -51,7 +51,7 @@ __all__ = [
 RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
 QUIET = 1.0
 """Seconds without a wake-up of a main thread or a runnable thread, after which the remaining ranks count as hanging."""
-LEAST_IDLE = 10
+MIN_IDLE = 10
 """A hang also takes this many samples within `QUIET` in which every thread was asleep."""
 POLLING = "(gloo_tcp_loop"
 """The name of gloo's transport thread, which polls even when there are no messages."""
@@ -60,7 +60,7 @@ TORCH = str(Path(torch.__file__).parent)
 WRAPPERS = ("wrapper", "_fn", "inner")
 LONGEST = 4.0
 """CPU seconds after which a rank counts as hanging; wall-clock seconds where its CPU time is unknown."""
-LONGEST_ASLEEP = 3.0
+MAX_SLEEP_SECONDS = 3.0
 """Seconds that the main threads of all ranks may sleep, waking up now and then, after which they count as hanging."""
 MAX_WALL_FACTOR = 4.0
 """How many times `LONGEST` the ranks may take in wall time on a busy machine."""
@@ -218,10 +218,10 @@ def _watched(ranks: list[_Rank]) -> list[_Rank]:
             quiet_since, idle, before = now, 0, woken
         idle += doing == {"nothing"}
         spent = max(_cpu_seconds(rank.pid, now - begun) for rank in left)
-        if now - quiet_since > QUIET and idle >= LEAST_IDLE:
+        if now - quiet_since > QUIET and idle >= MIN_IDLE:
             break
         asleep = min(_seconds_asleep(rank.pid, now - begun) for rank in left)
-        if spent > LONGEST or asleep > LONGEST_ASLEEP or now - begun > MAX_WALL_FACTOR * LONGEST:
+        if spent > LONGEST or asleep > MAX_SLEEP_SECONDS or now - begun > MAX_WALL_FACTOR * LONGEST:
             for rank in left:
                 rank.is_slow = True
             break

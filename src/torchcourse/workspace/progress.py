@@ -29,7 +29,7 @@ FILE = "progress.jsonl"
 OPEN, ATTEMPTED, PASSED = "open", "attempted", "passed"
 RANK = {OPEN: 0, ATTEMPTED: 1, PASSED: 2}
 NO_ATTEMPT = ("unattempted", "unknown", "interrupted")
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """How many bytes of the file are read: a hundred times what the whole course writes."""
 LOCK_SECONDS = 1.0
 """Seconds to wait for another tab's lock; after that the line is appended without it."""
@@ -153,7 +153,7 @@ def _lines(folder: Path) -> Iterator[dict[str, str]]:
     """Yield the recorded lines that are JSON objects."""
     try:
         with (folder / STATE / FILE).open("rb") as file:
-            lines = file.read(MOST_BYTES).decode("utf-8", "replace").splitlines()
+            lines = file.read(MAX_BYTES).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return
     for line in lines:

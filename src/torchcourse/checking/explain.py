@@ -15,18 +15,8 @@ from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import FORBIDDEN, Observations, Raised, Tolerance, Value, agree, differing
 
 __all__ = [
-    "Result",
-    "brief",
-    "compare",
-    "compare_derived",
-    "derive",
-    "describe_difference",
-    "difference",
-    "difference_texts",
-    "explain",
-    "fill_sentence",
-    "unexplained",
-    "worst",
+    "Result", "brief", "compare", "compare_derived", "derive", "describe_difference", "difference", "difference_texts",
+    "explain", "fill_sentence", "unexplained", "worst",
 ]  # fmt: skip
 
 MAX_TEXT_LENGTH = 160

@@ -1140,7 +1140,7 @@ with warnings.catch_warnings(record=True) as caught:
 told = "".join(str(warning.message) for warning in caught)
 print(
     "the operation is on line",
-    next(line for line in told.splitlines() if "in risky" in line).split("line")[-1].strip(),
+    next(line for line in told.splitlines() if "in risky" in line).split("line ")[-1],
 )
 
 # %% [markdown]

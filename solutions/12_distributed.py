@@ -154,7 +154,7 @@ def draws():
 torch.manual_seed(time.time_ns())
 # a generator of its own: the same each time
 print(draws()[0], draws()[0])
-print(draws()[1], draws()[1])                      # the global one: a different order each time
+print(draws()[1], draws()[1])         # the global one: a different order each time
 
 # %% [markdown]
 # The generator is one of your own for a second reason: whoever seeds the global one also decides what dropout and
@@ -981,7 +981,8 @@ ranks.run(gradient_of_a_sum);
 
 # %% exercise="tensor_parallel_mlp" points=4
 def tensor_parallel_mlp(x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """gelu(x @ w1.T) @ w2.T; this rank has some rows of w1 and the matching columns of w2."""
+    """gelu(x @ w1.T) @ w2.T; this rank has some rows of w1
+    and the matching columns of w2."""
     ### BEGIN SOLUTION
     class Enter(torch.autograd.Function):
         @staticmethod

@@ -1001,7 +1001,7 @@ if not missing:
 
     @torch.library.register_fake("lesson13::plus_one")
     def _(x):
-        return x.new_empty(x.shape)               # row after row, like the kernel's result
+        return x.new_empty(x.shape)     # row after row, like the kernel's result
 
     print(
         torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(

@@ -1093,7 +1093,7 @@ write = router_parts.part("release", globals())
 folder = Path(tempfile.mkdtemp()) / "router"
 config = {
     "classes": names, "max_len": router_parts.MAX_LEN, "macro_f1": record["macro_f1"],
-    "threshold": min(threshold, 2.0),    # inf is not valid JSON, and 2 routes nothing either
+    "threshold": min(threshold, 2.0),  # inf is not valid JSON; 2 routes nothing either
 }
 example = {name: val[-1][name][:4] for name in ("input_ids", "attention_mask")}
 write(router, vocab, config, example, folder)
@@ -1171,7 +1171,8 @@ for name, route in (
 ):
     found = measure(route, requests, warmup=20)
     off = max((route(text) - eager_route(text)).abs().max().item() for text in requests)
-    in_time = "within" if found["p95"] <= 20 else "over" if found["p95"] > 20 else "not compared with"
+    p95 = found["p95"]
+    in_time = "within" if p95 <= 20 else "over" if p95 > 20 else "not compared with"
     print(
         f"{name:20} p50 {found['p50']:6.2f} ms, p95 {found['p95']:6.2f} ms, {in_time} "
         f"the 20 ms; off by {off:.0e}"

@@ -1,10 +1,14 @@
 """Errors that more than one part of the grader raises or handles."""
 
-__all__ = ["BusyError", "RefusedError"]
+__all__ = ["BusyError", "CourseError", "RefusedError"]
 
 
 class BusyError(RuntimeError):
     """Another grader writes to the same folder."""
+
+
+class CourseError(RuntimeError):
+    """A lesson cannot be used as its author left it; the message gives the place and the remedy in one line."""
 
 
 class RefusedError(RuntimeError):

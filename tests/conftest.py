@@ -85,6 +85,7 @@ TOGETHER = (
     "tests/batch/test_postgres.py",
     "tests/simulated/test_operators.py",
     "tests/course/test_bundle.py",
+    "tests/course/test_own_course.py",
     "tests/classroom/test_class_folder.py",
     "tests/batch/test_grading.py",
     "tests/sandbox/test_probing.py",
@@ -138,6 +139,17 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
         return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
 
 
+def spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Put the tests that mostly wait for ranks to hang between others, so that no core idles while they do."""
+    waiting = [item for item in items if "[12_distributed:" in item.nodeid]
+    others = [item for item in items if item not in waiting]
+    gap = 1 + sum("test_verify.py" in item.nodeid for item in others) // (1 + len(waiting))
+    first = next((n for n, item in enumerate(others) if "test_verify.py" in item.nodeid), 0)
+    for number, item in enumerate(waiting):
+        others.insert(first + number * (gap + 1), item)
+    return others
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     """Return the scheduler for xdist; it keeps the order of `pytest_collection_modifyitems`."""
@@ -155,6 +167,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
+    items[:] = spread(items)
     for marker, fault in NEEDS.items():
         marked = [item for item in items if item.get_closest_marker(marker)]
         reason = fault() if marked else ""

@@ -30,7 +30,7 @@ from autograde.files import write_atomically
 from autograde.results.gradebook import Writer
 from autograde.results.gradebook_url import gradebook_file, gradebook_url
 from autograde.source import paths
-from autograde.source.release import load_release, released_to
+from autograde.source.release import check_built, load_release, released_to
 from torchcourse.model.catalogue import in_order
 from torchcourse.model.own_course import VARIABLE, own_course, own_home
 
@@ -87,8 +87,11 @@ def make_class(
 
     Raises:
         BusyError: when a grader is writing to the folder.
+        CourseError: when a lesson has not been built since its script was changed.
         RefusedError: when there is a file in its place, or a folder of something else.
     """
+    for lesson in lessons:
+        check_built(lesson)
     _check_place(folder)
     url = class_gradebook(folder) if is_class(folder) else gradebook_url(folder, gradebook)
     check_gradebook(url)

@@ -10,8 +10,10 @@ import typer
 
 from autograde.cli.author import build, new_commands, verify
 from autograde.cli.classroom import bundle, class_commands, collect, release, sample
+from autograde.cli.console import stop
 from autograde.cli.grade import grade
 from autograde.cli.report import diff, export, report
+from autograde.errors import CourseError
 
 __all__ = ["join"]
 
@@ -22,13 +24,28 @@ def join(app: typer.Typer) -> None:
         build, grade, report, sample, bundle, collect, diff, export, release,
     )  # fmt: skip
     for command in commands:
-        app.command()(_without_gpu(command))
+        app.command()(_in_one_line(_without_gpu(command)))
     for group in (new_commands, class_commands):
         for registered in group.registered_commands:
-            registered.callback = _without_gpu(registered.callback) if registered.callback else None
-    app.command()(verify)
+            registered.callback = _in_one_line(_without_gpu(registered.callback)) if registered.callback else None
+    app.command()(_in_one_line(verify))
     app.add_typer(new_commands, name="new")
     app.add_typer(class_commands, name="class")
+
+
+def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that says in one line what an author has to mend in a lesson."""
+
+    @functools.wraps(command)
+    def explained(*args: object, **kwargs: object) -> None:
+        try:
+            command(*args, **kwargs)
+        except CourseError as error:
+            stop(str(error))
+        except SyntaxError as error:
+            stop(f"{error.filename}:{error.lineno}: {error.msg}")
+
+    return explained
 
 
 def _without_gpu(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from autograde.cli.console import (
     pluralized,
     show_changes,
     split_lessons,
+    stderr,
     stop,
     write_errors,
 )
@@ -44,6 +46,7 @@ def report(
 
     if mistakes and exercise:
         stop("--mistakes and --exercise make two pages: give one of them.")
+    _warn_of_unknown_lessons(out)
     target = mistakes or html or out / f"{exercise or 'report'}.html"
     try:
         if exercise:
@@ -58,6 +61,18 @@ def report(
         console.print(f"The mistakes are in {target}; it names nobody, but read the answers first.", markup=False)
     else:
         console.print(f"The {'answers are' if exercise else 'report is'} in {target}; it names learners.", markup=False)
+
+
+def _warn_of_unknown_lessons(out: Path) -> None:
+    """Print which lessons in a folder's results are not known here, and so lack their answers in what is made."""
+    from autograde.results.grades_table import BadTableError, read_table
+    from torchcourse.model.catalogue import LESSONS, in_order
+
+    with contextlib.suppress(BadTableError):  # which is said later
+        for name in in_order(row.lesson for row in read_table(out / "grades.csv").rows):
+            if name not in LESSONS:
+                stderr.print(f"WARNING: {name} is not known here, so its answers are left out: a lesson of your own "
+                             "needs `torchcourse --course DIR report`.", markup=False)  # fmt: skip
 
 
 def diff(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from autograde.files import write_atomically
 from autograde.source import paths
+from autograde.source.release import check_built
 from torchcourse.model.files import check_target
 
 __all__ = ["BundleError", "build_wheel", "write_bundle"]
@@ -70,14 +71,13 @@ def write_bundle(path: Path, lessons: Sequence[str]) -> list[str]:
     """Write the learners' archive of `lessons` to `path`, a zip file, and return the names in it.
 
     Raises:
-        BundleError: when the wheel cannot be built, or a notebook has not been built.
+        BundleError: when the wheel cannot be built.
+        CourseError: when a notebook has not been built, or not since its script was changed.
         OSError: when `path` cannot be written.
     """
     check_target(path)  # before the wheel is built, which takes a while
     for lesson in lessons:
-        if not paths.notebook(lesson).is_file():
-            missing = paths.shown(paths.notebook(lesson))
-            raise BundleError(f"{missing} is missing: `torchcourse build {lesson}` makes it.")
+        check_built(lesson)
     readme = _readme(lessons)
     name, wheel = build_wheel(lessons, readme)
     files = {"README.md": readme.encode(), "environment.yml": CONDA.encode(), name: wheel}

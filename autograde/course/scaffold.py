@@ -12,7 +12,7 @@ from autograde.files import write_atomically
 from autograde.source import paths
 from autograde.source.private_half import private_path
 from torchcourse.model.catalogue import check_new_lesson, exercises, lesson_with, module_name
-from torchcourse.model.own_course import own_course, topic_of
+from torchcourse.model.own_course import own_course, own_home, topic_of
 
 __all__ = ["ScaffoldError", "Todo", "exercise_files", "new_exercise", "new_lesson", "todos"]
 
@@ -123,6 +123,10 @@ from torchcourse import Unattempted, case, check, hint
 """
 
 
+IMPORTED = {"Any", "Tensor", "Unattempted", "case", "check", "hint", "torch"}
+"""The names that `LESSON` imports."""
+
+
 class ScaffoldError(ValueError):
     """An exercise cannot be made; the message gives the reason and the remedy. Nothing was written."""
 
@@ -163,7 +167,10 @@ def new_exercise(lesson: str, name: str, after: str) -> list[Path]:
     if after not in known:
         raise ScaffoldError(f"{lesson} has no exercise {after!r} to come after; it has {', '.join(known)}.")
     _check_name(name)
+    if own_course() and not own_home(lesson):
+        raise ScaffoldError(f"{lesson} is a lesson of the course itself: leave out --course to add to it.")
     script, public, private = exercise_files(lesson, name)
+    _check_free(public, private)
     lines = script.read_text(encoding="utf-8").splitlines(keepends=True)
     check = next(n for n, line in enumerate(lines) if line.startswith(f'# %% check="{after}"'))
     end = next((n for n in range(check + 1, len(lines)) if lines[n].startswith("# %%")), len(lines))
@@ -192,8 +199,7 @@ def new_lesson(lesson: str, title: str, name: str) -> list[Path]:
     _check_name(name)
     halves = {own / "exercises": PUBLIC, own / "hidden": PRIVATE}
     files = {folder / topic_of(lesson) / f"{module_name(name)}.py": text for folder, text in halves.items()}
-    if there := [path for path in files if path.exists()]:
-        raise ScaffoldError(f"{there[0]} exists already: move it away, or bring {script.name} back.")
+    _check_free(*files)
     text = LESSON.format(number=int(lesson[:2]), title=title, name=name) + _cells(name)
     for path, content in {script: text, **{path: half.format(name=name) for path, half in files.items()}}.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,11 +207,18 @@ def new_lesson(lesson: str, title: str, name: str) -> list[Path]:
     return [script, *files]
 
 
+def _check_free(*files: Path) -> None:
+    if there := [path for path in files if path.exists()]:
+        raise ScaffoldError(f"{paths.shown(there[0])} exists already: move it away first.")
+
+
 def _check_name(name: str) -> None:
     if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name) or name.startswith("_"):
         raise ScaffoldError(f"{name!r} is not a name for a function or a class.")
     if name in dir(builtins):
         raise ScaffoldError(f"{name!r} is a built-in name of Python, which the exercise would hide.")
+    if name in IMPORTED:
+        raise ScaffoldError(f"{name!r} is a name that the setup cell of a lesson imports.")
     if lesson := lesson_with(name):
         taken = {module_name(known): known for known in exercises(lesson)}[module_name(name)]
         raise ScaffoldError(f"{lesson} has an exercise {taken!r} already; names are unique in the course.")

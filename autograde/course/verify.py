@@ -20,6 +20,7 @@ from autograde.course import store
 from autograde.course.build import generate, headings
 from autograde.course.scaffold import todos
 from autograde.course.selection import results_of, selected
+from autograde.errors import CourseError
 from autograde.judge.oracle import Oracle, hidden, references, visible
 from autograde.judge.oracle import oracle as make_oracle
 from autograde.judge.oracle_cache import OracleCache
@@ -111,17 +112,24 @@ def _cache(lesson: str) -> OracleCache:
 
 def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
     about = f"{lesson}:{name}"
+    if not paths.notebook(lesson).is_file():
+        yield from _todo_claims(lesson, name)
+        yield Claim(about, False, f"it has not been built: run {paths.build_command(lesson)}")
+        return
     stub = _stub(lesson, name)  # before any oracle: the stub may register an operator of the reference again
     graded = _grading_oracle(lesson, name)
     if recall:
         _cache(lesson).load(graded)
     oracle = graded.narrowed(len(visible(graded.exercise)))
-    for mark in todos(lesson, name):
-        yield Claim(about, False, f"still to be written, {mark.path}:{mark.line}: {mark.what}")
+    yield from _todo_claims(lesson, name)
     yield Claim(about, *_knows_required(lesson, oracle))
     yield Claim(about, *stub)
     oracles = graded, *_oracles_of_other_seeds(lesson, name)
-    runs = _reference_runs(oracles)
+    try:
+        runs = _reference_runs(oracles)
+    except CourseError as error:
+        yield Claim(about, False, str(error))
+        return
     yield Claim(about, *runs)
     standards = [graded] if graded.exercise.oracle is None else oracles  # the reference itself, run a second time
     if runs[0]:  # what raises agrees with itself
@@ -143,6 +151,11 @@ def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
         fresh = store.exercise_fresh(lesson, oracle)
         remedy = "" if fresh else f": run torchcourse build {lesson}"
         yield Claim(about, fresh, f"what the notebook checks answers against is fresh{remedy}")
+
+
+def _todo_claims(lesson: str, name: str) -> Iterator[Claim]:
+    for mark in todos(lesson, name):
+        yield Claim(f"{lesson}:{name}", False, f"still to be written, {mark.path}:{mark.line}: {mark.what}")
 
 
 def _knows_required(lesson: str, oracle: Oracle) -> tuple[bool, str]:
@@ -274,6 +287,8 @@ def _named_in_grading(graded: Oracle, place: int, results: list[Result]) -> tupl
 
 
 def _notebook_claims(lesson: str) -> Iterator[Claim]:
+    if not paths.notebook(lesson).is_file():
+        return  # each exercise says so
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         made = generate([lesson], root, f"sqlite:///{root / 'gradebook.db'}") / lesson / f"{lesson}.ipynb"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TypeVar
 
+from autograde.errors import CourseError
 from autograde.judge.oracle import Oracle, hidden, oracles, visible
 from autograde.judge.oracle_cache import OracleCache
 from autograde.judge.run_submission import LACKS_TOOLS, ExerciseRun, run_submission
@@ -136,6 +137,8 @@ class LessonGrader:
         own = {device: by_exercise[name] for device, by_exercise in runs.items() if name in by_exercise}
         try:
             return ORACLE_THREAD.run(partial(decide, submission, oracle, self.visible[name], own))
+        except CourseError:
+            raise
         except Exception as error:  # a learner may send any observations, which must not stop a batch
             return unjudged(submission, name, error)
 

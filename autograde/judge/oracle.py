@@ -6,18 +6,21 @@ None of this enters the sandbox.
 from __future__ import annotations
 
 import hashlib
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
+from autograde.errors import CourseError
 from autograde.judge.derive_apart import DerivingProcess
 from autograde.source import paths
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
 from autograde.source.script import answers
 from torchcourse.checking.explain import Result, compare_derived, derive
-from torchcourse.checking.probe import observe
+from torchcourse.checking.probe import is_raised_by_probe, observe
 from torchcourse.model import codec
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import CPU, CheckedDevice, find_accelerator
@@ -97,10 +100,11 @@ class Oracle:
         What an exercise forbids to answers, its oracle has to do.
         """
         exercise, case = self.exercise, self.cases[number]
+        free = exercise if exercise.oracle is None else replace(exercise, forbids=(), measures=False)
+        asked = exercise.oracle or self.reference
+        seen = observe(free, asked, case, self.device(device), trusted=True, caught=_refuse_broken_probe)
         if exercise.oracle is None:
-            return self._observed(self.reference, device, number)
-        free = replace(exercise, forbids=(), measures=False)
-        seen = observe(free, exercise.oracle, case, self.device(device), trusted=True)
+            return seen
         return {**seen, FORBIDDEN: []} if exercise.forbids else seen
 
     def wanted(self, device: str, number: int) -> Observations:
@@ -167,6 +171,14 @@ class Oracle:
             return self._observe_once(place, mistake.program, device, number)
 
         return KnownMistake(mistake.name, mistake.sentence, mistake.section, observations)
+
+
+def _refuse_broken_probe(error: BaseException) -> None:
+    """Raise an error if a probe fails with its own reference: each answer would fail alike, and so be right."""
+    if is_raised_by_probe(error):
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{paths.shown(Path(place.filename))}:{place.lineno}"
+        raise CourseError(f"{where}: the probe itself raises {type(error).__name__}: {error}") from error
 
 
 def visible(exercise: Exercise) -> list[Case]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchcourse.model.catalogue import LESSONS
-from torchcourse.model.own_course import own_course, place
+from torchcourse.model.own_course import own_course, own_home, place
 
 __all__ = [
-    "AUTOGRADE", "BUILD", "HALVES", "NOTEBOOKS", "ROOT", "SOLUTIONS", "STORED", "module_file", "notebook",
-    "private_topic", "public_topic", "script", "shown", "stored",
+    "AUTOGRADE", "BUILD", "HALVES", "NOTEBOOKS", "ROOT", "SOLUTIONS", "STORED", "build_command", "module_file",
+    "notebook", "private_topic", "public_topic", "script", "shown", "stored",
 ]  # fmt: skip
 
 AUTOGRADE = Path(__file__).resolve().parents[1]
@@ -57,6 +57,12 @@ def module_file(module: str) -> Path:
                 return path
     root = ROOT / "src" if module.startswith("torchcourse") else AUTOGRADE.parent
     return root / f"{module.replace('.', '/')}.py"
+
+
+def build_command(lesson: str) -> str:
+    """Return the command that builds a lesson."""
+    own = own_home(lesson)
+    return f"torchcourse{f' --course {own}' if own else ''} build {lesson}"
 
 
 def shown(path: Path) -> Path:

@@ -10,11 +10,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autograde.errors import CourseError
 from autograde.source import paths
+from autograde.source.script import read_script
 from torchcourse.model.catalogue import LESSONS
 from torchcourse.model.notebook_file import exercise_of, is_check, normalized
 
-__all__ = ["Release", "ReleasedCell", "built_lessons", "cell_text", "load_release", "release_of", "released_to"]
+__all__ = [
+    "Release",
+    "ReleasedCell",
+    "built_lessons",
+    "cell_text",
+    "check_built",
+    "load_release",
+    "release_of",
+    "released_to",
+]
 
 
 @dataclass(frozen=True)
@@ -107,9 +118,24 @@ def load_release(lesson: str) -> Release:
     """Load the released notebook of a lesson.
 
     Raises:
-        FileNotFoundError: when it has not been built.
+        CourseError: when it has not been built.
     """
-    return release_of(lesson, json.loads(paths.notebook(lesson).read_text(encoding="utf-8")))
+    path = paths.notebook(lesson)
+    if not path.is_file():
+        raise CourseError(f"{paths.shown(path)} is missing: `{paths.build_command(lesson)}` makes it.")
+    return release_of(lesson, json.loads(path.read_text(encoding="utf-8")))
+
+
+def check_built(lesson: str) -> None:
+    """Check that the released notebook has the exercises and points of the lesson's script.
+
+    Raises:
+        CourseError: when the script was changed since, or nothing has been built.
+    """
+    release, cells = load_release(lesson), read_script(paths.script(lesson))
+    if {c.exercise: float(c.points) for c in cells if c.exercise} != {e: release.points(e) for e in release.exercises}:
+        raise CourseError(f"{paths.shown(paths.script(lesson))} has other exercises or points than its notebook: "
+                          f"`{paths.build_command(lesson)}` builds it again.")  # fmt: skip
 
 
 def release_of(lesson: str, notebook: dict[str, Any]) -> Release:

@@ -113,7 +113,7 @@ def _exercise_complaints(lesson: str, cell: Cell, known: Any, seen: dict[str, in
     name = cell.exercise
     if name not in known:
         yield f"{cell.line}: unknown exercise {name}; the lesson has {', '.join(known)}"
-    elif (first := lesson_with(name)) != lesson:
+    elif (first := lesson_with(name)) and first != lesson:
         yield f"{cell.line}: exercise {name} is one of {first}; names are unique in the course"
     if name in seen:
         yield f"{cell.line}: exercise {name} is already at line {seen[name]}; each has one answer cell"

@@ -107,7 +107,7 @@ def test_the_first_form_loads_and_verify_says_what_is_left(checkout: Path) -> No
     rest = [says for says in broken if not says.startswith("still to be")]
     assert [" ".join(says.split()[:4]) for says in rest] == [
         "the notebook does not", "the reference raises in", "0 other right answers,", "0 known mistakes, of",
-        "what the notebook judges",
+        "what the notebook checks",
     ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from torchcourse.model.exercise import Case, Exercise, Unattempted
 from torchcourse.model.observations import FORBIDDEN, Observations, base_containers, kind, plain, raised, refuse_foreign
 from torchcourse.model.own_code import is_own
 
-__all__ = ["Watched", "observe", "pristine"]
+__all__ = ["Watched", "is_raised_by_probe", "observe", "pristine"]
 
 SEED = 20_260_920
 INTERNALS = re.compile(r"INTERNAL ASSERT|StopIteration|C\+\+|\b(aten|c10|torch)::|\b0x[0-9a-f]{4}")
@@ -169,7 +169,7 @@ def _eagerly(device: CheckedDevice) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext()
 
 
-def _raised_by_a_probe(error: BaseException) -> bool:
+def is_raised_by_probe(error: BaseException) -> bool:
     """Return whether an exception did not pass through an answer: a probe could not go on with what it was given."""
     codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
     return Watched.run.__code__ not in codes and not any(is_own(code.co_filename) for code in codes)
@@ -227,7 +227,7 @@ def observe(
         except (Exception, SystemExit) as error:
             if caught:
                 caught(error)
-            seen = _stopped(watched, error) if _raised_by_a_probe(error) else {"raised": raised(error)}
+            seen = _stopped(watched, error) if is_raised_by_probe(error) else {"raised": raised(error)}
     if exercise.forbids or watched.forbidden:
         seen[FORBIDDEN] = watched.forbidden
     return dict(seen)

@@ -80,8 +80,10 @@ def check_gradebook(url: str) -> None:
         complaint = _complaint(engine)
     except DatabaseError as error:
         if "locked" in reason_of(error):
-            raise RefusedError(f"{shown} cannot be used ({reason_of(error)}): close what has it open.") from None
-        remedy = "choose another --out or --gradebook." if _is_file(place) else "does its server run, and let you in?"
+            raise RefusedError(f"{shown} cannot be used ({reason_of(error)}): close the program that has it "
+                               "open.") from None  # fmt: skip
+        server = "check that its server is running and accepts your login."
+        remedy = "choose another --out or --gradebook." if _is_file(place) else server
         raise RefusedError(f"{shown} cannot be read as a gradebook ({reason_of(error)}): {remedy}") from None
     finally:
         engine.dispose()

@@ -59,7 +59,7 @@ def course(
     if not own.is_dir() and (own.exists() or context.invoked_subcommand != "new"):
         _fail(f"There is no folder {own}: torchcourse --course {own} new lesson 16_graphs NAME makes one.")
     if own.is_dir() and not (own / "solutions").is_dir() and context.invoked_subcommand != "new":
-        _fail(f"{own} holds no lessons of your own: they are in its folder solutions/.")
+        _fail(f"{own} holds no lessons of your own: it has no folder of scripts, `solutions`.")
     os.environ[VARIABLE] = str(own.resolve())
     from torchcourse.model.catalogue import check_new_lesson  # it looks for lessons of one's own when it is imported
 

@@ -204,7 +204,7 @@ def test_a_worker_that_joins_with_another_version_is_not_believed(
     pool.batch = cluster_worker.BatchSettings(SEED, LIMITS, Isolation(), pool.batch.modules, other)
     try:
         submission = read_submission(submit(tmp_path, "ada", SOLVED), "ada", LESSON)
-        with pytest.raises(ClusterError, match="A worker came later that cannot be used"):
+        with pytest.raises(ClusterError, match="A worker that joined later cannot be used"):
             pool.submit(submission).result(LONG)
     finally:
         pool.close()

@@ -142,5 +142,8 @@ def test_a_class_lives_on_a_server_from_its_due_dates_to_the_export(
     (folder / "nbgrader_config.py").write_text((folder / "nbgrader_config.py").read_text().replace(url, page))
     status, output = run_instructors("export", "--class", folder)
     assert status == 2
-    assert 'database "none" does not exist): does its server run, and let you in?' in output.replace("\n", " ")
+    assert (
+        'database "none" does not exist): check that its server is running and accepts your login.'
+        in output.replace("\n", " ")
+    )
     assert "[SQL" not in output

@@ -108,7 +108,7 @@ def test_gradebooks_of_this_course_are_accepted(empty: Path, tmp_path: Path) -> 
         ("sqlite:///{folder}/text.db", "cannot be read as a gradebook"),
         ("sqlite:///{folder}", "is no file"),
         ("postgresql://ada:sesame@127.0.0.1:9/book", "127.0.0.1:9"),
-        ("postgresql://ada:sesame@127.0.0.1:9/book", "does its server run"),
+        ("postgresql://ada:sesame@127.0.0.1:9/book", "its server is running"),
     ],
 )
 def test_what_is_no_gradebook_is_refused_without_the_password(url: str, says: str, tmp_path: Path) -> None:

@@ -374,7 +374,7 @@ def test_a_locked_gradebook_is_named_and_nothing_is_lost(
         locking.close()
     for status, output in tried:
         assert status == 2
-        assert "cannot be used (database is locked): close what has it open" in output.replace("\n", " ")
+        assert "cannot be used (database is locked): close the program that has it open" in output.replace("\n", " ")
 
 
 def test_a_damaged_gradebook_is_one_sentence_with_the_remedy(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_without_a_kernel_the_controls_are_words_and_the_picture_stays(shown: li
     pytest.importorskip("ipywidgets")
     EXPLORERS["broadcasting"]().show()
     controls, picture = shown
-    assert controls["text/plain"] == "Controls, where a kernel and widgets are: a, b"
+    assert controls["text/plain"] == "Controls (they need a kernel and ipywidgets): a, b"
     assert "application/vnd.jupyter.widget-view+json" in controls
     bundle = style.Picture(picture.png, 'a < "b"', 10)._repr_mimebundle_()
     assert bundle["text/plain"] == 'a < "b"'

@@ -85,7 +85,7 @@ def wait_until_saved(page: Page, lab: Lab, name: str, text: str) -> None:
     would make JupyterLab ask whether to overwrite what itself is writing. So would opening the notebook anew before
     JupyterLab knows that it has saved: the file has its text, but not yet the time that a save compares.
     """
-    for _ in range(600):
+    for _ in range(1200):
         expect(page.locator(".jp-Notebook").first).to_be_visible()
         if json.dumps(text)[1:-1] in (lab.folder / name).read_text(encoding="utf-8"):
             expect(page.locator(UNSAVED)).to_have_count(0, timeout=60_000)

@@ -90,9 +90,8 @@ def make_class(
         CourseError: when a lesson has not been built since its script was changed.
         RefusedError: when there is a file in its place, or a folder of something else.
     """
-    for lesson in lessons:
-        check_built(lesson)
     _check_place(folder)
+    check_built(*lessons)
     url = class_gradebook(folder) if is_class(folder) else gradebook_url(folder, gradebook)
     check_gradebook(url)
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,9 +113,7 @@ def make_class(
             write_roster(folder / "roster.csv", enrolled.values())
             write_extensions(folder, extended or {})
             with Writer(url, list(lessons), Path(scratch)) as writer:
-                for lesson, when in (due or {}).items():
-                    writer.book.update_or_create_assignment(lesson, duedate=when)
-                _enroll(writer.book, list(enrolled.values()))
+                _fill(writer.book, due or {}, list(enrolled.values()))
         for lesson in lessons:
             journal.keep_release(load_release(lesson))
 
@@ -180,7 +177,10 @@ def _renew(folder: Path, path: Path, content: bytes) -> None:
     write_atomically(path, content)
 
 
-def _enroll(book: Gradebook, members: Sequence[Member]) -> None:
+def _fill(book: Gradebook, due: Mapping[str, datetime], members: Sequence[Member]) -> None:
+    """Write due dates and students into a gradebook."""
+    for lesson, when in due.items():
+        book.update_or_create_assignment(lesson, duedate=when)
     for member in members:
         facts = {"first_name": member.first_name, "last_name": member.last_name, "email": member.email,
                  "lms_user_id": member.lms_user_id or None}  # fmt: skip

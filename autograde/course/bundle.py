@@ -76,8 +76,7 @@ def write_bundle(path: Path, lessons: Sequence[str]) -> list[str]:
         OSError: when `path` cannot be written.
     """
     check_target(path)  # before the wheel is built, which takes a while
-    for lesson in lessons:
-        check_built(lesson)
+    check_built(*lessons)
     readme = _readme(lessons)
     name, wheel = build_wheel(lessons, readme)
     files = {"README.md": readme.encode(), "environment.yml": CONDA.encode(), name: wheel}

@@ -126,16 +126,18 @@ def load_release(lesson: str) -> Release:
     return release_of(lesson, json.loads(path.read_text(encoding="utf-8")))
 
 
-def check_built(lesson: str) -> None:
-    """Check that the released notebook has the exercises and points of the lesson's script.
+def check_built(*lessons: str) -> None:
+    """Check that the released notebooks have the exercises and points of the lessons' scripts.
 
     Raises:
-        CourseError: when the script was changed since, or nothing has been built.
+        CourseError: when a script was changed since, or nothing has been built.
     """
-    release, cells = load_release(lesson), read_script(paths.script(lesson))
-    if {c.exercise: float(c.points) for c in cells if c.exercise} != {e: release.points(e) for e in release.exercises}:
-        raise CourseError(f"{paths.shown(paths.script(lesson))} has other exercises or points than its notebook: "
-                          f"`{paths.build_command(lesson)}` builds it again.")  # fmt: skip
+    for lesson in lessons:
+        release, cells = load_release(lesson), read_script(paths.script(lesson))
+        written = {cell.exercise: float(cell.points) for cell in cells if cell.exercise}
+        if written != {name: release.points(name) for name in release.exercises}:
+            raise CourseError(f"{paths.shown(paths.script(lesson))} has other exercises or points than its notebook: "
+                              f"`{paths.build_command(lesson)}` builds it again.")  # fmt: skip
 
 
 def release_of(lesson: str, notebook: dict[str, Any]) -> Release:

@@ -51,7 +51,8 @@ def courses_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """The folders that pages name with `--course`; the option sets the variable, which is taken back."""
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "graphs").mkdir()
+    for name in ("graphs", "NEW"):
+        (tmp_path / name / "solutions").mkdir(parents=True)
 
 
 def is_there(program: str, rest: str, torchcourse: typer.Typer) -> str:

@@ -1199,6 +1199,46 @@ from torchvision.models import ResNet18_Weights
 ResNet18_Weights.DEFAULT.transforms()
 
 # %% [markdown]
+# ## Starting from trained weights
+#
+# You will rarely train a large network from nothing. Somebody else has trained it, on more data than you have; you load
+# their weights, replace the last layer by one for your own classes, and go on from there. With torchvision that looks
+# like this (it needs a network, so it is not run here):
+#
+# ```
+# weights = torchvision.models.ResNet18_Weights.DEFAULT
+# model = torchvision.models.resnet18(weights=weights)    # downloads 45 MB, once
+# model.fc = nn.Linear(512, 3)                            # a head for three classes
+# transform = weights.transforms()                        # prepares images as in their training
+# ```
+#
+# (Older code says `pretrained=True`, which `weights=` has replaced.) Behind it is `load_state_dict`. Here the trained
+# network is a small one of our own; its head has ten outputs, and ours is to have three:
+
+# %% tags=["demo"]
+trained = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 10))
+ours = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+try:
+    ours.load_state_dict(trained.state_dict(), strict=False)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# `strict=False` excuses names that are missing or left over, but never a shape. So leave the old head out:
+
+# %% tags=["demo"]
+body = {k: v for k, v in trained.state_dict().items() if not k.startswith("2.")}
+print(ours.load_state_dict(body, strict=False))
+print(torch.equal(ours[0].weight, trained[0].weight))
+
+# %% [markdown]
+# Read what it returns. A missing name that you did not expect is a layer that keeps its random start, and no error says
+# so. Then train the new head first, with the body frozen and in eval mode, and all of it later, at a smaller learning
+# rate. Lesson 9 loads what fits of a file, and lesson 14 fine-tunes a model layer by layer.
+#
+# **In short:** load the body, make a new head, check which names were missing.
+
+# %% [markdown]
 # ## Other layers at a glance
 #
 # **Embedding**: a table; its inputs are row numbers. **GELU**: a smooth ReLU, which transformers use.
@@ -1240,5 +1280,6 @@ print(mixed.shape, weights.shape, weights[1, 0].tolist()[-2:])
 # | weight decay | matrices yes; biases and norms no |
 # | shapes | `(n + 2p - k) // s + 1` |
 # | residual nets | stem, blocks, head; the mean over height and width makes any size fit |
+# | trained weights | load the body, make a new head; `strict=False` excuses names, never shapes |
 #
 # Next comes **lesson 4, data**: how batches are made, and how fast.

@@ -107,10 +107,13 @@ def exercises(lesson: str) -> dict[str, Exercise]:
 
 
 def _modules(lesson: str) -> list[str]:
+    name = f"torchcourse.exercises.{LESSONS[lesson]}"
     try:
-        topic = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}")
-    except ModuleNotFoundError:  # a lesson of one's own that is half written
-        return []
+        topic = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:  # what the lesson itself imports is missing
+            raise
+        return []  # a lesson of one's own that is half written
     return sorted(module.name for module in pkgutil.iter_modules(topic.__path__))
 
 

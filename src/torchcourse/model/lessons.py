@@ -41,8 +41,9 @@ def released() -> dict[str, Path]:
     package, own = Path(__file__).resolve().parents[1], own_course()
     for folder in (package.parents[1] / "notebooks", package / "notebooks"):
         if found := sorted(folder.glob("*.ipynb")):
-            mine = sorted((own / "notebooks").glob("*.ipynb")) if own else []
-            return {path.name: path for path in (*found, *filter(lambda path: has_lesson_name(path.stem), mine))}
+            paths = sorted((own / "notebooks").glob("*.ipynb")) if own else []
+            mine = [path for path in paths if has_lesson_name(path.stem)]
+            return {path.name: path for path in (*found, *mine)}
     raise FileNotFoundError("This installation of torchcourse has no notebooks.")
 
 

@@ -1175,45 +1175,51 @@ print(f"{right:.1%} of 300 unseen digits are read correctly")
 curves.draw({"training loss": losses}, "a small ResNet on digits")
 
 # %% [markdown]
-# **Weights that others trained.** torchvision's ResNets follow the same plan, are deeper, and come with weights:
-# `torchvision.models.resnet18(weights="DEFAULT")` downloads them. What to do with such a model is what this lesson
-# was about: freeze all of it, replace the head with one that has your number of classes, and train that. The head's
-# parameters are new, so they require gradients. Without the download:
+# ## Starting from trained weights
+#
+# You will rarely train a large network from scratch. Somebody else has trained one on more data than you have: take
+# their weights, freeze them, put a head for your own classes in place of the last layer, and train that. torchvision's
+# ResNets follow the plan above, are deeper, and come with weights: `resnet18(weights="DEFAULT")` downloads about 45 MB
+# the first time. (Older code says `pretrained=True`, which `weights=` has replaced.) All the rest works without the
+# download:
 
 # %% tags=["demo"]
-from torchvision.models import resnet18
+from torchvision.models import ResNet18_Weights, resnet18
 
 model = resnet18(weights=None)
 for p in model.parameters():
     p.requires_grad_(False)
-model.fc = nn.Linear(model.fc.in_features, 5)
+model.fc = nn.Linear(model.fc.in_features, 5)  # new, so it requires gradients
 print([name for name, p in model.named_parameters() if p.requires_grad])
 
 # %% [markdown]
-# Its batch norms still update their statistics in `train()`, since those are buffers. Keep them in `eval()` while the
-# weights are frozen. The images have to be prepared as they were in training; the weights say how:
+# Images must have the size and the normalisation that the weights expect. The weights come with a transform for
+# evaluation, to which you add your own augmentation for training:
 
 # %% tags=["demo"]
-from torchvision.models import ResNet18_Weights
-
 ResNet18_Weights.DEFAULT.transforms()
 
 # %% [markdown]
-# ## Starting from trained weights
-#
-# You will rarely train a large network from nothing. Somebody else has trained it, on more data than you have; you load
-# their weights, replace the last layer by one for your own classes, and go on from there. With torchvision that looks
-# like this (it needs a network, so it is not run here):
-#
-# ```
-# weights = torchvision.models.ResNet18_Weights.DEFAULT
-# model = torchvision.models.resnet18(weights=weights)    # downloads 45 MB, once
-# model.fc = nn.Linear(512, 3)                            # a head for three classes
-# transform = weights.transforms()                        # prepares images as in their training
-# ```
-#
-# (Older code says `pretrained=True`, which `weights=` has replaced.) Behind it is `load_state_dict`. Here the trained
-# network is a small one of our own; its head has ten outputs, and ours is to have three:
+# Two things go wrong without an error. Batch norms update their statistics in `train()` even when they are frozen, since
+# those are buffers: put the body into `eval()` again after every `model.train()`. And when you unfreeze the body later,
+# an optimizer that was made for the head alone does not train it. Make a new one for both, with a smaller learning rate
+# for the body:
+
+# %% tags=["demo"]
+for p in model.parameters():
+    p.requires_grad_(True)
+body = [p for name, p in model.named_parameters() if not name.startswith("fc.")]
+optimizer = torch.optim.AdamW(
+    [
+        {"params": body, "lr": 1e-5},
+        {"params": model.fc.parameters(), "lr": 1e-3},
+    ]
+)
+
+# %% [markdown]
+# **Loading by hand.** torchvision builds the network with all 1000 classes, loads every weight, and only then do you
+# replace the head. That is the safest order. A model that has its own head already does not fit. Here a small network
+# plays the trained one, with ten classes; ours has three:
 
 # %% tags=["demo"]
 trained = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 10))
@@ -1222,21 +1228,24 @@ try:
     ours.load_state_dict(trained.state_dict(), strict=False)
 except RuntimeError as error:
     print(error)
-
-# %% [markdown]
-# `strict=False` excuses names that are missing or left over, but never a shape. So leave the old head out:
-
-# %% tags=["demo"]
-body = {k: v for k, v in trained.state_dict().items() if not k.startswith("2.")}
-print(ours.load_state_dict(body, strict=False))
 print(torch.equal(ours[0].weight, trained[0].weight))
 
 # %% [markdown]
-# Read what it returns. A missing name that you did not expect is a layer that keeps its random start, and no error says
-# so. Then train the new head first, with the body frozen and in eval mode, and all of it later, at a smaller learning
-# rate. Lesson 9 loads what fits of a file, and lesson 14 fine-tunes a model layer by layer.
+# `strict=False` excuses names that are missing or left over, but never a shape. And the error comes late: what did fit
+# has been copied already, as the last line shows. So begin again with a new model, and leave the old head out:
+
+# %% tags=["demo"]
+ours = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+body = {k: v for k, v in trained.state_dict().items() if not k.startswith("2.")}
+missing, unexpected = ours.load_state_dict(body, strict=False)
+print(missing, unexpected)
+
+# %% [markdown]
+# Read both lists. A missing name that you did not expect is a tensor that kept its initial values; an unexpected one was
+# not used. If all names in the file begin with `module.`, say, nothing at all is loaded, and no error says so. In lesson
+# 9 you write a function that loads whatever fits, and in lesson 14 one that gives each layer its own learning rate.
 #
-# **In short:** load the body, make a new head, check which names were missing.
+# **In short:** load first, then make a new head; keep frozen norms in `eval()`; check both lists of names.
 
 # %% [markdown]
 # ## Other layers at a glance
@@ -1280,6 +1289,6 @@ print(mixed.shape, weights.shape, weights[1, 0].tolist()[-2:])
 # | weight decay | matrices yes; biases and norms no |
 # | shapes | `(n + 2p - k) // s + 1` |
 # | residual nets | stem, blocks, head; the mean over height and width makes any size fit |
-# | trained weights | load the body, make a new head; `strict=False` excuses names, never shapes |
+# | trained weights | load first, then make a new head; `strict=False` excuses names, never shapes |
 #
 # Next comes **lesson 4, data**: how batches are made, and how fast.

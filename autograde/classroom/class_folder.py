@@ -38,10 +38,16 @@ __all__ = ["class_lessons", "make_class", "roster_of"]
 
 CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
 
+import sys
 from pathlib import Path
 
+course = {autograde!r}  # torchcourse's reader and engine
+if not Path(course, "nbgrader_config.py").is_file() and "autograde" not in sys.modules:
+    # nbgrader would take its own engine, which runs submissions without a sandbox; torchcourse's commands have ours
+    raise SystemExit(f"{{course}} is gone: correct the path in {{__file__}}.")
+
 c = get_config()
-load_subconfig("nbgrader_config.py", path={autograde!r})  # torchcourse's reader and engine
+load_subconfig("nbgrader_config.py", path=course)
 
 here = Path(__file__).resolve().parent
 c.CourseDirectory.course_id = {name!r}

@@ -14,6 +14,7 @@ from autograde.cli.console import stop
 from autograde.cli.grade import grade
 from autograde.cli.report import diff, export, report
 from autograde.errors import CourseError
+from torchcourse.model.catalogue import NotAnExerciseError
 
 __all__ = ["join"]
 
@@ -40,7 +41,7 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     def explained(*args: object, **kwargs: object) -> None:
         try:
             command(*args, **kwargs)
-        except CourseError as error:
+        except (CourseError, NotAnExerciseError) as error:
             stop(str(error))
         except SyntaxError as error:
             stop(f"{error.filename}:{error.lineno}: {error.msg}")

@@ -68,13 +68,17 @@ def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons,
     from autograde.course.build import build as build_lessons
     from autograde.source.script import MalformedScriptError
 
-    try:
-        changed = build_lessons(lesson_names(lessons))
-    except MalformedScriptError as error:
-        stop(str(error))
-    for path in changed:
-        console.print(f"written: {path}")
-    console.print("Everything is up to date." if not changed else f"{pluralized(len(changed), 'file')} written.")
+    written = 0
+    for lesson in lesson_names(lessons):
+        try:
+            with console.status(f"building {lesson}"):
+                changed = build_lessons([lesson])
+        except MalformedScriptError as error:
+            stop(str(error))
+        written += len(changed)
+        for path in changed:
+            console.print(f"written: {path}", markup=False)
+    console.print("Everything is up to date." if not written else f"{pluralized(written, 'file')} written.")
 
 
 def verify(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 
@@ -14,12 +13,9 @@ from autograde.source import paths
 from torchcourse.model import stored_observations
 from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Observations, agree
-from torchcourse.model.stored_observations import Stored, StoredMistake, Table
+from torchcourse.model.stored_observations import UNREADABLE, Stored, StoredMistake, Table
 
 __all__ = ["exercise_fresh", "make", "proven_fresh", "write"]
-
-UNREADABLE = (OSError, ValueError, LookupError, TypeError, struct.error)
-"""Exceptions on reading when nothing is stored, or in an older format."""
 
 
 def make(lesson: str, recall: bool = False) -> dict[str, Stored]:

@@ -127,17 +127,26 @@ def load_release(lesson: str) -> Release:
 
 
 def check_built(*lessons: str) -> None:
-    """Check that the released notebooks have the exercises and points of the lessons' scripts.
+    """Check that the released notebooks and stored data have the exercises of the lessons' scripts, and their points.
 
     Raises:
         CourseError: when a script was changed since, or nothing has been built.
     """
+    from torchcourse.model.stored_observations import UNREADABLE, StoredLesson  # imports torch, as scripts do
+
     for lesson in lessons:
         release, cells = load_release(lesson), read_script(paths.script(lesson))
         written = {cell.exercise: float(cell.points) for cell in cells if cell.exercise}
         if written != {name: release.points(name) for name in release.exercises}:
             raise CourseError(f"{paths.shown(paths.script(lesson))} has other exercises or points than its notebook: "
                               f"`{paths.build_command(lesson)}` builds it again.")  # fmt: skip
+        try:
+            stored = set(StoredLesson(paths.stored(lesson).read_bytes()))
+        except UNREADABLE:
+            stored = set()
+        if stored != set(release.exercises):
+            raise CourseError(f"{paths.shown(paths.stored(lesson))} is missing, damaged or of another version: "
+                              f"`{paths.build_command(lesson)}` makes it again.")  # fmt: skip
 
 
 def release_of(lesson: str, notebook: dict[str, Any]) -> Release:

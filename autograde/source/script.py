@@ -25,6 +25,8 @@ __all__ = [
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 KNOWN_KEYS = {"exercise", "points", "check", "question", "tags", "lines_to_next_cell"}
+UNPARSED = "incorrectly_encoded_metadata"
+"""The key under which jupytext keeps the part of a cell header that it cannot read."""
 
 
 class MalformedScriptError(ValueError):
@@ -70,14 +72,17 @@ def read_script(path: Path) -> list[Cell]:
 
 def _cell(path: Path, line: int, cell: Any) -> Cell:
     metadata = dict(cell.metadata)
+    names = [metadata.get(key, "") for key in ("exercise", "check", "question")]
+    if UNPARSED in metadata or not all(isinstance(name, str) for name in names):
+        raise MalformedScriptError(f"{path}:{line}: the cell header cannot be read; write it in the form "
+                                   '# %% exercise="name" points=2, without commas')  # fmt: skip
     unknown = sorted(metadata.keys() - KNOWN_KEYS)
     if unknown:
         raise MalformedScriptError(f"{path}:{line}: unknown key {unknown[0]!r}; a cell header may say "
                                    "exercise, points, check, question or tags")  # fmt: skip
     return Cell(
-        kind=cell.cell_type, source=cell.source, line=line, exercise=str(metadata.get("exercise", "")),
-        points=metadata.get("points", 0), check=str(metadata.get("check", "")),
-        question=str(metadata.get("question", "")), tags=tuple(metadata.get("tags", ())),
+        kind=cell.cell_type, source=cell.source, line=line, exercise=names[0], check=names[1], question=names[2],
+        points=metadata.get("points", 0), tags=tuple(metadata.get("tags", ())),
     )  # fmt: skip
 
 

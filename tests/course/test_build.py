@@ -55,6 +55,8 @@ def line_of(text: str, part: str) -> int:
         ('exercise="row_softmax" points=2', 'exercise="row_softmax"', "needs points"),
         ('exercise="row_softmax" points=2', 'exercise="row_softmax" points=0', "needs points"),
         ('exercise="row_softmax" points=2', 'exercise="row_softmax" points=2 colour="red"', "unknown key 'colour'"),
+        ('exercise="row_softmax" points=2', 'exercise="row_softmax" points=two', "cannot be read"),
+        ('exercise="row_softmax" points=2', 'exercise="row_softmax", points=2', "cannot be read"),
         ("def row_softmax(", "def row_softmaxi(", "does not define it"),
         ('# %% check="row_softmax"', '# %%\n### BEGIN SOLUTION\n\n# %% check="row_softmax"', "name its exercise"),
     ],

@@ -173,6 +173,7 @@ def changed(folder: Path, desk: Path, file: str, old: str, new: str) -> None:
          "has other exercises or points than its notebook"),
         ("solutions/16_graphs.py", "points=2", "points=5", "bundle again.zip --lessons 16_graphs",
          "has other exercises or points than its notebook"),
+        ("exercises/graphs/degrees.py", "EXERCISE", "DEGREES", "build 16_graphs", "degrees.py defines no EXERCISE"),
     ],
 )  # fmt: skip
 def test_what_an_author_has_to_mend_is_said_in_one_line(
@@ -185,6 +186,25 @@ def test_what_an_author_has_to_mend_is_said_in_one_line(
     assert done.returncode == 2 and says in done.stdout, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert rows(desk) == graded
+
+
+def test_learners_are_not_given_a_lesson_with_damaged_data(folder: Path, tmp_path: Path) -> None:
+    desk = tmp_path / "desk"
+    shutil.copytree(folder, desk)
+    (desk / "graphs" / "stored" / f"{LESSON}.bin").write_bytes(b"not what the build wrote")
+    done = attempted(f"--course graphs bundle again.zip --lessons {LESSON}", desk)
+    assert done.returncode == 2 and f"`torchcourse --course graphs build {LESSON}` makes it again" in done.stdout
+
+
+def test_a_helper_beside_the_exercises_is_no_exercise(folder: Path, tmp_path: Path) -> None:
+    desk, public = tmp_path / "desk", tmp_path / "desk" / "graphs" / "exercises" / "graphs"
+    shutil.copytree(folder, desk)
+    (public / "_drawn.py").write_text("NODES = 4\n", encoding="utf-8")
+    probe = public / "degrees.py"
+    probe.write_text(probe.read_text(encoding="utf-8") + "\nfrom torchcourse.exercises.graphs._drawn import NODES\n")
+    run(f"--course graphs build {LESSON}", desk)
+    run(f"--course graphs grade {LESSON} --submitted fall/submitted --out again", desk)
+    assert (desk / "again" / "grades.csv").read_text() == (folder / "fall" / "grades.csv").read_text()
 
 
 def test_before_the_first_build_verify_says_what_is_left_to_write(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Find exercises by their place: `torchcourse/exercises/TOPIC/EXERCISE.py` holds one, in `EXERCISE`.
 
+Modules whose names begin with _ hold what several exercises share.
 Exercises import torch; the names of lessons are known without it.
 """
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from torchcourse.model.exercise import Exercise
 
 __all__ = [
-    "BUILT_IN", "LESSONS", "UnknownExerciseError", "check_lesson", "check_new_lesson", "exercises", "find", "imports",
-    "in_order", "lesson_with", "module_name", "name_of", "preload",
+    "BUILT_IN", "LESSONS", "NotAnExerciseError", "UnknownExerciseError", "check_lesson", "check_new_lesson",
+    "exercises", "find", "imports", "in_order", "lesson_with", "module_name", "name_of", "preload",
 ]  # fmt: skip
 
 BUILT_IN = {
@@ -50,6 +51,10 @@ RESERVED = {*BUILT_IN.values(), "common"}
 
 class UnknownExerciseError(LookupError):
     """No exercise or lesson has this name; the message suggests the nearest."""
+
+
+class NotAnExerciseError(ImportError):
+    """A module among the exercises of a lesson holds none; the message gives its file and the remedy."""
 
 
 def module_name(exercise: str) -> str:
@@ -114,11 +119,17 @@ def _modules(lesson: str) -> list[str]:
         if error.name != name:  # what the lesson itself imports is missing
             raise
         return []  # a lesson of one's own that is half written
-    return sorted(module.name for module in pkgutil.iter_modules(topic.__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(topic.__path__) if not module.name.startswith("_"))
 
 
 def _load(lesson: str, module: str) -> Exercise:
-    exercise: Exercise = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}.{module}").EXERCISE
+    loaded = importlib.import_module(f"torchcourse.exercises.{LESSONS[lesson]}.{module}")
+    try:
+        exercise: Exercise = loaded.EXERCISE
+    except AttributeError as error:
+        raise NotAnExerciseError(
+            f"{loaded.__file__} defines no EXERCISE; give a module that holds no exercise a name that begins with _."
+        ) from error
     return exercise
 
 

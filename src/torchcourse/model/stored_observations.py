@@ -21,9 +21,11 @@ from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Observations, Tolerance, Value
 from torchcourse.model.own_course import own_home
 
-__all__ = ["Stored", "StoredLesson", "StoredMistake", "Table", "dump", "load"]
+__all__ = ["UNREADABLE", "Stored", "StoredLesson", "StoredMistake", "Table", "dump", "load"]
 
 LENGTH = struct.Struct("<Q")
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error)
+"""Exceptions on reading a lesson's file that is missing, damaged or in an older format."""
 
 
 @dataclass(frozen=True)

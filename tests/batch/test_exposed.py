@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,8 @@ import pytest
 
 from autograde.batch import cluster_worker, grading, nbgrader_plugin
 from autograde.batch.nbgrader_plugin import GradeSubmission
+from autograde.classroom.class_config import class_seed
+from autograde.classroom.class_folder import make_class
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from autograde.judge import exposed
 from autograde.judge.oracle_cache import cache_folder
@@ -80,3 +84,17 @@ def test_the_references_of_a_package_for_self_study_are_guarded(
     packed.write_text("{}")
     monkeypatch.setattr(exposed, "PACKED", packed)
     assert "self-study" in exposed.exposed_answers_problem()
+
+
+def test_nbgrader_does_not_run_submissions_where_the_course_has_moved(tmp_path: Path) -> None:
+    """Without the course's configuration it would run them with its own engine, which has no sandbox."""
+    folder = tmp_path / "spring"
+    make_class(folder, [LESSON])
+    write_notebook(folder / "submitted", "ann", LESSON, answered_notebook(LESSON, {}))
+    seed, config = class_seed(folder), folder / "nbgrader_config.py"
+    config.write_text(config.read_text().replace(str(paths.AUTOGRADE), str(tmp_path / "moved")))
+    command = [Path(sys.executable).parent / "nbgrader", "autograde", LESSON]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and f"{tmp_path / 'moved'} is gone: correct the path in" in done.stderr
+    assert not (folder / "autograded").exists()
+    assert class_seed(folder) == seed

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from datetime import datetime
@@ -390,16 +388,3 @@ def test_a_damaged_gradebook_is_one_sentence_with_the_remedy(tmp_path: Path) -> 
         assert status == 2, output
         assert "cannot be used (file is not a database): put a copy of gradebook.db back" in said
         assert "SQL:" not in said
-
-
-def test_nbgrader_does_not_run_submissions_where_the_course_has_moved(room: SimpleNamespace, tmp_path: Path) -> None:
-    """Without the course's configuration it would run them with its own engine, which has no sandbox."""
-    folder = tmp_path / "spring"
-    shutil.copytree(room.folder, folder, ignore=shutil.ignore_patterns("autograded"))
-    config = folder / "nbgrader_config.py"
-    config.write_text(config.read_text().replace(str(paths.AUTOGRADE), str(tmp_path / "moved")))
-    command = [Path(sys.executable).parent / "nbgrader", "autograde", LESSON]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and f"{tmp_path / 'moved'} is gone: correct the path in" in done.stderr
-    assert not (folder / "autograded").exists()
-    assert class_seed(folder) == class_seed(room.folder)

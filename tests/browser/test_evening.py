@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import Lab
+from tests.browser.conftest import TOKEN, Lab
 from tests.browser.notebooks import (
     IDLE,
     card,
@@ -23,7 +23,7 @@ from tests.browser.notebooks import (
 from torchcourse.model import lessons
 from torchcourse.model.notebook_file import find_cell, read, source_of
 from torchcourse.model.notebook_file import write as write_notebook
-from torchcourse.workspace import update, working_copy
+from torchcourse.workspace import progress, update, working_copy
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +33,12 @@ NEWS = "This release says more."
 
 def row(page: Page, lesson: str) -> Locator:
     return page.locator(".jp-OutputArea tr", has_text=lesson)
+
+
+def shut_kernels_down(page: Page, lab: Lab) -> None:
+    address = f"http://127.0.0.1:{lab.port}/api/sessions"
+    for session in page.request.get(f"{address}?token={TOKEN}").json():
+        assert page.request.delete(f"{address}/{session['id']}?token={TOKEN}").ok
 
 
 def newer_release(folder: Path) -> Path:
@@ -107,3 +113,17 @@ def test_a_learners_evening(page: Page, lab: Lab, tmp_path: Path, monkeypatch: p
     expect(page.locator(".jp-Cell").first).to_contain_text(NEWS)
     expect(code_cell(page, f"def {NAME}")).to_contain_text("p.requires_grad or not trainable_only")
     expect(card(code_cell(page, f'check("{NAME}")'))).to_contain_text("Right")
+
+
+def test_the_table_of_progress_follows_checks_and_outlives_its_kernel(page: Page, lab: Lab) -> None:
+    mark = row(page, "8 · Compile").locator("[title^='count_graphs:']")
+    open_notebook(page, lab, "START.ipynb")
+    expect(mark).to_have_text("○")
+    run(page, code_cell(page, "progress_here()"))
+    progress.record(lab.folder, "count_graphs", "passed")
+    expect(mark).to_have_text("✓")
+    wait_until_saved(page, lab, "START.ipynb", "count_graphs: passed")
+    shut_kernels_down(page, lab)
+    open_notebook(page, lab, "START.ipynb")
+    expect(mark).to_have_text("✓")
+    expect(page.locator(".jp-OutputArea")).not_to_contain_text("Error")

@@ -7,16 +7,19 @@ it. Once its cell has run, it follows the progress by itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import platform
 from datetime import date
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchcourse.model.lessons import lessons
 from torchcourse.model.notebook_file import Cell, Notebook, cells, read, write
 from torchcourse.workspace import again, progress, session
 from torchcourse.workspace.status import as_markdown, standings
+
+if TYPE_CHECKING:
+    from IPython.display import DisplayHandle
 
 __all__ = ["NAME", "progress_here", "renew"]
 
@@ -56,29 +59,27 @@ def progress_here() -> None:
     if folder is None:
         display(Markdown("This folder is no working copy: `torchcourse lab FOLDER` makes one."))
         return
-    try:
-        view = import_module("ipywidgets").Output()
-        loop = asyncio.get_running_loop()
-    except Exception:  # not installed or not usable, or no kernel: the table is shown as it is now
-        display(Markdown(_shown(folder)))
-        return
-    view.outputs = (_output(_shown(folder)),)
-    display(view)
+    shown = _shown(folder)
+    table = display(Markdown(shown), display_id=True)
     while _following:
         _following.pop().cancel()
-    _following.append(loop.create_task(_follow(folder, view)))
+    with contextlib.suppress(RuntimeError):  # no event loop, so no kernel: the table is shown as it is now
+        _following.append(asyncio.get_running_loop().create_task(_follow(folder, table, shown)))
 
 
-async def _follow(folder: Path, view: Any) -> None:
-    """Update the table in the widget `view` whenever the progress has changed; that leaves the notebook as saved."""
+async def _follow(folder: Path, table: DisplayHandle, shown: str) -> None:
+    """Update the table whenever the progress has changed. It is saved with the notebook, unlike a widget."""
+    from IPython.display import Markdown
+
     while True:
         await asyncio.sleep(SECONDS)
         try:
-            shown = (_output(_shown(folder)),)
+            now = _shown(folder)
         except OSError:  # for a moment, on a network drive
             continue
-        if view.outputs != shown:
-            view.outputs = shown
+        if now != shown:
+            table.update(Markdown(now))
+            shown = now
 
 
 def _shown(folder: Path) -> str:
@@ -113,7 +114,7 @@ def _page() -> Notebook:
     return {"cells": [welcome, table], "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _output(markdown: str | list[str]) -> dict[str, Any]:
-    """Return an output; in a file its text is a list of lines, in a widget it is one string."""
+def _output(markdown: list[str]) -> dict[str, Any]:
+    """Return the table as an output in a notebook file."""
     data = {"text/markdown": markdown, "text/plain": ["<IPython.core.display.Markdown object>"]}
     return {"data": data, "metadata": {}, "output_type": "display_data"}

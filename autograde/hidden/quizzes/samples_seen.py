@@ -90,6 +90,12 @@ class NoWorkerNoReader(Count):
         return super().__call__(n, batch_size, **options) * bool(options["workers"] or not options["iterable"])
 
 
+class TimesWorkers(Count):
+    def __call__(self, n: int, batch_size: int, **options: Any) -> int:
+        read = options["workers"] or options["sharded"] or not options["iterable"]
+        return super().__call__(n, batch_size, **options) * bool(read)
+
+
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
     Mistake("workers-do-not-multiply", WorkersDoNotMultiply(), RUN + "each worker runs `__iter__` of its own copy.",
@@ -110,6 +116,7 @@ MISTAKES = [
             "read one more.", SECTION),
     Mistake("counts-batches", CountsBatches(), RUN + "samples are asked, not batches.", SECTION),
     Mistake("no-worker-reads-nothing", NoWorkerNoReader(), RUN + "without workers the main process reads.", SECTION),
+    Mistake("no-worker-reads-nothing", TimesWorkers(), RUN + "without workers the main process reads.", SECTION),
 ]  # fmt: skip
 
 

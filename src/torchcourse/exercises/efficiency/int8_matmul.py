@@ -73,11 +73,12 @@ def product_case(
     high: int = 128,
     repeats: int = 0,
     sign: int = -1,
+    rtol: float = 1e-5,
 ) -> Case:
     """Return the case of matrices with entries in [low, high) and drawn scales."""
     a, b = (draw.integers(low, high, rows, k, dtype=torch.int8) for rows in (n, m))
     scales = draw.uniform(0.5, 2, n, 1), draw.uniform(0.5, 2, m, 1)
-    return case(name, rtol=1e-5, atol=1e-4, a=a, b=b, a_scale=scales[0], b_scale=scales[1], repeats=repeats,
+    return case(name, rtol=rtol, atol=1e-4, a=a, b=b, a_scale=scales[0], b_scale=scales[1], repeats=repeats,
                 sign=sign)  # fmt: skip
 
 
@@ -89,7 +90,8 @@ def cases(draw: Draw) -> list[Case]:
         product_case(draw, "square", 4, 4, 4),
         product_case(draw, "-128 among them", n, 8, m, low=-128, high=-120),
         product_case(draw, "sums beyond 2**24 that nearly cancel", 2, 48, 3, low=60, high=128, repeats=3000),
-        product_case(draw, "a sum beyond 2**31", 1, 48, 2, low=105, high=128, repeats=2000, sign=1),
+        # for int32; whether a float32 sum of it is right to five digits depends on the CPU
+        product_case(draw, "a sum beyond 2**31", 1, 48, 2, low=105, high=128, repeats=2000, sign=1, rtol=1e-3),
     ]
 
 

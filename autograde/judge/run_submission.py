@@ -269,7 +269,8 @@ class _DeviceRun:
         return self.limits.exercise_seconds * max(1.0, exercise.seconds / Exercise.seconds)
 
     def _too_long(self, exercise: Exercise) -> str:
-        return f"`{exercise.name}` took longer than {self._seconds(exercise):g} seconds: look for an endless loop."
+        took = f"`{exercise.name}` took longer than {self._seconds(exercise):g} seconds"
+        return f"{took}: look for an endless loop, or for something that waits."
 
     def _run_part(self, job: Job, part: _Part, run: ExerciseRun) -> None:
         """Have a prober begin an exercise, answer its cases, and end it.

@@ -144,6 +144,7 @@ def test_an_endless_answer_is_stopped_at_the_limit_and_one_that_gets_no_core_is_
     assert least <= lasted < most
     told = re.match(r"The check was stopped after ([\d.]+) seconds, ", checked.message)
     assert told and max(0.5, least) - 0.05 <= float(told[1]) <= lasted + 0.05
+    assert re.search(rf"It was in line \d+ in {answer.__name__}: ", checked.message) or answer is stubborn
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 

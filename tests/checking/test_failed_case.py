@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 
+import nbformat
 import pytest
 import torch
+from nbclient import NotebookClient
 from torch import Tensor
 
 from torchcourse import case, check
@@ -89,3 +91,17 @@ def test_what_was_not_checked_or_was_right_has_none() -> None:
     check(row_softmax)
     with pytest.raises(LookupError, match="No case of `row_softmax` failed"):
         case("row_softmax")
+
+
+def test_breakpoints_stop_in_a_kernel_too() -> None:
+    """There debugpy's hook, which waits for JupyterLab's debugger, is in the place of Python's."""
+    cells = [
+        "from torchcourse import case, check",
+        "def row_softmax(x):\n    breakpoint()\n    return x",
+        'check("row_softmax")',
+        'case("row_softmax");',
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, allow_errors=True).execute()
+    asked = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
+    assert "StdinNotImplementedError" in asked, asked  # nobody can answer the debugger's prompt here

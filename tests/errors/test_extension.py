@@ -27,7 +27,7 @@ ERRORS = {
     "layer = nn.Linear(8, 2)\nimages = torch.zeros(4, 2, 2, 2)\nlayer(images)":
         ("product", "`images` has shape (4, 2, 2, 2)", "Inside Linear.forward, `self.weight` has shape (2, 8)"),
     "net = nn.Conv2d(3, 4, 1)\nimages = torch.zeros(1, 8, 8, 3)\nnet(images)":
-        ("product", "`images` has shape (1, 8, 8, 3)", "`weight` has shape (4, 3, 1, 1)"),
+        ("channels", "`images` has shape (1, 8, 8, 3)", "`weight` has shape (4, 3, 1, 1)"),
     "q = torch.zeros(2, 3, 4)\nk = torch.zeros(2, 3, 4)\ntorch.bmm(q, k)":
         ("product", "`q` has shape", "`k` has shape"),
     "a = torch.zeros(2, 3)\nb = torch.zeros(2)\na + b":
@@ -93,7 +93,7 @@ ERRORS = {
     "w = torch.zeros(2, requires_grad=True)\nw.numpy()": ("numpy-of-a-graph", "`.detach().cpu().numpy()`"),
     "x = torch.zeros(2)\ny = torch.zeros(2, device='meta')\nx + y": ("device", "`y` has shape (2,), float32, on meta"),
     "x = torch.zeros(2, device=DEVICE)\nx.numpy()": ("device", "`.cpu()` first"),
-    "net = nn.LSTM(4, 5)\nx = torch.zeros(2, 3, 6)\nnet(x)": ("product", "`x` has shape (2, 3, 6)"),
+    "net = nn.LSTM(4, 5)\nx = torch.zeros(2, 3, 6)\nnet(x)": ("input size", "`x` has shape (2, 3, 6)"),
     "net = nn.LSTM(4, 5)\nx = torch.zeros(2, 3, 4)\nnet(x, (torch.zeros(1, 2, 5), torch.zeros(1, 3, 5)))":
         ("batch", "`x` has shape (2, 3, 4)"),
     "net = nn.LayerNorm(5)\nx = torch.zeros(2, 4)\nnet(x)": ("product", "`x` has shape (2, 4)"),

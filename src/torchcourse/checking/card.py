@@ -55,7 +55,8 @@ class Shown:
 
 
 # In JupyterLab the colours are those of its theme; elsewhere those of the page.
-# The last rule hides the output of a hint button whose kernel is gone.
+# The last rules hide the output of a hint button whose kernel is gone, and keep the browser from scrolling a new card
+# out of view to leave the cell below it in its place.
 STYLE = """<style>
 .tc-card{--tc-line:var(--jp-border-color1,#8c959f);border:1px solid var(--tc-line);border-left-width:6px;
 border-radius:6px;padding:.5em 1em;margin:.3em 0;max-width:60em;font-size:14px;line-height:1.45;
@@ -78,6 +79,7 @@ border:1px solid var(--tc-line)!important;border-radius:4px;background:transpare
 .tc-card :is(a,summary,pre):focus-visible{outline:2px solid var(--jp-brand-color1,#0072b2);outline-offset:2px}
 .tc-card .tc-spoken{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 .jp-OutputArea-child:has(.tc-card) + .jp-OutputArea-child div.lm-Panel.jupyter-widgets:not(:has(*)){display:none}
+.jp-WindowedPanel-outer{overflow-anchor:none}
 </style>"""
 
 

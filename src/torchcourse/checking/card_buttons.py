@@ -85,4 +85,5 @@ def reset_here(exercise: str) -> str:
     if aside is None:
         return f"{exercise} is as it was released."
     kept = f"your answer is in {aside.parent.name}/{aside.name}"
-    return f"{exercise} is as it was released, and {kept}. Now choose File, Reload Notebook from Disk."
+    then = "When JupyterLab says that the file has changed, choose Revert; or choose File, Reload Notebook from Disk."
+    return f"{exercise} is as it was released, and {kept}. {then}"

@@ -67,7 +67,9 @@ def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str =
     summary = f"<summary>{passed} of {len(rows)} cases pass{'; more, and help' * (last != '')}</summary>"
     failed = next((r for r in report.results if not r.passed), None)
     seen = f"{pictures(failed)}{_inputs_of(report, failed)}" if failed else ""
-    in_view = _first_failure(failed, record, sentence) if failed else ""
+    raised = next((r for r in report.results if "raised" in r.seen), failed)
+    shown = raised if report.status == "error" else failed  # what the sentence is about
+    in_view = _first_failure(shown, record, sentence) if shown else ""
     return f"{in_view}<details>{summary}{first}{table}{seen}{last}</details>{_printed(report, record)}"
 
 

@@ -18,7 +18,7 @@ from torchcourse.checking.explain import Result, compare
 from torchcourse.checking.failed_case import remember
 from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report, judge
-from torchcourse.checking.run_record import RunRecord
+from torchcourse.checking.run_record import RunRecord, own_lines
 from torchcourse.checking.starvation import Stopwatch
 from torchcourse.model import stored_observations
 from torchcourse.model.catalogue import UnknownExerciseError, find, name_of, preload
@@ -152,10 +152,11 @@ def _run(lesson: str, exercise: Exercise, function: Callable[..., Any], record: 
                     results.append(compare(exercise, case, number, device.name, raw, wanted))
     except Unattempted as stub:
         return Report(exercise.name, "unattempted", str(stub))
-    except TimeIsUpError:
+    except TimeIsUpError as stop:
+        where = f" It was in {own[-1]}." if (own := own_lines(stop)) else ""
         message = (
-            f"The check was stopped after {since.elapsed:.1f} seconds, with {len(results)} cases done: "
-            "look for an endless loop."
+            f"The check was stopped after {since.elapsed:.1f} seconds, with {len(results)} cases done: look for an "
+            f"endless loop, or for something that waits.{where}"
         )
         return Report(exercise.name, "timeout", message, results=results)
     except KeyboardInterrupt:
@@ -214,7 +215,7 @@ def time_limit(seconds: float, wall_clock_factor: float = WALL_CLOCK_FACTOR) -> 
         signal.signal(signal.SIGINT, interrupted)
 
 
-def hint(exercise: str | Callable[..., Any]) -> None:
+def hint(exercise: str | Callable[..., Any] | None = None) -> None:
     """Show the next hint of an exercise below the earlier ones; there are three, and then its answer.
 
     Args:
@@ -223,6 +224,9 @@ def hint(exercise: str | Callable[..., Any]) -> None:
     from torchcourse.checking.card import say
     from torchcourse.checking.references import reference
 
+    if exercise is None:
+        say('Name an exercise, such as `hint("row_softmax")`.')
+        return
     try:
         lesson, found = find(name_of(exercise))
     except UnknownExerciseError as error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -71,8 +72,21 @@ def _outcome(name: str, answer: Callable[..., Any], failed: Result, device: Chec
     record, exercise = RunRecord(), find(name)[1]
     keep_lines = partial(record.keep_lines, failed.number, failed.device)
     try:
-        raw = observe(exercise, answer, failed.case, device, caught=keep_lines)
+        with _breakpoints():
+            raw = observe(exercise, answer, failed.case, device, caught=keep_lines)
     except Unattempted as stub:
         return [str(stub)]
     result = compare(exercise, failed.case, failed.number, failed.device, raw, failed.wanted)
     return ["It is right in this case now."] if result.passed else outcome_as_text(result, record)
+
+
+@contextlib.contextmanager
+def _breakpoints() -> Iterator[None]:
+    """Have `breakpoint` stop in this block: in a kernel debugpy replaces its hook, which waits for a debugger."""
+    hook = sys.breakpointhook
+    if hook.__module__.startswith("debugpy"):
+        sys.breakpointhook = sys.__breakpointhook__
+    try:
+        yield
+    finally:
+        sys.breakpointhook = hook

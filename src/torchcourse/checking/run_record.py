@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from torchcourse.checking.explain import Result
 from torchcourse.model.own_code import is_own
 
-__all__ = ["OwnLine", "RunRecord", "passed_over"]
+__all__ = ["OwnLine", "RunRecord", "own_lines", "passed_over"]
 
 MAX_PRINTED = 1500
 """Characters that are kept of what an answer prints in one case."""
@@ -75,18 +75,23 @@ class RunRecord:
 
     def keep_lines(self, number: int, device: str, error: BaseException) -> None:
         """Keep where an exception of the answer came from."""
-        codes = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-        sources = [linecache.getline(code.co_filename, line).strip() for code, line in codes]
-        own = [
-            OwnLine(line, code.co_qualname, source)
-            for (code, line), source in zip(codes, sources, strict=True)
-            if source and is_own(code.co_filename)
-        ]
+        own = own_lines(error)
         self.lines[number, device] = own if len(own) <= MAX_LINES else [own[0], *own[1 - MAX_LINES :]]
 
     def lines_of(self, result: Result) -> list[OwnLine]:
         """Return the learner's own lines on which a case raised; none if it did not, or if they are unknown."""
         return self.lines.get((result.number, result.device), [])
+
+
+def own_lines(error: BaseException) -> list[OwnLine]:
+    """Return the learner's own lines that an exception passed through, outermost first."""
+    codes = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    sources = [linecache.getline(code.co_filename, line).strip() for code, line in codes]
+    return [
+        OwnLine(line, code.co_qualname, source)
+        for (code, line), source in zip(codes, sources, strict=True)
+        if source and is_own(code.co_filename)
+    ]
 
 
 def passed_over(exercise: str) -> str:

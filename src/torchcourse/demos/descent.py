@@ -113,14 +113,15 @@ def visited(make: Callable[[list[Tensor]], torch.optim.Optimizer], steps: int = 
 def race(makers: Mapping[str, Callable[[list[Tensor]], torch.optim.Optimizer]], steps: int = STEPS) -> Picture:
     """Draw the paths of several optimizers through the valley, each made from a list with the point to move."""
     name = next(name for name, surface in SURFACES.items() if surface is valley)
-    figure, axes = style.chart(6.6, 3.4, place=(0.07, 0.1, 0.66, 0.78), title=f"{steps} steps in {name}")
+    figure, axes = style.chart(6.6, 3.4, place=(0.09, 0.17, 0.64, 0.71), title=f"{steps} steps in {name}")
     axes.add_collection(LineCollection(contours(name), colors=style.GREY, linewidths=0.6))
     words = []
     for (label, make), colour in zip(makers.items(), style.CYCLE, strict=False):
         points = visited(make, steps)
         axes.plot(points[:, 0].numpy(), points[:, 1].numpy(), color=colour, marker="o", markersize=2.5, label=label)
         words.append(f"{label} ends at height {valley(points[-1]).item():.2g}")
-    axes.set(xlim=SPAN[:2], ylim=SPAN[2:], xticks=(-2, 0, 2), yticks=(-1, 0, 1))
+    axes.set(xlim=SPAN[:2], ylim=SPAN[2:], xticks=(-2, 0, 2), yticks=(-1, 0, 1), xlabel="first parameter",
+             ylabel="second parameter")  # fmt: skip
     style.legend(axes)
     return style.finish(figure, f"Paths of optimizers in {name}: {'; '.join(words)}.")
 

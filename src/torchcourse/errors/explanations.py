@@ -117,12 +117,22 @@ KINDS = (
         "product", (r"shapes cannot be multiplied", r"mat1 dim 1 must match mat2 dim 0", r"self must be a matrix",
                     r"size mismatch, got", r"inconsistent tensor size",
                     r"Expected size for first two dimensions of batch2",
-                    r"expected input\[.*\] to have \d+ channels", r"input\.size\(-1\) must be equal to input_size",
                     r"Given normalized_shape=.*, expected input with shape"),
         "In a matrix product, the last size of the left operand must equal the second-to-last of the right; a layer's "
-        "input must match its `in_features` or channels.",
-        "a layer made for another width; a missing `flatten` before the first `Linear`; a missing transpose; channels "
-        "that come last.",
+        "input must match its `in_features`.",
+        "a layer made for another width; a missing `flatten` before the first `Linear`; a missing transpose.",
+    ),
+    ErrorKind(
+        "channels", (r"expected input\[.*\] to have \d+ channels",),
+        "The second dimension of a convolution's input, or the first without a batch, must be its `in_channels`.",
+        "a layer made for another number of channels; images with their channels last, which `permute(0, 3, 1, 2)` "
+        "puts second; a missing batch or channel dimension.",
+    ),
+    ErrorKind(
+        "input size", (r"input\.size\(-1\) must be equal to input_size",),
+        "The last dimension of a recurrent layer's input must be its `input_size`.",
+        "a layer made for another number of features; `hidden_size` given in place of `input_size`; a sequence whose "
+        "axes are in another order.",
     ),
     ErrorKind(
         "broadcasting", (r"The size of tensor a \(\d+\) must match the size of tensor b", r"shape mismatch: ",

@@ -14,7 +14,7 @@ from autograde.cli.console import stop
 from autograde.cli.grade import grade
 from autograde.cli.report import diff, export, report
 from autograde.errors import CourseError
-from torchcourse.model.catalogue import NotAnExerciseError
+from torchcourse.model.own_course import NotAnExerciseError
 
 __all__ = ["join"]
 

@@ -15,14 +15,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from torchcourse.model.notebook_file import did_you_mean
-from torchcourse.model.own_course import has_lesson_name, more_lessons, topic_of
+from torchcourse.model.own_course import NotAnExerciseError, has_lesson_name, more_lessons, topic_of
 
 if TYPE_CHECKING:
     from torchcourse.model.exercise import Exercise
 
 __all__ = [
-    "BUILT_IN", "LESSONS", "NotAnExerciseError", "UnknownExerciseError", "check_lesson", "check_new_lesson",
-    "exercises", "find", "imports", "in_order", "lesson_with", "module_name", "name_of", "preload",
+    "BUILT_IN", "LESSONS", "UnknownExerciseError", "check_lesson", "check_new_lesson", "exercises", "find", "imports",
+    "in_order", "lesson_with", "module_name", "name_of", "preload",
 ]  # fmt: skip
 
 BUILT_IN = {
@@ -51,10 +51,6 @@ RESERVED = {*BUILT_IN.values(), "common"}
 
 class UnknownExerciseError(LookupError):
     """No exercise or lesson has this name; the message suggests the nearest."""
-
-
-class NotAnExerciseError(ImportError):
-    """A module among the exercises of a lesson holds none; the message gives its file and the remedy."""
 
 
 def module_name(exercise: str) -> str:

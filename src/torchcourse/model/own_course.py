@@ -13,11 +13,24 @@ import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["VARIABLE", "has_lesson_name", "more_lessons", "own_course", "own_home", "place", "topic_of"]
+__all__ = [
+    "VARIABLE",
+    "NotAnExerciseError",
+    "has_lesson_name",
+    "more_lessons",
+    "own_course",
+    "own_home",
+    "place",
+    "topic_of",
+]
 
 VARIABLE = "TORCHCOURSE_COURSE"
 """The environment variable with the folder of an instructor's own course; the option `--course` sets it."""
 PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class NotAnExerciseError(ImportError):
+    """A module among the exercises of a lesson holds none; the message gives its file and the remedy."""
 
 
 @cache  # lessons are found at import, so a config that is read later must not change the folder

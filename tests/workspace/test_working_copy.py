@@ -11,10 +11,12 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
 import pytest
+from IPython.display import Markdown
 
 from tests.support.commands import run_command
 from tests.support.results import tree
@@ -128,13 +130,13 @@ def test_the_start_pages_cell_shows_the_table_in_a_notebook_and_says_so_elsewher
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
-    monkeypatch.setattr("IPython.display.display", lambda markdown: shown.append(markdown.data))
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    monkeypatch.setattr("IPython.display.display", lambda markdown, **_: shown.append(markdown.data))
     monkeypatch.chdir(tmp_path)
     start_page.progress_here()
     (tmp_path / progress.STATE).mkdir()
     progress.record(tmp_path, "describe", "passed")
-    start_page.progress_here()
+    with ThreadPoolExecutor(1) as elsewhere:  # a browser test may have left a loop running in this thread
+        elsewhere.submit(start_page.progress_here).result()
     assert "no working copy" in shown[0]
     assert "■□□□□□□□□□□□ 1 of 12 |" in shown[1]
 
@@ -142,8 +144,13 @@ def test_the_start_pages_cell_shows_the_table_in_a_notebook_and_says_so_elsewher
 def test_once_its_cell_has_run_the_start_page_follows_the_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[Any] = []
-    monkeypatch.setattr("IPython.display.display", shown.append)
+    shown: list[str] = []
+
+    def displayed(markdown: Markdown, display_id: bool) -> SimpleNamespace:
+        shown.append(markdown.data)
+        return SimpleNamespace(update=lambda new: shown.append(new.data))
+
+    monkeypatch.setattr("IPython.display.display", displayed)
     monkeypatch.setattr(start_page, "SECONDS", 0.01)
     monkeypatch.chdir(tmp_path)
     (tmp_path / progress.STATE).mkdir()
@@ -153,11 +160,10 @@ def test_once_its_cell_has_run_the_start_page_follows_the_progress(
         start_page.progress_here()  # the cell is run again: one task is left
         await asyncio.sleep(0.05)
         assert [task.get_coro().__name__ for task in asyncio.all_tasks()].count("_follow") == 1  # type: ignore[union-attr]
-        before = shown[-1].outputs
         progress.record(tmp_path, "describe", "passed")
-        while shown[-1].outputs == before:
+        while len(shown) < 3:
             await asyncio.sleep(0.01)
-        return [outputs[0]["data"]["text/markdown"] for outputs in (before, shown[-1].outputs)]
+        return shown[1:]
 
     with ThreadPoolExecutor(1) as elsewhere:  # a browser test may have left a loop running in this thread
         before, after = elsewhere.submit(asyncio.run, asyncio.wait_for(an_evening(), 20)).result()

@@ -84,7 +84,7 @@ def _outcome(name: str, answer: Callable[..., Any], failed: Result, device: Chec
 def _breakpoints() -> Iterator[None]:
     """Have `breakpoint` stop in this block: in a kernel debugpy replaces its hook, which waits for a debugger."""
     hook = sys.breakpointhook
-    if hook.__module__.startswith("debugpy"):
+    if str(getattr(hook, "__module__", "")).startswith("debugpy"):
         sys.breakpointhook = sys.__breakpointhook__
     try:
         yield

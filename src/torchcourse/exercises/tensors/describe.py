@@ -17,7 +17,7 @@ def probe(answer: Watched, t: Tensor) -> dict[str, Any]:
     """Observe the dict; of the device's name, which differs between devices, only whether it is `str(t.device)`."""
     facts = answer(t)
     if not isinstance(facts, dict):
-        return {"returned": kind(facts)}
+        return {"returned": f"{kind(facts)}, where a dict is wanted"}
     if facts.get("device") == str(t.device):
         facts = {**facts, "device": "str(t.device)"}
     return facts

@@ -19,7 +19,7 @@ def probe(answer: Watched, t: Tensor, negative: bool) -> dict[str, Any]:
     t = torch._neg_view(t) if negative else t
     array = answer(t)
     if not isinstance(array, np.ndarray):
-        return {"returned": kind(array)}
+        return {"returned": f"{kind(array)}, where a NumPy array is wanted"}
     seen = {"dtype": str(array.dtype), "values": array.copy(), "t requires grad": t.requires_grad}
     with torch.no_grad():
         t.add_(1) if t.dtype != torch.bool else t.logical_not_()

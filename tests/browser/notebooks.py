@@ -21,6 +21,7 @@ __all__ = [
     "run",
     "shoot",
     "shoot_page",
+    "shut_kernel_down",
     "use_settings",
     "wait_until_saved",
     "write",
@@ -101,6 +102,14 @@ def wait_until_saved(page: Page, lab: Lab, name: str, text: str) -> None:
     shoot(page, "not-saved")
     asked = page.locator(".jp-Dialog").all_inner_texts()
     pytest.fail(f"{name} was not saved with {text!r}; JupyterLab asks {asked}")
+
+
+def shut_kernel_down(page: Page, lab: Lab, name: str) -> None:
+    """End the kernel of a notebook, as on another day."""
+    sessions, token = f"http://127.0.0.1:{lab.port}/api/sessions", {"Authorization": f"token {TOKEN}"}
+    for session in page.request.get(sessions, headers=token).json():
+        if session["path"] == name:
+            assert page.request.delete(f"{sessions}/{session['id']}", headers=token).ok
 
 
 def shoot(part: Locator | Page, name: str) -> None:

@@ -8,8 +8,18 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from autograde.source.private_half import private_half
-from tests.browser.conftest import TOKEN, Lab
-from tests.browser.notebooks import card, choose_theme, code_cell, open_notebook, run, shoot, wait_until_saved, write
+from tests.browser.conftest import Lab
+from tests.browser.notebooks import (
+    card,
+    choose_theme,
+    code_cell,
+    open_notebook,
+    run,
+    shoot,
+    shut_kernel_down,
+    wait_until_saved,
+    write,
+)
 from tests.browser.test_learner import TALLEST_CARD
 from torchcourse.checking.card import as_html
 from torchcourse.checking.card_details import card_details
@@ -123,10 +133,7 @@ def test_a_hint_button_of_yesterday_leaves_no_error_behind(page: Page, lab: Lab)
     expect(other.get_by_role("button", name=re.compile("hint"))).to_be_visible()
     wait_until_saved(page, lab, NOTEBOOK, "`td_loss` is not written yet")
     page.goto("about:blank")
-    sessions, token = f"http://127.0.0.1:{lab.port}/api/sessions", {"Authorization": f"token {TOKEN}"}
-    for session in page.request.get(sessions, headers=token).json():
-        if session["path"] == NOTEBOOK:
-            assert page.request.delete(f"{sessions}/{session['id']}", headers=token).ok
+    shut_kernel_down(page, lab, NOTEBOOK)
     open_notebook(page, lab, NOTEBOOK)
     expect(card(other)).to_contain_text("Stuck?")
     expect(other.get_by_text("Error displaying widget")).to_have_count(1)

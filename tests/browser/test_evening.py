@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import TOKEN, Lab
+from tests.browser.conftest import Lab
 from tests.browser.notebooks import (
     IDLE,
     card,
@@ -17,6 +17,7 @@ from tests.browser.notebooks import (
     open_notebook,
     run,
     shoot_page,
+    shut_kernel_down,
     wait_until_saved,
     write,
 )
@@ -33,12 +34,6 @@ NEWS = "This release says more."
 
 def row(page: Page, lesson: str) -> Locator:
     return page.locator(".jp-OutputArea tr", has_text=lesson)
-
-
-def shut_kernels_down(page: Page, lab: Lab) -> None:
-    address = f"http://127.0.0.1:{lab.port}/api/sessions"
-    for session in page.request.get(f"{address}?token={TOKEN}").json():
-        assert page.request.delete(f"{address}/{session['id']}?token={TOKEN}").ok
 
 
 def newer_release(folder: Path) -> Path:
@@ -123,7 +118,7 @@ def test_the_table_of_progress_follows_checks_and_outlives_its_kernel(page: Page
     progress.record(lab.folder, "count_graphs", "passed")
     expect(mark).to_have_text("✓")
     wait_until_saved(page, lab, "START.ipynb", "count_graphs: passed")
-    shut_kernels_down(page, lab)
+    shut_kernel_down(page, lab, "START.ipynb")
     open_notebook(page, lab, "START.ipynb")
     expect(mark).to_have_text("✓")
     expect(page.locator(".jp-OutputArea")).not_to_contain_text("Error")

@@ -67,9 +67,8 @@ def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str =
     summary = f"<summary>{passed} of {len(rows)} cases pass{'; more, and help' * (last != '')}</summary>"
     failed = next((r for r in report.results if not r.passed), None)
     seen = f"{pictures(failed)}{_inputs_of(report, failed)}" if failed else ""
-    raised = next((r for r in report.results if "raised" in r.seen), failed)
-    shown = raised if report.status == "error" else failed  # what the sentence is about
-    in_view = _first_failure(shown, record, sentence) if shown else ""
+    about = next((r for r in report.results if report.status == "error" and "raised" in r.seen), failed)
+    in_view = _first_failure(about, record, sentence) if about else ""
     return f"{in_view}<details>{summary}{first}{table}{seen}{last}</details>{_printed(report, record)}"
 
 

@@ -17,7 +17,7 @@ from typing import TypedDict, Unpack
 
 from autograde.batch.journal import Journal, is_recorded
 from autograde.batch.preflight import check_folder, check_gradebook, explain_write_errors
-from autograde.batch.recording import Recorder, Regrading, Result
+from autograde.batch.recording import Recorded, Recorder, Result
 from autograde.batch.student_names import student_names, students
 from autograde.batch.worker_pool import LocalPool, WorkerPool
 from autograde.errors import RefusedError
@@ -56,7 +56,8 @@ class Options(TypedDict, total=False):
         scheduler: the address of a Dask scheduler whose workers grade instead of this machine's.
         gradebook: the URL of nbgrader's gradebook; by default a file in `out`.
         keep: student and lesson of submissions whose earlier verdicts stay, whatever is in `submitted` now.
-        regrading: what becomes of scores that were recorded before, and gets those that differ.
+        never_lower: whether a submission that is graded again keeps each score that would be lower.
+        best: whether a student's earlier submission counts where a new one has fewer points.
     """
 
     workers: int
@@ -67,7 +68,8 @@ class Options(TypedDict, total=False):
     scheduler: str
     gradebook: str
     keep: Collection[tuple[str, str]]
-    regrading: Regrading
+    never_lower: bool
+    best: bool
 
 
 def grade(
@@ -102,8 +104,9 @@ def run(
     scheduler: str = "",
     gradebook: str = "",
     keep: Collection[tuple[str, str]] = (),
-    regrading: Regrading | None = None,
-    progress: Callable[[Graded], None] = lambda graded: None,
+    never_lower: bool = False,
+    best: bool = False,
+    progress: Callable[[Recorded], None] = lambda graded: None,
 ) -> None:
     """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
 
@@ -131,7 +134,7 @@ def run(
         tempfile.TemporaryDirectory() as scratch,
         Writer(url, lessons, Path(scratch)) as writer,
     ):
-        recorder = Recorder(out, journal, writer, regrading or Regrading())
+        recorder = Recorder(out, journal, writer, never_lower, best)
         read = _read_all(names, lessons, submitted, keep, journal)
         keyed = ((s, submission_key(s, seed, limits, isolation)) for s in read)
         with closing(_grade_all(keyed, pool, journal, regrade)) as results:

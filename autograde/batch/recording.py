@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograde.batch.journal import Entry, Journal
@@ -17,7 +17,7 @@ from autograde.results.gradebook import Writer
 from autograde.results.grades_table import write_table
 from torchcourse.model.catalogue import in_order
 
-__all__ = ["Recorder", "Regrading", "Result", "ScoreChange"]
+__all__ = ["Recorded", "Recorder", "Result", "ScoreChange"]
 
 
 @dataclass(frozen=True)
@@ -46,45 +46,47 @@ class ScoreChange:
 
 
 @dataclass(frozen=True)
-class Regrading:
-    """What becomes of scores that were recorded before.
+class Recorded(Graded):
+    """A submission without its cells, the verdicts that were recorded, and the scores that differ from those before."""
 
-    Attributes:
-        never_lower: whether a submission that is graded again keeps each score that would be lower.
-        best: whether a student's earlier submission counts where a new one has fewer points.
-        changes: the scores that differ from those recorded before, as they are recorded.
-    """
-
-    never_lower: bool = False
-    best: bool = False
-    changes: list[ScoreChange] = field(default_factory=list)
+    changes: Sequence[ScoreChange] = ()
 
 
 @dataclass(frozen=True)
 class Recorder:
-    """Writes everything that grading leaves below `out`, and the gradebook."""
+    """Writes everything that grading leaves below `out`, and the gradebook.
+
+    Attributes:
+        never_lower: whether a submission that is graded again keeps each score that would be lower.
+        best: whether a student's earlier submission counts where a new one has fewer points.
+    """
 
     out: Path
     journal: Journal
     gradebook: Writer
-    regrading: Regrading = field(default_factory=Regrading)
+    never_lower: bool = False
+    best: bool = False
 
-    def record(self, result: Result) -> Graded:
-        """Write the results of a submission; return it without its cells, with the verdicts as they were written.
+    def record(self, result: Result) -> Recorded:
+        """Write the results of a submission.
 
         The journal is written first, with digests of the other files. So a file that a killed run did not write is
         found missing by the next run, which writes it without grading again.
         """
         submission, entry = result.graded.submission, result.earlier
         student, lesson = submission.student, submission.lesson
+        changes: list[ScoreChange] = []
         if entry is None:
             good = self._last_good(result.graded)
             verdicts = [_with_last_score(v, submission, good) for v in result.graded.verdicts]
             before = self.journal.read(student, lesson)
-            settled = self._settled(submission, verdicts, before)
-            if before and settled is before.verdicts:
-                return Graded(replace(submission, cells=()), settled)
-            entry = Entry(result.key, settled, good, {})
+            if before:
+                again = before.files.get("submission", "") not in ("", _submission_digest(submission))
+                stays = self.best and again and _points(verdicts) < _points(before.verdicts)
+                changes = list(self._changes(before.verdicts, verdicts, again, stays))
+                if stays:
+                    return Recorded(replace(submission, cells=()), before.verdicts, changes)
+            entry = Entry(result.key, _settled(verdicts, changes), good, {})
         places = {
             "autograded": self.out / "autograded" / student / lesson / f"{lesson}.ipynb",
             "feedback": self.out / "feedback" / student / f"{lesson}.html",
@@ -105,28 +107,18 @@ class Recorder:
                 write_atomically(places[name], text)
         answered = [name for name in submission.release.questions if submission.answer_in_words(name)]
         self.gradebook.write(student, lesson, entry.verdicts, answered)
-        return Graded(replace(submission, cells=()), entry.verdicts)
+        return Recorded(replace(submission, cells=()), entry.verdicts, changes)
 
-    def _settled(self, submission: Submission, verdicts: list[Verdict], before: Entry | None) -> list[Verdict]:
-        """Note the scores that differ from those recorded before, and return the verdicts to be recorded.
-
-        They are those of the entry before where an earlier submission counts.
-        """
-        if before is None:
-            return verdicts
-        mine = _submission_digest(submission)
-        again = before.files.get("submission", mine) != mine
-        stays = self.regrading.best and again and sum(v.score for v in verdicts) < sum(v.score for v in before.verdicts)
-        earlier = {verdict.exercise: verdict for verdict in before.verdicts}
-        recorded = []
-        for found in verdicts:
+    def _changes(
+        self, before: Sequence[Verdict], after: Sequence[Verdict], resubmitted: bool, stays: bool
+    ) -> Iterator[ScoreChange]:
+        """Yield the scores that differ. If the whole earlier submission `stays`, all of its scores are kept."""
+        earlier = {verdict.exercise: verdict for verdict in before}
+        for found in after:
             old = earlier.get(found.exercise, found)
             lower = found.score < old.score and found.max_score == old.max_score
-            kept = stays or (self.regrading.never_lower and lower and not again)
             if found.score != old.score:
-                self.regrading.changes.append(ScoreChange(old, found, again, kept))
-            recorded.append(old if kept and lower else found)
-        return before.verdicts if stays else recorded
+                yield ScoreChange(old, found, resubmitted, stays or (self.never_lower and lower and not resubmitted))
 
     def _last_good(self, graded: Graded) -> dict[str, float]:
         """Return the scores, by exercise, of the last submission that could be read: this one or an earlier one."""
@@ -147,6 +139,16 @@ class Recorder:
             for lesson in in_order(graded):
                 entry = self.journal.read(student, lesson)
                 yield from entry.verdicts if entry else ()
+
+
+def _points(verdicts: Sequence[Verdict]) -> float:
+    return sum(verdict.score for verdict in verdicts)
+
+
+def _settled(verdicts: Sequence[Verdict], changes: Sequence[ScoreChange]) -> list[Verdict]:
+    """Return the verdicts to be recorded: where a change keeps the one before, that one."""
+    kept = {change.after.exercise: change.before for change in changes if change.kept}
+    return [kept.get(verdict.exercise, verdict) for verdict in verdicts]
 
 
 def _submission_digest(submission: Submission) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 from rich.progress import (
@@ -36,8 +36,8 @@ from autograde.cli.console import (
 from autograde.cli.quick_imports import quick_imports
 
 if TYPE_CHECKING:
-    from autograde.batch.grading import Graded
-    from autograde.batch.recording import ScoreChange
+    from autograde.batch.grading import Options
+    from autograde.batch.recording import Recorded, ScoreChange
     from autograde.sandbox.configuration import Isolation
 
 __all__ = ["grade"]
@@ -82,17 +82,20 @@ def grade(
         from torchcourse.model.catalogue import imports
 
         template.preload(imports(*names))
-        from autograde.batch import grading  # noqa: F401 - loaded here without garbage collection
+        from autograde.batch import grading  # loaded here without garbage collection
         from autograde.batch.worker_pool import default_workers
         from autograde.classroom.class_config import class_gradebook, class_seed
     names, seed = _lessons_of_class(names, submitted, out), class_seed(out) if seed is None else seed
     _warn(isolation, [] if scheduler else names)
-    keep, policy = _kept(names, submitted, out), (never_lower, best)
-    run = partial(_grade, names, submitted, workers or default_workers(), seed, isolation, scheduler, keep, policy)
-    agreed = _agreed_changes(out, names, seed, partial(run, regrade)) if diff else []
+    options = grading.Options(
+        workers=workers or default_workers(), seed=seed, isolation=isolation, scheduler=scheduler,
+        keep=_kept(names, submitted, out), never_lower=never_lower, best=best,
+    )  # fmt: skip
+    grade_into = partial(_grade, names, submitted, **options)
+    agreed = _agreed_changes(out, names, seed, partial(grade_into, regrade=regrade)) if diff else []
     if agreed is not None:
         gradebook = gradebook or class_gradebook(out)
-        done = run(regrade and not diff, out, gradebook)
+        done = grade_into(out, regrade=regrade and not diff, gradebook=gradebook)
         _show_kept(done.changes)
         done.changes += agreed
         _finish(done, names, seed, submitted, out, gradebook)
@@ -129,21 +132,18 @@ class Tally:
     count: int = 0
     changes: list[ScoreChange] = field(default_factory=list)
 
-    def add(self, graded: Graded) -> None:
+    def add(self, graded: Recorded) -> None:
         """Count a submission."""
+        self.changes += graded.changes
         self.submissions.append((graded.submission.student, graded.submission.lesson))
         self.right += sum(verdict.status == "passed" for verdict in graded.verdicts)
         self.count += len(graded.verdicts)
 
 
-def _grade(
-    names: list[str], submitted: Path, workers: int, seed: int, isolation: Isolation, scheduler: str,
-    keep: Collection[tuple[str, str]], policy: tuple[bool, bool], regrade: bool, out: Path, gradebook: str = "",
-) -> Tally:  # fmt: skip
-    """Grade with a progress bar; stop with a message if that is not possible. `policy` is `--never-lower`, `--best`."""
+def _grade(names: list[str], submitted: Path, out: Path, **options: Unpack[Options]) -> Tally:
+    """Grade with a progress bar; stop with a message if that is not possible."""
     from autograde.batch.grading import OverlapError
     from autograde.batch.grading import run as grade_class
-    from autograde.batch.recording import Regrading
     from autograde.batch.student_names import students
     from autograde.errors import BusyError, RefusedError
     from autograde.sandbox.sandbox import SandboxError
@@ -154,19 +154,15 @@ def _grade(
         with gradebook_errors(out), _bar() as bar:
             task = bar.add_task("grading", total=total)
 
-            def progress(graded: Graded) -> None:
+            def progress(graded: Recorded) -> None:
                 tally.add(graded)
                 bar.advance(task)
 
-            grade_class(
-                names, submitted, out, workers=workers, seed=seed, isolation=isolation, regrade=regrade,
-                scheduler=scheduler, gradebook=gradebook, keep=keep, regrading=Regrading(*policy, tally.changes),
-                progress=progress,
-            )  # fmt: skip
+            grade_class(names, submitted, out, progress=progress, **options)
     except (BusyError, OverlapError, RefusedError, SandboxError) as error:
         stop(str(error))
     except KeyboardInterrupt:
-        _log(out, names, seed, tally, finished=False)
+        _log(out, names, options["seed"], tally, finished=False)
         done = len(tally.submissions)
         console.print(f"Interrupted: {done} of {pluralized(total, 'submission')} {'is' if done == 1 else 'are'} "
                       f"recorded in {out}. Run the same command again to continue.", markup=False)  # fmt: skip

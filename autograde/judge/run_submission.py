@@ -269,8 +269,9 @@ class _DeviceRun:
         return self.limits.exercise_seconds * max(1.0, exercise.seconds / Exercise.seconds)
 
     def _too_long(self, exercise: Exercise) -> str:
-        took = f"`{exercise.name}` took longer than {self._seconds(exercise):g} seconds"
-        return f"{took}: look for an endless loop, or for something that waits."
+        seconds = self._seconds(exercise)
+        limits = f"{seconds:g} seconds of computing, or {self.limits.wall_clock_factor * seconds:g} or more of waiting"
+        return f"`{exercise.name}` was stopped after {limits}: look for an endless loop, or for something that waits."
 
     def _run_part(self, job: Job, part: _Part, run: ExerciseRun) -> None:
         """Have a prober begin an exercise, answer its cases, and end it.

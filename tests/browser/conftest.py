@@ -106,8 +106,9 @@ def wait_for(port: int, log: Path, server: subprocess.Popen[bytes]) -> None:
     pytest.fail("JupyterLab did not start:\n" + re.sub(r"token=\w+", "token=…", log.read_text())[-2000:])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
+    """Chromium, for one module: playwright's event loop runs in this thread as long as it is open."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=programs.chromium_path(), args=CALM)
         yield chromium

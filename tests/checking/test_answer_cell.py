@@ -7,7 +7,6 @@ import json
 import linecache
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -191,8 +190,7 @@ def test_saves_are_noticed_until_a_renewal_fails(notebook: Path, monkeypatch: py
         task.cancel()
 
     save(notebook, b"{}", later=0)
-    with ThreadPoolExecutor(1) as elsewhere:  # after a browser test, this thread has a loop that runs already
-        elsewhere.submit(asyncio.run, saves()).result()
-        elsewhere.submit(save_watch.after_each_save, "three", broken).result()  # there is no kernel
+    asyncio.run(saves())
+    save_watch.after_each_save("three", broken)  # there is no kernel
     assert seen == ["one", "broken", "one"]
     assert "three" not in save_watch._renewals

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,8 +134,7 @@ def test_the_start_pages_cell_shows_the_table_in_a_notebook_and_says_so_elsewher
     start_page.progress_here()
     (tmp_path / progress.STATE).mkdir()
     progress.record(tmp_path, "describe", "passed")
-    with ThreadPoolExecutor(1) as elsewhere:  # a browser test may have left a loop running in this thread
-        elsewhere.submit(start_page.progress_here).result()
+    start_page.progress_here()
     assert "no working copy" in shown[0]
     assert "■□□□□□□□□□□□ 1 of 12 |" in shown[1]
 
@@ -165,8 +163,7 @@ def test_once_its_cell_has_run_the_start_page_follows_the_progress(
             await asyncio.sleep(0.01)
         return shown[1:]
 
-    with ThreadPoolExecutor(1) as elsewhere:  # a browser test may have left a loop running in this thread
-        before, after = elsewhere.submit(asyncio.run, asyncio.wait_for(an_evening(), 20)).result()
+    before, after = asyncio.run(asyncio.wait_for(an_evening(), 20))
     assert " 1 of 12 |" not in before
     assert " 1 of 12 |" in after
 

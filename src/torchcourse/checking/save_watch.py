@@ -10,7 +10,7 @@ from torchcourse.workspace import session
 
 __all__ = ["after_each_save"]
 
-SECONDS = 1.0
+SECONDS = 0.25
 """How often the file is looked at, while the kernel is idle."""
 
 _renewals: dict[str, Callable[[], None]] = {}

@@ -82,23 +82,20 @@ def grade(
         from torchcourse.model.catalogue import imports
 
         template.preload(imports(*names))
-        from autograde.batch import grading  # loaded here without garbage collection
+        from autograde.batch import grading  # noqa: F401 - loaded here without garbage collection
         from autograde.batch.worker_pool import default_workers
         from autograde.classroom.class_config import class_gradebook, class_seed
     names, seed = _lessons_of_class(names, submitted, out), class_seed(out) if seed is None else seed
     _warn(isolation, [] if scheduler else names)
-    options = grading.Options(
-        workers=workers or default_workers(), seed=seed, isolation=isolation, scheduler=scheduler,
-        keep=_kept(names, submitted, out), never_lower=never_lower, best=best,
+    grade_into = partial(
+        _grade, names, submitted, workers=workers or default_workers(), seed=seed, isolation=isolation,
+        scheduler=scheduler, keep=_kept(names, submitted, out), never_lower=never_lower, best=best,
     )  # fmt: skip
-    grade_into = partial(_grade, names, submitted, **options)
     agreed = _agreed_changes(out, names, seed, partial(grade_into, regrade=regrade)) if diff else []
     if agreed is not None:
         gradebook = gradebook or class_gradebook(out)
         done = grade_into(out, regrade=regrade and not diff, gradebook=gradebook)
-        _show_kept(done.changes)
-        done.changes += agreed
-        _finish(done, names, seed, submitted, out, gradebook)
+        _finish(done, agreed, names, seed, submitted, out, gradebook)
 
 
 def _warn(isolation: Isolation, lessons: list[str]) -> None:
@@ -266,8 +263,13 @@ def _record_times(graded: Sequence[tuple[str, str]], submitted: Path, out: Path,
         console.print(complaint, markup=False)
 
 
-def _finish(done: Tally, lessons: Sequence[str], seed: int, submitted: Path, out: Path, gradebook: str) -> None:
-    """Log a run, record when submissions were made, and print how many were graded."""
+def _finish(
+    done: Tally, agreed: list[ScoreChange], lessons: Sequence[str], seed: int, submitted: Path, out: Path, gradebook: str
+) -> None:
+    """Log a run with the changes that were `agreed` on before it, record when submissions were made, and print what
+    stays as it was and how many were graded."""
+    _show_kept(done.changes)
+    done.changes += agreed
     _log(out, lessons, seed, done)
     earlier = _earlier_counts(done.changes)  # the timestamps there belong to lower-scoring resubmissions
     _record_times([key for key in done.submissions if key not in earlier], submitted, out, gradebook)

@@ -10,7 +10,18 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, Lab
-from tests.browser.notebooks import IDLE, card, code_cell, open_notebook, run, shoot, shoot_page, use_settings, write
+from tests.browser.notebooks import (
+    IDLE,
+    card,
+    code_cell,
+    open_notebook,
+    run,
+    shoot,
+    shoot_page,
+    use_settings,
+    wait_until_saved,
+    write,
+)
 from tests.support.working_copies import WRONG
 from torchcourse.workspace.start_page import renew
 
@@ -43,6 +54,7 @@ def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: 
         shoot(card(check), f"card-{name}")
         if name == "right":
             write(page, answer, WRONG)
+            wait_until_saved(page, lab, LESSON, WRONG)  # the card follows the file, which may be a save behind
             expect(card(check).locator(".tc-title")).to_have_text(re.compile("^Checked an earlier version"))
         if name == "wrong":
             card(check).locator("summary", has_text="cases pass").click()

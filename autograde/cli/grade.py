@@ -264,7 +264,13 @@ def _record_times(graded: Sequence[tuple[str, str]], submitted: Path, out: Path,
 
 
 def _finish(
-    done: Tally, agreed: list[ScoreChange], lessons: Sequence[str], seed: int, submitted: Path, out: Path, gradebook: str
+    done: Tally,
+    agreed: list[ScoreChange],
+    lessons: Sequence[str],
+    seed: int,
+    submitted: Path,
+    out: Path,
+    gradebook: str,
 ) -> None:
     """Log a run with the changes that were `agreed` on before it, record when submissions were made, and print what
     stays as it was and how many were graded."""

@@ -78,7 +78,7 @@ def measure(browser: Any, lesson: str, root: Path) -> Iterator[tuple[str, float]
     lab = Lab(free_port(), root / "work")
     torchcourse = Path(sys.executable).with_name("torchcourse")
     subprocess.run([torchcourse, "start", lab.folder], check=True, stdout=subprocess.DEVNULL)
-    command = [torchcourse, "lab", lab.folder, "--no-browser", "--port", str(lab.port)]
+    command: list[str | Path] = [torchcourse, "lab", lab.folder, "--no-browser", "--port", str(lab.port)]
     env = {**os.environ, "HOME": str(root), "JUPYTER_TOKEN": TOKEN}
     with served(command, env, root / "log", lab.port, lab.folder):
         for notebook in write_submissions(root / "students", [lesson], invented_members(STUDENTS), {}):
@@ -102,7 +102,7 @@ def main() -> None:
     found: dict[str, list[float]] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=programs.chromium_path(), args=CALM)
-        for lesson in sys.argv[1:] or LESSONS[:7]:
+        for lesson in sys.argv[1:] or [*LESSONS][:7]:
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
                 for outcome, seconds in measure(browser, lesson, Path(root)):
                     found.setdefault(outcome, []).append(seconds)

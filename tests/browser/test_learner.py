@@ -54,7 +54,7 @@ def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: 
         shoot(card(check), f"card-{name}")
         if name == "right":
             write(page, answer, WRONG)
-            wait_until_saved(page, lab, LESSON, WRONG.splitlines()[-1])  # the card follows the file, which may be a save behind
+            wait_until_saved(page, lab, LESSON, WRONG.splitlines()[-1])  # the card follows the file
             expect(card(check).locator(".tc-title")).to_have_text(re.compile("^Checked an earlier version"))
         if name == "wrong":
             card(check).locator("summary", has_text="cases pass").click()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,11 +16,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from playwright.sync_api import Page, expect, sync_playwright
 
 from autograde.classroom.synthetic_class import invented_members, write_submissions
 from tests.browser.conftest import CALM, TOKEN, Lab, free_port, served
-from tests.browser.notebooks import IDLE, open_notebook, shut_kernel_down
+from tests.browser.notebooks import IDLE, card, code_cell, open_notebook, run_all, shut_kernel_down
 from tests.support import programs
 from torchcourse.model.catalogue import LESSONS, exercises
 
@@ -48,13 +48,9 @@ NEXT_CARD = """cell => {
 def timed_cards(page: Page, lab: Lab, lesson: str) -> Iterator[tuple[str, float]]:
     """Run all cells of a notebook, then yield the outcome on the card of each of its checks, and its seconds."""
     open_notebook(page, lab, f"{lesson}.ipynb")
-    page.locator(".jp-Cell").first.click()
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    editor = page.locator(".jp-InputArea-editor")
-    checks = [page.locator(".jp-CodeCell", has=editor.filter(has_text=f'check("{name}")')).first
-              for name in exercises(lesson)]  # fmt: skip
-    expect(checks[-1].locator(".tc-card")).to_be_attached()
+    run_all(page)
+    checks = [code_cell(page, f'check("{name}")') for name in exercises(lesson)]
+    expect(card(checks[-1])).to_be_attached()
     expect(page.locator(IDLE)).to_be_attached()
     for cell in checks:
         cell.scroll_into_view_if_needed()
@@ -62,7 +58,7 @@ def timed_cards(page: Page, lab: Lab, lesson: str) -> Iterator[tuple[str, float]
         page.evaluate(NEXT_CARD, cell.element_handle())
         page.keyboard.press("Shift+Enter")
         seconds = page.evaluate("window.card") / 1000
-        yield cell.locator(".tc-title").inner_text().partition("·")[0].strip(), seconds
+        yield card(cell).locator(".tc-title").inner_text().partition("·")[0].strip(), seconds
 
 
 def running_on(path: Path) -> Any:
@@ -92,8 +88,8 @@ def measure(browser: Any, lesson: str, root: Path) -> Iterator[tuple[str, float]
 
 def summary(seconds: list[float]) -> str:
     """Return the median and the 95th percentile in words."""
-    last = statistics.quantiles(seconds, n=20)[-1] if len(seconds) > 1 else seconds[0]
-    return f"median {statistics.median(seconds):.2f} s, 95 % within {last:.2f} s, {len(seconds)} cards"
+    median, last = np.percentile(seconds, [50, 95])
+    return f"median {median:.2f} s, 95 % within {last:.2f} s, {len(seconds)} cards"
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "code_cell",
     "open_notebook",
     "run",
+    "run_all",
     "shoot",
     "shoot_page",
     "shut_kernel_down",
@@ -70,6 +71,13 @@ def run(page: Page, cell: Locator) -> None:
             expect(prompt).not_to_have_text("[ ]:", timeout=6000)
             break
     expect(prompt).to_have_text(re.compile(r"\[\d+\]:"))
+
+
+def run_all(page: Page) -> None:
+    """Choose "Run All Cells" in the menu, and do not wait for them."""
+    page.locator(".jp-Cell").first.click()
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
 
 
 def write(page: Page, cell: Locator, source: str) -> None:

@@ -16,6 +16,7 @@ from tests.browser.notebooks import (
     code_cell,
     open_notebook,
     run,
+    run_all,
     shoot,
     shoot_page,
     use_settings,
@@ -114,9 +115,7 @@ def test_run_all_of_the_untouched_lesson_asks_nothing_and_ends_without_an_error(
     page.wait_for_timeout(1500)
     expect(page.locator(".jp-Dialog")).to_have_count(0)
     assert page.locator(".Toastify__toast").all_inner_texts() == []
-    page.locator(".jp-Cell").first.click()
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    run_all(page)
     last = code_cell(page, 'check("attention_scores")')
     expect(last.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"), timeout=90_000)
     expect(page.locator(IDLE)).to_be_attached(timeout=90_000)

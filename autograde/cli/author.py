@@ -88,9 +88,7 @@ def verify(
     watch: Annotated[bool, typer.Option("--watch", help="verify again whenever a file of the course changes")] = False,
     messages: Annotated[bool, typer.Option("--messages", help="print what learners read, and run nothing")] = False,
     workers: Annotated[int, typer.Option(min=0, max=64, help="verified at once; 0: what cores and memory allow")] = 0,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="run references and mistakes that have not changed, too")
-    ] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="run what has not changed, too")] = False,
 ) -> None:
     """Verify the course: every answer, every mistake and every message is what it should be."""
     from autograde.batch.worker_pool import default_workers

@@ -36,6 +36,6 @@ def messages(which: Sequence[str] | None = None) -> Iterator[Message]:
             stored, exercise = stored_observations.load(lesson)[name], exercises(lesson)[name]
             mistakes = stored.known_mistakes()
             for mistake in mistakes:
-                results = results_of(mistake, exercise.any_device, stored.cases, stored.wanted.seen)
+                results = results_of(mistake.seen, exercise.any_device, stored.cases, stored.wanted.seen)
                 says, unnamed = judge(exercise, results, mistakes).message, judge(exercise, results, []).message
                 yield Message(f"{lesson}:{name}", mistake.name, says, unnamed)

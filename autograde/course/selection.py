@@ -1,4 +1,4 @@
-"""Select exercises by name, and compare a known mistake's observations with the expected ones."""
+"""Select exercises by name, and compare a program's observations with the expected ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from torchcourse.checking.explain import Result, compare_derived
 from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
 from torchcourse.model.devices import checked_devices
 from torchcourse.model.exercise import Case
-from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Observations
 
 __all__ = ["results_of", "selected"]
@@ -32,18 +31,23 @@ def selected(which: Sequence[str] | None) -> Iterator[tuple[str, list[str], bool
 
 
 def results_of(
-    mistake: KnownMistake, any_device: bool, cases: Sequence[Case], wanted: Callable[[str, int], Observations | None]
+    seen: Callable[[str, int], Observations | None],
+    any_device: bool,
+    cases: Sequence[Case],
+    wanted: Callable[[str, int], Observations | None],
 ) -> list[Result]:
-    """Return the results of a known mistake in cases, from observations made before.
+    """Return the results of a program in cases.
 
     Args:
+        seen: returns the derived observations of the program, by device and number of the case.
         any_device: whether the second device counts too.
+        cases: the cases.
         wanted: returns the wanted observations, by device and number of the case.
     """
     results = []
     for device in checked_devices(any_device):
         for number, case in enumerate(cases):
-            seen, right = mistake.seen(device.name, number), wanted(device.name, number)
-            assert seen is not None and right is not None, "both were observed in every case"
-            results.append(compare_derived(case, number, device.name, seen, right))
+            observed, right = seen(device.name, number), wanted(device.name, number)
+            assert observed is not None and right is not None, "both are observed in every case"
+            results.append(compare_derived(case, number, device.name, observed, right))
     return results

@@ -21,7 +21,7 @@ from autograde.course.build import generate, headings
 from autograde.course.scaffold import todos
 from autograde.course.selection import results_of, selected
 from autograde.errors import CourseError
-from autograde.judge.oracle import Oracle, hidden, references, visible
+from autograde.judge.oracle import RIGHT_ANSWER, Oracle, hidden, references, visible
 from autograde.judge.oracle import oracle as make_oracle
 from autograde.judge.oracle_cache import OracleCache
 from autograde.settings import SEED
@@ -30,16 +30,16 @@ from autograde.source.private_half import private_half
 from autograde.source.release import load_release
 from autograde.source.script import read_script
 from torchcourse.checking.check import examine
-from torchcourse.checking.explain import Result, compare
-from torchcourse.checking.probe import observe
+from torchcourse.checking.explain import Result
 from torchcourse.checking.report import Report, judge
 from torchcourse.model import stored_observations
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import checked_devices, find_accelerator
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.known_mistake import KnownMistake
+from torchcourse.model.observations import Observations
 
-__all__ = ["Claim", "verify"]
+__all__ = ["Claim", "results", "verify"]
 
 OTHER_SEEDS = (12,)
 """Further seeds of hidden cases: right answers pass with those too."""
@@ -64,50 +64,50 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = 
     Args:
         which: lessons or exercises.
         workers: how many processes check claims at once; 1: this process. The order of the claims is the same.
-        recall: whether to take what an earlier run observed of references and mistakes that have not changed since, and
-            run only right answers and what has changed.
+        recall: whether to take what an earlier run observed of exercises that have not changed since, and run only
+            those that have, and the notebooks.
 
     Raises:
         UnknownExerciseError: for a lesson or exercise that does not exist.
     """
-    parts = [(lesson, name) for lesson, names, whole in selected(which) for name in [*names, *([""] if whole else [])]]
+    parts: list[partial[Iterator[Claim]]] = []
+    for lesson, names, whole in selected(which):
+        parts += [partial(_saved_if_they_hold, lesson, name, recall) for name in names]
+        parts += [partial(_notebook_claims, lesson), partial(_unsolved_claims, lesson)] if whole else []
     if workers == 1 or len(parts) == 1:
         for part in parts:
-            yield from _claims(*part, recall)
+            yield from part()
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        waiting = [pool.submit(_listed_claims, *part, recall) for part in parts]
+        longest_first = sorted(parts, key=lambda part: part.func is _saved_if_they_hold)
+        waiting = {part: pool.submit(_listed, part) for part in longest_first}
         try:
-            for claims in waiting:
-                yield from claims.result()
+            for part in parts:
+                yield from waiting[part].result()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
-    """Return the claims about an exercise, or, without a name, about the notebook of a lesson."""
-    return _saved_if_they_hold(lesson, name, recall) if name else _notebook_claims(lesson)
-
-
-def _listed_claims(lesson: str, name: str, recall: bool) -> list[Claim]:
-    return list(_claims(lesson, name, recall))
+def _listed(part: Callable[[], Iterator[Claim]]) -> list[Claim]:
+    return list(part())
 
 
 # --- one exercise -------------------------------------------------------------------------------------------------
 
 
 def _saved_if_they_hold(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
-    """Yield the claims about an exercise. If all of them hold, save what was observed, for the grader."""
+    """Yield the claims about an exercise. If all of them hold, save what was observed."""
     hold = True
     for claim in _exercise_claims(lesson, name, recall):
         hold &= claim.holds
         yield claim
     if hold:
-        _cache(lesson).save(_grading_oracle(lesson, name))
+        for seed, oracle in _oracles(lesson, name).items():
+            _cache(lesson, seed).save(oracle)
 
 
-def _cache(lesson: str) -> OracleCache:
-    return OracleCache(lesson, SEED, find_accelerator().name)
+def _cache(lesson: str, seed: int) -> OracleCache:
+    return OracleCache(lesson, seed, find_accelerator().name)
 
 
 def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
@@ -117,36 +117,37 @@ def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
         yield Claim(about, False, f"it has not been built: run {paths.build_command(lesson)}")
         return
     stub = _stub(lesson, name)  # before any oracle: the stub may register an operator of the reference again
-    graded = _grading_oracle(lesson, name)
+    oracles = _oracles(lesson, name)
+    graded = oracles[SEED]
     if recall:
-        _cache(lesson).load(graded)
+        for seed, earlier in oracles.items():
+            _cache(lesson, seed).load(earlier)
     oracle = graded.narrowed(len(visible(graded.exercise)))
     yield from _todo_claims(lesson, name)
     yield Claim(about, *_knows_required(lesson, oracle))
     yield Claim(about, *stub)
-    oracles = graded, *_oracles_of_other_seeds(lesson, name)
     try:
-        runs = _reference_runs(oracles)
+        runs = _reference_runs([*oracles.values()])
     except CourseError as error:
         yield Claim(about, False, str(error))
         return
     yield Claim(about, *runs)
-    standards = [graded] if graded.exercise.oracle is None else oracles  # the reference itself, run a second time
+    standards = [graded] if graded.exercise.oracle is None else [*oracles.values()]
     if runs[0]:  # what raises agrees with itself
-        yield Claim(about, *_accepted(standards, "the reference", graded.reference))
+        yield Claim(about, *_accepted(standards, 0, graded.reference))
     others = private_half(lesson, name).right_answers
     enough = len(others) >= MIN_RIGHT
     yield Claim(about, enough, f"{len(others)} other right answers, of at least {MIN_RIGHT}")
     for number, answer in enumerate(others, 1):
-        yield Claim(about, *_accepted(oracles, f"right answer {number}", answer))
+        yield Claim(about, *_accepted([*oracles.values()], number, answer))
     names = dict.fromkeys(m.name for m in oracle.mistakes)
     yield Claim(about, len(names) >= MIN_MISTAKES, f"{len(names)} known mistakes, of at least {MIN_MISTAKES}")
     yield Claim(about, *_hints(oracle))
     sections = headings(lesson)
     for place in range(len(oracle.mistakes)):
-        results = results_of(graded.known[place], graded.exercise.any_device, graded.cases, graded.wanted)
-        yield Claim(about, *_named_in_notebook(oracle, place, results, sections))
-        yield Claim(about, *_named_in_grading(graded, place, results))
+        of_mistake = results(graded, graded.known[place].seen)
+        yield Claim(about, *_named_in_notebook(oracle, place, of_mistake, sections))
+        yield Claim(about, *_named_in_grading(graded, place, of_mistake))
     if _is_simulated():
         fresh = store.exercise_fresh(lesson, oracle)
         remedy = "" if fresh else f": run torchcourse build {lesson}"
@@ -181,7 +182,7 @@ def _stub(lesson: str, name: str) -> tuple[bool, str]:
     namespace = dict(_setup(lesson))
     exec(compile(load_release(lesson).cells[name].source, name, "exec"), namespace)
     report = examine(name, namespace)
-    for cached in (references, _grading_oracle, _oracles_of_other_seeds):
+    for cached in (references, _oracles):
         cached.cache_clear()
     built = report.status == "unattempted"
     return built, f"the stub is {report.status}{'' if built else _remedy(lesson, name)}"
@@ -214,36 +215,29 @@ def _setup(lesson: str) -> dict[str, Any]:
     return namespace
 
 
-def run(oracle: Oracle, answer: Callable[..., Any]) -> list[Result]:
-    """Run an answer in every case of an oracle, on every device."""
-    exercise = oracle.exercise
-    return [
-        compare(exercise, case, n, device.name, observe(exercise, answer, case, device), oracle.wanted(device.name, n))
-        for device in checked_devices(exercise.any_device)
-        for n, case in enumerate(oracle.cases)
-    ]
+def results(oracle: Oracle, seen: Callable[[str, int], Observations | None]) -> list[Result]:
+    """Return the results in every case of an oracle of a program that does what `seen` returns."""
+    return results_of(seen, oracle.exercise.any_device, oracle.cases, oracle.wanted)
 
 
 @cache
-def _grading_oracle(lesson: str, name: str) -> Oracle:
-    """Return an oracle of the cases that grading uses: the visible ones, then hidden ones."""
-    return make_oracle(lesson, name, lambda e: [*visible(e), *hidden(lesson, e, SEED)])
+def _oracles(lesson: str, name: str) -> dict[int, Oracle]:
+    """Return oracles by seed: of the cases that grading uses, the visible ones and then hidden ones, and of the hidden
+    cases that further seeds give."""
+    graded = make_oracle(lesson, name, lambda e: [*visible(e), *hidden(lesson, e, SEED)])
+    return {SEED: graded, **{s: make_oracle(lesson, name, partial(hidden, lesson, seed=s)) for s in OTHER_SEEDS}}
 
 
-def _accepted(oracles: Sequence[Oracle], who: str, answer: Callable[..., Any]) -> tuple[bool, str]:
-    """Return whether a right answer passes in all cases of these oracles."""
+def _accepted(oracles: Sequence[Oracle], number: int, answer: Callable[..., Any]) -> tuple[bool, str]:
+    """Return whether a right answer passes in all cases of these oracles; number 0 is the reference, run once more."""
+    who = f"right answer {number}" if number else "the reference"
     for oracle in oracles:
-        report = judge(oracle.exercise, run(oracle, answer), oracle.known)
+        seen = partial(oracle.observe_once, RIGHT_ANSWER - number, answer, trusted=False)
+        report = judge(oracle.exercise, results(oracle, seen), oracle.known)
         if not report.passed:
             outcome = f"{report.status} {report.misconception} {report.message}"
             return False, f"{who} does not pass (cases {[c.name for c in oracle.cases]}): {outcome}"
     return True, f"{who} passes"
-
-
-@cache
-def _oracles_of_other_seeds(lesson: str, name: str) -> list[Oracle]:
-    """Return oracles of the hidden cases that further seeds give."""
-    return [make_oracle(lesson, name, partial(hidden, lesson, seed=seed)) for seed in OTHER_SEEDS]
 
 
 def _hints(oracle: Oracle) -> tuple[bool, str]:
@@ -287,6 +281,7 @@ def _named_in_grading(graded: Oracle, place: int, results: list[Result]) -> tupl
 
 
 def _notebook_claims(lesson: str) -> Iterator[Claim]:
+    """Yield the claims about what is built from a lesson's script, its solved notebook among it."""
     if not paths.notebook(lesson).is_file():
         return  # each exercise says so
     with tempfile.TemporaryDirectory() as scratch:
@@ -299,6 +294,11 @@ def _notebook_claims(lesson: str) -> Iterator[Claim]:
         if not _is_simulated():
             yield Claim(lesson, store.proven_fresh(lesson), "what the notebook checks answers against is fresh")
         yield Claim(lesson, *_runs_through(root / "source" / lesson / f"{lesson}.ipynb", "Right"))
+
+
+def _unsolved_claims(lesson: str) -> Iterator[Claim]:
+    """Yield the claims about the notebook of a lesson as learners get it."""
+    if paths.notebook(lesson).is_file():
         yield Claim(lesson, *_runs_through(paths.notebook(lesson), "Not attempted"))
 
 
@@ -308,7 +308,9 @@ def _runs_through(path: Path, outcome: str) -> tuple[bool, str]:
     count = sum(c.cell_type == "code" and "nbgrader" in c.metadata and c.metadata.nbgrader.grade
                 for c in notebook.cells)  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        NotebookClient(notebook, timeout=120, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
+        quiet = ["--IPKernelApp.log_level=ERROR"]  # not a warning for each kernel that its socket is not encrypted
+        where = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=120, allow_errors=True, resources=where, extra_arguments=quiet).execute()
     faults = [fault for cell in notebook.cells for fault in _output_faults(cell)]
     shown = [o.get("data", {}).get("text/plain", "") for c in notebook.cells for o in c.get("outputs", [])]
     outcomes = sum(bool(re.match(rf"\w+: {outcome}\.", text)) for text in shown)

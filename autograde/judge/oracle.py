@@ -31,6 +31,7 @@ from torchcourse.model.observations import FORBIDDEN, Observations
 __all__ = [
     "MAX_REMEMBERED_LENGTH",
     "REFERENCE",
+    "RIGHT_ANSWER",
     "VISIBLE_SEED",
     "Oracle",
     "hidden",
@@ -43,8 +44,9 @@ __all__ = [
 VISIBLE_SEED = 1
 MAX_REMEMBERED_LENGTH, MAX_REMEMBERED = 1 << 14, 8
 """The longest right reply that is remembered, in bytes, and how many different ones for each case."""
-REFERENCE, REFERENCE_RAW = -1, -2
-"""Keys in `Oracle.observed`: the derived and the raw observations of the reference."""
+REFERENCE, REFERENCE_RAW, RIGHT_ANSWER = -1, -2, -3
+"""Keys in `Oracle.observed`: the derived and the raw observations of the reference, and, from `RIGHT_ANSWER` downwards,
+those of right answers."""
 
 
 @cache
@@ -57,8 +59,8 @@ class Oracle:
     """What the reference and the mistakes of an exercise do in a list of cases; each is run once, when needed.
 
     Attributes:
-        observed: observations by program (number of the mistake, `REFERENCE` or `REFERENCE_RAW`), device and number of
-            the case.
+        observed: observations by program (number of the mistake, or one of the keys above), device and number of the
+            case.
     """
 
     def __init__(
@@ -84,12 +86,10 @@ class Oracle:
         """Return a device by its name."""
         return CPU if name == CPU.name else find_accelerator("simulated" if name == "simulated" else "")
 
-    def run(self, answer: Callable[..., Any], device: str, number: int) -> Observations:
-        """Return the derived observations of `answer` in a case."""
-        return self._derived(number, self._observed(answer, device, number))
-
-    def _observed(self, answer: Callable[..., Any], device: str, number: int) -> Observations:
-        return observe(self.exercise, answer, self.cases[number], self.device(device), trusted=True)
+    def run(self, answer: Callable[..., Any], device: str, number: int, *, trusted: bool = True) -> Observations:
+        """Return the derived observations of `answer` in a case; an answer that is not trusted is watched closely."""
+        raw = observe(self.exercise, answer, self.cases[number], self.device(device), trusted=trusted)
+        return self._derived(number, raw)
 
     def _derived(self, number: int, raw: Observations) -> Observations:
         return derive(self.exercise, self.cases[number], raw)
@@ -155,10 +155,13 @@ class Oracle:
         """Return the result of an earlier reply of the same bytes, which need not be unpacked; None for a new one."""
         return self._remembered.get((device, number), {}).get(data)
 
-    def _observe_once(self, program: int, answer: Callable[..., Any], device: str, number: int) -> Observations:
+    def observe_once(
+        self, program: int, answer: Callable[..., Any], device: str, number: int, *, trusted: bool = True
+    ) -> Observations:
+        """Return the derived observations of a program in a case, running it only if `observed` does not have them."""
         key = (program, device, number)
         if key not in self.observed:
-            self.observed[key] = self.run(answer, device, number)
+            self.observed[key] = self.run(answer, device, number, trusted=trusted)
         return self.observed[key]
 
     @cached_property
@@ -168,7 +171,7 @@ class Oracle:
 
     def _known(self, place: int, mistake: Mistake) -> KnownMistake:
         def observations(device: str, number: int) -> Observations:
-            return self._observe_once(place, mistake.program, device, number)
+            return self.observe_once(place, mistake.program, device, number)
 
         return KnownMistake(mistake.name, mistake.sentence, mistake.section, observations)
 

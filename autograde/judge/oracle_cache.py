@@ -1,4 +1,4 @@
-"""Save what references and mistakes were observed to do, for the next run of the grader.
+"""Save what references, mistakes and right answers were observed to do, for the next run of the grader or the author.
 
 The formgrader's button and `nbgrader autograde` start a process each time, and running a lesson's references and
 mistakes in all hidden cases takes longer than running a submission. And an author who has changed one exercise need not
@@ -26,7 +26,7 @@ from torchcourse.model.files import replacing
 
 __all__ = ["OracleCache", "cache_folder"]
 
-MAX_FOLDERS = 40
+MAX_FOLDERS = 80
 """How many folders are kept, each for one lesson, seed and machine: those that were written to last."""
 MAX_FILES = 3
 """How many files of an exercise are kept in a folder, each for one version of it: those that were written last."""

@@ -55,7 +55,14 @@ def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: 
         shoot(card(check), f"card-{name}")
         if name == "right":
             write(page, answer, WRONG)
-            wait_until_saved(page, lab, LESSON, WRONG.splitlines()[-1])  # the card follows the file
+            expect(card(check).locator(".tc-changed")).to_be_visible(timeout=1000)  # long before a save
+            expect(card(check).locator(".tc-title")).to_be_hidden()
+            shoot(card(check), "card-edited")
+            page.keyboard.press("Control+z")
+            expect(card(check).locator(".tc-title")).to_be_visible(timeout=1000)
+            expect(card(check).locator(".tc-changed")).to_be_hidden()
+            write(page, answer, WRONG)
+            wait_until_saved(page, lab, LESSON, WRONG.splitlines()[-1])  # the card follows the file, too
             expect(card(check).locator(".tc-title")).to_have_text(re.compile("^Checked an earlier version"))
         if name == "wrong":
             card(check).locator("summary", has_text="cases pass").click()

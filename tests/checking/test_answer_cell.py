@@ -63,7 +63,7 @@ def run_cell(monkeypatch: pytest.MonkeyPatch) -> Run:
     ((before,), (after,)) = told.values()
 
     def run(cell: str) -> object:
-        info = SimpleNamespace(raw_cell=cell)
+        info = SimpleNamespace(raw_cell=cell, cell_id="a1")
         before(info)
         error = None
         try:

@@ -20,7 +20,7 @@ from typing import Any
 from torchcourse.model.notebook_file import find_cell, read, source_of
 from torchcourse.workspace import session
 
-__all__ = ["cell_of", "changed_since", "is_saved", "watch"]
+__all__ = ["cell_of", "changed_since", "id_of", "is_saved", "watch"]
 
 LARGEST_FILE = 20_000_000
 """Size in bytes up to which a check reads the notebook; larger ones (with videos, say) are not read."""
@@ -30,6 +30,8 @@ SETTLING = 2.0
 _run_at: dict[str, float] = {}
 """When each cell of this session was last run, by its source."""
 
+_ids: dict[str, str] = {}
+"""The id of the cell that was run last with a source, where the front end tells it."""
 
 _failed: dict[str, str] = {}
 """The names of the exceptions that ended the last run of cells, by their source."""
@@ -44,7 +46,8 @@ def watch() -> None:
 
 
 def _record(info: Any) -> None:
-    _run_at[str(info.raw_cell).strip()] = time.time()
+    cell = str(info.raw_cell).strip()
+    _run_at[cell], _ids[cell] = time.time(), info.cell_id or ""
 
 
 def _record_outcome(result: Any) -> None:
@@ -67,6 +70,11 @@ def cell_of(answer: object) -> str:
         return inspect.cleandoc("\n" + inspect.getsource(answer))  # type: ignore[arg-type]
     except (OSError, TypeError):
         return ""
+
+
+def id_of(source: str) -> str:
+    """Return the id of the cell that was run last with this source; "" if unknown."""
+    return _ids.get(source, "")
 
 
 def _code(answer: object) -> CodeType | None:

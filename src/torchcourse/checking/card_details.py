@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from torchcourse.checking import hints
 from torchcourse.checking.answer_cell import cell_of, changed_since
+from torchcourse.checking.cell_on_screen import script_for
 from torchcourse.checking.references import Reference, reference
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
@@ -33,6 +34,7 @@ class CardDetails:
         place: where the exercise stands in its lesson.
         record: what the answer printed, and where it raised.
         lesson: the lesson of the exercise.
+        script: a script that tells when the cell on the screen has changed; not part of the card itself.
     """
 
     exercise: Exercise | None = None
@@ -47,6 +49,7 @@ class CardDetails:
     place: Place | None = None
     record: RunRecord = field(default_factory=RunRecord)
     lesson: str = ""
+    script: str = ""
 
 
 def card_details(report: Report, answer: object, record: RunRecord | None = None) -> CardDetails:
@@ -60,7 +63,7 @@ def card_details(report: Report, answer: object, record: RunRecord | None = None
         shown = reference(lesson, exercise.name)
         own = cell_of(answer) if shown else ""
         details = replace(
-            details, exercise=exercise, lesson=lesson, reference=shown, answer=own,
+            details, exercise=exercise, lesson=lesson, reference=shown, answer=own, script=script_for(answer),
             warning=changed_since(answer, exercise.name), place=place(exercise.name, report.passed),
         )  # fmt: skip
         if report.passed:

@@ -1,0 +1,25 @@
+"""A script for a card: it compares the answer that was checked with the text that its cell has on the screen.
+
+The kernel sees only the saved file, seconds later. The script needs JupyterLab's application, which our settings give
+to scripts in notebooks; elsewhere it does nothing, and `save_watch` alone follows the cell.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from torchcourse.checking.answer_cell import cell_of, id_of
+
+__all__ = ["script_for"]
+
+
+def script_for(answer: object) -> str:
+    """Return an HTML script that belongs behind the card about `answer`; "" where its cell is unknown."""
+    source = cell_of(answer)
+    cell_id = id_of(source)
+    if not cell_id:
+        return ""
+    judged = json.dumps({"cell_id": cell_id, "source": source}).replace("<", "\\u003c")  # no tag ends the script
+    script = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+    return f"<script>{script.replace('JUDGED', judged)}</script>"

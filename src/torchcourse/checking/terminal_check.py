@@ -26,7 +26,7 @@ from torchcourse.checking.card_details import CardDetails
 from torchcourse.checking.check import TimeIsUpError, examine, time_limit
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
-from torchcourse.model.catalogue import UnknownExerciseError, find
+from torchcourse.model.catalogue import UnknownExerciseError, find, preload
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.lessons import lessons
 from torchcourse.model.notebook_file import (
@@ -47,6 +47,9 @@ START = "fork" if sys.platform.startswith("linux") else "spawn"
 """The start method of the process: a fork has torch loaded already; elsewhere it is imported anew."""
 CELL_SECONDS = 60.0
 """Time limit for one cell."""
+FIRST_USED = ("torch.distributed.tensor", "IPython.core.interactiveshell")
+"""What each check would import in its own process: `watch` imports it before. torch imports the first with the first
+tensor of a class of its own, as those on the simulated device are."""
 ALL_PASSED, SOME_NOT, BROKEN = 0, 1, 2
 
 
@@ -185,6 +188,7 @@ def watch(path: Path, names: Sequence[str] = (), say: Callable[[str], None] = pr
     """
     import watchfiles
 
+    preload(FIRST_USED)
     target = path.resolve()
 
     def is_save(change: watchfiles.Change, changed: str) -> bool:

@@ -45,6 +45,8 @@ OTHER_SEEDS = (12,)
 """Further seeds of hidden cases: right answers pass with those too."""
 MIN_RIGHT, MIN_MISTAKES = 2, 3
 HINT_WORDS = range(8, 66)
+SECONDS_OF_NOTEBOOK = 120
+"""The limit on the time of one cell; no exercise may take as long."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,18 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = 
             yield from part()
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        longest_first = sorted(parts, key=lambda part: part.func is _saved_if_they_hold)
-        waiting = {part: pool.submit(_listed, part) for part in longest_first}
+        waiting = {part: pool.submit(_listed, part) for part in sorted(parts, key=_may_take, reverse=True)}
         try:
             for part in parts:
                 yield from waiting[part].result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _may_take(part: partial[Iterator[Claim]]) -> float:
+    """Return the seconds that what a part of the claims runs may take: what may take longest should not start last."""
+    lesson, *exercise = part.args
+    return exercises(lesson)[exercise[0]].seconds if exercise else SECONDS_OF_NOTEBOOK
 
 
 def _listed(part: Callable[[], Iterator[Claim]]) -> list[Claim]:
@@ -310,7 +317,9 @@ def _runs_through(path: Path, outcome: str) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory() as folder:
         quiet = ["--IPKernelApp.log_level=ERROR"]  # not a warning for each kernel that its socket is not encrypted
         where = {"metadata": {"path": folder}}
-        NotebookClient(notebook, timeout=120, allow_errors=True, resources=where, extra_arguments=quiet).execute()
+        NotebookClient(
+            notebook, timeout=SECONDS_OF_NOTEBOOK, allow_errors=True, resources=where, extra_arguments=quiet
+        ).execute()
     faults = [fault for cell in notebook.cells for fault in _output_faults(cell)]
     shown = [o.get("data", {}).get("text/plain", "") for c in notebook.cells for o in c.get("outputs", [])]
     outcomes = sum(bool(re.match(rf"\w+: {outcome}\.", text)) for text in shown)

@@ -254,11 +254,17 @@ def agree(seen: Value, wanted: Value, tolerance: Tolerance = EXACT) -> bool:
     return bool(seen == wanted)
 
 
+QUICKLY_EQUAL = (torch.float32, torch.float64)
+"""Types for which asking for equality first takes a thirtieth of the time; for some others torch cannot say."""
+
+
 def _tensors_agree(seen: Tensor, wanted: Tensor, tolerance: Tolerance) -> bool:
     if seen.shape != wanted.shape or seen.dtype != wanted.dtype:
         return False
     if not (seen.is_floating_point() or seen.is_complex()):
         return torch.equal(seen, wanted)
+    if seen.dtype in QUICKLY_EQUAL and torch.equal(seen, wanted):  # most are
+        return True
     wide = torch.complex128 if seen.is_complex() else torch.float64
     return torch.allclose(seen.to(wide), wanted.to(wide), rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True)
 

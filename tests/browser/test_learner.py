@@ -105,23 +105,6 @@ def test_the_verdict_is_in_view_after_shift_enter(page: Page, lab: Lab) -> None:
     shoot(page, "verdict")
 
 
-def test_a_reset_is_on_the_screen_at_once_and_jupyterlab_asks_nothing(page: Page, lab: Lab) -> None:
-    open_notebook(page, lab, LESSON)
-    run(page, code_cell(page, "import torch"))
-    check, answer = code_cell(page, 'check("row_softmax")'), code_cell(page, "def row_softmax")
-    write(page, answer, WRONG + "  # not for long")
-    run(page, answer)
-    run(page, check)
-    expect(card(check)).to_contain_text("Not right yet")
-    wait_until_saved(page, lab, LESSON, "Check of row_softmax: Not right yet")
-    check.get_by_role("button", name="Reset this exercise").click()
-    expect(answer).to_contain_text("raise Unattempted", timeout=5000)
-    expect(check).to_contain_text("row_softmax is as it was released")
-    write(page, answer, WRONG + "  # once more")
-    wait_until_saved(page, lab, LESSON, WRONG.splitlines()[-1] + "  # once more")
-    expect(page.locator(".jp-Dialog")).to_have_count(0)
-
-
 def test_a_slider_is_long_enough_to_set(page: Page, lab: Lab) -> None:
     open_notebook(page, lab, "02_autograd.ipynb")
     run(page, code_cell(page, "import torch"))

@@ -59,7 +59,7 @@ def test_a_button_checks_again_on_the_same_card(
 ) -> None:
     pytest.importorskip("ipywidgets")
     card.show(shown_card(failed), again=lambda: shown_card(passed))
-    _, repeat, restart, *_ = card_buttons._shown["row_softmax"]
+    _, repeat, restart, _, _ = card_buttons._shown["row_softmax"]
     assert [repeat.description, restart.description] == ["Check again", "Reset this exercise"]
     assert "Not right yet" in front_end[0]["text/html"]
     more_hints = card_buttons._shown["row_softmax"][0]
@@ -107,7 +107,7 @@ def test_a_button_resets_the_exercise_once_its_answer_is_saved(
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
     monkeypatch.setattr(answer_cell, "_run_at", {WRONG: 1.0, WRONG + "  # better": 2.0})
     card.show(shown_card(failed), again=lambda: card.Shown(failed))
-    _, _, restart, said, *_ = card_buttons._shown["row_softmax"]
+    _, _, restart, said, _ = card_buttons._shown["row_softmax"]
     restart.click()
     assert said.value.startswith("Save the notebook")
     assert not (tmp_path / "aside").exists()

@@ -10,8 +10,6 @@ from typing import Any
 
 from torchcourse.checking import hints
 from torchcourse.checking.answer_cell import is_saved
-from torchcourse.checking.cell_on_screen import reloading_script
-from torchcourse.checking.save_watch import forget
 from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.notebook_file import WorkspaceError
@@ -41,8 +39,6 @@ def card_buttons(
     """
     try:
         widgets = import_module("ipywidgets")
-        from IPython.display import HTML
-
         button = partial(widgets.Button, layout={"width": "auto"})
         made: list[Any] = []
         more = button(description=hints.label(exercise, has_answer))
@@ -53,11 +49,10 @@ def card_buttons(
         if again is not None:
             repeat, restart = button(description="Check again"), button(description="Reset this exercise")
             repeat.on_click(lambda _: setattr(more.layout, "display", "" if again() else "none"))
-            # widgets of their own: a change of the card would have to be saved, which would undo the reset
-            said, reloading = widgets.HTML(), widgets.Output()
+            # a widget of its own: changing the card would leave unsaved changes, and saving them would undo the reset
+            said = widgets.HTML()
             restart.on_click(lambda _: setattr(said, "value", html.escape(reset_here(exercise.name))))
-            restart.on_click(lambda _: reloading.append_display_data(HTML(reloading_script())))
-            made += [repeat, restart, said, reloading]
+            made += [repeat, restart, said]
         row = widgets.HBox(made, layout={"flex_flow": "row wrap"})
     except Exception:  # not installed, or not usable: the card says what to type
         return None
@@ -87,9 +82,8 @@ def reset_here(exercise: str) -> str:
         aside = reset(path, exercise)
     except (WorkspaceError, OSError) as error:
         return str(error)
-    forget(exercise)  # a card that changed now would have to be saved, over the notebook that was just written
     if aside is None:
         return f"{exercise} is as it was released."
     kept = f"your answer is in {aside.parent.name}/{aside.name}"
-    then = "If the notebook still shows your answer, choose File, Reload Notebook from Disk."
+    then = "When JupyterLab says that the file has changed, choose Revert; or choose File, Reload Notebook from Disk."
     return f"{exercise} is as it was released, and {kept}. {then}"

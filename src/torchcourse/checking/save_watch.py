@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from torchcourse.workspace import session
 
-__all__ = ["after_each_save", "forget"]
+__all__ = ["after_each_save"]
 
 SECONDS = 0.25
 """How often the file is looked at, while the kernel is idle."""
@@ -32,11 +32,6 @@ def after_each_save(exercise: str, renew: Callable[[], None]) -> None:
     _renewals[exercise] = renew
     if not any(task.get_loop() is loop and not task.done() for task in _watching):
         _watching[:] = [loop.create_task(_watch())]
-
-
-def forget(exercise: str) -> None:
-    """Call nothing for `exercise` any more, until it is checked again."""
-    _renewals.pop(exercise, None)
 
 
 async def _watch() -> None:

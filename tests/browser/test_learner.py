@@ -55,15 +55,17 @@ def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: 
         shoot(card(check), f"card-{name}")
         if name == "right":
             write(page, answer, WRONG)
-            expect(card(check).locator(".tc-changed")).to_be_visible(timeout=1000)  # long before a save
-            expect(card(check).locator(".tc-title")).to_be_hidden()
+            title = card(check).locator(".tc-title")
+            expect(title).to_have_text("Checked an earlier version · row_softmax", timeout=1000)  # long before a save
+            expect(card(check).locator(".tc-changed")).to_be_visible()
             shoot(card(check), "card-edited")
             page.keyboard.press("Control+z")
-            expect(card(check).locator(".tc-title")).to_be_visible(timeout=1000)
+            expect(title).to_have_text("Right · row_softmax", timeout=1000)
             expect(card(check).locator(".tc-changed")).to_be_hidden()
             write(page, answer, WRONG)
             wait_until_saved(page, lab, LESSON, WRONG.splitlines()[-1])  # the card follows the file, too
-            expect(card(check).locator(".tc-title")).to_have_text(re.compile("^Checked an earlier version"))
+            expect(card(check).locator(".tc-changed")).to_have_count(0)
+            expect(title).to_have_text(re.compile("^Checked an earlier version"))
         if name == "wrong":
             card(check).locator("summary", has_text="cases pass").click()
             expect(card(check).locator("svg").first).to_be_visible()
@@ -103,6 +105,32 @@ def test_the_verdict_is_in_view_after_shift_enter(page: Page, lab: Lab) -> None:
     box = card(check).bounding_box()
     assert box is not None and box["height"] <= TALLEST_CARD, box
     shoot(page, "verdict")
+
+
+def test_a_card_follows_its_cell_wherever_that_goes_and_in_each_view(page: Page, lab: Lab) -> None:
+    right = WRONG.replace("dim=0", "dim=-1")
+    open_notebook(page, lab, LESSON)
+    run(page, code_cell(page, "import torch"))
+    check, answer = code_cell(page, 'check("row_softmax")'), code_cell(page, "def row_softmax")
+    write(page, answer, right)
+    run(page, answer)
+    run(page, check)
+    title = card(check).locator(".tc-title")
+    expect(title).to_have_text("Right · row_softmax")
+    answer.locator(".cm-content").click()
+    for keys in (["Escape", "Control+Shift+ArrowDown"], ["Escape", "m", "y"]):
+        for key in keys:
+            page.keyboard.press(key)
+        page.wait_for_timeout(300)
+        write(page, answer, right + "  # edited")
+        expect(title).to_have_text("Checked an earlier version · row_softmax", timeout=1000)
+        write(page, answer, right)
+        expect(title).to_have_text("Right · row_softmax", timeout=10_000)
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:clone')")
+    titles = page.locator(".tc-title", has_text="row_softmax")
+    expect(titles).to_have_count(2)
+    write(page, code_cell(page, "def row_softmax"), right + "  # again")
+    expect(titles).to_have_text(["Checked an earlier version · row_softmax"] * 2, timeout=1000)
 
 
 def test_a_slider_is_long_enough_to_set(page: Page, lab: Lab) -> None:

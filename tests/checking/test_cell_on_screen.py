@@ -27,7 +27,9 @@ def test_the_script_knows_the_cell_and_its_source_and_no_source_ends_it(answer: 
     script = script_for(answer)
     assert script.count("</script>") == 1 and script.endswith("</script>")
     (judged,) = re.findall(r"\}\)\((\{.*\})\);", script)
-    assert json.loads(judged) == {"cell_id": "a1", "source": SOURCE}
+    told = json.loads(judged)
+    assert (told["cell_id"], told["source"]) == ("a1", SOURCE)
+    assert told["changed"] == answer_cell.CHANGED and told["stale"].startswith("Checked an earlier version")
 
 
 def test_there_is_no_script_where_the_cell_has_no_known_id(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:

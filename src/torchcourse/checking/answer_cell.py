@@ -20,8 +20,9 @@ from typing import Any
 from torchcourse.model.notebook_file import find_cell, read, source_of
 from torchcourse.workspace import session
 
-__all__ = ["cell_of", "changed_since", "id_of", "is_saved", "watch"]
+__all__ = ["CHANGED", "cell_of", "changed_since", "id_of", "is_saved", "watch"]
 
+CHANGED = "This is about the cell as it was last run, and it has changed since: run the cell again, then check again."
 LARGEST_FILE = 20_000_000
 """Size in bytes up to which a check reads the notebook; larger ones (with videos, say) are not read."""
 SETTLING = 2.0
@@ -115,10 +116,7 @@ def changed_since(answer: object, exercise: str = "") -> str:
         return ""
     if cell in saved:
         return ""
-    return (
-        "This is about the cell as it was last run. The notebook was saved after that with a different cell: "
-        "run the cell again to check its new version."
-    )
+    return CHANGED
 
 
 def is_saved(exercise: str, path: Path) -> bool:

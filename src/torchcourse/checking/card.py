@@ -13,7 +13,7 @@ from torchcourse.checking.card_cases import cases_as_html, cases_as_text, progra
 from torchcourse.checking.card_details import CardDetails
 from torchcourse.checking.hints import asked_for_answer
 from torchcourse.checking.references import Reference
-from torchcourse.checking.report import Report
+from torchcourse.checking.report import TITLES, Report
 from torchcourse.checking.run_record import RunRecord, passed_over
 from torchcourse.checking.save_watch import after_each_save
 from torchcourse.model.exercise import Spoken
@@ -22,17 +22,6 @@ from torchcourse.workspace.place import Place
 
 __all__ = ["Shown", "as_html", "as_text", "say", "show"]
 
-TITLES = {
-    "passed": "Right",
-    "stale": "Checked an earlier version",
-    "failed": "Not right yet",
-    "error": "An exception came up",
-    "forbidden": "Not allowed here",
-    "unattempted": "Not attempted",
-    "timeout": "Out of time",
-    "interrupted": "Interrupted",
-    "unknown": "No such exercise",
-}
 SHOWN_LINES = 60
 """How many lines of what another program wrote a card shows without unfolding anything."""
 UNQUOTED = "?/:@!$&'()*+,;="
@@ -63,7 +52,7 @@ border-radius:6px;padding:.5em 1em;margin:.3em 0;max-width:60em;font-size:14px;l
 color:var(--jp-content-font-color1,inherit)}
 .tc-card.passed{border-left-color:#009e73}.tc-card.failed,.tc-card.error,.tc-card.forbidden,.tc-card.timeout
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
-.tc-card .tc-title,.tc-card .tc-changed{font-weight:700}.tc-card .tc-first{font-size:13px}
+.tc-card .tc-title{font-weight:700}.tc-card .tc-first{font-size:13px}
 .tc-card code{background:transparent;color:inherit;padding:0}
 .tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}
 .tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;

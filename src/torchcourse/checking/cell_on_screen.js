@@ -1,30 +1,35 @@
-// Marks the card before this script as soon as the cell that it judged has other text on the screen.
+// Marks the card before this script as long as the cell that it judged has other text on the screen, or is gone.
 // JupyterLab and Notebook 7 give scripts their application only if they are told to (`expose_app_in_browser`).
-(({cell_id, source}) => {
-  const card = document.currentScript?.previousElementSibling;
-  const panels = window.jupyterapp ? [...window.jupyterapp.shell.widgets("main")] : [];
-  const cells = panels.flatMap((panel) => panel.content?.widgets ?? []);
-  const onScreen = cells.find((cell) => cell.model?.id === cell_id)?.model.sharedModel;
-  const title = card?.querySelector(".tc-title");
-  if (!title || !onScreen) return;
-
+(({cell_id, source, changed, stale}) => {
+  const drawn = document.currentScript?.previousElementSibling;
+  if (!window.jupyterapp || !drawn?.querySelector(".tc-title")) return;
   const note = document.createElement("p");
+  Object.assign(note, {className: "tc-changed", textContent: changed, hidden: true});
   note.setAttribute("role", "status");
-  note.className = "tc-changed";
-  card.prepend(note);
-  const wasRight = card.classList.contains("passed");
-  const compare = () => {
-    const isEdited = onScreen.source.trim() !== source;
-    note.textContent = isEdited ? "Checked an earlier version: the cell has changed since. Run it, then check again." : "";
-    note.hidden = !isEdited;
-    if (wasRight) {
-      title.hidden = isEdited;
-      card.classList.toggle("passed", !isEdited);
+  drawn.prepend(note);
+  const card = new WeakRef(drawn); // a later check, or closing the notebook, removes it
+  const right = drawn.classList.contains("passed") ? drawn.querySelector(".tc-title").firstChild.data : "";
+
+  const cellOf = (notebook) => notebook.sharedModel.cells.find((cell) => cell.getId() === cell_id);
+  const compare = (notebook) => {
+    const shown = card.deref();
+    if (!shown) return notebook.contentChanged.disconnect(compare);
+    const isEdited = cellOf(notebook)?.source.trim() !== source;
+    shown.querySelector(".tc-changed").hidden = !isEdited;
+    if (right) {
+      shown.classList.toggle("passed", !isEdited);
+      shown.querySelector(".tc-title").firstChild.data = isEdited ? stale : right;
     }
   };
-  const followers = (window.torchcourseFollowers ??= new Map());
-  followers.get(cell_id)?.(); // the card of an earlier check
-  onScreen.changed.connect(compare);
-  followers.set(cell_id, () => onScreen.changed.disconnect(compare));
-  compare();
+  const follow = (tries) => {
+    const panels = [...window.jupyterapp.shell.widgets("main")];
+    const notebook = panels.map((panel) => panel.content?.model).find((model) => model?.sharedModel?.cells && cellOf(model));
+    if (notebook) {
+      notebook.contentChanged.connect(compare);
+      compare(notebook);
+    } else if (tries) {
+      setTimeout(follow, 500, tries - 1); // the page is still being opened
+    }
+  };
+  follow(20);
 })(JUDGED);

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from torchcourse.checking.answer_cell import cell_of, id_of
+from torchcourse.checking.answer_cell import CHANGED, cell_of, id_of
+from torchcourse.checking.report import TITLES
 
 __all__ = ["script_for"]
 
@@ -20,6 +21,7 @@ def script_for(answer: object) -> str:
     cell_id = id_of(source)
     if not cell_id:
         return ""
-    judged = json.dumps({"cell_id": cell_id, "source": source}).replace("<", "\\u003c")  # no tag ends the script
+    judged = {"cell_id": cell_id, "source": source, "changed": CHANGED, "stale": f"{TITLES['stale']} · "}
     script = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
-    return f"<script>{script.replace('JUDGED', judged)}</script>"
+    as_json = json.dumps(judged).replace("<", "\\u003c")  # no tag in the source ends the script
+    return f"<script>{script.replace('JUDGED', as_json)}</script>"

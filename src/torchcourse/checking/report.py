@@ -14,7 +14,20 @@ from torchcourse.model.exercise import Exercise
 from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import FORBIDDEN, Raised
 
-__all__ = ["Report", "forbidden_calls", "joined_names", "judge", "without_evasions"]
+__all__ = ["TITLES", "Report", "forbidden_calls", "joined_names", "judge", "without_evasions"]
+
+TITLES = {
+    "passed": "Right",
+    "stale": "Checked an earlier version",
+    "failed": "Not right yet",
+    "error": "An exception came up",
+    "forbidden": "Not allowed here",
+    "unattempted": "Not attempted",
+    "timeout": "Out of time",
+    "interrupted": "Interrupted",
+    "unknown": "No such exercise",
+}
+"""What learners read for each status."""
 
 
 @dataclass(frozen=True)

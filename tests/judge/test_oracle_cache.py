@@ -39,7 +39,7 @@ def test_an_oracle_that_recalls_runs_nothing_and_says_the_same(monkeypatch: pyte
     first, second = asked(), fresh()
     OracleCache(LESSON, SEED, "simulated").save(first)
     OracleCache(LESSON, SEED, "simulated").load(second)
-    monkeypatch.setattr(Oracle, "run", lambda *args: pytest.fail("something was run again"))
+    monkeypatch.setattr(Oracle, "run", lambda *args, **how: pytest.fail("something was run again"))
     assert second.observed.keys() == first.observed.keys() and len(first.observed) > 100
     for (who, device, n), seen in first.observed.items():
         theirs = second.known[who].seen(device, n) if who >= 0 else second.observed[who, device, n]

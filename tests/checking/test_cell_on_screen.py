@@ -16,15 +16,14 @@ SOURCE = 'def own(x):\n    return "</script><b>"'
 
 
 @pytest.fixture
-def answer(monkeypatch: pytest.MonkeyPatch) -> str:
-    """An answer, of which only its cell matters."""
-    monkeypatch.setattr("torchcourse.checking.cell_on_screen.cell_of", lambda answer: SOURCE)
+def source(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The source of a cell that was run."""
     monkeypatch.setattr(answer_cell, "_ids", {SOURCE: "a1"})
-    return "own"
+    return SOURCE
 
 
-def test_the_script_knows_the_cell_and_its_source_and_no_source_ends_it(answer: str) -> None:
-    script = script_for(answer)
+def test_the_script_knows_the_cell_and_its_source_and_no_source_ends_it(source: str) -> None:
+    script = script_for(source)
     assert script.count("</script>") == 1 and script.endswith("</script>")
     (judged,) = re.findall(r"\}\)\((\{.*\})\);", script)
     told = json.loads(judged)
@@ -32,16 +31,16 @@ def test_the_script_knows_the_cell_and_its_source_and_no_source_ends_it(answer: 
     assert told["changed"] == answer_cell.CHANGED and told["stale"].startswith("Checked an earlier version")
 
 
-def test_there_is_no_script_where_the_cell_has_no_known_id(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_script_where_the_cell_has_no_known_id(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_cell, "_ids", {SOURCE: ""})
-    assert script_for(answer) == ""
+    assert script_for(source) == ""
     monkeypatch.setattr(answer_cell, "_ids", {})
-    assert script_for(answer) == ""
+    assert script_for(source) == ""
 
 
-def test_a_card_that_warns_already_has_no_script(answer: str) -> None:
+def test_a_card_that_warns_already_has_no_script(source: str) -> None:
     def html(warning: str) -> str:
-        details = CardDetails(script=script_for(answer), warning=warning)
+        details = CardDetails(script=script_for(source), warning=warning)
         return card._bundle(card.Shown(Report("own", "passed", "Right."), details))["text/html"]
 
     assert "<script>" in html("")

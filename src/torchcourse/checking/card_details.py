@@ -61,9 +61,10 @@ def card_details(report: Report, answer: object, record: RunRecord | None = None
         return details
     try:
         shown = reference(lesson, exercise.name)
-        own = cell_of(answer) if shown else ""
+        cell = cell_of(answer)
         details = replace(
-            details, exercise=exercise, lesson=lesson, reference=shown, answer=own, script=script_for(answer),
+            details, exercise=exercise, lesson=lesson, reference=shown, answer=cell if shown else "",
+            script=script_for(cell),
             warning=changed_since(answer, exercise.name), place=place(exercise.name, report.passed),
         )  # fmt: skip
         if report.passed:

@@ -7,21 +7,25 @@ to scripts in notebooks; elsewhere it does nothing, and `save_watch` alone follo
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
-from torchcourse.checking.answer_cell import CHANGED, cell_of, id_of
+from torchcourse.checking.answer_cell import CHANGED, id_of
 from torchcourse.checking.report import TITLES
 
 __all__ = ["script_for"]
 
 
-def script_for(answer: object) -> str:
-    """Return an HTML script that belongs behind the card about `answer`; "" where its cell is unknown."""
-    source = cell_of(answer)
+def script_for(source: str) -> str:
+    """Return an HTML script that belongs behind the card about the cell with this source; "" where that is unknown."""
     cell_id = id_of(source)
     if not cell_id:
         return ""
     judged = {"cell_id": cell_id, "source": source, "changed": CHANGED, "stale": f"{TITLES['stale']} · "}
-    script = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
     as_json = json.dumps(judged).replace("<", "\\u003c")  # no tag in the source ends the script
-    return f"<script>{script.replace('JUDGED', as_json)}</script>"
+    return f"<script>{_script().replace('JUDGED', as_json)}</script>"
+
+
+@cache
+def _script() -> str:
+    return Path(__file__).with_suffix(".js").read_text(encoding="utf-8")

@@ -13,7 +13,8 @@ __all__ = ["as_in_lab", "environment"]
 def environment() -> dict[str, str]:
     """Return this environment plus settings for learners.
 
-    They are: no question about news, no panels for instructors, a file that is saved every few seconds.
+    They are: no question about news, no panels for instructors, a file that is saved every few seconds, and cards that
+    may ask JupyterLab for the text of a cell.
     """
     settings = str(Path(__file__).resolve().parents[1] / "jupyter")
     paths = [settings, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH", "")])]

@@ -134,10 +134,14 @@ def check(
     exit_code = 0
     try:
         notebook, exercises = find_named(names)
-        from torchcourse.checking import terminal_check  # with torch, which takes seconds
+        if watch:
+            from torchcourse.checking.terminal_check import watch as check_at_each_save  # with torch: takes seconds
 
-        run = terminal_check.watch if watch else terminal_check.check_notebook
-        exit_code = run(notebook, exercises) or 0
+            check_at_each_save(notebook, exercises)
+        else:
+            from torchcourse.checking.warm_check import check_warm
+
+            exit_code = check_warm(notebook, exercises)
     except WorkspaceError as error:
         _fail(error)
     except KeyboardInterrupt:

@@ -1,0 +1,175 @@
+"""`torchcourse check` in a terminal: the first check leaves a process that answers the next ones."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+import pytest
+
+from tests.support.working_copies import RIGHT, WRONG, answered
+from torchcourse.checking import warm_check
+
+COMMAND = """
+import atexit, sys
+from torchcourse.cli import main
+atexit.register(lambda: print("torch imported:", "torch" in sys.modules))
+sys.argv[0] = "torchcourse"
+main()
+"""
+HELPER = "def shifted(x):\n    return x - x.amax(-1, keepdim=True)"
+SEEN = "shifted({'OLD': None, 'NEW': x}[next(n for n in ('OLD', 'NEW') if n in os.environ)])"
+SECONDS = 60
+T = TypeVar("T")
+
+
+@dataclass
+class Terminal:
+    """A terminal in a folder, whose runtime files are its own."""
+
+    folder: Path
+    runtime: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+        """Start `torchcourse` in the terminal; return the process and the terminal's other end."""
+        ours, theirs = pty.openpty()
+        source = str(Path(warm_check.__file__).parents[2])
+        own = {"JUPYTER_RUNTIME_DIR": str(self.runtime), "PYTHONPATH": source, **self.environment}
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *arguments],
+            cwd=self.folder,
+            env=os.environ | own,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        return process, ours
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Return the exit status of `torchcourse` and what it printed, whether it has imported torch included."""
+        process, ours = self.start(*arguments)
+        printed = b""
+        with contextlib.suppress(OSError):  # the terminal is closed
+            while process.poll() is None or b"torch imported" not in printed:
+                printed += os.read(ours, 4096)
+        os.close(ours)
+        return process.wait(SECONDS), printed.decode().replace("\r\n", "\n")
+
+    def waiting(self) -> list[psutil.Process]:
+        """Return the processes that checks have left."""
+        return [p for p in psutil.process_iter() if _variable(p, "JUPYTER_RUNTIME_DIR") == str(self.runtime)]
+
+
+def _variable(process: psutil.Process, name: str) -> str:
+    try:
+        return process.environ().get(name, "")
+    except psutil.Error:
+        return ""
+
+
+@pytest.fixture
+def terminal(mine: Path, tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(mine.parent, tmp_path / "runtime")
+    yield terminal
+    for process in terminal.waiting():
+        process.kill()
+
+
+def test_later_checks_import_no_torch_and_say_what_the_first_would(mine: Path, terminal: Terminal) -> None:
+    answered(mine, WRONG)
+    terminal.environment = {"OLD": "1"}
+    first, second = (terminal.run("check", "01_tensors", "row_softmax") for _ in range(2))
+    assert first[0] == second[0] == 1
+    assert "row_softmax: Not right yet." in first[1]
+    assert first[1].endswith("torch imported: True\n")
+    assert second[1] == first[1].replace("imported: True", "imported: False")
+    assert len(terminal.waiting()) == 1
+
+
+def test_a_later_check_has_the_folder_and_the_environment_of_its_terminal(mine: Path, terminal: Terminal) -> None:
+    answered(mine, f"import os\n{RIGHT.replace('shifted(x)', SEEN, 1)}", HELPER)
+    terminal.environment = {"OLD": "1"}
+    assert terminal.run("check", "row_softmax")[0] == 1
+    terminal.environment = {"NEW": "1"}
+    status, printed = terminal.run("check", "row_softmax")
+    assert (status, printed.split(".")[0]) == (0, "row_softmax: Right"), printed
+    above = Terminal(terminal.folder.parent, terminal.runtime)
+    status, printed = above.run("check", "work/01_tensors.ipynb", "LogSigmoid")
+    assert status == 2
+    assert printed.startswith("work/01_tensors.ipynb has no exercise 'LogSigmoid'"), printed
+    assert len(terminal.waiting()) == 1
+
+
+def test_ctrl_c_ends_the_check_and_not_the_process_that_waits(mine: Path, terminal: Terminal) -> None:
+    terminal.run("check", "01_tensors", "row_softmax")
+    [waiting] = terminal.waiting()
+    answered(mine, "def row_softmax(x):\n    while True:\n        pass")
+    process, ours = terminal.start("check", "row_softmax")
+    check = _eventually(lambda: [p for p in waiting.children(recursive=True) if p.cpu_times().user > 0.5])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(SECONDS) == 130
+    os.close(ours)
+    _eventually(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in check))
+    assert waiting.is_running()
+
+
+def test_a_process_is_left_by_a_terminal_and_not_by_a_script(mine: Path, terminal: Terminal) -> None:
+    assert sys.stdout.isatty() is False
+    assert warm_check.check_warm(mine, ["row_softmax"]) == 1
+    assert terminal.waiting() == []
+
+
+def test_a_process_that_was_killed_is_replaced(terminal: Terminal) -> None:
+    terminal.run("check", "01_tensors", "row_softmax")
+    [killed] = terminal.waiting()
+    killed.kill()
+    status, printed = terminal.run("check", "01_tensors", "row_softmax")
+    assert status == 1
+    assert "Not attempted" in printed
+    assert len(terminal.waiting()) == 1
+
+
+def test_the_process_ends_when_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_check._Waiting, "timeout", 0.2)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of the threads of this process
+        warm_check._leave_waiting(tmp_path / "socket", {})
+    assert (tmp_path / "socket").stat().st_mode & 0o077 == 0, "nobody else may ask"
+    _eventually(lambda: not (tmp_path / "socket").exists())
+
+
+def test_another_process_serves_what_was_loaded_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = {warm_check._address()}
+    monkeypatch.setenv("EDITOR", "ed")
+    assert {warm_check._address()} == addresses
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    addresses.add(warm_check._address())
+    monkeypatch.setenv("TORCHCOURSE_COURSE", str(tmp_path))
+    addresses.add(warm_check._address())
+    (tmp_path / "exercise.py").touch()
+    addresses.add(warm_check._address())
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    addresses.add(warm_check._address())
+    assert len(addresses) == 5
+
+
+def _eventually(found: Callable[[], T]) -> T:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if result := found():
+            return result
+        time.sleep(0.05)
+    raise AssertionError("it did not come")

@@ -12,6 +12,7 @@ import select
 import signal
 import time
 import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autograde.settings import MIB
@@ -20,71 +21,77 @@ from torchcourse.model import codec
 from torchcourse.model.exercise import Case, Exercise
 from torchcourse.model.observations import Observations
 
-__all__ = ["DerivingProcess", "JudgingError"]
+__all__ = ["JudgingError", "derive_apart"]
 
 SECONDS = 10.0
-"""Wall time for all long observations of one exercise."""
+"""Wall time for all long observations of one exercise on one device."""
 MEMORY = 2048 * MIB
-"""Private memory that one process may add."""
+"""Private memory that the process may add."""
+LENGTH = 8  # bytes that say how long a packed result is
 
 
 class JudgingError(RuntimeError):
     """Deriving properties failed, or took too much time or memory."""
 
 
-class DerivingProcess:
-    """Derives properties in forks of this process, within one limit on time for all of them."""
+def derive_apart(
+    exercise: Exercise, observed: Sequence[tuple[Case, Observations]], seconds: float = SECONDS
+) -> list[Observations]:
+    """Return what `explain.derive` returns for the raw observations of each case, computed in a fork of this process.
 
-    def __init__(self, seconds: float = SECONDS) -> None:
-        self.seconds = seconds
-
-    def derive(self, exercise: Exercise, case: Case, raw: Observations) -> Observations:
-        """Return what `explain.derive` returns.
-
-        Raises:
-            JudgingError: when that takes too much time or memory.
-        """
-        began = time.monotonic()
-        ours, theirs = os.pipe()
-        with warnings.catch_warnings(action="ignore"):  # Python 3.12 on forks beside threads: none is used in the fork
-            pid = os.fork()
-        if pid == 0:
-            try:
-                os.close(ours)
-                _derive_and_send(theirs, exercise, case, raw)
-            finally:
-                os._exit(1)
-        os.close(theirs)
+    Raises:
+        JudgingError: when that takes too much time or memory.
+    """
+    deadline = time.monotonic() + seconds
+    ours, theirs = os.pipe()
+    with warnings.catch_warnings(action="ignore"):  # Python 3.12 on forks beside threads: none is used in the fork
+        pid = os.fork()
+    if pid == 0:
         try:
-            data = _receive(ours, began + self.seconds)
-        finally:
             os.close(ours)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self.seconds -= time.monotonic() - began
-        try:
-            value: Observations = codec.unpack(data, trusted=True)
-        except codec.MalformedError:
-            raise JudgingError("too much time or memory") from None
-        return value
+            _derive_and_send(theirs, exercise, observed)
+        finally:
+            os._exit(1)
+    os.close(theirs)
+    try:
+        data = _receive(ours, deadline)
+    finally:
+        os.close(ours)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    derived = list(_unpacked(data))
+    if len(derived) < len(observed):
+        raise JudgingError("too much time or memory")
+    return derived
 
 
-def _derive_and_send(pipe: int, exercise: Exercise, case: Case, raw: Observations) -> None:
-    """Derive under the limits, in the fork, and write the packed result."""
+def _derive_and_send(pipe: int, exercise: Exercise, observed: Sequence[tuple[Case, Observations]]) -> None:
+    """Derive under the limits, in the fork, and write the packed results."""
     import torch
 
     torch.set_num_threads(1)  # threads do not survive a fork
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = int(used.ru_utime + used.ru_stime + SECONDS) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    limit = int(SECONDS) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     loaded = _data_bytes()
     resource.setrlimit(resource.RLIMIT_DATA, (loaded + MEMORY, loaded + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    data = memoryview(codec.pack(derive(exercise, case, raw)))
-    while data:
-        data = data[os.write(pipe, data) :]
+    for case, raw in observed:
+        packed = codec.pack(derive(exercise, case, raw))
+        data = memoryview(len(packed).to_bytes(LENGTH, "big") + packed)
+        while data:
+            data = data[os.write(pipe, data) :]
     os._exit(0)
+
+
+def _unpacked(data: bytes) -> Iterator[Observations]:
+    """Yield the observations that came back whole."""
+    place = 0
+    while place < len(data):
+        end = place + LENGTH + int.from_bytes(data[place : place + LENGTH], "big")
+        with contextlib.suppress(codec.MalformedError):
+            yield codec.unpack(data[place + LENGTH : end], trusted=True)
+        place = end
 
 
 def _data_bytes() -> int:
@@ -97,6 +104,6 @@ def _receive(pipe: int, deadline: float) -> bytes:
     while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
         piece = os.read(pipe, 1 << 20)
         if not piece:
-            return bytes(data)
+            break
         data += piece
-    return b""
+    return bytes(data)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autograde.errors import CourseError
-from autograde.judge.derive_apart import DerivingProcess
+from autograde.judge.derive_apart import derive_apart
 from autograde.source import paths
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
@@ -131,25 +131,29 @@ class Oracle:
 
         return {name: value for name, value in raw.items() if not is_derived(name)}
 
-    def result(
-        self, device: str, number: int, raw: Observations, data: bytes = b"", apart: DerivingProcess | None = None
-    ) -> Result:
-        """Compare raw observations, unpacked from the reply `data`, with the wanted ones; remember a right reply.
-
-        Args:
-            apart: derives properties under limits, where there is something to derive.
-
-        Raises:
-            JudgingError: when `apart` takes too long.
-        """
-        wanted, accepted = self.wanted(device, number), self.accepted(device, number, raw)
-        run = apart.derive if apart and self.exercise.derives else derive
-        seen = run(self.exercise, self.cases[number], accepted)
-        result = compare_derived(self.cases[number], number, device, seen, wanted)
+    def result(self, device: str, number: int, raw: Observations, data: bytes = b"") -> Result:
+        """Compare raw observations, unpacked from the reply `data`, with the wanted ones; remember a right reply."""
+        accepted = self.accepted(device, number, raw)
+        result = self._compared(device, number, self._derived(number, accepted))
         remembered = self._remembered.setdefault((device, number), {})
         if result.passed and data and len(remembered) < MAX_REMEMBERED:
             remembered[data] = result
         return result
+
+    def long_results(self, device: str, replies: dict[int, Observations]) -> dict[int, Result]:
+        """Compare raw observations from which a derivation may cost much, by the number of their case.
+
+        Raises:
+            JudgingError: when deriving takes too much time or memory.
+        """
+        accepted = {number: self.accepted(device, number, raw) for number, raw in replies.items()}
+        if self.exercise.derives and accepted:
+            observed = [(self.cases[number], raw) for number, raw in accepted.items()]
+            accepted = dict(zip(accepted, derive_apart(self.exercise, observed), strict=True))
+        return {number: self._compared(device, number, seen) for number, seen in accepted.items()}
+
+    def _compared(self, device: str, number: int, seen: Observations) -> Result:
+        return compare_derived(self.cases[number], number, device, seen, self.wanted(device, number))
 
     def remembered(self, device: str, number: int, data: bytes) -> Result | None:
         """Return the result of an earlier reply of the same bytes, which need not be unpacked; None for a new one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from autograde.judge.derive_apart import DerivingProcess
 from autograde.judge.oracle import Oracle
 from autograde.judge.run_submission import ExerciseRun
 from autograde.judge.submission import Submission
@@ -114,9 +113,10 @@ def verdicts_after_crashes(submission: Submission) -> list[Verdict]:
 
 
 def _results(oracle: Oracle, device: str, run: ExerciseRun) -> list[Result]:
-    apart = DerivingProcess()
+    long = {number: reply.raw for number, reply in enumerate(run.replies) if reply.is_long and not reply.remembered}
+    apart = oracle.long_results(device, long)
     return [
-        reply.remembered or oracle.result(device, number, reply.raw, reply.data, apart if reply.is_long else None)
+        reply.remembered or apart.get(number) or oracle.result(device, number, reply.raw, reply.data)
         for number, reply in enumerate(run.replies)
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from autograde.judge.derive_apart import DerivingProcess, JudgingError
+from autograde.judge.derive_apart import JudgingError, derive_apart
 from autograde.judge.oracle import Oracle, oracle
 from torchcourse.checking.explain import derive
 from torchcourse.model.devices import CPU
@@ -34,15 +34,16 @@ def deriving(function: Any) -> Exercise:
 def test_it_derives_what_this_process_would() -> None:
     judge = split()
     judge.wanted(CPU.name, 0)
-    raw = judge.observed[-2, CPU.name, 0]
-    assert DerivingProcess().derive(judge.exercise, judge.cases[0], raw) == derive(judge.exercise, judge.cases[0], raw)
+    judge.wanted(CPU.name, 1)
+    observed = [(judge.cases[number], judge.observed[-2, CPU.name, number]) for number in (1, 0)]
+    assert derive_apart(judge.exercise, observed) == [derive(judge.exercise, *one) for one in observed]
 
 
 def test_a_replys_result_is_the_same_in_the_other_process() -> None:
     judge = split()
     judge.wanted(CPU.name, 0)
     raw = judge.observed[-2, CPU.name, 0]
-    assert judge.result(CPU.name, 0, raw, apart=DerivingProcess()).passed
+    assert judge.long_results(CPU.name, {0: raw})[0].passed
 
 
 @pytest.mark.parametrize("seconds", [0.5])
@@ -50,25 +51,24 @@ def test_numbers_with_one_hash_take_no_longer_than_the_limit(seconds: float) -> 
     raw: Observations = {"parts": [EQUAL_HASHES], "again": [], "with another seed": [], "global generators": []}
     began = time.monotonic()
     with pytest.raises(JudgingError):
-        DerivingProcess(seconds).derive(split().exercise, split().cases[0], raw)
+        derive_apart(split().exercise, [(split().cases[0], raw)], seconds)
     assert time.monotonic() - began < seconds + 5
 
 
 def test_all_long_observations_share_one_limit() -> None:
     slow = deriving(lambda case, seen: time.sleep(0.5) or seen)
-    apart = DerivingProcess(4.0)
-    apart.derive(slow, split().cases[0], {})
+    one: tuple[Case, Observations] = (split().cases[0], {})
+    assert derive_apart(slow, [one], 4.0) == [{}]
     with pytest.raises(JudgingError):
-        for _ in range(8):
-            apart.derive(slow, split().cases[0], {})
+        derive_apart(slow, 8 * [one], 2.0)
 
 
 def test_memory_has_a_limit_too() -> None:
     def hungry(_case: Case, _seen: Observations) -> Observations:
         return {"size": len(bytearray(4 << 30))}
 
-    seen = DerivingProcess().derive(deriving(hungry), split().cases[0], {"raw": 1})
-    assert seen == {"raw": 1}, "what cannot be derived stays as it came"
+    seen = derive_apart(deriving(hungry), 2 * [(split().cases[0], {"raw": 1})])
+    assert seen == 2 * [{"raw": 1}], "what cannot be derived stays as it came"
 
 
 def test_a_broadcast_is_refused_by_shape() -> None:

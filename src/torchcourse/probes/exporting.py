@@ -1,10 +1,13 @@
-"""Run exported models with several batch sizes."""
+"""Export models quickly, and run them with several batch sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -12,9 +15,32 @@ from torch import Tensor
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
-__all__ = ["in_onnx_runtime", "outcomes"]
+__all__ = ["in_onnx_runtime", "operators_known", "outcomes"]
 
 REFUSED = "refuses this batch"
+_known_operators: dict[tuple[int, ...], Any] = {}
+
+
+def operators_known() -> AbstractContextManager[object]:
+    """Let exports to ONNX in a block share the list of operators that torch can translate.
+
+    torch makes the list anew for each export, from the source text of 500 functions; that is most of an export's time.
+    """
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+    except ImportError:  # another version of torch: its exports take as long as they take
+        return nullcontext()
+    make = ONNXRegistry.from_torchlib
+
+    def copied(**opset: int) -> ONNXRegistry:
+        version = tuple(opset.values())
+        if version not in _known_operators:
+            _known_operators[version] = make(**opset)
+        registry: ONNXRegistry = copy(_known_operators[version])
+        registry.functions = {target: [*found] for target, found in registry.functions.items()}  # exports add to it
+        return registry
+
+    return patch.object(ONNXRegistry, "from_torchlib", staticmethod(copied))
 
 
 def in_onnx_runtime(path: Path) -> Callable[[Tensor], Any]:

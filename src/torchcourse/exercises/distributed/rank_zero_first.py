@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
@@ -13,21 +15,29 @@ from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.on_ranks import MODULES, on_ranks, rank
 
-LASTS = 0.3
-"""Seconds that a call takes: as long as it takes until both ranks have begun, on a busy machine too."""
+LASTS = 0.2
+"""Seconds that a call waits for the other rank to begin its own: more than both take to begin on a busy machine."""
 
 
 class DataSetMissingError(Exception):
     """What the function of a rank may raise."""
 
 
-def program(answer: Callable[..., Any], values: list[Any], seconds: float, fails: bool, times: int) -> Observations:
-    """Observe when this rank's function ran, how often, and what the calls gave; rank 0's function may fail."""
+def program(
+    answer: Callable[..., Any], values: list[Any], seconds: float, fails: bool, times: int, folder: str
+) -> Observations:
+    """Observe when this rank's function ran, how often, and what the calls gave; rank 0's function may fail.
+
+    A call ends as soon as the other rank has begun its own, which it says by a file in `folder`.
+    """
     spans: list[list[float]] = []
 
     def work() -> Any:
         spans.append([time.monotonic()])
-        time.sleep(seconds)
+        begun, other = (Path(folder, f"call {len(spans)} on rank {number}") for number in (rank(), 1 - rank()))
+        begun.touch()
+        while time.monotonic() < spans[-1][0] + seconds and not other.exists():
+            time.sleep(0.005)
         spans[-1].append(time.monotonic())
         if fails and rank() == 0:
             raise DataSetMissingError(f"no data on rank {rank()}")
@@ -49,7 +59,8 @@ def program(answer: Callable[..., Any], values: list[Any], seconds: float, fails
 
 def probe(answer: Watched, **inputs: Any) -> Observations:
     """Observe both ranks."""
-    return on_ranks(answer, program, inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        return on_ranks(answer, program, {**inputs, "folder": folder})
 
 
 def derive(_case: Case, seen: Observations) -> Observations:

@@ -11,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.crash_points import in_a_folder
-from torchcourse.probes.exporting import in_onnx_runtime, outcomes
+from torchcourse.probes.exporting import in_onnx_runtime, operators_known, outcomes
 from torchcourse.probes.savable_models import BATCHES, EXPORT, Exported, copy_of, export_weights, untouched
 from torchcourse.probes.trainable_models import mode
 
@@ -29,7 +29,8 @@ def probe(
     if frozen:
         net.norm.eval()
     before, path, modes = copy_of(net), Path("model.onnx"), [m.training for m in net.modules()]
-    answer(net, x[:example].clone(), path)
+    with operators_known():
+        answer(net, x[:example].clone(), path)
     seen: Observations = {"mode afterwards": mode(net), "model afterwards": untouched(net, before)}
     seen["its parts afterwards"] = "as before" if [m.training for m in net.modules()] == modes else "in another mode"
     if not path.exists():

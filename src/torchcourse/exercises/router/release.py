@@ -16,6 +16,7 @@ from torchcourse.exercises.persistence.export_onnx import ONNX
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, raised
 from torchcourse.probes.crash_points import in_a_folder
+from torchcourse.probes.exporting import operators_known
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import EXPORT, copy_of, untouched
 from torchcourse.probes.trainable_models import remark
@@ -67,7 +68,7 @@ def probe(
     FOLDER.mkdir(parents=True) if old else FOLDER.parent.mkdir(parents=True)
     for name, text in OLD.items() if old else ():
         (FOLDER / name).write_text(text)
-    with _watched_sessions() as held:
+    with operators_known(), _watched_sessions() as held:
         error = _attempt(answer, model, vocab, config, _example(len(words), rows, length), FOLDER)
     modes = [m.training for m in (model, model.words, model.head, model.frozen)]
     seen: Observations = {

@@ -81,8 +81,7 @@ def run_cell(monkeypatch: pytest.MonkeyPatch) -> Run:
 def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "01_tensors.ipynb"
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
-    monkeypatch.setattr(answer_cell, "_run_at", {})
-    monkeypatch.setattr(answer_cell, "_failed", {})
+    monkeypatch.setattr(answer_cell, "_runs", {})
     return path
 
 

@@ -15,6 +15,7 @@ from nbclient import NotebookClient
 from tests.support.cards import Page, right, shown_card
 from tests.support.working_copies import WRONG, answered
 from torchcourse.checking import answer_cell, card, card_buttons, hints
+from torchcourse.checking.answer_cell import LastRun
 from torchcourse.checking.card_details import card_details
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import find
@@ -105,7 +106,7 @@ def test_a_button_resets_the_exercise_once_its_answer_is_saved(
     copy_notebooks(tmp_path)
     path = answered(tmp_path / "01_tensors.ipynb", WRONG)
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
-    monkeypatch.setattr(answer_cell, "_run_at", {WRONG: 1.0, WRONG + "  # better": 2.0})
+    monkeypatch.setattr(answer_cell, "_runs", {WRONG: LastRun(1.0), WRONG + "  # better": LastRun(2.0)})
     card.show(shown_card(failed), again=lambda: card.Shown(failed))
     _, _, restart, said, _ = card_buttons._shown["row_softmax"]
     restart.click()

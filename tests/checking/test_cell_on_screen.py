@@ -8,6 +8,7 @@ import re
 import pytest
 
 from torchcourse.checking import answer_cell, card
+from torchcourse.checking.answer_cell import LastRun
 from torchcourse.checking.card_details import CardDetails
 from torchcourse.checking.cell_on_screen import script_for
 from torchcourse.checking.report import Report
@@ -18,7 +19,7 @@ SOURCE = 'def own(x):\n    return "</script><b>"'
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> str:
     """The source of a cell that was run."""
-    monkeypatch.setattr(answer_cell, "_ids", {SOURCE: "a1"})
+    monkeypatch.setattr(answer_cell, "_runs", {SOURCE: LastRun(1.0, "a1")})
     return SOURCE
 
 
@@ -32,9 +33,9 @@ def test_the_script_knows_the_cell_and_its_source_and_no_source_ends_it(source: 
 
 
 def test_there_is_no_script_where_the_cell_has_no_known_id(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_cell, "_ids", {SOURCE: ""})
+    monkeypatch.setattr(answer_cell, "_runs", {SOURCE: LastRun(1.0)})
     assert script_for(source) == ""
-    monkeypatch.setattr(answer_cell, "_ids", {})
+    monkeypatch.setattr(answer_cell, "_runs", {})
     assert script_for(source) == ""
 
 

@@ -13,6 +13,7 @@ import linecache
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from torchcourse.model.notebook_file import find_cell, read, source_of
 from torchcourse.workspace import session
 
-__all__ = ["CHANGED", "cell_of", "changed_since", "id_of", "is_saved", "watch"]
+__all__ = ["CHANGED", "LastRun", "cell_of", "changed_since", "id_of", "is_saved", "watch"]
 
 CHANGED = "This is about the cell as it was last run, and it has changed since: run the cell again, then check again."
 LARGEST_FILE = 20_000_000
@@ -28,14 +29,24 @@ LARGEST_FILE = 20_000_000
 SETTLING = 2.0
 """Seconds that a save may take if it began before the cell was run."""
 
-_run_at: dict[str, float] = {}
-"""When each cell of this session was last run, by its source."""
 
-_ids: dict[str, str] = {}
-"""The id of the cell that was run last with a source, where the front end tells it."""
+@dataclass
+class LastRun:
+    """The last run of a cell in this session.
 
-_failed: dict[str, str] = {}
-"""The names of the exceptions that ended the last run of cells, by their source."""
+    Attributes:
+        began: when, in seconds since the epoch.
+        cell: the cell's id, "" where the front end does not tell it.
+        exception: the name of the exception that ended it, "" if none did.
+    """
+
+    began: float
+    cell: str = ""
+    exception: str = ""
+
+
+_runs: dict[str, LastRun] = {}
+"""The last run of each cell, by its source."""
 
 
 def watch() -> None:
@@ -47,16 +58,14 @@ def watch() -> None:
 
 
 def _record(info: Any) -> None:
-    cell = str(info.raw_cell).strip()
-    _run_at[cell], _ids[cell] = time.time(), info.cell_id or ""
+    _runs[str(info.raw_cell).strip()] = LastRun(time.time(), info.cell_id or "")
 
 
 def _record_outcome(result: Any) -> None:
-    cell = str(result.info.raw_cell).strip() if result.info else ""
+    run = _runs.get(str(result.info.raw_cell).strip()) if result.info else None
     error = result.error_before_exec or result.error_in_exec
-    _failed.pop(cell, None)
-    if error is not None:
-        _failed[cell] = type(error).__name__
+    if run is not None and error is not None:
+        run.exception = type(error).__name__
 
 
 def cell_of(answer: object) -> str:
@@ -75,7 +84,7 @@ def cell_of(answer: object) -> str:
 
 def id_of(source: str) -> str:
     """Return the id of the cell that was run last with this source; "" if unknown."""
-    return _ids.get(source, "")
+    return _runs[source].cell if source in _runs else ""
 
 
 def _code(answer: object) -> CodeType | None:
@@ -101,15 +110,14 @@ def changed_since(answer: object, exercise: str = "") -> str:
         exercise: its name, by which a cell that defines it and failed is found.
     """
     cell, path = cell_of(answer), session.notebook_file()
-    begun = _run_at.get(cell)
     latest = _latest_definition(exercise) if exercise else None
-    if latest is not None and latest != cell and latest in _failed:
-        ended = f"The last run of this cell ended with {_failed[latest]}"
+    if latest is not None and latest != cell and _runs[latest].exception:
+        ended = f"The last run of this cell ended with {_runs[latest].exception}"
         return f"{ended}: this is about the version that ran before it." if callable(answer) else f"{ended}."
-    if not cell or path is None or begun is None:
+    if not cell or path is None or cell not in _runs:
         return ""
     try:
-        if path.stat().st_mtime < begun + SETTLING or path.stat().st_size > LARGEST_FILE:
+        if path.stat().st_mtime < _runs[cell].began + SETTLING or path.stat().st_size > LARGEST_FILE:
             return ""
         saved = {"".join(c["source"]).strip() for c in json.loads(path.read_bytes())["cells"]}
     except (OSError, ValueError, KeyError, TypeError):  # moved, half written, no notebook
@@ -132,7 +140,8 @@ def is_saved(exercise: str, path: Path) -> bool:
 
 def _latest_definition(exercise: str) -> str | None:
     """Return the source of the cell that defines an exercise and was run last in this session, if any was."""
-    return max((source for source in _run_at if _defines(source, exercise)), key=_run_at.__getitem__, default=None)
+    defining = (source for source in _runs if _defines(source, exercise))
+    return max(defining, key=lambda source: _runs[source].began, default=None)
 
 
 def _defines(source: str, name: str) -> bool:

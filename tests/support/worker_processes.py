@@ -1,17 +1,16 @@
-"""The processes of a worker, their CPU time and their memory."""
+"""The processes of a worker and their memory, and the CPU time of all processes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 
 import psutil
 
 from autograde.sandbox.sandbox import Sandbox
 
-__all__ = ["cpu_seconds", "memory", "processes"]
+__all__ = ["busy_seconds", "memory", "processes"]
 
 
 def processes(sandbox: Sandbox) -> list[psutil.Process]:
@@ -40,10 +39,13 @@ def _pid_namespace(pid: int) -> str:
     return ""
 
 
-def cpu_seconds(sandbox: Sandbox) -> float:
-    """Return the CPU time of this process and of a worker's, including children that have ended."""
-    spent = [process.cpu_times() for process in processes(sandbox)]
-    return time.process_time() + sum(t.user + t.system + t.children_user + t.children_system for t in spent)
+def busy_seconds() -> float:
+    """Return the CPU seconds that this machine has spent on all processes.
+
+    The processes of a sandbox end with it, and the kernel adds their CPU time to that of no other process.
+    """
+    spent = psutil.cpu_times()
+    return float(spent.user + spent.nice + spent.system)
 
 
 def memory(sandbox: Sandbox) -> dict[str, int]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchcourse.doctor import Finding
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-console = Console(highlight=False, soft_wrap=True)
+console = Console(emoji=False, highlight=False, soft_wrap=True)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RELOAD = "If the notebook is open in JupyterLab: File > Reload Notebook from Disk."

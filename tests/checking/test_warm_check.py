@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -42,7 +44,7 @@ class Terminal:
     runtime: Path
     environment: dict[str, str] = field(default_factory=dict)
 
-    def start(self, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    def start(self, *arguments: str, keeps: tuple[int, ...] = ()) -> tuple[subprocess.Popen[bytes], int]:
         """Start `torchcourse` in the terminal; return the process and the terminal's other end."""
         ours, theirs = pty.openpty()
         source = str(Path(warm_check.__file__).parents[2])
@@ -55,19 +57,24 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
+            pass_fds=keeps,
         )
         os.close(theirs)
         return process, ours
 
-    def run(self, *arguments: str) -> tuple[int, str]:
+    def run(self, *arguments: str, keeps: tuple[int, ...] = ()) -> tuple[int, str]:
         """Return the exit status of `torchcourse` and what it printed, whether it has imported torch included."""
-        process, ours = self.start(*arguments)
+        return self.finish(*self.start(*arguments, keeps=keeps))
+
+    def finish(self, process: subprocess.Popen[bytes], ours: int) -> tuple[int, str]:
+        """Wait for a command that was started, and return the same."""
         printed = b""
         with contextlib.suppress(OSError):  # the terminal is closed
-            while process.poll() is None or b"torch imported" not in printed:
+            while not re.search(rb"torch imported: \w+\s", printed):  # the last that it prints
                 printed += os.read(ours, 4096)
+        status = process.wait(SECONDS)
         os.close(ours)
-        return process.wait(SECONDS), printed.decode().replace("\r\n", "\n")
+        return status, printed.decode().replace("\r\n", "\n")
 
     def waiting(self) -> list[psutil.Process]:
         """Return the processes that checks have left."""
@@ -114,14 +121,17 @@ def test_a_later_check_has_the_folder_and_the_environment_of_its_terminal(mine: 
     assert len(terminal.waiting()) == 1
 
 
-def test_ctrl_c_ends_the_check_and_not_the_process_that_waits(mine: Path, terminal: Terminal) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_check_ends_with_the_command_and_the_process_that_waits_does_not(
+    mine: Path, terminal: Terminal, how: signal.Signals
+) -> None:
     terminal.run("check", "01_tensors", "row_softmax")
     [waiting] = terminal.waiting()
-    answered(mine, "def row_softmax(x):\n    while True:\n        pass")
+    answered(mine, "def row_softmax(x):\n    return sum(range(10**12))")  # no Python code runs that could look up
     process, ours = terminal.start("check", "row_softmax")
     check = _eventually(lambda: [p for p in waiting.children(recursive=True) if p.cpu_times().user > 0.5])
-    process.send_signal(signal.SIGINT)
-    assert process.wait(SECONDS) == 130
+    process.send_signal(how)
+    assert process.wait(SECONDS) == (130 if how == signal.SIGINT else -how)
     os.close(ours)
     _eventually(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in check))
     assert waiting.is_running()
@@ -143,12 +153,61 @@ def test_a_process_that_was_killed_is_replaced(terminal: Terminal) -> None:
     assert len(terminal.waiting()) == 1
 
 
+def test_a_process_that_does_not_answer_is_not_waited_for(terminal: Terminal) -> None:
+    terminal.run("check", "01_tensors", "row_softmax")
+    [stopped] = terminal.waiting()
+    stopped.suspend()
+    status, printed = terminal.run("check", "01_tensors", "row_softmax")
+    assert (status, printed.endswith("torch imported: True\n")) == (1, True)
+    assert terminal.waiting() == [stopped]
+    stopped.resume()
+    status, printed = terminal.run("check", "01_tensors", "row_softmax")
+    assert (status, printed.endswith("torch imported: False\n")) == (1, True)
+
+
+def test_first_checks_at_once_leave_one_process(terminal: Terminal) -> None:
+    both = [terminal.start("check", "01_tensors", "row_softmax") for _ in range(2)]
+    assert [terminal.finish(*one)[0] for one in both] == [1, 1]
+    assert len(terminal.waiting()) == 1
+
+
+def test_an_answer_that_ends_its_processes_is_said(mine: Path, terminal: Terminal) -> None:
+    terminal.run("check", "01_tensors", "row_softmax")
+    for answer in ("os.killpg(0, 9)", "os._exit(0)"):
+        answered(mine, f"import os\ndef row_softmax(x):\n    {answer}")
+        status, printed = terminal.run("check", "row_softmax")
+        assert status == 2
+        assert "The process that ran your cells was ended" in printed
+
+
+def test_a_strangers_socket_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        monkeypatch.setattr(os, "geteuid", lambda: 1 + os.getuid())
+        with pytest.raises(PermissionError):
+            warm_check._ask(ours, Path("01_tensors.ipynb"), [])
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+
+
+def test_what_the_first_check_had_open_is_not_kept_open(terminal: Terminal, tmp_path: Path) -> None:
+    with (tmp_path / "held").open("w") as held:
+        os.set_inheritable(held.fileno(), True)
+        terminal.run("check", "01_tensors", "row_softmax", keeps=(held.fileno(),))
+    [waiting] = terminal.waiting()
+    assert not [file for file in waiting.open_files() if file.path == str(tmp_path / "held")]
+
+
 def test_the_process_ends_when_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_check._Waiting, "timeout", 0.2)
+    address = tmp_path / "one.sock"
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of the threads of this process
-        warm_check._leave_waiting(tmp_path / "socket", {})
-    assert (tmp_path / "socket").stat().st_mode & 0o077 == 0, "nobody else may ask"
-    _eventually(lambda: not (tmp_path / "socket").exists())
+        warm_check._leave_waiting(address, {})
+        assert address.stat().st_mode & 0o077 == 0, "nobody else may ask"
+        with pytest.raises(BlockingIOError):  # it has one already
+            warm_check._leave_waiting(address, {})
+    _eventually(lambda: not address.exists())
 
 
 def test_another_process_serves_what_was_loaded_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ def _ask(connection: socket.socket, notebook: Path, exercises: Sequence[str]) ->
     """
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     if struct.unpack("3i", credentials)[1] != os.geteuid():
-        raise PermissionError("this process would be given a stranger's terminal")
+        raise PermissionError("another user's process would get this terminal")
     asked = {
         "folder": str(Path.cwd()),
         "notebook": str(notebook),
@@ -218,7 +218,8 @@ def _be_the_background(server: _Waiting, address: Path) -> NoReturn:
         os.chdir("/")
         _wait(server)
     finally:
-        address.unlink(missing_ok=True)
+        for file in (address, address.with_suffix(".lock")):
+            file.unlink(missing_ok=True)
         os._exit(0)
 
 

@@ -184,7 +184,7 @@ def _check_submitted(submitted: Path, lessons: Sequence[str]) -> None:
 
 
 def misplaced(submitted: Path, lessons: Sequence[str]) -> list[str]:
-    """Return, in sentences, which students have a notebook of a lesson in their folder, and not where it counts."""
+    """Return a sentence for each student whose notebook of a lesson is not at the path where it counts."""
     said = []
     for folder, student in student_names(students(submitted)).items():
         for lesson in lessons:
@@ -193,7 +193,7 @@ def misplaced(submitted: Path, lessons: Sequence[str]) -> list[str]:
                 continue
             near = [*sorted((submitted / folder).glob(f"{lesson}*.ipynb")), *sorted(place.parent.glob("**/*.ipynb"))]
             if near:
-                said.append(f"{student}: {near[0]} does not count as {lesson}, which would be {place}.")
+                said.append(f"{student}: {near[0]} does not count as {lesson}: it has to be {place}.")
     return said
 
 

@@ -39,7 +39,7 @@ def check_folder(out: Path, submissions: int) -> None:
     """
     for path in (out, *(out / name for name in ("journal", "autograded", "feedback"))):
         if path.exists() and not path.is_dir():
-            raise RefusedError(f"{path} is no folder: choose another --out.")
+            raise RefusedError(f"{path} is not a folder: choose another --out.")
     here = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=here) as file:
@@ -71,7 +71,7 @@ def check_gradebook(url: str) -> None:
     if _is_file(place) and not path.exists():
         return
     if _is_file(place) and not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
-        raise RefusedError(f"{path} is no file that can be written to: choose another --out or --gradebook.")
+        raise RefusedError(f"{path} is not a writable file: choose another --out or --gradebook.")
     try:
         engine = create_engine(place)
     except ModuleNotFoundError as error:

@@ -239,7 +239,7 @@ def sample(
     from autograde.classroom.synthetic_class import write_sample_class
 
     if folder.exists() and not folder.is_dir():
-        stop(f"{folder} is no folder.")
+        stop(f"{folder} is not a folder.")
     with write_errors(folder):
         names = write_sample_class(folder)
     console.print(f"{folder} holds the submissions of {', '.join(names)}.")

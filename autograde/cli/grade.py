@@ -73,7 +73,7 @@ def grade(
     from autograde.sandbox.configuration import Isolation
 
     if not submitted.is_dir():
-        stop(f"{submitted} is no folder: --submitted wants the one that holds a folder for each student.")
+        stop(f"{submitted} is not a folder: --submitted wants the one that holds a folder for each student.")
     isolation = Isolation(trusted=trust_submissions, gpu=gpu)
     if not scheduler:
         template.start_template(isolation)  # it loads while this process does

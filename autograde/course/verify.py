@@ -45,7 +45,7 @@ OTHER_SEEDS = (12,)
 """Further seeds of hidden cases: right answers pass with those too."""
 MIN_RIGHT, MIN_MISTAKES = 2, 3
 HINT_WORDS = range(8, 66)
-SECONDS_OF_NOTEBOOK = 120
+CELL_SECONDS = 120
 """The limit on the time of one cell; no exercise may take as long."""
 
 
@@ -81,7 +81,7 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = 
             yield from part()
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        waiting = {part: pool.submit(_listed, part) for part in sorted(parts, key=_may_take, reverse=True)}
+        waiting = {part: pool.submit(_listed, part) for part in sorted(parts, key=_max_seconds, reverse=True)}
         try:
             for part in parts:
                 yield from waiting[part].result()
@@ -89,10 +89,10 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = 
             pool.shutdown(cancel_futures=True)
 
 
-def _may_take(part: partial[Iterator[Claim]]) -> float:
-    """Return the seconds that what a part of the claims runs may take: what may take longest should not start last."""
+def _max_seconds(part: partial[Iterator[Claim]]) -> float:
+    """Return the most seconds that a part may take, so that the longest parts can start first."""
     lesson, *exercise = part.args
-    return exercises(lesson)[exercise[0]].seconds if exercise else SECONDS_OF_NOTEBOOK
+    return exercises(lesson)[exercise[0]].seconds if exercise else CELL_SECONDS
 
 
 def _listed(part: Callable[[], Iterator[Claim]]) -> list[Claim]:
@@ -268,12 +268,12 @@ def _named_in_notebook(oracle: Oracle, place: int, results: list[Result], sectio
 
 def _message_fault(known: KnownMistake, report: Report, sections: list[str]) -> str:
     if known.section not in sections:
-        return f"points to {known.section!r}, which is no heading of the lesson"
+        return f"points to {known.section!r}, which is not a heading of the lesson"
     if not re.search(r"\{[a-z_]+\}", known.sentence):
         return "its sentence quotes nothing that was observed"
     words = report.message.split()
     if len(words) < 8 or report.message[0].islower() or not report.message.endswith("."):
-        return f"its message is no full sentence: {report.message}"
+        return f"its message is not a full sentence: {report.message}"
     if "…" in report.message or "{" in report.message:
         return f"a field of its message stays empty: {report.message}"
     return ""
@@ -319,7 +319,7 @@ def _runs_through(path: Path, outcome: str) -> tuple[bool, str]:
         quiet = ["--IPKernelApp.log_level=ERROR"]  # not a warning for each kernel that its socket is not encrypted
         where = {"metadata": {"path": folder}}
         NotebookClient(
-            notebook, timeout=SECONDS_OF_NOTEBOOK, allow_errors=True, resources=where, extra_arguments=quiet
+            notebook, timeout=CELL_SECONDS, allow_errors=True, resources=where, extra_arguments=quiet
         ).execute()
     faults = [fault for cell in notebook.cells for fault in _output_faults(cell)]
     shown = [o.get("data", {}).get("text/plain", "") for c in notebook.cells for o in c.get("outputs", [])]

@@ -283,7 +283,7 @@ class _DeviceRun:
         name, seconds, factor = part.exercise.name, self._seconds(part.exercise), wall_clock_factor(self.limits)
         job.send({
             "do": "probe", "exercise": name, "seconds": seconds, "wall_clock_factor": factor,
-            "most_bytes": self.limits.reply_bytes,
+            "max_bytes": self.limits.reply_bytes,
         })  # fmt: skip
         max_seconds = factor * seconds + self.limits.grace_seconds
         answer = job.receive(max_seconds).get("answer")
@@ -344,7 +344,7 @@ class _DeviceRun:
     def _end_without_reply(self, exercise: Exercise, message: dict[str, Any], run: ExerciseRun) -> None:
         """End a run after a message without observations."""
         if message.get("unattempted") is True:
-            # an answer may raise that exception itself, so whether it is true is asked of this machine
+            # an answer may raise that exception itself, so this machine checks whether it is true
             lacks = message.get("lacks_tools") is True and missing_tools(self.sandbox.isolation.environment("/tmp"))
             run.end("unattempted", LACKS_TOOLS if lacks else f"`{exercise.name}` is not written yet.")
         elif message.get("ended") == "timeout":

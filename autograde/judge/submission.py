@@ -195,11 +195,11 @@ def _matched(student: str, release: Release, earlier: Sequence[Release], raw: li
     matched = [_matched_with(student, each, raw) for each in (release, *earlier)]
     texts = {_normalized_text(cell) for cell in raw} if earlier else set()
 
-    def likeness(submission: Submission) -> tuple[int, int]:
+    def similarity(submission: Submission) -> tuple[int, int]:
         common = sum(_normalized_text(cell) in texts for cell in submission.release.notebook["cells"])
         return -len(submission.tampered), common
 
-    made = max(matched, key=likeness)  # the first of several, which is the present one
+    made = max(matched, key=similarity)  # the first of several, which is the present one
     if made.release is release:
         return made
     tampered = {name: complaint for name, complaint in made.tampered.items() if name in release.exercises}

@@ -108,7 +108,7 @@ class Isolation:
             "TMPDIR": home, "TORCHCOURSE_SIMULATED": "off",
             "PYTHONPATH": str(Path(torchcourse.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1",
             "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", **accelerator, **_own_course(),
-            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # large pages, so that a fork copies a smaller page table
+            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # huge pages, so that a fork copies a smaller page table
         }  # fmt: skip
 
     def worker_configuration(self, home: str, ranks: bool = False) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def _kernel_lists(name: str) -> bool:
 def _group() -> Finding:
     group = make_group(LIMITS.memory_bytes, LIMITS.processes)
     if group is None:
-        remedy = "grade as root, or start it so: systemd-run --user --scope -p Delegate=yes torchcourse grade …"
-        says = "not available: each process is limited, and what all use together is only looked at ten times a second"
+        remedy = "grade as root, or start it like this: systemd-run --user --scope -p Delegate=yes torchcourse grade …"
+        says = "not available: each process is limited, and their total is checked only ten times a second"
         return Finding("sandbox: memory group", "warning", says, remedy)
     group.remove()
     return Finding("sandbox: memory group", "ok", "active: all processes of a worker together have a limit")

@@ -75,7 +75,7 @@ ALLOWED = {
 
 FAMILIES = {"unix": 1, "IPv4": 2, "IPv6": 10, "netlink": 16}
 """Families of sockets that a network namespace isolates; netlink lists a namespace's own addresses. Others, such as
-vsock, reach the machine around a virtual one."""
+vsock, reach the host of a virtual machine."""
 
 NEW_NAMESPACES = 0x7E02_0000
 """The flags of clone(2) that make a namespace."""

@@ -141,7 +141,7 @@ def test_without_widgets_the_card_says_how_to_ask(
     card.show(shown_card(failed))
     for words in (Page(front_end[-1]["text/html"]).text, front_end[-1]["text/plain"]):
         assert 'hint("row_softmax") shows the answer' in words
-    hints.next_hint(find("row_softmax")[1], has_answer=True)
+    hints.next_hint(find("row_softmax")[1], has_reference=True)
     card.show(shown_card(failed))
     words = Page(front_end[-1]["text/html"]).text
     assert "hint(" not in words and "torchcourse reset 01_tensors row_softmax starts over" in words

@@ -186,7 +186,8 @@ def test_what_is_no_class_folder_stays_as_it_is(tmp_path: Path) -> None:
                                ("class init", "thesis", "holds roster.csv, thesis.tex and is no class folder"),
                                ("class init", "taxes", "holds submitted, tax.pdf and is no class folder"),
                                ("class init", "program", "holds source and is no class folder"),
-                               ("class init", "file", "is no folder"), ("sample", "file", "is no folder")):  # fmt: skip
+                               ("class init", "file", "is not a folder"),
+                               ("sample", "file", "is not a folder")):  # fmt: skip
         status, output = run_instructors(*command.split(), tmp_path / name)
         assert (status, why in output.replace("\n", " ")) == (2, True), output
     assert (tmp_path / "photos").stat().st_mode & 0o777 == 0o755

@@ -49,7 +49,7 @@ def test_without_the_instructors_folder_only_the_learners_commands_are_there(tmp
     ("words", "says"),
     [
         ("grade 01_tensor --submitted . --out out", "Did you mean '01_tensors'?"),
-        ("grade 01_tensors --submitted none --out out", "is no folder"),
+        ("grade 01_tensors --submitted none --out out", "is not a folder"),
         ("build 01_tensor", "Did you mean '01_tensors'?"),
         ("verify 01_tensor", "Did you mean '01_tensors'?"),
         ("new exercise 01_tensor fold_rows --after row_softmax", "Did you mean '01_tensors'?"),

@@ -48,7 +48,7 @@ def killed_for_real() -> dict[str, Any]:
 def test_a_training_that_is_really_killed_leaves_what_the_copies_show(killed_for_real: dict[str, Any]) -> None:
     assert killed_for_real["can kill"]
     assert simulated.is_registered()
-    assert not crash_points.can_kill()
+    assert not crash_points.can_fork()
     assert killed_for_real["outcomes"] == json.loads(json.dumps(outcomes()))
 
 
@@ -107,4 +107,4 @@ def test_a_file_that_was_saved_elsewhere_says_so_and_the_next_does_not(tmp_path:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"can kill": crash_points.can_kill(), "outcomes": outcomes()}))
+    print(json.dumps({"can kill": crash_points.can_fork(), "outcomes": outcomes()}))

@@ -37,7 +37,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 def order(exercise: str, seconds: float = 3.0) -> dict[str, Any]:
     """Return the request to probe an exercise."""
-    return {"do": "probe", "exercise": exercise, "seconds": seconds, "wall_clock_factor": 3.0, "most_bytes": 1 << 20}
+    return {"do": "probe", "exercise": exercise, "seconds": seconds, "wall_clock_factor": 3.0, "max_bytes": 1 << 20}
 
 
 def probed(sandbox: Sandbox, cell: str, *names: str, pause: float = 0.0) -> list[str]:

@@ -59,7 +59,7 @@ def test_the_lessons_of_the_notebooks_are_those_of_the_package() -> None:
 def test_an_answer_that_was_shown_is_noted_once_and_changes_no_state(in_notebook: Path) -> None:
     record_check("one_hot", "failed")
     for _ in range(2):
-        progress.record_answer_shown("one_hot")
+        progress.record_reference_shown("one_hot")
     record_check("one_hot", "passed")
     assert progress.answers_shown(in_notebook) == {"one_hot"}
     assert progress.read(in_notebook) == {"one_hot": "passed"}

@@ -19,7 +19,7 @@ __all__ = ["end_others", "unshare_memory"]
 
 MAP_FIXED = 0x10
 ROUNDS = 1000
-"""How often it is looked whether processes that were killed are gone."""
+"""How many times to check whether the killed processes are gone."""
 
 
 def end_others(spared: Iterable[int]) -> None:

@@ -38,7 +38,7 @@ def confine(limits: dict[str, int], configuration: dict[str, Any]) -> None:
 
 
 def enter_work_folder(configuration: dict[str, Any]) -> None:
-    """Connect the standard streams to /dev/null, and make, enter and take for HOME the folder that cells run in.
+    """Connect the standard streams to /dev/null, and create and enter the folder that cells run in, which is HOME.
 
     Raises:
         OSError: when this process may not do so, because of what the machine's folders and devices are.

@@ -56,7 +56,7 @@ class CpuTime:
         for name in filter(str.isdigit, os.listdir("/proc") if self._is_own_namespace else ()):
             with contextlib.suppress(OSError):
                 fields = Path(f"/proc/{name}/stat").read_text(errors="replace").rpartition(")")[2].split()
-                key = f"{name} {fields[19]}"  # with the time of its start, as numbers of processes are used again
+                key = f"{name} {fields[19]}"  # with the time of its start, because process ids are reused
                 self._by_process[key] = (int(fields[11]) + int(fields[12])) / TICKS
         return sum(self._by_process.values()) - self._before
 

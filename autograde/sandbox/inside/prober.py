@@ -226,6 +226,6 @@ def _reply(
         return None
     except TypeError as error:  # an observation of a type that the codec does not carry
         return codec.pack({"seen": {"raised": Raised("TypeError", str(error)[:200])}})
-    if codec.unpacked_bytes(reply) > request["most_bytes"]:
+    if codec.unpacked_bytes(reply) > request["max_bytes"]:
         return codec.pack({"seen": {"raised": Raised("OutputTooLarge", f"{len(reply)} bytes")}})
     return reply

@@ -42,7 +42,7 @@ MEMORY_READERS = {
 
 READERS = ARRAY_READERS | MEMORY_READERS
 IN_PYTHON = {"torch._refs", "torch._decomp", "torch._prims", "torch._inductor.decomposition"}
-"""Modules, and packages by the beginning of a module's name, in which torch has its operators in Python too."""
+"""Modules and packages that reimplement operators in Python; packages are matched as prefixes of a module's name."""
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
 
@@ -219,7 +219,7 @@ class CallWatch:
         operators: names of the calls at the ATen level (`aten::_softmax`), in order.
         entered: public functions and classes of forbidden modules that ran, under whatever alias or subclass; if every
             call of torch is forbidden, private ones and built-in ones as well.
-        rewritten: names of the functions that ran in which torch has written its operators once more, in Python.
+        rewritten: names of functions that ran from torch's Python reimplementations of operators (`IN_PYTHON`).
         handed_over: the number of elements handed to Python or NumPy.
         arrays: names of the calls that handed over more than one element, and `FROM_NUMPY` if an array came back.
         reads_memory: whether the memory of a tensor was asked for, or its address.

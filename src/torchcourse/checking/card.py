@@ -11,10 +11,10 @@ from torchcourse.checking import hints
 from torchcourse.checking.card_buttons import card_buttons
 from torchcourse.checking.card_cases import cases_as_html, cases_as_text, program
 from torchcourse.checking.card_details import CardDetails
-from torchcourse.checking.hints import asked_for_answer
+from torchcourse.checking.hints import asked_for_reference
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import TITLES, Report
-from torchcourse.checking.run_record import RunRecord, passed_over
+from torchcourse.checking.run_record import RunRecord, breakpoint_notice
 from torchcourse.checking.save_watch import after_each_save
 from torchcourse.model.exercise import Spoken
 from torchcourse.workspace import session
@@ -95,7 +95,7 @@ def show(shown: Shown, again: Callable[[], Shown] | None = None) -> None:
         handle.update(_bundle(shown), raw=True)
 
     def with_hints() -> None:
-        asked, answer = hints.asked(exercise), asked_for_answer(exercise)
+        asked, answer = hints.asked(exercise), asked_for_reference(exercise)
         details = replace(shown.details, hints=asked, new_hint=True, shows_reference=answer)
         update(replace(shown, details=details))
 
@@ -109,8 +109,8 @@ def show(shown: Shown, again: Callable[[], Shown] | None = None) -> None:
             update(new)
 
     more_hints = with_hints if shown.details.offers_hints else None
-    has_answer = shown.details.reference is not None
-    if row := card_buttons(exercise, has_answer, more_hints=more_hints, again=again and repeat):
+    has_reference = shown.details.reference is not None
+    if row := card_buttons(exercise, has_reference, more_hints=more_hints, again=again and repeat):
         display(row, raw=True)
     after_each_save(exercise.name, renew)
 
@@ -152,7 +152,7 @@ def as_text(report: Report, details: CardDetails | None = None) -> str:
         spoken = details.spoken
         lines += [f"  asked in an interview: {spoken.question}", f"  {spoken.answer} (Taught in {spoken.taught}.)"]
     if details and details.record.met_breakpoint:
-        lines += [f"  {passed_over(report.exercise)}"]
+        lines += [f"  {breakpoint_notice(report.exercise)}"]
     if details and details.shows_reference and details.reference and not report.passed:
         lines += ["  the answer:", *(f"    {line}" for line in details.reference.source.splitlines())]
     if details and details.place and report.passed:
@@ -180,7 +180,7 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     if details.reference and details.shows_reference:
         parts.append(_answers(details.reference, details.answer, opened=not report.passed))
     if details.record.met_breakpoint:
-        parts.append(f'<p class="tc-dim">{_code(passed_over(report.exercise))}</p>')
+        parts.append(f'<p class="tc-dim">{_code(breakpoint_notice(report.exercise))}</p>')
     parts += [_spoken_answer(details.spoken)] if details.spoken else []
     parts += [_what_next(details.place)] if details.place and report.passed else []
     label = f"Check of {report.exercise}: {TITLES[report.status]}"

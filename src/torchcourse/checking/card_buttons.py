@@ -1,4 +1,4 @@
-"""The buttons below a card: next hint, check again, reset; what they do, `hint`, `check` and a command do as well."""
+"""The buttons below a card: next hint, check again, reset. `hint`, `check` and a command do the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _shown: dict[str, list[Any]] = {}
 
 def card_buttons(
     exercise: Exercise,
-    has_answer: bool,
+    has_reference: bool,
     *,
     more_hints: Callable[[], None] | None,
     again: Callable[[], bool] | None,
@@ -33,7 +33,7 @@ def card_buttons(
 
     Args:
         exercise: the exercise that the card is about.
-        has_answer: whether this installation has an answer to show.
+        has_reference: whether this installation has an answer to show.
         more_hints: shows the card with the hint that was just asked for; None if no hints are offered.
         again: checks the answer again, shows the outcome on the same card, and returns whether hints are offered.
     """
@@ -41,9 +41,9 @@ def card_buttons(
         widgets = import_module("ipywidgets")
         button = partial(widgets.Button, layout={"width": "auto"})
         made: list[Any] = []
-        more = button(description=hints.label(exercise, has_answer))
-        if more_hints is not None and hints.has_more(exercise, has_answer):
-            more.on_click(lambda _: hints.press_next(more, exercise, has_answer))
+        more = button(description=hints.label(exercise, has_reference))
+        if more_hints is not None and hints.has_more(exercise, has_reference):
+            more.on_click(lambda _: hints.press_next(more, exercise, has_reference))
             more.on_click(lambda _: more_hints())
             made.append(more)
         if again is not None:

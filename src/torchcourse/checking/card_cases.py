@@ -119,7 +119,7 @@ def _row(name: str, group: Sequence[Result]) -> str:
 
 
 def _difference(failed: Result) -> tuple[str, str, str]:
-    """Return what of a failed case differs ("" for its result), the observed value and the wanted one."""
+    """Return the name of what differs in a failed case ("" for its result), the observed value and the wanted one."""
     if "raised" in failed.seen:
         return "", brief(failed.seen["raised"]), "no exception"
     what = failed.differs[0]

@@ -70,6 +70,6 @@ def card_details(report: Report, answer: object, record: RunRecord | None = None
         if report.passed:
             return replace(details, shows_reference=True, spoken=exercise.spoken)
         asked = hints.asked(exercise)
-        return replace(details, offers_hints=True, hints=asked, shows_reference=hints.asked_for_answer(exercise))
+        return replace(details, offers_hints=True, hints=asked, shows_reference=hints.asked_for_reference(exercise))
     except Exception:  # an answer can be any object, and inspecting one can raise anything
         return details

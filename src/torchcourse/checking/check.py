@@ -94,7 +94,7 @@ def _is_stale(answer: object, exercise: str) -> bool:
 
 
 def _list_exercises(namespace: dict[str, Any]) -> None:
-    """Show the exercises of the lesson that this notebook is, or whose exercises it defines, with their states."""
+    """Show the exercises of this notebook's lesson, or of the one whose exercises it defines, with their states."""
     from torchcourse.checking.card import say
     from torchcourse.model.lessons import lessons
     from torchcourse.workspace import progress, session
@@ -233,6 +233,6 @@ def hint(exercise: str | Callable[..., Any] | None = None) -> None:
         say(str(error.args[0]))
         return
     count, answer = len(found.hints), reference(lesson, found.name)
-    shown = hints.next_hint(found, has_answer=answer is not None)
+    shown = hints.next_hint(found, has_reference=answer is not None)
     text = "\n".join(f"Hint {i} of {count}. {text}" for i, text in enumerate(shown, 1))
-    say(text, answer.source if answer and hints.asked_for_answer(found) else "")
+    say(text, answer.source if answer and hints.asked_for_reference(found) else "")

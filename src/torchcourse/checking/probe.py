@@ -88,8 +88,8 @@ def _reseed(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
-def _child_handler() -> Any:
-    """Return what handles the end of a child process; None where Python cannot set it back.
+def _sigchld_handler() -> Any:
+    """Return the handler of SIGCHLD; None where Python cannot restore it.
 
     A DataLoader with workers sets a handler that raises RuntimeError, wherever the program is by then, when a worker
     fails that an answer left behind.
@@ -111,7 +111,7 @@ class _Settings:
         self.anomaly = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
         self.autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         self.matmul_precision, self.numpy_errors = torch.get_float32_matmul_precision(), np.geterr()
-        self.child_handler = _child_handler()
+        self.child_handler = _sigchld_handler()
 
     def restore(self) -> None:
         if self.generators:
@@ -131,7 +131,7 @@ class _Settings:
         if torch.get_float32_matmul_precision() != self.matmul_precision:
             torch.set_float32_matmul_precision(self.matmul_precision)
         np.seterr(**self.numpy_errors)
-        if self.child_handler is not None and _child_handler() != self.child_handler:
+        if self.child_handler is not None and _sigchld_handler() != self.child_handler:
             signal.signal(signal.SIGCHLD, self.child_handler)
         if torch.get_deterministic_debug_mode() != self.deterministic:  # setting it imports torch._inductor: a second
             torch.use_deterministic_algorithms(self.deterministic > 0, warn_only=self.deterministic == 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from torchcourse.checking.explain import Result
 from torchcourse.model.own_code import is_own
 
-__all__ = ["OwnLine", "RunRecord", "own_lines", "passed_over"]
+__all__ = ["OwnLine", "RunRecord", "breakpoint_notice", "own_lines"]
 
 MAX_PRINTED = 1500
 """Characters that are kept of what an answer prints in one case."""
@@ -60,7 +60,7 @@ class RunRecord:
     def case(self, number: int, device: str) -> Iterator[None]:
         """Keep what is printed in this block as the output of one case."""
         output = _Capped()
-        before, sys.breakpointhook = sys.breakpointhook, self._pass_over
+        before, sys.breakpointhook = sys.breakpointhook, self._ignore_breakpoint
         try:
             with contextlib.redirect_stdout(output):
                 yield
@@ -70,7 +70,7 @@ class RunRecord:
                 cut = "…" if len(text) > MAX_PRINTED else ""
                 self.printed[number, device] = text[:MAX_PRINTED].rstrip("\n") + cut
 
-    def _pass_over(self, *args: object, **kwargs: object) -> None:
+    def _ignore_breakpoint(self, *args: object, **kwargs: object) -> None:
         self.met_breakpoint = True
 
     def keep_lines(self, number: int, device: str, error: BaseException) -> None:
@@ -94,6 +94,6 @@ def own_lines(error: BaseException) -> list[OwnLine]:
     ]
 
 
-def passed_over(exercise: str) -> str:
+def breakpoint_notice(exercise: str) -> str:
     """Return what to do in place of `breakpoint` inside a check."""
     return f'`breakpoint()` is ignored inside a check; it stops in `case("{exercise}")`, which calls your answer.'

@@ -1,4 +1,4 @@
-"""Tell a process that a busy machine keeps waiting from one that sleeps, by what Linux records of its threads."""
+"""Distinguish a process that waits for a core from one that sleeps, using Linux's statistics of its threads."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ START = "fork" if sys.platform.startswith("linux") else "spawn"
 CELL_SECONDS = 60.0
 """Time limit for one cell."""
 FIRST_USED = ("torch.distributed.tensor", "IPython.core.interactiveshell")
-"""What each check would import in its own process: `watch` imports it before. torch imports the first with the first
-tensor of a class of its own, as those on the simulated device are."""
+"""Modules that each check's process would otherwise import: `watch` imports them beforehand. torch imports the first
+with the first tensor subclass, such as those of the simulated device."""
 ALL_PASSED, SOME_NOT, BROKEN = 0, 1, 2
 COMPLETED = 64
 """What the process adds to its exit status when it has come to the end, which `os._exit(0)` in an answer does not."""

@@ -1,6 +1,7 @@
 """Check from a terminal without loading torch each time: the first check leaves a process that has it loaded.
 
-Who asks in a terminal will ask again soon. A check whose output is piped or goes to a file leaves nothing.
+Learners who check from a terminal usually check again soon. A check whose output is piped or goes to a file leaves
+nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _check(notebook: Path, exercises: Sequence[str]) -> int:
 
 
 def _address() -> Path:
-    """Return the socket of the background process for this environment, these packages and this edition."""
+    """Return the socket of the background process for this environment, these packages and this version."""
     from jupyter_core.paths import jupyter_runtime_dir
 
     packages, course = sysconfig.get_path("purelib"), Path(__file__).parents[1]
@@ -158,7 +159,7 @@ class _OneCheck(socketserver.BaseRequestHandler):
         look()
 
     def _take_over(self, asked: dict[str, Any], descriptors: Sequence[int]) -> None:
-        """Be as the client is: its terminal, environment and folder."""
+        """Take over the client's terminal, environment and working folder."""
         for own, of_terminal in enumerate(descriptors):
             os.dup2(of_terminal, own)
             os.close(of_terminal)

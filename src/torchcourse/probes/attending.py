@@ -15,7 +15,7 @@ __all__ = ["mask_respected"]
 NOTHING = 1e-5
 """A derivative below this share of the largest counts as none.
 
-Where forbidden shares are cut out after the softmax and the rest is scaled up again, what is left of them is rounding,
+Where forbidden attention weights are zeroed after the softmax and the rest renormalized, only rounding is left of them,
 about 1e-7 of the largest.
 """
 

@@ -24,7 +24,7 @@ from torchcourse.probes.data_loading import scratch
 
 __all__ = [
     "after_possible_writes",
-    "can_kill",
+    "can_fork",
     "contents",
     "crash_states",
     "in_a_folder",
@@ -108,7 +108,7 @@ class _Changes:
             self.at(self.count)
 
 
-def can_kill() -> bool:
+def can_fork() -> bool:
     """Return whether a fork of this process can train: a fork would lose an accelerator's threads."""
     idle = not simulated.is_registered() and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     return hasattr(os, "fork") and idle and torch.get_num_threads() == 1
@@ -130,7 +130,7 @@ def crash_states(act: Callable[[], Any], folder: Path, store: Path) -> list[Path
     """
     before = store / "before"
     copied(folder, before)
-    if not can_kill():
+    if not can_fork():
         return [before, *_copied(act, folder, store)]
     made = [before, *_killed(act, folder, store, before)]
     act()

@@ -26,12 +26,12 @@ from torchcourse.model.observations import Raised
 __all__ = [
     "another_salt",
     "arrangement",
-    "disturb",
     "drain",
     "forking",
     "pickled",
     "refused",
     "scratch",
+    "seed_generators",
     "touched",
     "unpickled",
 ]
@@ -102,7 +102,7 @@ def arrangement(order: list[Any]) -> str:
     return "evenly stepped" if 3 * max(steps.values(), default=0) > 2 * (n - 1) >= 10 else "shuffled"
 
 
-def disturb(seed: int) -> None:
+def seed_generators(seed: int) -> None:
     """Seed the global generators, so that results show whether an answer draws from them."""
     random.seed(seed)
     np.random.seed(seed)

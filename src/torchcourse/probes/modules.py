@@ -16,7 +16,7 @@ from torchcourse.probes.observe import kind, same
 
 __all__ = [
     "Unusable", "affine_weights", "attempted", "build", "called", "fill_in_order", "gradients", "inventory", "load",
-    "named_shapes", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness", "spread", "with_value",
+    "named_shapes", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness", "spread", "without_none",
 ]  # fmt: skip
 
 NOT_INITIALISED = "Module.__init__() was not called"
@@ -168,7 +168,7 @@ def quoting(quotes: Quotes) -> Quotes:
     return wider
 
 
-def with_value(**options: Any) -> dict[str, Any]:
+def without_none(**options: Any) -> dict[str, Any]:
     """Return the options that are not None; for the others the answer's own defaults apply."""
     return {name: value for name, value in options.items() if value is not None}
 

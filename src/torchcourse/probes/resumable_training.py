@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from torchcourse.probes.data_loading import disturb
+from torchcourse.probes.data_loading import seed_generators
 
 __all__ = ["Training", "generators", "same"]
 
@@ -50,7 +50,7 @@ class Training:
         # not a power of two, so that the scale shows in the last bits of the weights
         self.scaler = torch.amp.GradScaler("cpu", init_scale=3.0, growth_factor=1.7, growth_interval=2)
         self.total = Total() if extra else None
-        disturb(seed)
+        seed_generators(seed)
 
     def parts(self) -> dict[str, Any]:
         """Return what a checkpoint has to hold, by name."""

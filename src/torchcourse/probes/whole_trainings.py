@@ -20,7 +20,7 @@ CHECKED_STEPS, STALE = 12, 1.2
 
 
 class WatchedTraining:
-    """What is noted about a training while it runs.
+    """The record of a training, filled in while it runs.
 
     Attributes:
         test: the inputs to be judged on; a run on rows of it is an evaluation.

@@ -32,8 +32,8 @@ MODULES = (
     "torch.distributed.checkpoint.state_dict", "torch.distributed.nn.functional",
 )  # fmt: skip
 """What ranks import, and should not have to import each time."""
-LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
-"""Has Python take its memory from glibc, and glibc in large pages: a fork then takes a third less time."""
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
+"""Environment variables for Python to allocate through glibc in huge pages, so that a fork takes a third less time."""
 SECONDS_TO_END = 1.0
 """How long processes that ranks left behind may take to end when they are killed."""
 
@@ -47,7 +47,7 @@ class Launcher:
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "torchcourse.ranks.launcher"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-            env=environment | LARGE_PAGES | {"TORCHCOURSE_SIMULATED": "off", "MPLBACKEND": "agg"},
+            env=environment | HUGE_PAGES | {"TORCHCOURSE_SIMULATED": "off", "MPLBACKEND": "agg"},
         )  # fmt: skip
         self.lock = threading.Lock()
         atexit.register(self.end)

@@ -58,12 +58,12 @@ POLLING = "(gloo_tcp_loop"
 GPU_BACKEND = "cpu:gloo,cuda:nccl"
 TORCH = str(Path(torch.__file__).parent)
 WRAPPERS = ("wrapper", "_fn", "inner")
-LONGEST = 4.0
+MAX_CPU_SECONDS = 4.0
 """CPU seconds after which a rank counts as hanging; wall-clock seconds where its CPU time is unknown."""
 MAX_SLEEP_SECONDS = 3.0
 """Seconds that the main threads of all ranks may sleep, waking up now and then, after which they count as hanging."""
 MAX_WALL_FACTOR = 4.0
-"""How many times `LONGEST` the ranks may take in wall time on a busy machine."""
+"""How many times `MAX_CPU_SECONDS` the ranks may take in wall time on a busy machine."""
 SEED = 20_261_123
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LENGTH = 8  # bytes that say how long a report is
@@ -81,7 +81,7 @@ class Outcome:
         printed: what it printed.
         call: of a rank that hangs, the function of torch's that it is in.
         line: and the line that calls it, as "line 3 of average".
-        slow: whether it was doing something until its time was over, so that it took long to tell that it hangs.
+        slow: whether its hang showed only when a time limit was reached.
     """
 
     ended: str
@@ -213,15 +213,16 @@ def _watched(ranks: list[_Rank]) -> list[_Rank]:
         for rank in left:
             if rank.pipe in ready:
                 rank.read()
-        now, doing, woken = time.monotonic(), {_activity(rank.pid) for rank in left}, [_woken(r.pid) for r in left]
-        if ready or "work" in doing or woken != before:
-            quiet_since, idle, before = now, 0, woken
+        now, doing = time.monotonic(), {_activity(rank.pid) for rank in left}
+        switches = [_voluntary_switches(rank.pid) for rank in left]
+        if ready or "work" in doing or switches != before:
+            quiet_since, idle, before = now, 0, switches
         idle += doing == {"nothing"}
         spent = max(_cpu_seconds(rank.pid, now - begun) for rank in left)
         if now - quiet_since > QUIET and idle >= MIN_IDLE:
             break
         asleep = min(_seconds_asleep(rank.pid, now - begun) for rank in left)
-        if spent > LONGEST or asleep > MAX_SLEEP_SECONDS or now - begun > MAX_WALL_FACTOR * LONGEST:
+        if spent > MAX_CPU_SECONDS or asleep > MAX_SLEEP_SECONDS or now - begun > MAX_WALL_FACTOR * MAX_CPU_SECONDS:
             for rank in left:
                 rank.is_slow = True
             break
@@ -239,7 +240,7 @@ def _activity(pid: int) -> str:
     return "nothing" if not awake else "poll" if all(POLLING in name for name in awake) else "work"
 
 
-def _woken(pid: int) -> str:
+def _voluntary_switches(pid: int) -> str:
     """Return how often the main thread of a process went to sleep, or "" where the system does not tell."""
     with contextlib.suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
@@ -371,6 +372,5 @@ def _join_process_group(number: int, world_size: int, scratch: Path) -> None:
     os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number)}
     os.environ |= {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size)}
     store = FileStore(str(scratch / "store"), world_size)
-    dist.init_process_group(
-        _backend(world_size), store=store, rank=number, world_size=world_size, timeout=timedelta(seconds=10 * LONGEST)
-    )
+    timeout = timedelta(seconds=10 * MAX_CPU_SECONDS)
+    dist.init_process_group(_backend(world_size), store=store, rank=number, world_size=world_size, timeout=timeout)

@@ -20,8 +20,19 @@ from typing import IO
 
 from torchcourse.workspace import session
 
-__all__ = ["ATTEMPTED", "OPEN", "PASSED", "Step", "answers_shown", "read", "record", "record_answer_shown",
-           "record_check", "steps", "working_copy_of"]  # fmt: skip
+__all__ = [
+    "ATTEMPTED",
+    "OPEN",
+    "PASSED",
+    "Step",
+    "answers_shown",
+    "read",
+    "record",
+    "record_check",
+    "record_reference_shown",
+    "steps",
+    "working_copy_of",
+]  # fmt: skip
 
 STATE = ".torchcourse"
 """The folder that makes a folder of notebooks a working copy."""
@@ -52,7 +63,7 @@ def record_check(exercise: str, status: str) -> None:
     _in_working_copy(lambda folder: record(folder, exercise, status))
 
 
-def record_answer_shown(exercise: str) -> None:
+def record_reference_shown(exercise: str) -> None:
     """Record that the answer of an exercise was shown, as `record_check` records a check."""
 
     def once(folder: Path) -> None:

@@ -10,13 +10,13 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import gradients, with_value
+from torchcourse.probes.modules import gradients, without_none
 from torchcourse.probes.observe import cost, growth, kept, look
 
 
 def probe(answer: Watched, x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Observations:
     """Observe the output, the gradients, and what a call costs for an image and one of nine times as many pixels."""
-    inputs = with_value(x=x, weight=weight, bias=bias)
+    inputs = without_none(x=x, weight=weight, bias=bias)
     before = {name: t.clone() for name, t in inputs.items()}
     seen = {**look(answer(x, weight, bias, **options), x), **kept(**{n: (t, before[n]) for n, t in inputs.items()})}
     if all(torch.equal(t, before[name]) for name, t in inputs.items()):

@@ -11,19 +11,19 @@ from torch.utils.data import WeightedRandomSampler
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import disturb, touched
+from torchcourse.probes.data_loading import seed_generators, touched
 from torchcourse.probes.observe import kind
 
 
 def probe(answer: Watched, labels: list[int], seed: int) -> dict[str, Any]:
     """Make the sampler, draw from it, and do so again with the same seed and with another one."""
-    disturb(1)
+    seed_generators(1)
     with touched() as found:
         sampler = answer(list(labels), seed)
         first = list(sampler) if isinstance(sampler, WeightedRandomSampler) else []
     if not isinstance(sampler, WeightedRandomSampler):
         return {"returned": f"{kind(sampler)}, where a WeightedRandomSampler is wanted"}
-    disturb(2)
+    seed_generators(2)
     again, other = list(answer(list(labels), seed)), list(answer(list(labels), seed + 1))
     return {
         "weights": torch.as_tensor(sampler.weights).double(),

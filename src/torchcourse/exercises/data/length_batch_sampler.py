@@ -11,7 +11,7 @@ import torch
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised, raised
-from torchcourse.probes.data_loading import another_salt, disturb, touched
+from torchcourse.probes.data_loading import another_salt, seed_generators, touched
 from torchcourse.probes.observe import kind
 
 
@@ -20,11 +20,11 @@ def probe(answer: Watched, lengths: list[int], batch_size: int, seed: int) -> di
 
     Further samplers have epoch 0 without being told, and epoch 1 twice in one go and in another process.
     """
-    disturb(1)
+    seed_generators(1)
     with touched() as found:
         sampler = answer(list(lengths), batch_size, seed)
         epochs = [_epoch(sampler, epoch) for epoch in (0, 1, 2, 1)]
-    disturb(2)
+    seed_generators(2)
     fresh = _epoch(answer(list(lengths), batch_size, seed), 1)
     other = _epoch(answer(list(lengths), batch_size, seed + 50), 1)
     try:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import arrangement, disturb, drain
+from torchcourse.probes.data_loading import arrangement, drain, seed_generators
 from torchcourse.probes.observe import kind
 
 EPOCHS = 2
@@ -46,7 +46,7 @@ def probe(
     """Run the loader, again with the same seed, and with another; without CUDA, pinning is looked up and not done."""
 
     def run(epochs: int, disturbance: int, seed: int) -> Any:
-        disturb(disturbance)
+        seed_generators(disturbance)
         more = {} if num_workers is None else {"num_workers": num_workers}
         dataset = Noting(count)
         loader = answer(dataset, batch_size, train=train, seed=seed, device=torch.device(device), **more)
@@ -54,7 +54,7 @@ def probe(
             return kind(loader)
         if device != "cpu":
             return loader.pin_memory
-        disturb(10 * disturbance)
+        seed_generators(10 * disturbance)
         pins = loader.pin_memory
         loader.pin_memory = False  # what it says has been seen; pinning without CUDA only warns
         return {"pins": pins, "epochs": drain(loader, epochs), "visits": dataset.visits}

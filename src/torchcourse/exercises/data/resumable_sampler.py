@@ -10,7 +10,7 @@ from typing import Any
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import another_salt, arrangement, disturb
+from torchcourse.probes.data_loading import another_salt, arrangement, seed_generators
 
 
 def probe(
@@ -19,7 +19,7 @@ def probe(
     """Stop an epoch after each of `stops` indices, and go on with a fresh sampler that loads the state."""
 
     def begun(disturbance: int, seed: int = seed) -> Any:
-        disturb(disturbance)
+        seed_generators(disturbance)
         return answer(n, seed)
 
     def whole(sampler: Any, epoch: int) -> list[Any]:

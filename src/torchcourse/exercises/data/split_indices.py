@@ -10,7 +10,7 @@ from typing import Any
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.data_loading import disturb, refused, touched
+from torchcourse.probes.data_loading import refused, seed_generators, touched
 from torchcourse.probes.observe import kind
 
 
@@ -28,10 +28,10 @@ def probe(answer: Watched, n: int, fractions: list[float], seed: int) -> dict[st
         error = seen["refused with"]
         return {"refused with": Raised("an exception", str(error), error.reason)
                 if isinstance(error, Raised) else error}  # fmt: skip
-    disturb(1)
+    seed_generators(1)
     with touched() as found:
         parts = answer(n, list(fractions), seed)
-    disturb(2)
+    seed_generators(2)
     again, other = answer(n, list(fractions), seed), answer(n, list(fractions), seed + 1)
     return {"parts": parts, "again": again, "with another seed": other, "global generators": found}
 

@@ -8,7 +8,7 @@ from typing import Any
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.data_loading import disturb, touched
+from torchcourse.probes.data_loading import seed_generators, touched
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import remark
 
@@ -23,7 +23,7 @@ def probe(
     seen: Observations = {}
     calls = [(f"epoch {epoch}", epoch, seed) for epoch in epochs]
     for name, epoch, chosen in [*calls, ("again", epochs[0], seed), ("another seed", epochs[0], other_seed)]:
-        disturb(len(seen))  # an order that depends on the global generators shows
+        seed_generators(len(seen))  # an order that depends on the global generators shows
         shares = [answer(n, rank, world_size, epoch=epoch, seed=chosen, **options) for rank in range(world_size)]
         if not all(isinstance(share, list) and all(type(i) is int for i in share) for share in shares):
             return {"returned": "no list of integers: " + kind(shares[0])}

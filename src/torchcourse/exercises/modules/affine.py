@@ -23,7 +23,7 @@ from torchcourse.probes.modules import (
     quotes_registered,
     quoting,
     spread,
-    with_value,
+    without_none,
 )
 from torchcourse.probes.observe import kind, look
 
@@ -47,7 +47,7 @@ def probe(
     themselves."""
     made: list[int] = []
     with mock.patch.object(nn.Linear, "reset_parameters", lambda linear: made.append(1)):
-        module = build(answer, torch.device("cpu") if x is None else x.device, *sizes, **with_value(bias=bias))
+        module = build(answer, torch.device("cpu") if x is None else x.device, *sizes, **without_none(bias=bias))
     if made or any(isinstance(m, nn.Linear) for m in module.modules()):
         answer.forbidden.append("nn.Linear")
     if x is None:

@@ -6,14 +6,14 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.models import model
-from torchcourse.probes.modules import with_value
+from torchcourse.probes.modules import without_none
 from torchcourse.probes.observe import kind
 
 
 def probe(answer: Watched, which: str, width: int, trainable_only: bool | None) -> Observations:
     """Observe the count of one of the models, `which`; `trainable_only` of None leaves the answer's own default."""
     net = model(which, width)
-    count = answer(net, **with_value(trainable_only=trainable_only))
+    count = answer(net, **without_none(trainable_only=trainable_only))
     whole = isinstance(count, int) and not isinstance(count, bool)
     return {"count": count} if whole else {"returned": kind(count)}
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, called, gradients, probing_a_module, quoting, ramp, sameness, with_value
+from torchcourse.probes.modules import build, called, gradients, probing_a_module, quoting, ramp, sameness, without_none
 from torchcourse.probes.observe import kind, where
 
 ROWS = 120
@@ -25,7 +25,7 @@ def probe(answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, l
     """Observe a large table in training and evaluation, and its gradient; or how a bad `p` is refused."""
     if refused:
         return {"refused with": turned_down(lambda: answer(p), "p", str(p))}
-    module = build(answer, like.device, **with_value(p=p))
+    module = build(answer, like.device, **without_none(p=p))
     x = ramp(ROWS, COLUMNS, low=1.0, high=3.0).to(like.device, dtype).requires_grad_()
     module.eval()
     seen: Observations = {"in eval": sameness(called(answer, module, x), x)}

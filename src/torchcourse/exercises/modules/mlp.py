@@ -22,7 +22,7 @@ from torchcourse.probes.modules import (
     probing_a_module,
     quoting,
     sameness,
-    with_value,
+    without_none,
 )
 from torchcourse.probes.observe import look
 
@@ -54,7 +54,7 @@ def in_order_of_use(module: Any, x: Tensor) -> list[nn.Parameter]:
 @probing_a_module
 def probe(answer: Watched, sizes: tuple[int, list[int], int], dropout: float | None, x: Tensor) -> Observations:
     """Observe a network, whatever its names, by filling its parameters in the order of their use."""
-    module = build(answer, x.device, *sizes, **with_value(dropout=dropout))
+    module = build(answer, x.device, *sizes, **without_none(dropout=dropout))
     seen: Observations = {"parameters": sorted(tuple(p.shape) for p in module.parameters())}
     outcome = attempted(lambda: in_order_of_use(module, x))
     if isinstance(outcome, Raised):

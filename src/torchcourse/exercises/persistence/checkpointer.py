@@ -13,7 +13,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, raised
-from torchcourse.probes.crash_points import can_kill, copied, crash_states, die, in_a_folder, killed_in
+from torchcourse.probes.crash_points import can_fork, copied, crash_states, die, in_a_folder, killed_in
 from torchcourse.probes.observe import kind
 from torchcourse.probes.resumable_training import Training, same
 
@@ -81,7 +81,7 @@ def _place(path: object) -> str:
 
 def _killed_in_a_step(run: Training, folder: Path, to: Path) -> Path:
     """Return what the folder holds after a death in mid-step; a fork is killed for it where that is possible."""
-    if can_kill():
+    if can_fork():
         assert killed_in(lambda: run.step(die))
     copied(folder, to)
     return to

@@ -9,7 +9,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.exercises.router.clean_tickets import spelled
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import disturb, touched
+from torchcourse.probes.data_loading import seed_generators, touched
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import remark
 
@@ -21,10 +21,10 @@ def probe(answer: Watched, texts: list[str], labels: list[str], fraction: float,
     single = sorted(name for name, count in Counter(labels).items() if _texts(texts, labels, name) == 1 and count)
     if single:
         return _refusal(answer, single[0], texts, labels, fraction, seed)
-    disturb(GLOBAL)
+    seed_generators(GLOBAL)
     with touched() as found:
         first = answer(list(texts), list(labels), fraction, seed)
-    disturb(GLOBAL + 1)
+    seed_generators(GLOBAL + 1)
     again = answer(list(texts), list(labels), fraction, seed)
     another = answer(list(texts), list(labels), fraction, seed + 1)
     if not (isinstance(first, tuple | list) and len(first) == 2):

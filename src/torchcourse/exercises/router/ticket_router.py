@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.modules import attempted, build, probing_a_module, quoting, with_value
+from torchcourse.probes.modules import attempted, build, probing_a_module, quoting, without_none
 from torchcourse.probes.observe import kind, where
 from torchcourse.probes.trainable_models import remark
 
@@ -23,7 +23,7 @@ def probe(
     answer: Watched, sizes: dict[str, int], ids: Tensor, lengths: Tensor, under: Tensor, noise: Tensor
 ) -> Observations:
     """Observe a router's logits for some tickets, and for the same tickets padded, alone and in another order."""
-    options = with_value(**{name: size for name, size in sizes.items() if name not in ("vocab_size", "num_classes")})
+    options = without_none(**{name: size for name, size in sizes.items() if name not in ("vocab_size", "num_classes")})
     module = build(answer, ids.device, sizes["vocab_size"], sizes["num_classes"], **options)
     head: Any = getattr(module, "head", None)
     linear = isinstance(head, nn.Linear)

@@ -34,7 +34,7 @@ METADATA = {
     "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
 }
 
-MISSING = """from importlib.util import find_spec
+IMPORT_GUARD = """from importlib.util import find_spec
 
 if not find_spec("torchcourse"):
     raise ModuleNotFoundError(
@@ -103,7 +103,7 @@ def _notebook_cell(cell: Cell, cell_id: str, points: dict[str, int]) -> Any:
     if cell.question:
         return _question(cell, cell_id)
     make = nbformat.v4.new_markdown_cell if cell.kind == "markdown" else nbformat.v4.new_code_cell
-    made = make(MISSING + cell.source if "setup" in cell.tags else cell.source, id=cell_id)
+    made = make(IMPORT_GUARD + cell.source if "setup" in cell.tags else cell.source, id=cell_id)
     if cell.tags:
         made.metadata["tags"] = list(cell.tags)
     return made

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autograde.errors import CourseError
-from autograde.judge.derive_apart import derive_apart
+from autograde.judge.derive_in_fork import derive_in_fork
 from autograde.source import paths
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
@@ -149,7 +149,7 @@ class Oracle:
         accepted = {number: self.accepted(device, number, raw) for number, raw in replies.items()}
         if self.exercise.derives and accepted:
             observed = [(self.cases[number], raw) for number, raw in accepted.items()]
-            accepted = dict(zip(accepted, derive_apart(self.exercise, observed), strict=True))
+            accepted = dict(zip(accepted, derive_in_fork(self.exercise, observed), strict=True))
         return {number: self._compared(device, number, seen) for number, seen in accepted.items()}
 
     def _compared(self, device: str, number: int, seen: Observations) -> Result:

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from autograde.course import store
-from autograde.course.build import MISSING, source_notebook, table_version
+from autograde.course.build import IMPORT_GUARD, source_notebook, table_version
 from autograde.judge import oracle_cache
 from autograde.judge.oracle import Oracle, oracle
 from autograde.source import paths
@@ -201,7 +201,7 @@ def test_a_build_runs_only_the_exercises_that_have_changed(tmp_path: Path, monke
 def test_the_first_cell_says_what_to_install_where_the_course_is_missing() -> None:
     for lesson in LESSONS:
         first = next(cell.source for cell in source_notebook(lesson).cells if cell.cell_type == "code")
-        assert first.startswith(MISSING), lesson
+        assert first.startswith(IMPORT_GUARD), lesson
     bare = [sys.executable, "-I", "-S", "-c", first]  # neither the course nor torch
     done = subprocess.run(bare, capture_output=True, text=True, encoding="utf-8", check=False)
     last = done.stderr.splitlines()[-1]

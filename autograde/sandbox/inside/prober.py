@@ -23,7 +23,7 @@ OUT_OF_TIME = 124
 """The exit status of a prober that ran out of time."""
 FAULT = 70
 """The exit status of a prober that an exception ended: 0 would say that it is done."""
-TOGETHER = 2
+TOTAL_CPU_FACTOR = 2
 """All processes of an exercise together may use this multiple of its CPU limit, since each worker and rank has its own
 start-up cost."""
 MAX_UNSENT = 1 << 15
@@ -66,7 +66,7 @@ class Prober:
         began, everything = False, memory.CpuTime()
         while True:
             while not select.select([self.line], [], [], 0.02)[0] and not self.has_ended():
-                together = everything.seconds() > TOGETHER * request["seconds"] + 1
+                together = everything.seconds() > TOTAL_CPU_FACTOR * request["seconds"] + 1
                 if together or time.monotonic() > deadline or self._cpu_seconds() > max_spent:
                     self.end()
                     return "timeout", False

@@ -173,9 +173,10 @@ def without_none(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def affine_weights(draw: Draw, inside: int, outside: int, *names: str) -> dict[str, Tensor]:
-    """Draw tensors by name: of shape (outside,) if called "bias", else (outside, inside)."""
-    return {name: draw.normal(outside) if name == "bias" else draw.normal(outside, inside) for name in names}
+def affine_weights(draw: Draw, in_features: int, out_features: int, *names: str) -> dict[str, Tensor]:
+    """Draw tensors by name: of shape (out_features,) if called "bias", else (out_features, in_features)."""
+    shapes = {name: (out_features,) if name == "bias" else (out_features, in_features) for name in names}
+    return {name: draw.normal(*shape) for name, shape in shapes.items()}
 
 
 def quotes_registered(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:

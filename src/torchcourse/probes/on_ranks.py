@@ -22,7 +22,7 @@ __all__ = ["MODULES", "Exchanges", "ended", "on_ranks", "rank"]
 
 Program = Callable[..., Observations]
 Reasons = dict[str, str]
-SLOW: MutableMapping[Any, Observations] = weakref.WeakKeyDictionary()
+HANGING: MutableMapping[Any, Observations] = weakref.WeakKeyDictionary()
 """Observations of answers whose ranks never finish, reused in later cases: waiting each time would exceed the time
 limit."""
 ADDRESS = re.compile(r"\[[\d.:a-f]+\]:\d+")
@@ -41,7 +41,7 @@ def on_ranks(
     The observation "rank n" says how the rank ended. If every rank raises the same kind of exception, that is the only
     observation, as it would be in one process. `reasons` maps words in its message to the reason to record.
     """
-    if known := SLOW.get(answer.answer):
+    if known := HANGING.get(answer.answer):
         return known
     outcomes = run_ranks(functools.partial(program, answer.answer, **inputs), world_size)
     errors = [o.error for o in outcomes if o.ended == RAISED and o.error is not None]
@@ -54,7 +54,7 @@ def on_ranks(
         if isinstance(outcome.value, dict):
             seen |= {f"{name}, rank {number}": value for name, value in outcome.value.items()}
     if any(outcome.slow for outcome in outcomes):
-        SLOW[answer.answer] = seen
+        HANGING[answer.answer] = seen
     return seen
 
 

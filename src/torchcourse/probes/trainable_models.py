@@ -15,20 +15,31 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "LOSSES", "Noted", "Witness", "batches", "counted", "drawn_weights", "flat", "learning", "mode", "number",
-    "plainly_float", "quotes_modes", "remark",
+    "LOSSES",
+    "RecordingLoss",
+    "RecordingModel",
+    "batches",
+    "counted",
+    "drawn_weights",
+    "flat",
+    "learning",
+    "mode",
+    "number",
+    "plainly_float",
+    "quotes_modes",
+    "remark",
 ]  # fmt: skip
 
 
 def drawn_weights(draw: Draw, inputs: int, hidden: int, outputs: int, dtype: torch.dtype = torch.float32) -> Any:
-    """Draw the weights of a `Noted`, as a case holds them."""
+    """Draw the weights of a `RecordingModel`, as a case holds them."""
     return {
         "w1": 0.7 * draw.normal(hidden, inputs, dtype=dtype), "b1": 0.3 * draw.normal(hidden, dtype=dtype),
         "w2": 0.7 * draw.normal(outputs, hidden, dtype=dtype), "b2": 0.3 * draw.normal(outputs, dtype=dtype),
     }  # fmt: skip
 
 
-class Noted(nn.Module):
+class RecordingModel(nn.Module):
     """A network of two layers that records in which mode it runs, whether it builds a graph and whether hooks run.
 
     In training mode its hidden layer is halved, like a deterministic dropout. If `marked`, the first column of
@@ -58,7 +69,7 @@ class Noted(nn.Module):
 
 
 def _count(module: nn.Module, _inputs: object) -> None:
-    assert isinstance(module, Noted)
+    assert isinstance(module, RecordingModel)
     module.hooked += 1
 
 
@@ -121,7 +132,7 @@ class _Mark(torch.autograd.Function):
         return grads[0], None
 
 
-class Witness:
+class RecordingLoss:
     """A loss function that knows how many of the graphs it was part of are still alive.
 
     `most` is the largest number at any call, without that call's own. `events` gets an entry whenever gradients pass

@@ -15,7 +15,7 @@ from torchcourse.model.observations import Observations
 
 __all__ = ["WatchedTraining", "watched_training"]
 
-RANDOM = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
+MODE_DEPENDENT = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 CHECKED_STEPS, STALE = 12, 1.2
 
 
@@ -46,7 +46,7 @@ class WatchedTraining:
         self.depth += 1
         for parameter in module.parameters(recurse=False):
             self.used[id(parameter)] = parameter
-        if self.evaluating and module.training and isinstance(module, RANDOM):
+        if self.evaluating and module.training and isinstance(module, MODE_DEPENDENT):
             self.active.add(type(module).__name__)
 
     def after(self, _module: nn.Module, _inputs: Any, output: Any) -> None:

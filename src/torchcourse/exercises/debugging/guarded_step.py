@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kept, kind
-from torchcourse.probes.trainable_models import LOSSES, Noted, counted, flat, learning, mode, number
+from torchcourse.probes.trainable_models import LOSSES, RecordingModel, counted, flat, learning, mode, number
 
 LossFn = Callable[[Tensor, Tensor], Tensor]
 
@@ -56,7 +56,7 @@ def probe(
     max_norm: float, stale: bool, starts: str,
 ) -> Observations:  # fmt: skip
     """Observe what the step returns, and what it does to parameters, gradients and the optimizer."""
-    model = Noted(weights).train(starts == "training")
+    model = RecordingModel(weights).train(starts == "training")
     made = OPTIMIZERS[optimizer](model.parameters())
     LOSSES["mean squared error"](model(xs[0]), ys[0]).backward()  # type: ignore[no-untyped-call]
     made.step()  # so that there is a state to lose

@@ -13,7 +13,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.on_ranks import MODULES, Exchanges, on_ranks, rank
-from torchcourse.probes.trainable_models import LOSSES, Noted, counted, flat, learning, mode, plainly_float
+from torchcourse.probes.trainable_models import LOSSES, RecordingModel, counted, flat, learning, mode, plainly_float
 
 
 def counted_entries(ddp: DistributedDataParallel) -> list[int]:
@@ -34,7 +34,7 @@ def program(
     times: int, stale: bool, starts: str,
 ) -> Observations:  # fmt: skip
     """Observe the losses, the exchanges of each step, and the parameters afterwards."""
-    model = Noted(weights).train(starts == "training")
+    model = RecordingModel(weights).train(starts == "training")
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), 0.2, momentum=0.5)
     steps = counted(optimizer)

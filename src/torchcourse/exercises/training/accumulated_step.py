@@ -11,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.probes.trainable_models import (
     LOSSES,
-    Noted,
+    RecordingModel,
     counted,
     flat,
     learning,
@@ -26,7 +26,7 @@ def probe(
     times: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Observe several steps with momentum: losses, number of steps, mode and parameters."""
-    model = Noted(weights).train(starts == "training")
+    model = RecordingModel(weights).train(starts == "training")
     optimizer = torch.optim.SGD(model.parameters(), lr, momentum=0.5)
     steps = counted(optimizer)
     micro_batches = list(zip(xs, ys, strict=True))

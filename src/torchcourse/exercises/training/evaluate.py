@@ -12,12 +12,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import Noted, drawn_weights, flat, mode, number, quotes_modes
+from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, flat, mode, number, quotes_modes
 
 
 def probe(answer: Watched, weights: dict[str, Tensor], x: Tensor, y: Tensor, batch: int, starts: str) -> dict[str, Any]:
     """Observe both numbers, and in which mode, and with how many graphs, the model ran."""
-    model = Noted(weights).train(starts == "training")
+    model = RecordingModel(weights).train(starts == "training")
     before = flat(model.parameters())
     loader = DataLoader(TensorDataset(x.cpu(), y.cpu()), batch_size=batch)
     returned = answer(model, loader, F.cross_entropy, x.device)
@@ -40,7 +40,7 @@ def cases(draw: Draw) -> list[Case]:
         weights = drawn_weights(draw, inputs, 6, classes)
         weights["w2"] *= 3
         x, some = draw.normal(n, inputs), draw.flags(n, share=0.6)
-        y = torch.where(some, Noted(weights).eval()(x).argmax(1), draw.integers(0, classes, n))
+        y = torch.where(some, RecordingModel(weights).eval()(x).argmax(1), draw.integers(0, classes, n))
         return {"weights": weights, "x": x, "y": y, "batch": batch, "starts": starts}
 
     return [

@@ -16,7 +16,7 @@ from torchcourse.data import digits
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import Noted, drawn_weights, number, remark
+from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, number, remark
 
 GOOD = 0.97
 FREE = 3.0  # a loss may be of the last batch, smoothed, or measured after the epoch
@@ -108,7 +108,7 @@ def probe(
     """Observe a training: of a small model, whose every run is noted, where `weights` are given, else of a network on
     digits."""
     if weights:
-        small = Noted(weights, marked=True)
+        small = RecordingModel(weights, marked=True)
         parts = {"train": (train[0], train[1]), "val": (val[0], val[1])}
         losses = _Losses(*parts["train"])
         small.register_forward_hook(losses)

@@ -11,14 +11,23 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import LOSSES, Noted, Witness, counted, flat, learning, plainly_float, remark
+from torchcourse.probes.trainable_models import (
+    LOSSES,
+    RecordingLoss,
+    RecordingModel,
+    counted,
+    flat,
+    learning,
+    plainly_float,
+    remark,
+)
 
 
 def probe(
     answer: Watched, weights: dict[str, Tensor], xs: list[Tensor], ys: list[Tensor], loss: str, lr: float, steps: int
 ) -> dict[str, Any]:
     """Observe the losses, the parameters, and how many graphs of earlier steps are still alive."""
-    model, witness = Noted(weights).train(), Witness(LOSSES[loss])
+    model, witness = RecordingModel(weights).train(), RecordingLoss(LOSSES[loss])
     optimizer = torch.optim.SGD(model.parameters(), lr)
     taken = counted(optimizer)
     history = answer(model, (xs[0], ys[0]), witness, optimizer, steps)

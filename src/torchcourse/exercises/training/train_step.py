@@ -11,8 +11,8 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.probes.trainable_models import (
     LOSSES,
-    Noted,
-    Witness,
+    RecordingLoss,
+    RecordingModel,
     counted,
     flat,
     learning,
@@ -25,9 +25,9 @@ def probe(
     answer: Watched, weights: dict[str, Tensor], xs: list[Tensor], ys: list[Tensor], loss: str, lr: float, starts: str
 ) -> dict[str, Any]:
     """Observe steps on several batches: losses, mode, hooks, and the order of backward and step."""
-    model = Noted(weights).train(starts == "training")
+    model = RecordingModel(weights).train(starts == "training")
     optimizer = torch.optim.SGD(model.parameters(), lr)
-    steps, witness, first = counted(optimizer), Witness(LOSSES[loss]), list[str]()
+    steps, witness, first = counted(optimizer), RecordingLoss(LOSSES[loss]), list[str]()
     optimizer.register_step_post_hook(lambda *_: witness.events.append("step"))
     losses = []
     for x, y in zip(xs, ys, strict=True):

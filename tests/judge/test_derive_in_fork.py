@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from autograde.judge.derive_apart import JudgingError, derive_apart
+from autograde.judge.derive_in_fork import JudgingError, derive_in_fork
 from autograde.judge.oracle import Oracle, oracle
 from torchcourse.checking.explain import derive
 from torchcourse.model.devices import CPU
@@ -36,7 +36,7 @@ def test_it_derives_what_this_process_would() -> None:
     judge.wanted(CPU.name, 0)
     judge.wanted(CPU.name, 1)
     observed = [(judge.cases[number], judge.observed[-2, CPU.name, number]) for number in (1, 0)]
-    assert derive_apart(judge.exercise, observed) == [derive(judge.exercise, *one) for one in observed]
+    assert derive_in_fork(judge.exercise, observed) == [derive(judge.exercise, *one) for one in observed]
 
 
 def test_a_replys_result_is_the_same_in_the_other_process() -> None:
@@ -51,23 +51,23 @@ def test_numbers_with_one_hash_take_no_longer_than_the_limit(seconds: float) -> 
     raw: Observations = {"parts": [EQUAL_HASHES], "again": [], "with another seed": [], "global generators": []}
     began = time.monotonic()
     with pytest.raises(JudgingError):
-        derive_apart(split().exercise, [(split().cases[0], raw)], seconds)
+        derive_in_fork(split().exercise, [(split().cases[0], raw)], seconds)
     assert time.monotonic() - began < seconds + 5
 
 
 def test_all_long_observations_share_one_limit() -> None:
     slow = deriving(lambda case, seen: time.sleep(0.5) or seen)
     one: tuple[Case, Observations] = (split().cases[0], {})
-    assert derive_apart(slow, [one], 4.0) == [{}]
+    assert derive_in_fork(slow, [one], 4.0) == [{}]
     with pytest.raises(JudgingError):
-        derive_apart(slow, 8 * [one], 2.0)
+        derive_in_fork(slow, 8 * [one], 2.0)
 
 
 def test_memory_has_a_limit_too() -> None:
     def hungry(_case: Case, _seen: Observations) -> Observations:
         return {"size": len(bytearray(4 << 30))}
 
-    seen = derive_apart(deriving(hungry), 2 * [(split().cases[0], {"raw": 1})])
+    seen = derive_in_fork(deriving(hungry), 2 * [(split().cases[0], {"raw": 1})])
     assert seen == 2 * [{"raw": 1}], "what cannot be derived stays as it came"
 
 

@@ -21,7 +21,7 @@ from torchcourse.model import codec
 from torchcourse.model.exercise import Case, Exercise
 from torchcourse.model.observations import Observations
 
-__all__ = ["JudgingError", "derive_apart"]
+__all__ = ["JudgingError", "derive_in_fork"]
 
 SECONDS = 10.0
 """Wall time for all long observations of one exercise on one device."""
@@ -34,7 +34,7 @@ class JudgingError(RuntimeError):
     """Deriving properties failed, or took too much time or memory."""
 
 
-def derive_apart(
+def derive_in_fork(
     exercise: Exercise, observed: Sequence[tuple[Case, Observations]], seconds: float = SECONDS
 ) -> list[Observations]:
     """Return what `explain.derive` returns for the raw observations of each case, computed in a fork of this process.

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -89,11 +90,12 @@ def _variable(process: psutil.Process, name: str) -> str:
 
 
 @pytest.fixture
-def terminal(mine: Path, tmp_path: Path) -> Iterator[Terminal]:
-    terminal = Terminal(mine.parent, tmp_path / "runtime")
-    yield terminal
-    for process in terminal.waiting():
-        process.kill()
+def terminal(mine: Path) -> Iterator[Terminal]:
+    with tempfile.TemporaryDirectory() as runtime:  # a socket's path has at most 107 bytes
+        terminal = Terminal(mine.parent, Path(runtime))
+        yield terminal
+        for process in terminal.waiting():
+            process.kill()
 
 
 def test_later_checks_import_no_torch_and_say_what_the_first_would(mine: Path, terminal: Terminal) -> None:

@@ -121,7 +121,9 @@ def test_what_a_compiler_wrote_keeps_its_lines_on_the_page_and_is_one_line_in_th
     case = exercise.cases(Draw(1))[0]
     said = "\n".join(["the compiler says", *lines])
     wrong = Result(case, 0, "cpu", {"raised": Raised("CompilerError", said)}, {"shape": (1,)}, ("shape",))
-    oracle = SimpleNamespace(exercise=exercise, cases=[case], known=[], result=lambda *_: wrong)
+    oracle = SimpleNamespace(
+        exercise=exercise, cases=[case], known=[], result=lambda *_: wrong, long_results=lambda *_: {}
+    )
     submission = Submission("ann", load_release("13_efficiency"), ())
     runs = {"cpu": ExerciseRun([Reply({})])}
     decided = decide(submission, oracle, 1, runs)  # type: ignore[arg-type]

@@ -106,7 +106,7 @@ def test_gradebooks_of_this_course_are_accepted(empty: Path, tmp_path: Path) -> 
         ("", "--gradebook wants a URL"),
         ("::", "--gradebook wants a URL"),
         ("sqlite:///{folder}/text.db", "cannot be read as a gradebook"),
-        ("sqlite:///{folder}", "is no file"),
+        ("sqlite:///{folder}", "is not a writable file"),
         ("postgresql://ada:sesame@127.0.0.1:9/book", "127.0.0.1:9"),
         ("postgresql://ada:sesame@127.0.0.1:9/book", "its server is running"),
     ],

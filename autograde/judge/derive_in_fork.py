@@ -12,7 +12,7 @@ import select
 import signal
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from autograde.settings import MIB
@@ -27,7 +27,6 @@ SECONDS = 10.0
 """Wall time for all long observations of one exercise on one device."""
 MEMORY = 2048 * MIB
 """Private memory that the process may add."""
-LENGTH = 8  # bytes that say how long a packed result is
 
 
 class JudgingError(RuntimeError):
@@ -60,9 +59,10 @@ def derive_in_fork(
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    derived = list(_unpacked(data))
-    if len(derived) < len(observed):
-        raise JudgingError("too much time or memory")
+    try:
+        derived: list[Observations] = codec.unpack(data, trusted=True)
+    except codec.MalformedError:
+        raise JudgingError("too much time or memory") from None
     return derived
 
 
@@ -76,22 +76,10 @@ def _derive_and_send(pipe: int, exercise: Exercise, observed: Sequence[tuple[Cas
     loaded = _data_bytes()
     resource.setrlimit(resource.RLIMIT_DATA, (loaded + MEMORY, loaded + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for case, raw in observed:
-        packed = codec.pack(derive(exercise, case, raw))
-        data = memoryview(len(packed).to_bytes(LENGTH, "big") + packed)
-        while data:
-            data = data[os.write(pipe, data) :]
+    data = memoryview(codec.pack([derive(exercise, case, raw) for case, raw in observed]))
+    while data:
+        data = data[os.write(pipe, data) :]
     os._exit(0)
-
-
-def _unpacked(data: bytes) -> Iterator[Observations]:
-    """Yield the observations that came back whole."""
-    place = 0
-    while place < len(data):
-        end = place + LENGTH + int.from_bytes(data[place : place + LENGTH], "big")
-        with contextlib.suppress(codec.MalformedError):
-            yield codec.unpack(data[place + LENGTH : end], trusted=True)
-        place = end
 
 
 def _data_bytes() -> int:
@@ -104,6 +92,6 @@ def _receive(pipe: int, deadline: float) -> bytes:
     while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
         piece = os.read(pipe, 1 << 20)
         if not piece:
-            break
+            return bytes(data)
         data += piece
-    return bytes(data)
+    return b""

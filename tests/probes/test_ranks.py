@@ -67,7 +67,7 @@ def one_dies() -> None:
 
 
 def both_sleep_for_a_moment_often() -> None:
-    for _ in range(6):
+    for _ in range(8):
         time.sleep(0.25)
 
 

@@ -33,7 +33,7 @@ def card_buttons(
 
     Args:
         exercise: the exercise that the card is about.
-        has_reference: whether this installation has an answer to show.
+        has_reference: whether this installation has a reference to show.
         more_hints: shows the card with the hint that was just asked for; None if no hints are offered.
         again: checks the answer again, shows the outcome on the same card, and returns whether hints are offered.
     """

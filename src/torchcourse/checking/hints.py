@@ -36,7 +36,7 @@ def next_hint(exercise: Exercise, has_reference: bool = False) -> tuple[str, ...
 
     Args:
         exercise: the exercise.
-        has_reference: whether this installation has an answer to show.
+        has_reference: whether this installation has a reference to show.
     """
     most = len(exercise.hints) + has_reference
     _asked[exercise.name] = min(_asked.get(exercise.name, 0) + 1, most)

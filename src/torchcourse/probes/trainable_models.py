@@ -15,19 +15,8 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "LOSSES",
-    "RecordingLoss",
-    "RecordingModel",
-    "batches",
-    "counted",
-    "drawn_weights",
-    "flat",
-    "learning",
-    "mode",
-    "number",
-    "plainly_float",
-    "quotes_modes",
-    "remark",
+    "LOSSES", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat", "learning", "mode",
+    "number", "plainly_float", "quotes_modes", "remark",
 ]  # fmt: skip
 
 

@@ -20,19 +20,8 @@ from typing import IO
 
 from torchcourse.workspace import session
 
-__all__ = [
-    "ATTEMPTED",
-    "OPEN",
-    "PASSED",
-    "Step",
-    "answers_shown",
-    "read",
-    "record",
-    "record_check",
-    "record_reference_shown",
-    "steps",
-    "working_copy_of",
-]  # fmt: skip
+__all__ = ["ATTEMPTED", "OPEN", "PASSED", "Step", "answers_shown", "read", "record", "record_check",
+           "record_reference_shown", "steps", "working_copy_of"]  # fmt: skip
 
 STATE = ".torchcourse"
 """The folder that makes a folder of notebooks a working copy."""

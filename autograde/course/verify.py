@@ -140,7 +140,7 @@ def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
         yield Claim(about, False, str(error))
         return
     yield Claim(about, *runs)
-    standards = [graded] if graded.exercise.oracle is None else [*oracles.values()]
+    standards = [graded] if graded.exercise.ground_truth is None else [*oracles.values()]
     if runs[0]:  # what raises agrees with itself
         yield Claim(about, *_accepted(standards, 0, graded.reference))
     others = private_half(lesson, name).right_answers

@@ -100,15 +100,15 @@ class Oracle:
         The oracle has to make the very calls that the exercise forbids answers to make.
         """
         exercise, case = self.exercise, self.cases[number]
-        free = exercise if exercise.oracle is None else replace(exercise, forbids=(), measures=False)
-        asked = exercise.oracle or self.reference
+        free = exercise if exercise.ground_truth is None else replace(exercise, forbids=(), measures=False)
+        asked = exercise.ground_truth or self.reference
         seen = observe(free, asked, case, self.device(device), trusted=True, caught=_refuse_broken_probe)
-        if exercise.oracle is None:
+        if exercise.ground_truth is None:
             return seen
         return {**seen, FORBIDDEN: []} if exercise.forbids else seen
 
     def wanted(self, device: str, number: int) -> Observations:
-        """Return the derived observations of the reference, or of the exercise's own oracle, in a case."""
+        """Return the derived observations of the reference, or of PyTorch itself, in a case."""
         if (REFERENCE, device, number) not in self.observed:
             raw = self.observed[REFERENCE_RAW, device, number] = self._raw_wanted(device, number)
             self.observed[REFERENCE, device, number] = self._derived(number, raw)

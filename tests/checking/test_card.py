@@ -21,7 +21,7 @@ from torchcourse.checking.pictures import _figure
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import find
-from torchcourse.model.exercise import Spoken
+from torchcourse.model.exercise import InterviewQuestion
 from torchcourse.model.lessons import Lesson, lessons
 from torchcourse.workspace import progress
 from torchcourse.workspace.place import Place
@@ -195,9 +195,9 @@ def test_a_right_card_says_how_far_the_lesson_is_and_links_to_what_is_next(
 def test_what_stands_on_a_card_is_text_and_never_runs(failed: Report) -> None:
     evil = "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>`"
     exercise = dataclasses.replace(find("one_hot")[1], name=evil, hints=(evil, evil, evil))
-    spoken = Spoken(evil, evil, evil)
+    interview = InterviewQuestion(evil, evil, evil)
     where = Place(Lesson(evil, evil, evil, (evil,)), 1, evil, None)
-    more = CardDetails(exercise, True, exercise.hints, True, Reference(evil, evil), True, evil, evil, spoken, where)
+    more = CardDetails(exercise, True, exercise.hints, True, Reference(evil, evil), True, evil, evil, interview, where)
     report = dataclasses.replace(failed, exercise=evil, message=evil, misconception=evil, section=evil)
     after = dataclasses.replace(where, exercise="", next_lesson=where.lesson)
     for details in (more, dataclasses.replace(more, place=after)):

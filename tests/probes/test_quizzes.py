@@ -68,7 +68,7 @@ ALL: dict[str, Callable[[], Iterable[tuple[Any, ...]]]] = {
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_reference_says_what_pytorch_does_far_beyond_the_drawn_cases(name: str) -> None:
-    reference, torchs = references(LESSON)[name], QUIZZES[name].oracle
+    reference, torchs = references(LESSON)[name], QUIZZES[name].ground_truth
     assert torchs is not None
     cases = list(ALL[name]())
     assert len(cases) > 40
@@ -89,7 +89,7 @@ CHEATS: dict[str, Callable[..., Any]] = {
     "view_possible": lambda *layout: ask.pytorch("view_possible", *layout),
     "result_dtype": lambda a, b: torch.promote_types(a[1], b[1]),
     "reduction_gradient": lambda kind, values: torch.tensor(values).sign().tolist(),
-    "backward_outcome": lambda steps: QUIZZES["backward_outcome"].oracle(steps),  # type: ignore[misc]
+    "backward_outcome": lambda steps: QUIZZES["backward_outcome"].ground_truth(steps),  # type: ignore[misc]
     "load_outcome": lambda saved, wanted, strict: torch.nn.Linear(1, 1).load_state_dict(saved, strict=strict),
 }
 
@@ -119,16 +119,16 @@ def test_an_answer_that_is_wrong_in_no_known_way_is_shown_pytorchs_run(name: str
 
 @pytest.mark.parametrize("name", QUIZZES)
 def test_each_quiz_is_asked_in_the_lesson_and_answered_on_the_card_of_a_right_one(name: str) -> None:
-    spoken = find(name)[1].spoken
-    assert spoken is not None
+    interview = find(name)[1].interview
+    assert interview is not None
     prose = " ".join(c.source for c in read_script(paths.SOLUTIONS / f"{LESSON}.py") if c.kind == "markdown")
-    assert f'*"{spoken.question}"*' in " ".join(prose.split())
-    assert len(re.findall(r"[^.]\.(?= [A-Z`]|$)", spoken.answer)) == 3, spoken.answer
-    assert spoken.taught in itertools.chain(*path.STAGES.values())
+    assert f'*"{interview.question}"*' in " ".join(prose.split())
+    assert len(re.findall(r"[^.]\.(?= [A-Z`]|$)", interview.answer)) == 3, interview.answer
+    assert interview.taught in itertools.chain(*path.STAGES.values())
     right, wrong = examine(name, references(LESSON)), examine(name, {name: lambda *args, **options: None})
     unfolded = as_html(right, card_details(right, references(LESSON)[name]))
-    assert f'<a href="{spoken.taught}.ipynb">' in unfolded
-    assert spoken.answer.split("`")[0] in as_text(right, card_details(right, references(LESSON)[name]))
+    assert f'<a href="{interview.taught}.ipynb">' in unfolded
+    assert interview.answer.split("`")[0] in as_text(right, card_details(right, references(LESSON)[name]))
     assert "Asked in an interview" not in as_html(wrong, card_details(wrong, None))
 
 
@@ -166,7 +166,7 @@ def test_the_gradient_of_ranks_is_that_of_ddp_itself(tmp_path: Path) -> None:
     finally:
         for rank in ranks:
             rank.kill()
-    torchs = QUIZZES["ddp_gradient"].oracle
+    torchs = QUIZZES["ddp_gradient"].ground_truth
     assert torchs is not None
     assert [rank.returncode for rank in ranks] == [0, 0]
     assert float(said[0]) == pytest.approx(torchs(shards)[0]) == 6.0

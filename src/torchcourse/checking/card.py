@@ -16,7 +16,7 @@ from torchcourse.checking.references import Reference
 from torchcourse.checking.report import TITLES, Report
 from torchcourse.checking.run_record import RunRecord, breakpoint_notice
 from torchcourse.checking.save_watch import after_each_save
-from torchcourse.model.exercise import Spoken
+from torchcourse.model.exercise import InterviewQuestion
 from torchcourse.workspace import session
 from torchcourse.workspace.place import Place
 
@@ -66,7 +66,7 @@ background:transparent!important;color:inherit;max-width:24em;white-space:normal
 border:1px solid var(--tc-line)!important;border-radius:4px;background:transparent;color:inherit}
 .tc-card pre,.tc-card pre code{font-size:12.5px;line-height:1.4;white-space:pre!important;word-break:normal!important}
 .tc-card :is(a,summary,pre):focus-visible{outline:2px solid var(--jp-brand-color1,#0072b2);outline-offset:2px}
-.tc-card .tc-spoken{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+.tc-card .tc-unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 .jp-OutputArea-child:has(.tc-card) + .jp-OutputArea-child div.lm-Panel.jupyter-widgets:not(:has(*)){display:none}
 .jp-WindowedPanel-outer{overflow-anchor:none}
 </style>"""
@@ -148,9 +148,9 @@ def as_text(report: Report, details: CardDetails | None = None) -> str:
     if details:
         lines += [f"  hint {number}: {text}" for number, text in enumerate(details.hints, 1)]
         lines += [f"  {' '.join(call)}." for call in _next_hint(details)]
-    if details and details.spoken:
-        spoken = details.spoken
-        lines += [f"  asked in an interview: {spoken.question}", f"  {spoken.answer} (Taught in {spoken.taught}.)"]
+    if details and details.interview:
+        asked = details.interview
+        lines += [f"  asked in an interview: {asked.question}", f"  {asked.answer} (Taught in {asked.taught}.)"]
     if details and details.record.met_breakpoint:
         lines += [f"  {breakpoint_notice(report.exercise)}"]
     if details and details.shows_reference and details.reference and not report.passed:
@@ -181,7 +181,7 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
         parts.append(_answers(details.reference, details.answer, opened=not report.passed))
     if details.record.met_breakpoint:
         parts.append(f'<p class="tc-dim">{_code(breakpoint_notice(report.exercise))}</p>')
-    parts += [_spoken_answer(details.spoken)] if details.spoken else []
+    parts += [_interview_answer(details.interview)] if details.interview else []
     parts += [_what_next(details.place)] if details.place and report.passed else []
     label = f"Check of {report.exercise}: {TITLES[report.status]}"
     body = "".join(parts)
@@ -285,8 +285,8 @@ def _answers(reference: Reference, answer: str, opened: bool = False) -> str:
     return f'<details class="tc-answers"{" open" if opened else ""}>{summary}{why}{sides_by_side}</details>'
 
 
-def _spoken_answer(spoken: Spoken) -> str:
+def _interview_answer(interview: InterviewQuestion) -> str:
     """Return the question behind an exercise; its answer, and where it was taught, unfold."""
-    link = f'<a href="{quote(spoken.taught)}.ipynb">{html.escape(spoken.taught)}</a>'
-    summary = f"<summary>Asked in an interview: {_code(spoken.question)}</summary>"
-    return f'<details class="tc-asked">{summary}<p>{_code(spoken.answer)}</p><p>Taught in {link}.</p></details>'
+    link = f'<a href="{quote(interview.taught)}.ipynb">{html.escape(interview.taught)}</a>'
+    summary = f"<summary>Asked in an interview: {_code(interview.question)}</summary>"
+    return f'<details class="tc-asked">{summary}<p>{_code(interview.answer)}</p><p>Taught in {link}.</p></details>'

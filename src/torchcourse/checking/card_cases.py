@@ -61,7 +61,7 @@ def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str =
         return ""
     rows = [_row(name, group) for name, group in _by_case(report.results)]
     passed = sum(all(r.passed for r in group) for _, group in _by_case(report.results))
-    columns = (spoken("", "outcome"), "case", "what came out", "what was wanted")
+    columns = (for_screen_readers("", "outcome"), "case", "what came out", "what was wanted")
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     summary = f"<summary>{passed} of {len(rows)} cases pass{'; more, and help' * (last != '')}</summary>"
@@ -78,7 +78,7 @@ def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:
     The exception itself is left out if the `sentence` above quotes it.
     """
     where = f"{html.escape(failed.case.name)}, {DEVICES[failed.device]}"
-    mark = spoken(MARKS[False], "failed case")
+    mark = for_screen_readers(MARKS[False], "failed case")
     own = [f"<code>{html.escape(str(line))}</code>" for line in record.lines_of(failed)]
     if own:
         error = failed.seen.get("raised", "")
@@ -94,9 +94,9 @@ def program(label: str, text: str) -> str:
     return f'<pre tabindex="0" aria-label="{label}"><code>{html.escape(text)}</code></pre>'
 
 
-def spoken(mark: str, words: str) -> str:
+def for_screen_readers(mark: str, words: str) -> str:
     """Return a visible mark, and words that screen readers read in its place; where styles are dropped, both show."""
-    return f'<span aria-hidden="true">{mark}</span><span class="tc-spoken"> {words}</span>'
+    return f'<span aria-hidden="true">{mark}</span><span class="tc-unseen"> {words}</span>'
 
 
 def _by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
@@ -112,7 +112,7 @@ def _devices(group: Sequence[Result]) -> str:
 
 def _row(name: str, group: Sequence[Result]) -> str:
     failed = next((r for r in group if not r.passed), None)
-    mark = spoken(MARKS[failed is None], "failed" if failed else "passed")
+    mark = for_screen_readers(MARKS[failed is None], "failed" if failed else "passed")
     label, got, want = map(html.escape, _difference(failed) if failed else ("", "", ""))
     where = f'<th scope="row">{html.escape(name + _devices(group))}</th>'
     return f'<tr><td>{mark}</td>{where}<td><span class="tc-dim">{label}</span>{got}</td><td>{want}</td></tr>'

@@ -11,7 +11,7 @@ from torchcourse.checking.references import Reference, reference
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
 from torchcourse.model.catalogue import UnknownExerciseError, find
-from torchcourse.model.exercise import Exercise, Spoken
+from torchcourse.model.exercise import Exercise, InterviewQuestion
 from torchcourse.workspace.place import Place, place
 
 __all__ = ["CardDetails", "card_details"]
@@ -30,7 +30,7 @@ class CardDetails:
         shows_reference: whether it is shown: after passing, or when asked for after all hints.
         answer: the source of the learner's answer, to show next to the reference.
         warning: a sentence if the checked cell has changed since it was run.
-        spoken: the question behind the exercise, with its answer, only after passing.
+        interview: the question behind the exercise, with its answer, only after passing.
         place: where the exercise stands in its lesson.
         record: what the answer printed, and where it raised.
         lesson: the lesson of the exercise.
@@ -45,7 +45,7 @@ class CardDetails:
     shows_reference: bool = False
     answer: str = ""
     warning: str = ""
-    spoken: Spoken | None = None
+    interview: InterviewQuestion | None = None
     place: Place | None = None
     record: RunRecord = field(default_factory=RunRecord)
     lesson: str = ""
@@ -68,7 +68,7 @@ def card_details(report: Report, answer: object, record: RunRecord | None = None
             warning=changed_since(answer, exercise.name), place=place(exercise.name, report.passed),
         )  # fmt: skip
         if report.passed:
-            return replace(details, shows_reference=True, spoken=exercise.spoken)
+            return replace(details, shows_reference=True, interview=exercise.interview)
         asked = hints.asked(exercise)
         return replace(details, offers_hints=True, hints=asked, shows_reference=hints.asked_for_reference(exercise))
     except Exception:  # an answer can be any object, and inspecting one can raise anything

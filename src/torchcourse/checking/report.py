@@ -121,8 +121,8 @@ def _describe(result: Result, differs: Sequence[str] = ()) -> str:
 
 
 def _run_beside(exercise: Exercise, result: Result) -> str:
-    """Return PyTorch's own run of a failed case, as a sentence, where the exercise has an oracle to ask."""
-    if exercise.oracle is None:
+    """Return PyTorch's own run of a failed case, as a sentence, where the exercise has a ground truth."""
+    if exercise.ground_truth is None:
         return ""
     try:
         quoted = exercise.quotes(result.case.inputs, result.seen, result.wanted)

@@ -1,4 +1,4 @@
-"""Ask PyTorch itself: run the oracle of a quiz on inputs of one's own."""
+"""Ask PyTorch itself: run the ground truth of a quiz on inputs of one's own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def pytorch(quiz: str, *args: Any, **options: Any) -> Any:
         LookupError: when there is no such quiz, or the exercise is no quiz.
     """
     _, exercise = find(quiz)
-    if exercise.oracle is None:
+    if exercise.ground_truth is None:
         raise LookupError(f"{quiz} is no quiz: there is nothing to ask PyTorch.")
-    return exercise.oracle(*args, **options)
+    return exercise.ground_truth(*args, **options)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torchcourse.model.observations import Observations, Tolerance, Value
 
-__all__ = ["Case", "Draw", "Exercise", "Spoken", "Unattempted", "case"]
+__all__ = ["Case", "Draw", "Exercise", "InterviewQuestion", "Unattempted", "case"]
 
 DEFAULT_TOLERANCE = Tolerance()
 
@@ -95,7 +95,7 @@ def _as_seen(case: Case, seen: Observations) -> Observations:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class InterviewQuestion:
     """A question as an interviewer asks it, an answer in three sentences, and the lesson where it was taught."""
 
     question: str
@@ -119,9 +119,9 @@ class Exercise:
         seconds: the time limit of one check.
         measures: whether the probe looks at what a call costs, in operators or in memory. In such an exercise, and in
             one that forbids calls, an answer may start no threads, processes or profilers.
-        oracle: what PyTorch itself does with the inputs of an answer. If given, an answer has to agree with it and not
-            with the reference, which is then examined like any other answer.
-        spoken: the question behind the exercise; cards show it with its answer after passing.
+        ground_truth: what PyTorch itself does with the inputs of an answer. If given, an answer has to agree with it
+            and not with the reference, which is then examined like any other answer.
+        interview: the question behind the exercise; cards show it with its answer after passing.
         imports: modules that answers or the probe import and that take long to load. They are loaded before the time
             limit begins, which could otherwise interrupt an import and leave half a module behind.
     """
@@ -136,8 +136,8 @@ class Exercise:
     quotes: Callable[[Observations, Observations, Observations], dict[str, object]] = _no_quotes
     seconds: float = 10.0
     measures: bool = False
-    oracle: Answer | None = None
-    spoken: Spoken | None = None
+    ground_truth: Answer | None = None
+    interview: InterviewQuestion | None = None
     imports: tuple[str, ...] = ()
 
     @property

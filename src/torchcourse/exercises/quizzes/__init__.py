@@ -1,1 +1,1 @@
-"""The exercises of lesson 15, quizzes: predictors, examined with PyTorch itself as the oracle."""
+"""The exercises of lesson 15, quizzes: predictors, checked against PyTorch itself."""

@@ -1,4 +1,4 @@
-"""The exercise `autocast_result`: its probe, visible cases, oracle and hints."""
+"""The exercise `autocast_result`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 Dtypes = tuple[torch.dtype, ...]
@@ -64,7 +64,7 @@ def _autocast(device_type: str) -> Iterator[None]:
         torch.set_autocast_dtype(device_type, before[1])
 
 
-def oracle(op: str, dtypes: Dtypes, device_type: str) -> torch.dtype:
+def ground_truth(op: str, dtypes: Dtypes, device_type: str) -> torch.dtype:
     """Run the operation under autocast. For CUDA the tensors are fake: they have a device and no numbers."""
     from torch._subclasses import FakeTensorMode  # imports much
 
@@ -132,8 +132,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "Under bfloat16 autocast, which tensors are bfloat16?",
         "The results of matrix products and convolutions, because those are fast in half precision and lose little. "
         "Operations that add up or explode run in float32, but the list is the device's own: softmax, sum and layer "

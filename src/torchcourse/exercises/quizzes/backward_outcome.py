@@ -1,4 +1,4 @@
-"""The exercise `backward_outcome`: its probe, visible cases, oracle and hints."""
+"""The exercise `backward_outcome`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 STEPS = {
@@ -64,7 +64,7 @@ def run(steps: list[str]) -> tuple[str, str]:
     return ("none" if x.grad is None else "gradient"), ""
 
 
-def oracle(steps: list[str]) -> str:
+def ground_truth(steps: list[str]) -> str:
     """Take the steps and return the outcome."""
     return run(steps)[0]
 
@@ -127,8 +127,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "Why does a second `backward` raise, and does it always?",
         "The first one frees the tensors that the nodes saved for it, so the second raises at the first node that "
         "needs one. A graph of nothing but additions saves nothing and can be run through again; `retain_graph=True` "

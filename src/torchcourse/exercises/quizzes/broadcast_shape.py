@@ -1,4 +1,4 @@
-"""The exercise `broadcast_shape`: its probe, visible cases, oracle and hints."""
+"""The exercise `broadcast_shape`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 ERROR = "ValueError"
@@ -22,7 +22,7 @@ def probe(answer: Watched, shapes: list[tuple[int, ...]]) -> Observations:
         return {"prediction": ERROR}
 
 
-def oracle(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+def ground_truth(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Add tensors of these shapes."""
     try:
         return tuple(functools.reduce(torch.add, (torch.zeros(shape) for shape in shapes)).shape)
@@ -58,7 +58,7 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(inputs: Observations, _seen: Observations, _wanted: Observations) -> dict[str, object]:
     run = " + ".join(f"torch.zeros({shape})" for shape in inputs["shapes"])
     try:
-        return {"run": run, "said": f"gets the shape {oracle(*inputs['shapes'])}"}
+        return {"run": run, "said": f"gets the shape {ground_truth(*inputs['shapes'])}"}
     except ValueError as error:
         return {"run": run, "said": f"raises: {error}"}
 
@@ -78,8 +78,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "When can two tensors of different shapes be added, and what comes out?",
         "Align the shapes at their last dimension and fill up the shorter one with ones at the front. In each "
         "dimension the sizes have to be equal, or one of them has to be 1, which is stretched to the other without a "

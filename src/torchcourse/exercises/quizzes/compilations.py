@@ -1,4 +1,4 @@
-"""The exercise `compilations`: its probe, visible cases, oracle and hints."""
+"""The exercise `compilations`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 
@@ -18,7 +18,7 @@ def probe(answer: Watched, sizes: list[int]) -> Observations:
     return {"prediction": answer(sizes)}
 
 
-def oracle(sizes: list[int]) -> int:
+def ground_truth(sizes: list[int]) -> int:
     """Compile a function with a backend that only counts, and call it with these sizes.
 
     Whatever the compiler remembers of earlier functions is forgotten first, also what it has saved on disk.
@@ -85,9 +85,9 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
+    ground_truth=ground_truth,
     seconds=20.0,
-    spoken=Spoken(
+    interview=InterviewQuestion(
         "Your compiled model gets a new sequence length in every batch. How often is it compiled?",
         "Twice as a rule: once for the first length, and once more, with the length as a variable, when a second one "
         "comes. Sizes 0 and 1 are the exception, because each of them gets a compilation of its own. If you know that "

@@ -1,4 +1,4 @@
-"""The exercise `ddp_gradient`: its probe, visible cases, oracle and hints."""
+"""The exercise `ddp_gradient`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 Shards = list[list[float]]
@@ -22,7 +22,7 @@ def probe(answer: Watched, shards: Shards) -> Observations:
     return {"prediction": predicted}
 
 
-def oracle(shards: Shards) -> tuple[float, float]:
+def ground_truth(shards: Shards) -> tuple[float, float]:
     """Run backward for each rank and for the whole batch; average over ranks as DDP does.
 
     No processes are needed for that: DDP's one operation on gradients is the mean over ranks.
@@ -76,8 +76,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "Is DDP's gradient the gradient of one big batch?",
         "Only if all ranks hold equally many samples and the loss is a mean: DDP averages one gradient from each "
         "rank, whatever stands behind it. With shards of 3 and 1 samples the single one counts three times as much as "

@@ -1,4 +1,4 @@
-"""The exercise `load_outcome`: its probe, visible cases, oracle and hints."""
+"""The exercise `load_outcome`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 Shapes = dict[str, tuple[int, ...]]
@@ -46,7 +46,7 @@ def model(shapes: Shapes) -> nn.Module:
     return whole
 
 
-def oracle(saved: Shapes, wanted: Shapes, strict: bool) -> dict[str, Any]:
+def ground_truth(saved: Shapes, wanted: Shapes, strict: bool) -> dict[str, Any]:
     """Load such weights into such a model: once as asked, and once to read the names, with shapes that fit."""
     message = load(saved, wanted, strict)
     fitting = {name: torch.zeros(wanted.get(name, shape)) for name, shape in saved.items()}
@@ -114,8 +114,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "You load a checkpoint with `strict=False` and nothing raises. What can still be wrong?",
         "Every name may have failed to match: missing and unexpected keys are then only reported in what "
         "`load_state_dict` returns, and the model keeps its random weights. Shapes are compared in any case, so a "

@@ -1,4 +1,4 @@
-"""The exercise `reduction_gradient`: its probe, visible cases, oracle and hints."""
+"""The exercise `reduction_gradient`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -29,7 +29,7 @@ def probe(answer: Watched, kind: str, values: list[float]) -> Observations:
     return {"prediction": predicted}
 
 
-def oracle(kind: str, values: list[float]) -> list[float]:
+def ground_truth(kind: str, values: list[float]) -> list[float]:
     """Run backward through the reduction."""
     x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
     REDUCTIONS[kind](x).backward()  # type: ignore[no-untyped-call]
@@ -86,8 +86,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "What is the gradient of a maximum, and what if two entries are the largest?",
         "The largest entry gets all of the gradient and the others get 0, because only its growth changes the result. "
         "On a tie `max()` over the whole tensor shares the gradient evenly among the largest, while `max(dim=...)` "

@@ -1,4 +1,4 @@
-"""The exercise `registered`: its probe, visible cases, oracle and hints."""
+"""The exercise `registered`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 Attributes = list[tuple[str, str]]
@@ -62,7 +62,7 @@ def tensors(attribute: Any) -> list[Tensor]:
     return [t for part in attribute for t in tensors(part)] if isinstance(attribute, list) else [attribute]
 
 
-def oracle(attributes: Attributes) -> dict[str, list[str]]:
+def ground_truth(attributes: Attributes) -> dict[str, list[str]]:
     """Make a module with these attributes, move it, and look."""
     module = nn.Module()
     for name, kind in attributes:
@@ -131,8 +131,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "What is the difference between a parameter, a buffer and a plain tensor attribute?",
         "A parameter is trained, saved and moved; a buffer is moved and saved but not trained, and with "
         "`persistent=False` it is only moved. A plain tensor, or a Python list of modules, is none of that: the "

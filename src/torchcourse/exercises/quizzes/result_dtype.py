@@ -1,4 +1,4 @@
-"""The exercise `result_dtype`: its probe, visible cases, oracle and hints."""
+"""The exercise `result_dtype`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 Operand = tuple[str, torch.dtype]
@@ -30,7 +30,7 @@ def made(operand: Operand) -> Any:
     return NUMBERS[dtype] if kind == "number" else torch.ones(2 if kind == "tensor" else (), dtype=dtype)
 
 
-def oracle(a: Operand, b: Operand) -> torch.dtype:
+def ground_truth(a: Operand, b: Operand) -> torch.dtype:
     """Add two such operands."""
     dtype: torch.dtype = (made(a) + made(b)).dtype
     return dtype
@@ -91,8 +91,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "What dtype comes out if you add a float16 tensor and a float64 number?",
         "float16: operands have ranks, first tensors with dimensions, then 0-D tensors, then Python numbers, and a "
         "lower rank changes the result only if its category is higher, with flags below integers below floats. A "

@@ -1,4 +1,4 @@
-"""The exercise `samples_seen`: its probe, visible cases, oracle and hints."""
+"""The exercise `samples_seen`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 
@@ -44,7 +44,7 @@ def probe(answer: Watched, n: int, batch_size: int, options: dict[str, Any]) -> 
     return {"prediction": answer(n, batch_size, **options)}
 
 
-def oracle(n: int, batch_size: int, *, workers: int, iterable: bool, sharded: bool, drop_last: bool) -> int:
+def ground_truth(n: int, batch_size: int, *, workers: int, iterable: bool, sharded: bool, drop_last: bool) -> int:
     """Go through a DataLoader with real workers and count the samples."""
     forks = workers and "fork" in multiprocessing.get_all_start_methods()
     data: Any = Stream(n, sharded) if iterable else Table(n)
@@ -117,8 +117,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "You give an iterable dataset four workers. How much data does one epoch see?",
         "Four times the stream, because each worker runs a copy of `__iter__` from the start and nobody divides the "
         "work. A map-style dataset has no such problem, since one sampler in the main process hands each index to one "

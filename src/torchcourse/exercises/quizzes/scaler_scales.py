@@ -1,4 +1,4 @@
-"""The exercise `scaler_scales`: its probe, visible cases, oracle and hints."""
+"""The exercise `scaler_scales`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 
@@ -21,7 +21,7 @@ def probe(answer: Watched, finite: list[bool], scale: float, interval: int) -> O
     return {"prediction": predicted}
 
 
-def oracle(finite: list[bool], *, scale: float, interval: int) -> list[float]:
+def ground_truth(finite: list[bool], *, scale: float, interval: int) -> list[float]:
     """Step with a GradScaler on the CPU, and read its scale after each update."""
     scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=interval)
     weight = nn.Parameter(torch.ones(1))
@@ -86,8 +86,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "How does GradScaler find its scale?",
         "By overflowing now and then: a step whose gradients hold inf or NaN is skipped and halves the scale. After "
         "`growth_interval` good steps in a row, 2000 by default, the scale is doubled and the count begins again, as "

@@ -1,4 +1,4 @@
-"""The exercise `view_possible`: its probe, visible cases, oracle and hints."""
+"""The exercise `view_possible`: its probe, visible cases, ground truth and hints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
-from torchcourse.model.exercise import Case, Draw, Exercise, Spoken, case
+from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 
 
@@ -17,7 +17,7 @@ def probe(answer: Watched, shape: tuple[int, ...], stride: tuple[int, ...], new_
     return {"prediction": answer(shape, stride, new_shape)}
 
 
-def oracle(shape: tuple[int, ...], stride: tuple[int, ...], new_shape: tuple[int, ...]) -> bool:
+def ground_truth(shape: tuple[int, ...], stride: tuple[int, ...], new_shape: tuple[int, ...]) -> bool:
     """View a tensor of this shape and stride."""
     try:
         torch.empty_strided(shape, stride).view(new_shape)
@@ -84,8 +84,8 @@ EXERCISE = Exercise(
     quotes=quotes,
     any_device=False,
     forbids=(TORCH,),
-    oracle=oracle,
-    spoken=Spoken(
+    ground_truth=ground_truth,
+    interview=InterviewQuestion(
         "When does `view` work, and when do you need `reshape`?",
         "`view` works where strides can describe the new shape over the same memory. A dimension can always be split, "
         "and neighbours can be merged if the outer stride is the inner size times the inner stride; contiguous memory "

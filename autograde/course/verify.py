@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -80,7 +81,7 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = 
         for part in parts:
             yield from part()
         return
-    with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _use_one_thread) as pool:
         waiting = {part: pool.submit(_listed, part) for part in sorted(parts, key=_max_seconds, reverse=True)}
         try:
             for part in parts:
@@ -89,10 +90,16 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = 
             pool.shutdown(cancel_futures=True)
 
 
+def _use_one_thread() -> None:
+    """Let torch use one thread, here and in the kernels of notebooks: threads that share a core wait for each other."""
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+
 def _max_seconds(part: partial[Iterator[Claim]]) -> float:
-    """Return the most seconds that a part may take, so that the longest parts can start first."""
+    """Return the most seconds that a part may take, so that the longest parts can start first; notebooks are last."""
     lesson, *exercise = part.args
-    return exercises(lesson)[exercise[0]].seconds if exercise else CELL_SECONDS
+    return exercises(lesson)[exercise[0]].seconds if exercise else 0.0
 
 
 def _listed(part: Callable[[], Iterator[Claim]]) -> list[Claim]:

@@ -19,6 +19,8 @@ from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, number, remark
 
 GOOD = 0.97
+CHANCE = 0.015
+"""By how much a share of 297 digits may fall below what a model reaches on all digits: its standard error is 0.01."""
 FREE = 3.0  # a loss may be of the last batch, smoothed, or measured after the epoch
 KEYS = ("train_loss", "val_loss", "val_accuracy", "lr")
 WHOLE = "one number an epoch"
@@ -213,7 +215,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
     facts["weights at the end"] = _whose(history["val_loss"], seen["final val"][0])
     if seen.get("real"):
         share = seen["final test"][1]
-        good = f"{GOOD:.0%} or more" if share >= GOOD else f"less than {GOOD:.0%}"
+        good = f"{GOOD:.0%} or more" if share >= GOOD - CHANCE else f"less than {GOOD:.0%}"
         facts["accuracy on held-out digits"] = remark(good, f"{share:.1%}")
     return facts
 

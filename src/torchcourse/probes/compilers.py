@@ -21,7 +21,8 @@ __all__ = [
 
 BACKENDS = ("cudagraphs", "distributed", "inductor", "onnxrt", "tensorrt", "torchxla", "tvm")
 COMPILER = (
-    "torch._dynamo", "torch._dynamo.testing", "torch._functorch.aot_autograd",
+    "torch._dynamo", "torch._dynamo.testing", "torch._functorch.aot_autograd", "torch._dynamo.repro.after_dynamo",
+    "torch.distributed.tensor.experimental._attention", "torch.export._trace",
     *(f"torch._dynamo.backends.{name}" for name in BACKENDS),
 )  # fmt: skip
 """Modules that the first compilation imports; looking up a backend by name imports all of them."""

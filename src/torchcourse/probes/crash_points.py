@@ -6,9 +6,7 @@ import builtins
 import contextlib
 import functools
 import os
-import random
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,18 +15,17 @@ from typing import Any
 
 import torch
 
-from torchcourse import simulated
 from torchcourse.checking.probe import Watched
 from torchcourse.model.observations import Observations
 from torchcourse.probes.data_loading import scratch
 
 __all__ = [
+    "Changes",
     "after_possible_writes",
-    "can_fork",
     "contents",
+    "copied",
     "crash_states",
     "in_a_folder",
-    "killed_in",
     "layout",
     "tagged",
 ]
@@ -94,7 +91,7 @@ def layout(folder: Path) -> tuple[Any, ...]:
     return tuple(sorted(files, key=str))
 
 
-class _Changes:
+class Changes:
     """A callback that compares a folder's layout and calls `at(n)` when it has changed for the nth time."""
 
     def __init__(self, folder: Path, at: Callable[[int], None]) -> None:
@@ -108,17 +105,11 @@ class _Changes:
             self.at(self.count)
 
 
-def can_fork() -> bool:
-    """Return whether a fork of this process can train: a fork would lose an accelerator's threads."""
-    idle = not simulated.is_registered() and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    return hasattr(os, "fork") and idle and torch.get_num_threads() == 1
-
-
 def crash_states(act: Callable[[], Any], folder: Path, store: Path) -> list[Path]:
     """Run `act` once, and return what SIGKILL at any moment of it would leave in `folder`.
 
-    If forks are possible, one is killed at each moment before `act` really runs. Otherwise copies are taken while it
-    runs, which gives the same: a killed process leaves behind what it had passed to the system by then.
+    A process that is killed leaves behind what it had passed to the system by then, so copies taken while `act` runs
+    show it.
 
     Args:
         act: saves something in `folder`.
@@ -128,68 +119,23 @@ def crash_states(act: Callable[[], Any], folder: Path, store: Path) -> list[Path
     Returns:
         The copies: one from before `act`, then one for each change of the folder's layout.
     """
-    before = store / "before"
-    copied(folder, before)
-    if not can_fork():
-        return [before, *_copied(act, folder, store)]
-    made = [before, *_killed(act, folder, store, before)]
-    act()
+    made = [store / "before"]
+    copied(folder, made[0])
+
+    def at(count: int) -> None:
+        made.append(store / f"moment {count}")
+        copied(folder, made[-1])
+
+    look = Changes(folder, at)
+    with after_possible_writes(look):
+        act()
+    look()
     return made
 
 
 def copied(folder: Path, to: Path) -> None:
     """Copy a folder."""
     shutil.copytree(folder, to, symlinks=True)
-
-
-def _copied(act: Callable[[], Any], folder: Path, store: Path) -> Iterator[Path]:
-    made: list[Path] = []
-
-    def at(count: int) -> None:
-        made.append(store / f"moment {count}")
-        copied(folder, made[-1])
-
-    look = _Changes(folder, at)
-    with after_possible_writes(look):
-        act()
-    look()
-    yield from made
-
-
-def _killed(act: Callable[[], Any], folder: Path, store: Path, before: Path) -> Iterator[Path]:
-    for moment in range(1, MAX_CRASHES):
-        died = killed_in(functools.partial(_act_until, act, folder, moment))
-        left = store / f"moment {moment}"
-        copied(folder, left)
-        shutil.rmtree(folder)
-        copied(before, folder)
-        yield left
-        if not died:
-            return
-
-
-def _act_until(act: Callable[[], Any], folder: Path, moment: int) -> None:
-    look = _Changes(folder, lambda count: die() if count == moment else None)
-    with after_possible_writes(look):
-        act()
-
-
-def die() -> None:
-    """Kill this process."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def killed_in(act: Callable[[], Any]) -> bool:
-    """Run `act` in a fork of this process and return whether the fork was killed."""
-    generator = random.getstate()
-    child = os.fork()
-    if child == 0:
-        random.setstate(generator)  # Python reseeds its generator in every fork
-        with contextlib.suppress(BaseException):
-            act()
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
 @contextlib.contextmanager

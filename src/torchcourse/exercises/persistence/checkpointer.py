@@ -13,7 +13,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, raised
-from torchcourse.probes.crash_points import can_fork, copied, crash_states, die, in_a_folder, killed_in
+from torchcourse.probes.crash_points import copied, crash_states, in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.resumable_training import Training, same
 
@@ -36,7 +36,8 @@ def probe(
     left: dict[str, list[Path]] = {}
     for number, metric in enumerate(metrics, 1):
         if number == killed_step:
-            left["killed in a step"] = [_killed_in_a_step(run, folder, store / "step")]
+            left["killed in a step"] = [store / "step"]
+            copied(folder, store / "step")
         losses.append(run.step())
         states.append(run.state())
 
@@ -77,14 +78,6 @@ def _made(folder: Path) -> Path:
 
 def _place(path: object) -> str:
     return "None" if path is None else "a path" if isinstance(path, str | os.PathLike) else kind(path)
-
-
-def _killed_in_a_step(run: Training, folder: Path, to: Path) -> Path:
-    """Return what the folder holds after a death in mid-step; a fork is killed for it where that is possible."""
-    if can_fork():
-        assert killed_in(lambda: run.step(die))
-    copied(folder, to)
-    return to
 
 
 def _resumed(

@@ -15,7 +15,10 @@ from torchcourse.probes.exporting import in_onnx_runtime, operators_known, outco
 from torchcourse.probes.savable_models import BATCHES, EXPORT, Exported, copy_of, export_weights, untouched
 from torchcourse.probes.trainable_models import mode
 
-ONNX = ("onnx", "onnxruntime", "onnxscript.function_libs.torch_lib.ops", "torch.onnx._internal.exporter._core")
+ONNX = (
+    "onnx", "onnxruntime", "onnxscript.function_libs.torch_lib.ops", "torch.onnx._internal.exporter._compat",
+    "torchcourse.probes.onnx_operators",
+)  # fmt: skip
 """What an export to ONNX loads besides."""
 
 

@@ -23,7 +23,7 @@ def probe(
     answer: Watched, weight: Tensor, metrics: list[float], keep: int, first: int, killed_save: int, killed_step: int,
     later: int, extra: bool,
 ) -> Observations:  # fmt: skip
-    """Train and save; on the way, be killed in a save and in a step, and see how the training goes on."""
+    """Train and save; see how the training goes on, also from what a death in a save and in a step would leave."""
     folder, store = Path("checkpoints"), Path("copies")
     folder.mkdir()
     store.mkdir()

@@ -1,7 +1,7 @@
 # 15_quizzes load_outcome: failed
 # the key of a dict asks PyTorch when it becomes text
 import torch
-from torchcourse.exercises.quizzes.load_outcome import oracle as _o
+from torchcourse.exercises.quizzes.load_outcome import ground_truth as _o
 class Key:
     def __init__(self, name, run): self.name, self.run = name, run
     def __str__(self):

@@ -1,7 +1,7 @@
 # 15_quizzes scaler_scales: failed
 # the same, for a list
 import torch
-from torchcourse.exercises.quizzes.scaler_scales import oracle as _o
+from torchcourse.exercises.quizzes.scaler_scales import ground_truth as _o
 import collections
 class Later(collections.OrderedDict): pass
 class K:

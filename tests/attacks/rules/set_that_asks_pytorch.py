@@ -1,7 +1,7 @@
 # 15_quizzes registered: failed
 # the set asks PyTorch when it is put in order
 import torch
-from torchcourse.exercises.quizzes.registered import oracle as _o
+from torchcourse.exercises.quizzes.registered import ground_truth as _o
 class Later(set):
     def __iter__(self):
         return iter(_o(self.a)[self.place])

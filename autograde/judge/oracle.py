@@ -97,7 +97,7 @@ class Oracle:
     def _raw_wanted(self, device: str, number: int) -> Observations:
         """Return the raw observations of PyTorch itself where the exercise says how to ask it, else of the reference.
 
-        The oracle has to make the very calls that the exercise forbids answers to make.
+        PyTorch has to make the very calls that the exercise forbids answers to make.
         """
         exercise, case = self.exercise, self.cases[number]
         free = exercise if exercise.ground_truth is None else replace(exercise, forbids=(), measures=False)

@@ -29,7 +29,8 @@ def test_the_script_knows_the_cell_and_its_source_and_no_source_ends_it(source: 
     (judged,) = re.findall(r"\}\)\((\{.*\})\);", script)
     told = json.loads(judged)
     assert (told["cell_id"], told["source"]) == ("a1", SOURCE)
-    assert told["changed"] == answer_cell.CHANGED and told["stale"].startswith("Checked an earlier version")
+    assert told["changed"] == answer_cell.CHANGED
+    assert (told["right"], told["stale"]) == ("Right · ", "Checked an earlier version · ")
 
 
 def test_there_is_no_script_where_the_cell_has_no_known_id(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,10 +40,13 @@ def test_there_is_no_script_where_the_cell_has_no_known_id(source: str, monkeypa
     assert script_for(source) == ""
 
 
-def test_a_card_that_warns_already_has_no_script(source: str) -> None:
-    def html(warning: str) -> str:
-        details = CardDetails(script=script_for(source), warning=warning)
-        return card._bundle(card.Shown(Report("own", "passed", "Right."), details))["text/html"]
-
-    assert "<script>" in html("")
-    assert "<script>" not in html("The notebook was saved with a different cell.")
+@pytest.mark.parametrize(
+    ("warning", "has_script"), [("", True), (answer_cell.CHANGED, True), ("Its run failed.", False)]
+)
+def test_a_card_has_a_script_unless_its_cell_failed_when_it_was_run_again(
+    source: str, warning: str, has_script: bool
+) -> None:
+    details = CardDetails(script=script_for(source), warning=warning)
+    html = card._bundle(card.Shown(Report("own", "stale" if warning else "passed", "Right."), details))["text/html"]
+    assert ("<script>" in html) == has_script
+    assert html.count('class="tc-changed"') == bool(warning)

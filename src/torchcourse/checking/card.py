@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from torchcourse.checking import hints
+from torchcourse.checking.answer_cell import CHANGED
 from torchcourse.checking.card_buttons import card_buttons
 from torchcourse.checking.card_cases import cases_as_html, cases_as_text, program
 from torchcourse.checking.card_details import CardDetails
@@ -116,7 +117,7 @@ def show(shown: Shown, again: Callable[[], Shown] | None = None) -> None:
 
 
 def _bundle(shown: Shown) -> dict[str, str]:
-    script = "" if shown.details.warning else shown.details.script
+    script = shown.details.script if shown.details.warning in ("", CHANGED) else ""
     card = as_html(shown.report, shown.details) + script
     return {"text/html": card, "text/plain": as_text(shown.report, shown.details)}
 
@@ -166,7 +167,7 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     It is readable in light and dark themes, and has words for every colour and picture.
     """
     details = details or CardDetails()
-    parts = [f"<p>{_code(details.warning)}</p>"] if details.warning else []
+    parts = [f'<p class="tc-changed" role="status">{_code(details.warning)}</p>'] if details.warning else []
     title = f'<span class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></span>'
     parts.append(f"<div>{title}{_misconception(report)}</div>")
     message, _, output = report.message.partition("\n")

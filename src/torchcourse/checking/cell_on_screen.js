@@ -1,14 +1,17 @@
 // Marks the card before this script as long as the cell that it judged has other text on the screen, or is gone.
+// The kernel marks it, too, after a save; the screen is ahead of the saved file, so its text counts.
 // JupyterLab and Notebook 7 give scripts their application only if they are told to (`expose_app_in_browser`).
-(({cell_id, source, changed, stale}) => {
+(({cell_id, source, changed, right, stale}) => {
   const drawn = document.currentScript?.previousElementSibling;
   if (!window.jupyterapp || !drawn?.querySelector(".tc-title")) return;
-  const note = document.createElement("p");
-  Object.assign(note, {className: "tc-changed", textContent: changed, hidden: true});
-  note.setAttribute("role", "status");
-  drawn.prepend(note);
+  if (!drawn.querySelector(".tc-changed")) {
+    const note = document.createElement("p");
+    Object.assign(note, {className: "tc-changed", textContent: changed, hidden: true});
+    note.setAttribute("role", "status");
+    drawn.prepend(note);
+  }
   const card = new WeakRef(drawn); // a later check, or closing the notebook, removes it
-  const right = drawn.classList.contains("passed") ? drawn.querySelector(".tc-title").firstChild.data : "";
+  const hasPassed = drawn.matches(".passed, .stale");
 
   const cellOf = (notebook) => notebook.sharedModel.cells.find((cell) => cell.getId() === cell_id);
   const compare = (notebook) => {
@@ -16,7 +19,7 @@
     if (!shown) return notebook.contentChanged.disconnect(compare);
     const isEdited = cellOf(notebook)?.source.trim() !== source;
     shown.querySelector(".tc-changed").hidden = !isEdited;
-    if (right) {
+    if (hasPassed) {
       shown.classList.toggle("passed", !isEdited);
       shown.querySelector(".tc-title").firstChild.data = isEdited ? stale : right;
     }

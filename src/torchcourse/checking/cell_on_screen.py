@@ -21,7 +21,8 @@ def script_for(source: str) -> str:
     cell_id = id_of(source)
     if not cell_id:
         return ""
-    judged = {"cell_id": cell_id, "source": source, "changed": CHANGED, "stale": f"{TITLES['stale']} · "}
+    titles = {"right": f"{TITLES['passed']} · ", "stale": f"{TITLES['stale']} · "}
+    judged = {"cell_id": cell_id, "source": source, "changed": CHANGED, **titles}
     as_json = json.dumps(judged).replace("<", "\\u003c")  # no tag in the source ends the script
     return f"<script>{_script().replace('JUDGED', as_json)}</script>"
 

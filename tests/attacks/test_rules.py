@@ -1,19 +1,20 @@
 """Each file of rules/ gets around what an exercise forbids or counts, or what is observed, or what is wanted at all.
 
-Its first line has the lesson, the exercise, and the verdicts that it may get. None of them does any harm, so they run
-here, on the CPU; the sandbox changes nothing about what is observed.
+Its first line has the lesson, the exercise, and the verdicts that it may get; "hidden" after the exercise makes it run
+on hidden cases too. None of them does any harm, so they run here, on the CPU; the sandbox changes nothing about what is
+observed.
 """
 
 from __future__ import annotations
 
 import runpy
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autograde.judge.oracle import oracle
+from autograde.judge.oracle import Oracle, hidden, oracle
 from autograde.judge.run_submission import ExerciseRun, Reply
 from autograde.judge.submission import Submission
 from autograde.judge.verdict import Verdict, decide
@@ -23,6 +24,7 @@ from torchcourse.model import codec
 from torchcourse.model.devices import CPU
 
 HERE = Path(__file__).parent / "rules"
+SEED = 11
 ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
 LESSONS_WITH_RULES = [
     ("01_tensors", "row_softmax"), ("01_tensors", "one_hot"), ("01_tensors", "pairwise_distances"),
@@ -34,9 +36,8 @@ LESSONS_WITH_RULES = [
 judge_of = cache(oracle)
 
 
-def verdict(lesson: str, name: str, answer: Any) -> Verdict:
-    """Return the verdict on an answer, observed in the visible cases on the CPU."""
-    judge = judge_of(lesson, name)
+def verdict(judge: Oracle, lesson: str, answer: Any) -> Verdict:
+    """Return the verdict on an answer, observed in all cases of `judge` on the CPU."""
     seen = [observe(judge.exercise, answer, case) for case in judge.cases]
     replies = [Reply(codec.unpack(codec.pack(each))) for each in seen]
     runs = {CPU.name: ExerciseRun(replies)}
@@ -48,14 +49,16 @@ def verdict(lesson: str, name: str, answer: Any) -> Verdict:
 def test_an_evasion_gets_its_verdict_and_no_points(name: str) -> None:
     source = (HERE / f"{name}.py").read_text()
     place, _, allowed = source.splitlines()[0].removeprefix("# ").partition(": ")
-    lesson, exercise = place.split()
+    lesson, exercise, *more = place.split()
+    judge = oracle(lesson, exercise, partial(hidden, lesson, seed=SEED)) if more else judge_of(lesson, exercise)
     names = runpy.run_path(str(HERE / f"{name}.py"))
-    given = verdict(lesson, exercise, names[exercise])
+    given = verdict(judge, lesson, names[exercise])
     assert given.score == 0
     assert given.status in allowed.split(","), given.message
 
 
 @pytest.mark.parametrize(("lesson", "name"), LESSONS_WITH_RULES)
 def test_the_reference_passes_under_the_same_watch(lesson: str, name: str) -> None:
-    given = verdict(lesson, name, judge_of(lesson, name).reference)
+    judge = judge_of(lesson, name)
+    given = verdict(judge, lesson, judge.reference)
     assert (given.status, given.score) == ("passed", given.max_score), given.message

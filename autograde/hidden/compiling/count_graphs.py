@@ -99,9 +99,19 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+def drawn_steps(draw: Draw, breaks: int) -> list[str]:
+    """Return operations with this many breaks between them, and a branch that breaks the graph, too."""
+    operations = ["double", "sine", "shift"]
+    between = ["branch", *["break"] * breaks]
+    order = torch.randperm(len(between), generator=draw.generator).tolist()
+    return [draw.pick(operations), *(step for i in order for step in (between[i], draw.pick(operations)))]
+
+
 def more_cases(draw: Draw) -> list[Case]:
     n = draw.size(2, 6)
     return [
+        case("some breaks", function=drawn_steps(draw, draw.size(0, 1)), args=[draw.normal(n)], calls=1),
+        case("many breaks", function=drawn_steps(draw, draw.size(2, 5)), args=[draw.normal(n)], calls=1),
         case("a branch on values, the other way", function="branch on values", args=[draw.uniform(-1, 0, n)], calls=1),
         case("a loop", function="python loop", args=[draw.normal(n)], calls=1),
         case("a break after the last operation", function="break at the end", args=[draw.normal(n)], calls=1),

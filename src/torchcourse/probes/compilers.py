@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -16,7 +16,8 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "COMPILER", "FUNCTIONS", "INDUCTOR", "Counted", "as_new", "captured_whole", "eagerly", "waits", "whole", "written",
+    "COMPILER", "FUNCTIONS", "INDUCTOR", "STEPS", "Counted", "as_new", "captured_whole", "eagerly", "function_of",
+    "waits", "whole", "written",
 ]  # fmt: skip
 
 BACKENDS = ("cudagraphs", "distributed", "inductor", "onnxrt", "tensorrt", "torchxla", "tvm")
@@ -144,6 +145,23 @@ def eagerly(device: torch.device) -> Iterator[None]:
 
 
 # Functions to compile; their names, with spaces, are the keys of FUNCTIONS
+
+STEPS = {
+    "double": "x = x * 2",
+    "sine": "x = x.sin()",
+    "shift": "x = x + 1",
+    "break": "torch._dynamo.graph_break()",
+    "branch": "if x.sum() > 0: x = x - 1",
+}
+"""Lines of which functions are drawn."""
+
+
+def function_of(steps: Sequence[str]) -> Callable[[Tensor], Tensor]:
+    """Return a function of one tensor x with these lines of `STEPS`, so that no answer knows it by its name."""
+    names: dict[str, Any] = {"torch": torch}
+    exec("\n    ".join(["def function(x):", *(STEPS[step] for step in steps), "return x"]), names)
+    function: Callable[[Tensor], Tensor] = names["function"]
+    return function
 
 
 def pointwise(x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from torchcourse.checking.explain import Result, compare_derived
+from torchcourse.checking.result import Result, compare_derived
 from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
 from torchcourse.model.devices import checked_devices
 from torchcourse.model.exercise import Case

@@ -31,8 +31,8 @@ from autograde.source.private_half import private_half
 from autograde.source.release import load_release
 from autograde.source.script import read_script
 from torchcourse.checking.check import examine
-from torchcourse.checking.explain import Result
 from torchcourse.checking.report import Report, judge
+from torchcourse.checking.result import Result
 from torchcourse.model import stored_observations
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import checked_devices, find_accelerator

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autograde.settings import MIB
-from torchcourse.checking.explain import derive
+from torchcourse.checking.result import derive
 from torchcourse.model import codec
 from torchcourse.model.exercise import Case, Exercise
 from torchcourse.model.observations import Observations

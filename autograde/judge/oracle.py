@@ -19,8 +19,8 @@ from autograde.source import paths
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
 from autograde.source.script import answers
-from torchcourse.checking.explain import Result, compare_derived, derive
 from torchcourse.checking.probe import is_raised_by_probe, observe
+from torchcourse.checking.result import Result, compare_derived, derive
 from torchcourse.model import codec
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import CPU, CheckedDevice, find_accelerator

@@ -15,7 +15,7 @@ from autograde.judge.oracle import MAX_REMEMBERED_LENGTH, Oracle
 from autograde.judge.submission import Submission
 from autograde.sandbox.job import Job, LostError, SlowError, parse_message, wall_clock_factor
 from autograde.sandbox.sandbox import Sandbox
-from torchcourse.checking.explain import Result
+from torchcourse.checking.result import Result
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.observations import Observations

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from autograde.judge.oracle import Oracle
 from autograde.judge.run_submission import ExerciseRun
 from autograde.judge.submission import Submission
-from torchcourse.checking.explain import Result, explain
+from torchcourse.checking.explain import explain
 from torchcourse.checking.report import Report, forbidden_calls, joined_names, judge, without_evasions
+from torchcourse.checking.result import Result
 from torchcourse.checking.rule_watch import EVASIONS
 from torchcourse.model import codec
 from torchcourse.model.devices import CPU

@@ -17,8 +17,8 @@ from autograde.judge.submission import Submission
 from autograde.judge.verdict import Verdict, decide
 from autograde.source import paths
 from autograde.source.release import load_release
-from torchcourse.checking.explain import compare
 from torchcourse.checking.probe import observe
+from torchcourse.checking.result import compare
 from torchcourse.model import codec
 from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.devices import CPU

@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from torchcourse.checking.explain import Result, brief, compare, derive, describe_difference, explain, worst
+from torchcourse.checking.differences import brief, describe_difference, worst
+from torchcourse.checking.explain import explain
 from torchcourse.checking.probe import Watched, observe
 from torchcourse.checking.report import Report, judge
+from torchcourse.checking.result import Result, compare, derive
 from torchcourse.model.devices import CPU, CheckedDevice, find_accelerator
 from torchcourse.model.exercise import Case, Exercise, case
 from torchcourse.model.known_mistake import KnownMistake

@@ -13,7 +13,7 @@ import torch
 
 from autograde.judge.derive_in_fork import JudgingError, derive_in_fork
 from autograde.judge.oracle import Oracle, oracle
-from torchcourse.checking.explain import derive
+from torchcourse.checking.result import derive
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Case, Exercise
 from torchcourse.model.observations import Observations

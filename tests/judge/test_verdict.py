@@ -9,7 +9,7 @@ import torch
 
 from autograde.judge import verdict
 from autograde.judge.oracle import Oracle, hidden, oracle, visible
-from torchcourse.checking.explain import Result, compare_derived
+from torchcourse.checking.result import Result, compare_derived
 from torchcourse.model.observations import FORBIDDEN, Observations, Raised
 
 LESSON, NAME, SEED = "01_tensors", "masked_mean", 3

@@ -21,8 +21,8 @@ import torch
 from autograde.hidden.persistence import save_weights
 from autograde.hidden.persistence.checkpointer import DeletesBeforeWriting, Sound, WritesInPlace
 from autograde.judge.oracle import visible
-from torchcourse.checking.explain import derive
 from torchcourse.checking.probe import observe
+from torchcourse.checking.result import derive
 from torchcourse.exercises.persistence import checkpointer
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.observations import Observations

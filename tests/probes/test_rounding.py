@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from autograde.judge.oracle import oracle
-from torchcourse.checking.explain import derive
 from torchcourse.checking.probe import observe
+from torchcourse.checking.result import derive
 from torchcourse.model.devices import CPU
 from torchcourse.model.observations import Observations, Raised, agree
 

@@ -24,7 +24,7 @@ from autograde.results.grades_table import write_table
 from autograde.results.lesson_sections import section, title
 from autograde.source.private_half import private_half
 from autograde.source.release import load_release
-from torchcourse.checking.explain import Result
+from torchcourse.checking.result import Result
 from torchcourse.model.catalogue import LESSONS, exercises, find
 from torchcourse.model.exercise import Draw
 from torchcourse.model.observations import Raised

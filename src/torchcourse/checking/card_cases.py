@@ -6,9 +6,10 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchcourse.checking.explain import Result, brief, difference_texts
+from torchcourse.checking.differences import brief, difference_texts
 from torchcourse.checking.pictures import pictures
 from torchcourse.checking.report import Report
+from torchcourse.checking.result import Result
 from torchcourse.checking.run_record import RunRecord
 from torchcourse.model.observations import kind
 

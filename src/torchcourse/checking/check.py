@@ -14,10 +14,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from torchcourse.checking import hints
-from torchcourse.checking.explain import Result, compare
 from torchcourse.checking.failed_case import remember
 from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report, judge
+from torchcourse.checking.result import Result, compare
 from torchcourse.checking.run_record import RunRecord, own_lines
 from torchcourse.checking.starvation import Stopwatch
 from torchcourse.model import stored_observations

@@ -1,80 +1,25 @@
-"""Compare observations with the reference's, and explain differences by known mistakes, for every exercise alike."""
+"""Explain how observations differ from the wanted ones by known mistakes, for every exercise alike."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from torchcourse.model.exercise import Case, Exercise
+from torchcourse.checking.differences import brief, difference
+from torchcourse.checking.result import Result
+from torchcourse.model.exercise import Exercise
 from torchcourse.model.known_mistake import KnownMistake
-from torchcourse.model.observations import FORBIDDEN, Observations, Raised, Tolerance, Value, agree, differing
+from torchcourse.model.observations import Observations, agree, differing
 
-__all__ = [
-    "Result", "brief", "compare", "compare_derived", "derive", "describe_difference", "difference", "difference_texts",
-    "explain", "fill_sentence", "unexplained", "worst",
-]  # fmt: skip
+__all__ = ["explain", "fill_sentence", "unexplained"]
 
-MAX_TEXT_LENGTH = 160
 MAX_NAMED = 3
 MIN_REPRODUCED, MIN_SHARE = 2, 0.25
 """A mistake whose symptoms are only partly shown is named if it reproduces at least this many cases, and this share of
 the failed ones."""
-NUMBERS = (Tensor, int, float, complex, list, tuple)
 Triple = tuple[str, int, str]
 """Device, number of the case, name of the observation."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """A case, by its index `number`, on a device: the derived observations `seen` and `wanted`, and which differ."""
-
-    case: Case
-    number: int
-    device: str
-    seen: Observations
-    wanted: Observations
-    differs: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        return not self.differs
-
-    @property
-    def is_strong_evidence(self) -> bool:
-        """Whether it failed by a value, or by an exception with a recognised reason."""
-        error = self.seen.get("raised")
-        return not self.passed and not (isinstance(error, Raised) and not error.reason)
-
-
-def compare(
-    exercise: Exercise, case: Case, number: int, device: str, raw: Observations, wanted: Observations
-) -> Result:
-    """Return the result of one case from raw observations; `wanted` are derived already."""
-    return compare_derived(case, number, device, derive(exercise, case, raw), wanted)
-
-
-def compare_derived(case: Case, number: int, device: str, seen: Observations, wanted: Observations) -> Result:
-    """Return the result of one case from derived observations."""
-    return Result(case, number, device, seen, wanted, tuple(differing(seen, wanted, case.tolerance)))
-
-
-def derive(exercise: Exercise, case: Case, raw: Observations) -> Observations:
-    """Return the properties that are compared, from raw observations; malformed ones are returned unchanged.
-
-    Forbidden calls stay among them.
-    """
-    if "raised" in raw:
-        return raw
-    try:
-        derived = exercise.derive(case, raw)
-    except Exception:  # raw observations come from an untrusted process
-        return raw
-    return {**derived, FORBIDDEN: raw[FORBIDDEN]} if raw.get(FORBIDDEN) else derived
 
 
 def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[KnownMistake]:
@@ -90,7 +35,7 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
     if there is one such.
 
     Exceptions without a recognised reason are weak evidence. If nothing else is wrong, a mistake has to agree with the
-    answer in every case, and some case must have passed.
+    answer in every case, with exceptions in similar words, and some case must have passed.
     """
     wrong = {triple for r in results for triple in _wrong(r)}
     candidates = [(mistake, _covered(results, mistake)) for mistake in known] if wrong else []
@@ -162,7 +107,8 @@ def _covered(results: Sequence[Result], mistake: KnownMistake) -> set[Triple]:
     failed = [r for r in results if not r.passed]
     is_strong = any(r.is_strong_evidence for r in failed)
     if all(_agrees(r, mistake) for r in failed):
-        enough = is_strong or len(failed) < len(results) == sum(_agrees(r, mistake) for r in results)
+        everywhere = len(failed) < len(results) == sum(_agrees(r, mistake) for r in results)
+        enough = is_strong or (everywhere and all(_raises_alike(r, mistake) for r in failed))
         return {triple for r in failed for triple in _wrong(r)} if enough else set()
     covered: set[Triple] = set()
     evidence = False
@@ -211,6 +157,13 @@ def _agrees_on(result: Result, mistaken: Observations, name: str) -> bool:
     if name not in mistaken or name not in result.seen:
         return name not in mistaken and name not in result.seen
     return agree(result.seen[name], mistaken[name], result.case.tolerance)
+
+
+def _raises_alike(result: Result, mistake: KnownMistake) -> bool:
+    """Return whether the exceptions of an answer and a mistake have most words in common, sizes and names aside."""
+    raised = (result.seen.get("raised"), (mistake.seen(result.device, result.number) or {}).get("raised"))
+    mine, its = (set(re.findall(r"[a-z]{3,}", str(error).lower())) for error in raised)
+    return 2 * len(mine & its) >= min(len(mine), len(its))
 
 
 def _agrees(result: Result, mistake: KnownMistake) -> bool:
@@ -264,137 +217,3 @@ def _fill_in(exercise: Exercise, mistake: KnownMistake, result: Result) -> tuple
     except Exception:  # observations of an unforeseen form: the fields keep their ellipsis
         pass
     return mistake.sentence.format_map(fields), not unknown
-
-
-def difference(result: Result, name: str) -> dict[str, str]:
-    """Return the fields that every sentence may use, for the observation `name`.
-
-    `case` and `what` are names; `got` and `want` short forms; `at`, `got_at` and `want_at` the index where a tensor is
-    farthest off and the entries there; `got_shape`, `want_shape`, `got_dtype` and `want_dtype` describe tensors;
-    `error` is an exception.
-    """
-    got, want = result.seen.get(name), result.wanted.get(name)
-    fields = {"case": result.case.name, "what": name, "got": brief(got), "want": brief(want)}
-    if isinstance(got, Tensor) and isinstance(want, Tensor):
-        fields |= {"got_shape": str(tuple(got.shape)), "want_shape": str(tuple(want.shape))}
-        fields |= {"got_dtype": brief(got.dtype), "want_dtype": brief(want.dtype)}
-        if got.shape == want.shape and got.numel():
-            index = worst(got, want)
-            at = str(list(index)) if index else "the only element"
-            got_at, want_at = brief(got[index]), brief(want[index])
-            fields |= {"at": at, "got_at": got_at, "want_at": want_at}
-            fields |= {"got": f"{got_at} at {at}", "want": want_at} if index else {}
-    if "raised" in result.seen:
-        fields |= {"what": "the call", "got": brief(result.seen["raised"])}
-    errors = [brief(value) for value in result.seen.values() if isinstance(value, Raised)]
-    return fields | ({"error": errors[0]} if errors else {})
-
-
-def worst(got: Tensor, want: Tensor) -> tuple[int, ...]:
-    """Return the index at which two tensors of one shape differ most; a NaN differs most of all."""
-    gap = (got.to(torch.complex128) - want.to(torch.complex128)).abs()
-    gap = gap.where(~(got.isnan() & want.isnan()) & (got != want), torch.zeros_like(gap))
-    place, index = int(gap.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax()), list[int]()
-    for size in reversed(got.shape):  # torch.unravel_index imports sympy, which an alarm may cut short
-        place, last = divmod(place, size)
-        index.insert(0, last)
-    return tuple(index)
-
-
-def brief(value: Value) -> str:
-    """Return a plain value in a few characters, for a sentence."""
-    if isinstance(value, Tensor):
-        return _brief_tensor(value)
-    if isinstance(value, float | complex):
-        return f"{value:.4g}"
-    if isinstance(value, torch.dtype):
-        return str(value).removeprefix("torch.")
-    if isinstance(value, str | Raised):
-        return _shortened(str(value))
-    if isinstance(value, dict):
-        inner = ", ".join(f"{key!r}: {brief(item)}" for key, item in islice(value.items(), MAX_TEXT_LENGTH))
-        return _shortened(f"a dict with {inner}") if value else "an empty dict"
-    if isinstance(value, list | tuple) and len(value) > 8:
-        return f"{type(value).__name__} of {len(value)} items"
-    if isinstance(value, list | tuple):
-        inner = ", ".join(map(brief, value))
-        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
-    return _shortened(str(value))
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= MAX_TEXT_LENGTH:
-        return text
-    start = text[: MAX_TEXT_LENGTH - 3]
-    return (start[: start.rfind(" ")] if " " in start else start).rstrip(" .,:;(") + "..."
-
-
-def describe_difference(result: Result, name: str) -> str:
-    """Describe how the observation `name` differs from the wanted one."""
-    if name not in result.seen:
-        return f"`{name}` is missing"
-    if name not in result.wanted:
-        got = result.seen[name]
-        text = f'"{got}"' if isinstance(got, str) else brief(got)
-        return f"`{name}` raised {got}" if isinstance(got, Raised) else f"`{name}` is {text} where nothing is wanted"
-    name, *texts = difference_texts(result, name)
-    return f"`{name}` is {texts[0]} where {texts[1]} is wanted"
-
-
-def difference_texts(result: Result, name: str) -> tuple[str, str, str]:
-    """Return where in the observation `name` a case differs, and what came out and what is wanted, as different texts.
-
-    Raises:
-        KeyError: if the observation was not seen, or is not wanted.
-    """
-    got, want = result.seen[name], result.wanted[name]
-    if brief(got) == brief(want):
-        name, got, want = _first_difference(name, got, want, result.case.tolerance)
-    if isinstance(got, Tensor) and isinstance(want, Tensor):
-        if got.shape == want.shape and got.dtype == want.dtype and got.numel() > 1:
-            index = worst(got, want)
-            texts = _distinct_texts(got[index], want[index])
-            return name, f"{texts[0]} at {list(index)}", texts[1]
-        if got.dtype != want.dtype:
-            return name, f"{brief(got)} of {brief(got.dtype)}", f"{brief(want)} of {brief(want.dtype)}"
-    texts = _distinct_texts(got, want)
-    return name, texts[0], texts[1]
-
-
-def _distinct_texts(got: Value, want: Value) -> list[str]:
-    """Return two values as texts that differ: in quotation marks, with all digits, or with their types."""
-    texts = [brief(got), brief(want)]
-    if isinstance(got, str) and isinstance(want, str) and texts[0] != texts[1]:
-        return [f'"{text}"' for text in texts]
-    if texts[0] == texts[1] and isinstance(got, float | Tensor) and type(got) is type(want):
-        return [str(side.item() if isinstance(side, Tensor) else side) for side in (got, want)]
-    tensor_or_not = isinstance(got, Tensor) is not isinstance(want, Tensor)
-    if texts[0] == texts[1] or (tensor_or_not and isinstance(got, NUMBERS) and isinstance(want, NUMBERS)):
-        kinds = [type(value).__name__ for value in (got, want)]
-        return [
-            f"{text} ({'an' if kind[0] in 'aeiou' else 'a'} {kind})" for text, kind in zip(texts, kinds, strict=True)
-        ]
-    return texts
-
-
-def _first_difference(name: str, got: Any, want: Any, tolerance: Tolerance) -> tuple[str, Value, Value]:
-    """Return the path to the first difference in two nested containers, and the two values there."""
-    while type(got) is type(want) and isinstance(got, dict | list | tuple) and _places(got) == _places(want):
-        place = next((p for p in _places(want) if not agree(got[p], want[p], tolerance)), None)
-        if place is None:
-            break
-        name, got, want = f"{name}[{place!r}]", got[place], want[place]
-    return name, got, want
-
-
-def _places(container: Any) -> list[Any]:
-    return sorted(container) if isinstance(container, dict) else list(range(len(container)))
-
-
-def _brief_tensor(tensor: Tensor) -> str:
-    if tensor.dim() == 0:
-        number = tensor.item()
-        return f"{number:.4g}" if isinstance(number, float | complex) else str(number)
-    if tensor.numel() <= 6 and tensor.dim() == 1:
-        return "[" + ", ".join(_brief_tensor(item) for item in tensor) + "]"
-    return f"a tensor of shape {tuple(tensor.shape)}"

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from torchcourse.checking.card_cases import outcome_as_text
-from torchcourse.checking.explain import Result, compare
 from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report
+from torchcourse.checking.result import Result, compare
 from torchcourse.checking.run_record import RunRecord
 from torchcourse.model import codec
 from torchcourse.model.catalogue import find, name_of

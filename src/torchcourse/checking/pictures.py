@@ -7,7 +7,8 @@ import html
 import torch
 from torch import Tensor
 
-from torchcourse.checking.explain import Result, brief, worst
+from torchcourse.checking.differences import brief, worst
+from torchcourse.checking.result import Result
 from torchcourse.model.observations import EXACT
 
 __all__ = ["pictures"]

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from torchcourse.checking.call_watch import TORCH, exists
-from torchcourse.checking.explain import Result, describe_difference, explain, fill_sentence, unexplained
+from torchcourse.checking.differences import describe_difference
+from torchcourse.checking.explain import explain, fill_sentence, unexplained
+from torchcourse.checking.result import Result
 from torchcourse.checking.rule_watch import EVASIONS
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Exercise

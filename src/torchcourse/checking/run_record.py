@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from torchcourse.checking.explain import Result
+from torchcourse.checking.result import Result
 from torchcourse.model.own_code import is_own
 
 __all__ = ["OwnLine", "RunRecord", "breakpoint_notice", "own_lines"]

@@ -465,6 +465,8 @@ curves.draw(
         "loss": kilobytes_held(lambda loss: loss),
     },
     "6: kilobytes held after each batch",
+    xlabel="batch",
+    ylabel="kilobytes",
 )
 
 # %% [markdown]
@@ -1193,7 +1195,7 @@ if solved:
     history = fit(network, *loaded, epochs=15, lr=0.01, device=device)
     print(f"best validation accuracy {max(history['val_accuracy']):.1%}")
     losses = {name: history[name] for name in ("train_loss", "val_loss")}
-    display(curves.draw(losses, "your training run", log=True))
+    display(curves.draw(losses, "your training run", log=True, xlabel="epoch"))
 
 # %% [markdown]
 # The 297 test digits have not been looked at so far. They are opened once, after the last decision has been made. If

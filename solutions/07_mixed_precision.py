@@ -868,7 +868,7 @@ runs = {
     "float16, scaled": losses(torch.float16, True),
     "bfloat16": losses(torch.bfloat16, False),
 }
-curves.draw(runs, "squared error", log=True)
+curves.draw(runs, "three formats", log=True, ylabel="squared error")
 
 # %% [markdown]
 # ## A Function under autocast

@@ -158,7 +158,7 @@ def page() -> Picture:
         style.style_axes(panel)
         panel.set_title(f"{LETTERS[place]}: starts at {found.losses[0]:.2f}", fontsize=8.5, loc="left", color=style.INK)
         words.append(f"{LETTERS[place]} from {found.losses[0]:.2f} to {found.losses[-1]:.2f}")
-    style.say(axes, 3.8, 0.75, "orange: one fault, blue: none", size=9)
+    style.say(axes, 3.8, 0.75, "the loss by step; orange: one fault, blue: none", size=9)
     return style.finish(figure, f"Ten training curves, each with one fault: {'; '.join(words)}.")
 
 
@@ -176,7 +176,7 @@ def draw(fault: str) -> Picture:
     bars.set(xlim=(0, 9), xticks=(0, 3, 6, 9), xticklabels=("1e-6", "1e-3", "1", "1e3"))
     bars.set(ylim=(3.6, -0.6), yticks=range(len(LAYERS)), yticklabels=LAYERS)
     style.style_axes(bars)
-    bars.set_title("gradient norms, first step", fontsize=9, loc="left", color=style.INK)
+    style.name_axes(bars, "gradient norm, first step", "")
     outcome = f"first loss {found.losses[0]:.2f}, last {found.losses[-1]:.2f}, accuracy {found.accuracy:.0%}"
     letter = f"{LETTERS[HIDDEN.index(fault)]}: " if fault in HIDDEN else ""
     axes.set_title(f"{letter}{fault}: {outcome}\n{FAULTS[fault].shows}", fontsize=9, loc="left", color=style.INK)

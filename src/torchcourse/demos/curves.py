@@ -13,9 +13,15 @@ from torchcourse.demos.style import Picture
 SHAPES = ["warm-up and cosine", "constant", "steps", "straight line"]
 
 
-def draw(series: Mapping[str, Sequence[float]], title: str = "", log: bool = False) -> Picture:
+def draw(
+    series: Mapping[str, Sequence[float]],
+    title: str = "",
+    log: bool = False,
+    xlabel: str = "step",
+    ylabel: str = "loss",
+) -> Picture:
     """Draw lists of numbers over their index."""
-    figure, axes = style.chart(place=(0.1, 0.16, 0.6, 0.7), title=title)
+    figure, axes = style.chart(place=(0.12, 0.18, 0.58, 0.68), title=title, xlabel=xlabel, ylabel=ylabel)
     words = []
     for (name, values), colour in zip(series.items(), style.CYCLE * 2, strict=False):
         shown = [v if math.isfinite(v) else math.nan for v in values]
@@ -67,7 +73,7 @@ def rate(shape: str, step: int, warmup: int, total: int) -> float:
 def schedule(shape: str, warmup: int) -> Picture:
     """Draw a schedule over a hundred steps, in percent of the peak."""
     rates = [rate(shape, step, warmup, 100) for step in range(121)]
-    return draw({shape: rates}, f"learning rate, % of the peak; warm-up {warmup} of 100 steps")
+    return draw({shape: rates}, f"learning rate; warm-up {warmup} of 100 steps", ylabel="% of the peak")
 
 
 def explorer() -> Live:

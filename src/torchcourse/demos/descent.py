@@ -17,7 +17,7 @@ from torchcourse.demos.style import Picture
 
 STEPS = 30
 SPAN = (-2.5, 2.5, -2.0, 2.0)  # left, right, bottom, top
-PLACE = (0.55, 0.35, 4.3, 2.6)  # of the picture in its page, in inches
+PLACE = (0.65, 0.5, 4.2, 2.45)  # of the picture in its page, in inches
 START = (-2.0, 1.5)
 
 
@@ -89,12 +89,13 @@ def draw(name: str, rate: float) -> Picture:
     style.say(page, 0.12, 3.4, name, size=10, bold=True)
     style.say(page, 0.12, 3.16, text, size=8.5)
     x, y, wide, tall = PLACE
-    axes = figure.add_axes((x / 5.2, (y - 0.1) / 3.6, wide / 5.2, tall / 3.6))
+    axes = figure.add_axes((x / 5.2, y / 3.6, wide / 5.2, tall / 3.6))
     axes.add_collection(LineCollection(contours(name), colors=style.GREY, linewidths=0.6))
     axes.plot(points[:, 0].numpy(), points[:, 1].numpy(), color=style.BLUE, marker="o", markersize=3.5, linewidth=1)
     axes.plot([points[0, 0].item()], [points[0, 1].item()], color=style.VERMILION, marker="o", markersize=6)
     axes.set(xlim=SPAN[:2], ylim=SPAN[2:], xticks=(-2, 0, 2), yticks=(-1, 0, 1))  # each tick costs a few milliseconds
     style.style_axes(axes)
+    style.name_axes(axes, "first parameter", "second parameter")
     return style.finish(figure, f"Gradient descent on {name}, {text}.")
 
 

@@ -33,7 +33,7 @@ def lengths(rows: Sequence[tuple[str, str]]) -> Picture:
 def log(path: str | Path) -> Picture:
     """Draw the losses and the macro F1 of a training log."""
     records = [json.loads(line) for line in Path(path).read_text().splitlines()]
-    figure, axes = style.chart(6.4, 2.6, (0.1, 0.18, 0.62, 0.68), xlabel="epoch")
+    figure, axes = style.chart(6.4, 2.6, (0.1, 0.18, 0.62, 0.68), xlabel="epoch", ylabel="loss, or macro F1")
     for key, colour in zip(("train_loss", "val_loss", "macro_f1"), COLOURS, strict=True):
         axes.plot([r["epoch"] for r in records], [r[key] for r in records], color=colour, marker=".", label=key)
     style.legend(axes)

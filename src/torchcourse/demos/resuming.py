@@ -32,7 +32,7 @@ CHOICES = {
     "the weights alone": ("model",),
 }
 SAVED = [str(step) for step in range(EVERY, DIES, EVERY)][::-1]
-PANEL = (0.1, 0.15, 0.86, 0.72)
+PANEL = (0.11, 0.17, 0.85, 0.7)
 
 
 class Run:
@@ -133,7 +133,7 @@ def draw(restored: str = "everything", checkpoint: str = SAVED[0]) -> Picture:
     later = resumed(start, restored)
     equal = sum(a == b for a, b in zip(whole[start:], later, strict=True))
     outcome = f"{equal} of {len(later)} later losses equal to the last bit"
-    figure, axes = style.chart(6.4, 2.9, place=PANEL, title=outcome)
+    figure, axes = style.chart(6.4, 2.9, place=PANEL, title=outcome, xlabel="step", ylabel="loss")
     axes.plot(range(1, STEPS + 1), whole, color=style.SKY, linewidth=4, label="never killed")
     axes.plot(range(start + 1, STEPS + 1), later, color=style.VERMILION, linewidth=1.3, label=f"resumed: {restored}")
     axes.axvline(start + 0.5, color=style.GREY, linewidth=1)

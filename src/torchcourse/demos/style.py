@@ -77,9 +77,14 @@ def chart(
     axes.autoscale()
     style_axes(axes)
     axes.set_title(title, fontsize=9, loc="left", color=INK, family=SANS)
+    name_axes(axes, xlabel, ylabel)
+    return figure, axes
+
+
+def name_axes(axes: Axes, xlabel: str, ylabel: str) -> None:
+    """Write below and beside axes what they show."""
     axes.set_xlabel(xlabel, fontsize=8, color=INK, family=SANS)
     axes.set_ylabel(ylabel, fontsize=8, color=INK, family=SANS)
-    return figure, axes
 
 
 def style_axes(axes: Axes) -> None:

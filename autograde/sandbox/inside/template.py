@@ -138,13 +138,14 @@ def load() -> Any:
 
 
 def load_modules(modules: list[str]) -> None:
-    """Import the modules that only some lessons use, and prepare for forks."""
+    """Import the modules that only some lessons use, and prepare for forks.
+
+    Nothing is compiled here, though that would warm the compiler up: once a fake tensor exists, autograd starts a
+    thread for CUDA at its first backward, which no fork of a runner survives.
+    """
     from torchcourse.model.catalogue import preload
-    from torchcourse.probes.compilers import compile_once
 
     preload(modules)
-    if "torch._dynamo" in modules:
-        compile_once()
     gc.freeze()  # a collection in a fork would write to every object, and so copy all shared pages
     gc.enable()
 

@@ -16,8 +16,8 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "COMPILER", "FUNCTIONS", "INDUCTOR", "STEPS", "Counted", "as_new", "captured_whole", "compile_once", "eagerly",
-    "function_of", "waits", "whole", "written",
+    "COMPILER", "FUNCTIONS", "INDUCTOR", "STEPS", "Counted", "as_new", "captured_whole", "eagerly", "function_of",
+    "waits", "whole", "written",
 ]  # fmt: skip
 
 BACKENDS = ("cudagraphs", "distributed", "inductor", "onnxrt", "tensorrt", "torchxla", "tvm")
@@ -92,18 +92,6 @@ class Counted:
             return graph(*args)
 
         return run
-
-
-def compile_once() -> None:
-    """Compile a small network, for two batch sizes, so that the first compilation in a fork takes half as long.
-
-    Without gradients: a process that has run autograd's engine cannot run it in its forks.
-    """
-    with as_new(), torch.no_grad(), torch.random.fork_rng(devices=[]):
-        net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
-        compiled = torch.compile(net, backend=Counted())
-        for rows in (5, 6):
-            compiled(torch.ones(rows, 3))
 
 
 def written(answer: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,7 +37,7 @@ Both are so large that the verdict on an honest notebook does not depend on the 
 class Prober:
     """A fork of the runner that probes exercises, one after another, until it ends or is killed."""
 
-    def __init__(self, job: socket.socket, shell: Any, device: Any, others: list[Prober]) -> None:
+    def __init__(self, job: socket.socket, shell: Any, device: Any) -> None:
         self.line, child_end = socket.socketpair()
         self.status: int | None = None
         self.pid = os.fork()
@@ -46,8 +46,7 @@ class Prober:
         if self.pid == 0:
             status = FAULT
             try:
-                for line in (self.line, *(other.line for other in others)):
-                    line.close()
+                self.line.close()
                 replace_thread_pool()
                 _serve(child_end, job, shell, device)
                 status = 0
@@ -74,7 +73,7 @@ class Prober:
             if status != BEGINS or began:
                 break
             began = True
-        if status == STAYS and not request.get("last"):
+        if status == STAYS:
             return "done", True
         ending = self.end()
         return "done" if status == LEAVES else ending if began else "", False
@@ -127,15 +126,12 @@ def probe_apart(job: socket.socket, shell: Any, request: dict[str, Any], device:
     """Probe one exercise in another process, and return how that ended.
 
     The prober in `idle` is used again and again, as a fork takes longer than most exercises. So an answer finds what
-    earlier ones left, as in a notebook and on the other device. Exercises that load compilers get their own prober.
+    earlier ones left, as in a notebook and on the other device.
     """
-    from torchcourse.model.catalogue import find
-
-    alone = bool(find(request["exercise"])[1].imports)
     while True:
-        fresh = alone or not idle
-        prober = Prober(job, shell, device, idle) if fresh else idle.pop()
-        ending, stays = prober.probe({**request, "last": alone})
+        fresh = not idle
+        prober = Prober(job, shell, device) if fresh else idle.pop()
+        ending, stays = prober.probe(request)
         if stays:
             idle.append(prober)
         if ending or fresh:  # otherwise an idle one had ended, because of what an earlier exercise left
@@ -153,7 +149,7 @@ def _serve(line: socket.socket, job: socket.socket, shell: Any, device: Any) -> 
         probe_exercise(job, shell, request, device)
         growth = memory.private(os.getpid()) - memory_before
         is_used_up = time.process_time() > MAX_CPU_SECONDS or growth > MAX_MEMORY_GROWTH
-        stays = not (request.get("last") or is_used_up or _has_leftovers())
+        stays = not (is_used_up or _has_leftovers())
         line.sendall(STAYS if stays else LEAVES)
         if not stays:
             return

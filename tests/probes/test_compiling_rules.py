@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchcourse.model.devices import find_accelerator
-from torchcourse.probes.compilers import Counted, as_new, captured_whole, waits, written
+from torchcourse.probes.compilers import Counted, as_new, captured_whole, uncompiled, with_waits
 
 
 def doubled(x: Tensor) -> Tensor:
@@ -46,19 +46,19 @@ def test_a_break_is_told_from_a_whole_graph() -> None:
 
 
 def test_a_compiled_answer_is_looked_at_as_it_was_written() -> None:
-    assert written(torch.compile(doubled)) is written(doubled) is doubled
+    assert uncompiled(torch.compile(doubled)) is uncompiled(doubled) is doubled
 
 
 def test_waiting_for_a_value_is_seen() -> None:
     x = torch.ones(2)
-    assert waits(lambda: x.sum().item()) == (2.0, ["aten::_local_scalar_dense"])
-    assert waits(x.tolist)[1]
-    assert waits(x.sum)[1] == []
+    assert with_waits(lambda: x.sum().item()) == (2.0, ["aten::_local_scalar_dense"])
+    assert with_waits(x.tolist)[1]
+    assert with_waits(x.sum)[1] == []
 
 
 def test_cond_waits_and_its_result_can_be_differentiated() -> None:
     x = torch.tensor([1.0, 2.0], requires_grad=True)
-    chosen, waited = waits(lambda: torch.cond(x.sum() > 0, doubled, lambda t: t - 1, (x,)))
+    chosen, waited = with_waits(lambda: torch.cond(x.sum() > 0, doubled, lambda t: t - 1, (x,)))
     chosen.sum().backward()
     assert (waited, x.grad) == (["cond"], pytest.approx(torch.tensor([2.0, 2.0])))
 

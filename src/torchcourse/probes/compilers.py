@@ -16,8 +16,8 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "COMPILER", "FUNCTIONS", "INDUCTOR", "STEPS", "Counted", "as_new", "captured_whole", "eagerly", "function_of",
-    "waits", "whole", "written",
+    "COMPILER", "FUNCTIONS", "INDUCTOR", "STEPS", "Counted", "as_count", "as_new", "captured_whole", "eagerly",
+    "function_of", "uncompiled", "with_waits",
 ]  # fmt: skip
 
 BACKENDS = ("cudagraphs", "distributed", "inductor", "onnxrt", "tensorrt", "torchxla", "tvm")
@@ -94,7 +94,7 @@ class Counted:
         return run
 
 
-def written(answer: Callable[..., Any]) -> Callable[..., Any]:
+def uncompiled(answer: Callable[..., Any]) -> Callable[..., Any]:
     """Return the original function of an answer that may be compiled."""
     original: Callable[..., Any] = getattr(answer, "_torchdynamo_orig_callable", answer)
     return original
@@ -114,7 +114,7 @@ def captured_whole(function: Callable[..., Any], *calls: tuple[Any, ...]) -> Obs
     return {"in one graph": len(backend.graphs), **dict(zip(names, results, strict=False))}
 
 
-def waits(call: Callable[[], Any]) -> tuple[Any, list[str]]:
+def with_waits(call: Callable[[], Any]) -> tuple[Any, list[str]]:
     """Return the result of a call, and the operators in it that make the host wait for the device.
 
     A call of `torch.cond` is made once more, unwatched: under a dispatch mode torch does not compile the branches, and
@@ -129,7 +129,7 @@ def waits(call: Callable[[], Any]) -> tuple[Any, list[str]]:
     return result, sorted({*operators, *handed})
 
 
-def whole(value: object) -> Any:
+def as_count(value: object) -> Any:
     """Return a count as it is, and a description of anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else kind(value)
 

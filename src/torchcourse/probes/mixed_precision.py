@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Draw
 from torchcourse.probes.models import Breaking
-from torchcourse.probes.trainable_models import plainly_float
+from torchcourse.probes.trainable_models import number_or_kind
 
 __all__ = ["RecordingScaler", "RecordingTask", "probe_number", "report_model", "steps_of"]
 
@@ -190,4 +190,4 @@ def probe_number(answer: Watched, grads: Any, dtype: torch.dtype | None) -> dict
     before = [g.clone() for g in tensors]
     returned = answer(grads) if dtype is None else answer(grads, dtype)
     same = all(torch.equal(g, b) for g, b in zip(tensors, before, strict=True))
-    return {"returned": plainly_float(returned), "gradients afterwards": "as before" if same else "changed"}
+    return {"returned": number_or_kind(returned), "gradients afterwards": "as before" if same else "changed"}

@@ -10,7 +10,7 @@ from torch.distributed.tensor import DTensor
 
 from torchcourse.model.exercise import Draw
 
-__all__ = ["Blocks", "drawn_model", "local_elements", "whole"]
+__all__ = ["Blocks", "drawn_model", "gathered", "local_elements"]
 
 
 class Block(nn.Module):
@@ -51,7 +51,7 @@ def drawn_model(draw: Draw) -> dict[str, Any]:
     return {"width": draw.size(4, 7), "depth": draw.size(2, 3), "seed": draw.size(0, 9999)}
 
 
-def whole(tensor: Tensor) -> Tensor:
+def gathered(tensor: Tensor) -> Tensor:
     """Return a tensor without its shards: all ranks have to call this."""
     full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     return full.detach().clone()

@@ -16,7 +16,7 @@ from torchcourse.probes.observe import kind
 
 __all__ = [
     "LOSSES", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat", "learning", "mode",
-    "number", "plainly_float", "quotes_modes", "remark",
+    "number", "number_or_kind", "quotes_modes", "with_detail",
 ]  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def flat(tensors: Iterable[Tensor]) -> Tensor:
     return torch.cat([t.detach().flatten() for t in tensors]).clone()
 
 
-def plainly_float(value: object) -> float | str:
+def number_or_kind(value: object) -> float | str:
     """Return a Python float as it is, and a description of anything else."""
     return value if isinstance(value, float) else kind(value)
 
@@ -84,7 +84,7 @@ def number(value: object) -> float | str:
     return kind(value) if isinstance(value, Tensor) and value.numel() != 1 else float(value)
 
 
-def remark(fact: str, detail: str) -> Raised:
+def with_detail(fact: str, detail: str) -> Raised:
     """Return an observation: a fact, which is compared, with a detail for people, which is not."""
     return Raised(fact, detail, "remark")
 

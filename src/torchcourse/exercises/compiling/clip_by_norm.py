@@ -9,17 +9,17 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.compilers import COMPILER, captured_whole, eagerly, waits, written
+from torchcourse.probes.compilers import COMPILER, captured_whole, eagerly, uncompiled, with_waits
 from torchcourse.probes.modules import ramp
 from torchcourse.probes.observe import kept, look
 
 
 def probe(answer: Watched, x: Tensor, max_norm: float, captured: bool) -> Observations:
     """Clip, note what the host waits for, take a gradient, and try to capture the function in one graph."""
-    function, raw = written(answer.answer), x.clone()
+    function, raw = uncompiled(answer.answer), x.clone()
     leaf = x.requires_grad_()
     with eagerly(x.device):
-        result, waited = waits(lambda: function(leaf, max_norm))
+        result, waited = with_waits(lambda: function(leaf, max_norm))
     seen = {**look(result, x), **kept(x=(x.detach(), raw)), "waits for": waited or "nothing"}
     if isinstance(result, Tensor) and bool(raw.any()):
         seen["gradient"] = _gradient(result, leaf)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_new, whole
+from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_count, as_new
 
 
 def probe(answer: Watched, function: str, calls: list[list[Tensor]]) -> Observations:
@@ -20,7 +20,9 @@ def probe(answer: Watched, function: str, calls: list[list[Tensor]]) -> Observat
         compiled = torch.compile(FUNCTIONS[function], backend=backend)
         results = [compiled(*args) for args in calls]
     fresh = answer.answer()
-    counts, begins = ((whole(getattr(b, "graphs", None)), whole(getattr(b, "ops", None))) for b in (backend, fresh))
+    counts, begins = (
+        (as_count(getattr(b, "graphs", None)), as_count(getattr(b, "ops", None))) for b in (backend, fresh)
+    )
     if begins == counts != (0, 0):  # what it counts depends on all that came before
         return {"results": results, "a new one begins with": "what the one before has counted"}
     return {"graphs": counts[0], "ops": counts[1], "results": results, "a new one begins with": begins}

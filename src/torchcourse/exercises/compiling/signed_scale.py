@@ -8,13 +8,13 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.compilers import COMPILER, captured_whole, eagerly, written
+from torchcourse.probes.compilers import COMPILER, captured_whole, eagerly, uncompiled
 from torchcourse.probes.observe import kept, look
 
 
 def probe(answer: Watched, x: Tensor, captured: bool) -> Observations:
     """Call the function, and try to capture it in one graph."""
-    function, raw = written(answer.answer), x.clone()
+    function, raw = uncompiled(answer.answer), x.clone()
     with eagerly(x.device):
         seen = {**look(function(x), x), **kept(x=(x, raw))}
     captured = captured and x.device.type == "cpu"

@@ -15,7 +15,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.compilers import INDUCTOR, as_new
 from torchcourse.probes.modules import ramp
 from torchcourse.probes.observe import kept, look
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 
 def probe(answer: Watched, x: Tensor, gate: Tensor) -> Observations:
@@ -81,7 +81,7 @@ def _plain_name(said: object) -> str:
 
 
 def _fault(said: object) -> Raised:
-    return remark("has no fake" if "no fake impl" in str(said) else "fails", _plain_name(said))
+    return with_detail("has no fake" if "no fake impl" in str(said) else "fails", _plain_name(said))
 
 
 def cases(draw: Draw) -> list[Case]:

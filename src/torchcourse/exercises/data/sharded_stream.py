@@ -14,7 +14,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.data_loading import drain
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 
 class Signed(IterableDataset[Any]):
@@ -69,7 +69,7 @@ def derive(case: Case, seen: Observations) -> Observations:
             Counter((rank, r) for rank, own in enumerate(seen["readers"]) for r in own[epoch]).values(), default=0
         )
         detail = f"{most} of {len(items)} items went to one of {count} readers"
-        made[f"the largest share{name}"] = remark("fair" if most <= fair else "more than fair", detail)
+        made[f"the largest share{name}"] = with_detail("fair" if most <= fair else "more than fair", detail)
     return made
 
 

@@ -11,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import number, remark
+from torchcourse.probes.trainable_models import number, with_detail
 from torchcourse.probes.whole_trainings import watched_training
 
 EXPECTED = {
@@ -73,7 +73,7 @@ def _of_learning(result: dict[str, Any], good: float) -> Observations:
     accuracy = number(result["accuracy"])
     share = accuracy if isinstance(accuracy, float) else 0.0
     verdict = "good" if share >= good else "too low"
-    return {"accuracy": remark(verdict, f"{share:.0%}, and {good:.0%} is within easy reach")}
+    return {"accuracy": with_detail(verdict, f"{share:.0%}, and {good:.0%} is within easy reach")}
 
 
 def rings(draw: Draw, n: int, count: int = 3) -> list[Tensor]:

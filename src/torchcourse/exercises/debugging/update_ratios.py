@@ -13,7 +13,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.diagnosed_models import classifier, hooks, left_hooks, plain_number, starting
 from torchcourse.probes.observe import kept, kind
-from torchcourse.probes.trainable_models import LOSSES, counted, flat, remark
+from torchcourse.probes.trainable_models import LOSSES, counted, flat, with_detail
 
 OPTIMIZERS: dict[str, Any] = {
     "SGD": lambda p: torch.optim.SGD(p, 0.1),
@@ -51,7 +51,7 @@ def probe(
 def _seen(ratio: object) -> Any:
     """Return a ratio, and of a huge one only that it is huge: what is divided by next to nothing may be any number."""
     number = plain_number(ratio)
-    return remark("a huge number", f"{number:.3g}") if isinstance(number, float) and 100 < number < inf else number
+    return with_detail("a huge number", f"{number:.3g}") if isinstance(number, float) and 100 < number < inf else number
 
 
 def cases(draw: Draw) -> list[Case]:

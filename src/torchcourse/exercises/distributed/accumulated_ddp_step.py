@@ -13,7 +13,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.on_ranks import MODULES, Exchanges, on_ranks, rank
-from torchcourse.probes.trainable_models import LOSSES, RecordingModel, counted, flat, learning, mode, plainly_float
+from torchcourse.probes.trainable_models import LOSSES, RecordingModel, counted, flat, learning, mode, number_or_kind
 
 
 def counted_entries(ddp: DistributedDataParallel) -> list[int]:
@@ -45,7 +45,7 @@ def program(
     losses, exchanges = [], []
     for _ in range(times):
         with Exchanges() as calls:
-            losses.append(plainly_float(answer(ddp, list(mine), LOSSES[loss], optimizer)))
+            losses.append(number_or_kind(answer(ddp, list(mine), LOSSES[loss], optimizer)))
         exchanges.append(sum(size >= flat(model.parameters()).numel() for size in calls.summed))
     return {
         "loss": losses,

@@ -17,7 +17,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
 from torchcourse.probes.on_ranks import MODULES, on_ranks
-from torchcourse.probes.sharded_models import Blocks, drawn_model, whole
+from torchcourse.probes.sharded_models import Blocks, drawn_model, gathered
 
 
 def built(width: int, depth: int, seed: int, own: str) -> Blocks:
@@ -52,11 +52,11 @@ def sort_of(value: object) -> str:
 def program(answer: Callable[..., Any], width: int, depth: int, seed: int, wrapper: str, own: str = "") -> Observations:
     """Observe the dict of this rank, and whether the model is as before."""
     model = wrapped(built(width, depth, seed, own), wrapper)
-    before = {name: whole(p) for name, p in model.named_parameters()}
+    before = {name: gathered(p) for name, p in model.named_parameters()}
     found = answer(model)
     if not isinstance(found, dict):
         return {"returned": kind(found)}
-    after = {name: whole(p) for name, p in model.named_parameters()}
+    after = {name: gathered(p) for name, p in model.named_parameters()}
     kept = after.keys() == before.keys() and all(bool((after[n] == before[n]).all()) for n in before)
     plain = {str(k): v.detach() for k, v in found.items() if isinstance(v, Tensor) and not isinstance(v, DTensor)}
     return {

@@ -9,12 +9,12 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.on_ranks import MODULES, on_ranks, rank
-from torchcourse.probes.trainable_models import plainly_float
+from torchcourse.probes.trainable_models import number_or_kind
 
 
 def program(answer: Callable[..., Any], totals: list[float], counts: list[int]) -> Observations:
     """Observe the mean that this rank is given."""
-    return {"mean": plainly_float(answer(totals[rank()], counts[rank()]))}
+    return {"mean": number_or_kind(answer(totals[rank()], counts[rank()]))}
 
 
 def probe(answer: Watched, totals: list[float], counts: list[int]) -> Observations:

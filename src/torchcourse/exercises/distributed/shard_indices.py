@@ -10,7 +10,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.data_loading import seed_generators, touched
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 ENOUGH = 16
 """The number of samples from which on two drawn orders never agree by chance."""
@@ -43,7 +43,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     missing = sum(i not in held for i in range(n))
     found: Observations = {
         "lengths of the shares": [len(share) for share in first],
-        "samples that no rank has": remark("some", str(missing)) if missing else 0,
+        "samples that no rank has": with_detail("some", str(missing)) if missing else 0,
         "samples that more than one place has": "some" if max(held.values(), default=0) > 1 else 0,
         "indices outside": sum(not 0 <= i < n for i in held),
         "the same call again": "the same share" if seen["again"] == first else "another share",

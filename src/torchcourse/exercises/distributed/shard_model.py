@@ -17,7 +17,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
 from torchcourse.probes.on_ranks import MODULES, on_ranks, rank
-from torchcourse.probes.sharded_models import Blocks, drawn_model, local_elements, whole
+from torchcourse.probes.sharded_models import Blocks, drawn_model, gathered, local_elements
 
 OPTIMIZERS: dict[str, Any] = {
     "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=0.05),
@@ -68,7 +68,7 @@ def program(
         F.mse_loss(model(x[mine]), y[mine]).backward()  # type: ignore[no-untyped-call]
         made.step()
     seen["blocks gathered together with the first"] = gathered_with_first(model)
-    return seen | {f"trained {name}": whole(p) for name, p in model.named_parameters()}
+    return seen | {f"trained {name}": gathered(p) for name, p in model.named_parameters()}
 
 
 def gathered_with_first(model: Blocks) -> int:

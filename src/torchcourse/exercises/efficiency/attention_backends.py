@@ -15,7 +15,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 NAMES = ("MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
 
@@ -68,7 +68,7 @@ def probe(
             seen = _asked(answer, q, k, v, options)
         after = enabled()
     words = "as before" if after == before else "changed"
-    return {**seen, "setting afterwards": remark(words, ", ".join(after) or "nothing is switched on")}
+    return {**seen, "setting afterwards": with_detail(words, ", ".join(after) or "nothing is switched on")}
 
 
 def _asked(answer: Watched, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> Observations:

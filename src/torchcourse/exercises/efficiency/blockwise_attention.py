@@ -14,7 +14,7 @@ from torchcourse.model.observations import Observations
 from torchcourse.probes.memory import outside_bytes, result_and_peak
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import look
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 QUERIES, KEYS, WIDTH, BLOCK = 64, 1024, 4, 16
 SCORES = QUERIES * KEYS * 4
@@ -63,8 +63,8 @@ def derive(_case: Case, seen: Observations) -> Observations:
         return seen
     peak = seen["peak"]
     words = FEWER if peak < SCORES else AS_MANY
-    return {**seen, "peak": remark(words, f"{peak:,} bytes at once, and the scores of {QUERIES} queries and {KEYS} "
-                                   f"keys take {SCORES:,}")}  # fmt: skip
+    scores = f"the scores of {QUERIES} queries and {KEYS} keys take {SCORES:,}"
+    return {**seen, "peak": with_detail(words, f"{peak:,} bytes at once, and {scores}")}
 
 
 def attention_case(

@@ -15,7 +15,7 @@ from torchcourse.model.observations import Observations
 from torchcourse.probes.memory import result_and_peak
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import look
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 ROWS, WORDS, WIDTH, CHUNK = 256, 4096, 4, 4
 LOGITS = ROWS * WORDS * 4
@@ -64,7 +64,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
         return seen
     peak = seen["peak"]
     words = FEWER if peak < LOGITS // SHARE else MANY if peak < LOGITS else ALL
-    return {**seen, "peak": remark(words, f"{peak:,} bytes at once, where the logits of all {ROWS} rows take "
+    return {**seen, "peak": with_detail(words, f"{peak:,} bytes at once, where the logits of all {ROWS} rows take "
                                    f"{LOGITS:,} and those of a chunk {LOGITS * CHUNK // ROWS:,}")}  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.compilers import INDUCTOR, as_new, captured_whole
 from torchcourse.probes.modules import gradients
 from torchcourse.probes.registrations import registrations_undone
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 NAME = "torchcourse::rms_norm"
 
@@ -60,7 +60,7 @@ def _fault(said: Any) -> Raised:
     """Return what opcheck complains of: no fake, one that is its input or has another dtype, or something else."""
     known = {"no fake impl": "has no fake", "fake_impl": "has no fake", "register_fake": "has no fake",
              "outputs_alias_inputs": "gives back its input", "Dtypes": "gives another dtype"}  # fmt: skip
-    return remark(next((fault for words, fault in known.items() if words in str(said)), "fails"), _in_short(said))
+    return with_detail(next((fault for words, fault in known.items() if words in str(said)), "fails"), _in_short(said))
 
 
 def _in_short(said: object) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.compilers import whole
+from torchcourse.probes.compilers import as_count
 
 
 def nothing_asked(x: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
 
 def probe(answer: Watched, function: str, x: Tensor) -> Observations:
     """Observe the number of waits in one of `FUNCTIONS`."""
-    return {"result": whole(answer.answer(FUNCTIONS[function], x))}
+    return {"result": as_count(answer.answer(FUNCTIONS[function], x))}
 
 
 def function_case(draw: Draw, function: str) -> Case:

@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised, raised
 from torchcourse.probes.observe import kept, kind, look
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 CLOSE = 0.02
 """The largest error of an output, relative to the largest output, that eight bits may cause."""
@@ -67,7 +67,7 @@ def _held(module: nn.Module, linear: nn.Linear) -> Observations:
     parameters = [tuple(p.shape) for p in module.parameters()]
     return {
         "int8 buffers of the weight's size": len(levels),
-        "scales among the buffers": remark(_of_size(scales, *linear.weight.shape), f"{scales} numbers"),
+        "scales among the buffers": with_detail(_of_size(scales, *linear.weight.shape), f"{scales} numbers"),
         "shapes of the parameters": parameters,
         "shared with the original": _shared(module, linear),
     }
@@ -103,7 +103,7 @@ def _reloaded(answer: Watched, module: Any, linear: nn.Linear, x: Tensor) -> Obs
     try:
         fresh.load_state_dict(module.state_dict())
     except RuntimeError as error:
-        return {"after loading its state_dict": remark("refused", " ".join(str(error).split())[:150])}
+        return {"after loading its state_dict": with_detail("refused", " ".join(str(error).split())[:150])}
     same = torch.allclose(fresh(x), module(x), rtol=1e-4, atol=1e-5)
     return {"after loading its state_dict": "the same outputs" if same else "other outputs"}
 
@@ -115,7 +115,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     small, large = seen["bytes on file"]
     ratio = small / large
     rest = {name: v for name, v in seen.items() if name not in ("bytes on file", "result", "wanted of the original")}
-    rest["file"] = remark("about a quarter" if ratio < 0.3 else "more than a quarter",
+    rest["file"] = with_detail("about a quarter" if ratio < 0.3 else "more than a quarter",
                           f"{small} bytes, and {large} for the original")  # fmt: skip
     result, wanted = seen.get("result"), seen["wanted of the original"]
     if not isinstance(result, Tensor):

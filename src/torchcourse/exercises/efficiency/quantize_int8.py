@@ -9,7 +9,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kept, kind, where
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 HALF = 0.5 + 1e-3
 """Half a scale, and a little for rounding."""
@@ -45,8 +45,8 @@ def derive(case: Case, seen: Observations) -> Observations:
     low, high = (int(levels.min()), int(levels.max())) if q.numel() else (0, 0)
     return {
         **rest,
-        "levels": remark("in ±127" if -127 <= low <= high <= 127 else "out of ±127", f"from {low} to {high}"),
-        "largest error": remark("within half a scale" if error <= HALF else "more than half a scale",
+        "levels": with_detail("in ±127" if -127 <= low <= high <= 127 else "out of ±127", f"from {low} to {high}"),
+        "largest error": with_detail("within half a scale" if error <= HALF else "more than half a scale",
                                 f"{error:.2f} scales"),
     }  # fmt: skip
 

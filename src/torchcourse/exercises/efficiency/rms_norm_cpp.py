@@ -12,7 +12,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import COMPILER_ERROR, Observations, Raised
 from torchcourse.probes.native import COMPILER_SAYS, CompilerError, compiled, in_a_process
 from torchcourse.probes.observe import kept, kind
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 SHOWN = 6
 """How many columns of a long result are reported."""
@@ -85,7 +85,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     wanted = torch.nn.functional.rms_norm(given, given.shape[-1:], eps=case.inputs["eps"])[..., :SHOWN]
     if result.shape != wanted.shape or bool(((result - wanted).abs() <= 0.02).all()):
         return seen
-    return {**seen, "result": remark("quite other numbers", f"such as {result.flatten()[0]:.3g}")}
+    return {**seen, "result": with_detail("quite other numbers", f"such as {result.flatten()[0]:.3g}")}
 
 
 def row_case(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.compilers import whole
+from torchcourse.probes.compilers import as_count
 
 
 class Attention(nn.Module):
@@ -64,7 +64,7 @@ def probe(answer: Watched, model: str, width: int, x: Tensor, followed: bool, ea
         if earlier and leaf.requires_grad:
             leaf.grad = torch.full_like(leaf, 2.0)
     before = {name: leaf.grad for name, leaf in leaves.items()}
-    seen: Observations = {"result": whole(answer.answer(made, x))}
+    seen: Observations = {"result": as_count(answer.answer(made, x))}
     state = [_state(leaf.grad, before[name]) for name, leaf in leaves.items()]
     return {
         **seen,

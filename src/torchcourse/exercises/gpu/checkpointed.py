@@ -14,7 +14,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.memory import kept_bytes, outside_bytes
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import kind, look
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 
 def blocks_like(x: Tensor, count: int, dropout: float) -> nn.ModuleList:
@@ -107,7 +107,7 @@ def derive(case: Case, seen: Observations) -> Observations:
         kept_words = "less than without, and no block ran again in backward"
     tidy: Observations = {
         "x.requires_grad": own["x.requires_grad"],
-        "kept for backward": remark(kept_words, f"{own['kept']} bytes, and {plain['kept']} without checkpointing"),
+        "kept for backward": with_detail(kept_words, f"{own['kept']} bytes, and {plain['kept']} without checkpointing"),
     }
     if "returned" in own:
         return {"returned": own["returned"], **tidy}

@@ -11,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.sealed import sealed
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 ERRORS: dict[str, Callable[[str], Exception]] = {
     "RuntimeError": RuntimeError, "ValueError": ValueError, "KeyError": KeyError,
@@ -62,10 +62,10 @@ def derive(case: Case, seen: Observations) -> Observations:
     words = "as many as allowed" if calls <= allowed else "too many"
     tidy: Observations = {name: value for name, value in seen.items() if name != "tried"}
     if type(result) is int:
-        tidy["result"] = remark("beyond the limit", str(result)) if result > limit else result
+        tidy["result"] = with_detail("beyond the limit", str(result)) if result > limit else result
         tidy["a batch of that size"] = "fits" if result <= case.inputs["capacity"] else "does not fit"
     tidy["sizes tried"] = "from 1 up" if min(seen["tried"], default=1) > 0 else "0 or less, too"
-    return {**tidy, "calls": remark(words, f"{calls} calls, and {allowed} are allowed")}
+    return {**tidy, "calls": with_detail(words, f"{calls} calls, and {allowed} are allowed")}
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -14,7 +14,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import moved_to, where
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 FAR = 3
 """The number of batches from which on a lead is more than "one ahead", while there are more to come."""
@@ -102,7 +102,7 @@ def ahead(counts: list[int], total: int) -> Raised:
         words = "not ahead"
     else:
         words = "too far ahead" if any(gap >= FAR for gap in open_ends) else "ahead"
-    return remark(words, f"{counts[0]} of {total} when the first is handed out" if counts else "none")
+    return with_detail(words, f"{counts[0]} of {total} when the first is handed out" if counts else "none")
 
 
 def cases(draw: Draw) -> list[Case]:

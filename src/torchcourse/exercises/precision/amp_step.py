@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.probes.mixed_precision import RecordingScaler, RecordingTask
-from torchcourse.probes.trainable_models import LOSSES, drawn_weights, flat, plainly_float
+from torchcourse.probes.trainable_models import LOSSES, drawn_weights, flat, number_or_kind
 
 
 def probe(
@@ -28,7 +28,7 @@ def probe(
     losses, scales, orders = list[Any](), list[float](), list[str]()
     for x, y in zip(xs, ys, strict=True):
         task.events.clear()
-        losses.append(plainly_float(
+        losses.append(number_or_kind(
             answer(task.model, (x, y), task.loss, optimizer, scaler, device=device, dtype=dtype, **more)
         ))  # fmt: skip
         orders.append(task.order(clipping=max_norm is not None))

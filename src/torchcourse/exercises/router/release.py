@@ -19,7 +19,7 @@ from torchcourse.probes.crash_points import in_a_folder
 from torchcourse.probes.exporting import operators_known
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import EXPORT, copy_of, untouched
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 FOLDER = Path("releases/router")
 FILES = ("config.json", "router.onnx", "vocab.json", "weights.pt")
@@ -103,7 +103,7 @@ def _attempt(answer: Watched, *args: Any) -> Any:
     except Unattempted:
         raise
     except ValueError as error:
-        return remark("ValueError", str(error)[:160])
+        return with_detail("ValueError", str(error)[:160])
     except Exception as error:
         return raised(error)
     return "nothing"
@@ -174,7 +174,7 @@ def _results(path: Path, vocab: int, batch: int, usual: int) -> Observations:
             session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             result: Any = torch.from_numpy(session.run(None, fed)[0].copy())
         except Exception as error:
-            result = remark("refused or missing", " ".join(str(error).split())[:120])
+            result = with_detail("refused or missing", " ".join(str(error).split())[:120])
         seen[f"logits for {what}"] = result
     return seen
 

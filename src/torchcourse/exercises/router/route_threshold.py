@@ -11,12 +11,12 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kept
-from torchcourse.probes.trainable_models import plainly_float
+from torchcourse.probes.trainable_models import number_or_kind
 
 
 def probe(answer: Watched, logits: Tensor, labels: Tensor, precision: float) -> Observations:
     before = logits.clone()
-    found = plainly_float(answer(logits, labels, precision))
+    found = number_or_kind(answer(logits, labels, precision))
     return {"threshold": found, **kept(logits=(logits, before))}
 
 

@@ -11,7 +11,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.data_loading import seed_generators, touched
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 GLOBAL = 77  # the global generators are seeded with this, and with the next number for the second call
 
@@ -40,7 +40,7 @@ def _refusal(answer: Watched, single: str, *args: Any) -> Observations:
         result = answer(*args)
     except ValueError as error:
         named = "names the class" if single in str(error) else "does not name the class"
-        return {"refused with": remark(f"ValueError that {named}", str(error)[:200])}
+        return {"refused with": with_detail(f"ValueError that {named}", str(error)[:200])}
     return {"refused with": f"no exception but {kind(result)}"}
 
 
@@ -71,7 +71,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     both = {keys[i] for i in train if 0 <= i < len(texts)} & {keys[i] for i in inside}
     facts: Observations = {
         "indices": "each once" if counts == Counter(range(len(texts))) else "not each of them once",
-        "texts on both sides": remark("some", f"{len(both)} of {len(set(keys))}") if both else "none",
+        "texts on both sides": with_detail("some", f"{len(both)} of {len(set(keys))}") if both else "none",
     }
     if case.inputs["fraction"] and _clear(keys, labels):
         facts["shares of the classes"] = _shares(keys, labels, case.inputs["fraction"], inside)
@@ -102,7 +102,7 @@ def _shares(keys: list[str], labels: list[str], fraction: float, held: list[int]
             off.append(f"{out} of {len(own)} of {name!r}")
             on_one_side |= out in (0, len(own))
     verdict = "not those of the whole, and a class is on one side" if on_one_side else "not those of the whole"
-    return remark(verdict, ", ".join(off)) if off else "those of the whole"
+    return with_detail(verdict, ", ".join(off)) if off else "those of the whole"
 
 
 def _stretch(labels: list[str], held: list[int]) -> str:

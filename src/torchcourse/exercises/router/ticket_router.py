@@ -12,7 +12,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.modules import attempted, build, probing_a_module, quoting, without_none
 from torchcourse.probes.observe import kind, where
-from torchcourse.probes.trainable_models import remark
+from torchcourse.probes.trainable_models import with_detail
 
 SAME, ALONE = 1e-3, 0.02
 """By how much of their size logits may differ and be called the same; how much of an effect an interaction may be."""
@@ -61,7 +61,7 @@ def _longest(module: nn.Module, ids: Tensor, max_len: int) -> Any:
     try:
         return kind(module(words, torch.ones_like(words, dtype=torch.bool)))
     except Exception as error:  # whatever a table that is too short raises, on any device
-        return remark("an exception", f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120]}")
+        return with_detail("an exception", f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120]}")
 
 
 def _unsettle(module: nn.Module, noise: Tensor) -> None:

@@ -16,7 +16,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.data_loading import scratch
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import mode, number, remark
+from torchcourse.probes.trainable_models import mode, number, with_detail
 
 KEYS = ("epoch", "lr", "train_loss", "val_loss", "macro_f1")
 EARLIER = '{"epoch": 7, "from": "an earlier run"}'
@@ -150,7 +150,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
     if "test" in seen:
         good = _f1(*seen["test"])
         words = f"{GOOD} or more" if good >= GOOD else f"below {GOOD}"
-        facts["macro F1 on held-out tickets"] = remark(words, f"{good:.3f}")
+        facts["macro F1 on held-out tickets"] = with_detail(words, f"{good:.3f}")
     losses = [r.get("val_loss") for r in records]
     if not records or not all(isinstance(loss, float) for loss in losses):
         return facts
@@ -173,7 +173,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
 def _whose(losses: list[float], final: float, logits: Tensor, labels: Tensor, sizes: list[int]) -> Any:
     detail = f"{final:.3f}; lowest in the log {min(losses):.3f}, last {losses[-1]:.3f}"
     if _near(final, min(losses)):
-        return remark("those of the best epoch", detail)
+        return with_detail("those of the best epoch", detail)
     parts = [
         F.cross_entropy(x, y).item()
         for x, y in zip(torch.split(logits, sizes), torch.split(labels, sizes), strict=True)
@@ -182,8 +182,10 @@ def _whose(losses: list[float], final: float, logits: Tensor, labels: Tensor, si
               "those of an epoch of which the log has a mean of batch means": sum(parts) / len(parts)}  # fmt: skip
     for words, loss in others.items():
         if _near(loss, min(losses)):
-            return remark(words, detail)
-    return remark("those of the last epoch" if _near(final, losses[-1]) else "those of no epoch in the log", detail)
+            return with_detail(words, detail)
+    return with_detail(
+        "those of the last epoch" if _near(final, losses[-1]) else "those of no epoch in the log", detail
+    )
 
 
 def _stop(losses: list[float], epochs: int) -> Any:
@@ -196,9 +198,9 @@ def _stop(losses: list[float], epochs: int) -> Any:
             break
     detail = f"after {len(losses)} epochs, and should have after {wanted}"
     if len(losses) == wanted:
-        return remark("when it should", detail)
+        return with_detail("when it should", detail)
     late = "an epoch too late" if len(losses) == wanted + 1 else "too late"
-    return remark(late if len(losses) > wanted else "too early", detail)
+    return with_detail(late if len(losses) > wanted else "too early", detail)
 
 
 def _score(logged: Any, logits: Tensor, labels: Tensor) -> Any:
@@ -206,7 +208,7 @@ def _score(logged: Any, logits: Tensor, labels: Tensor) -> Any:
     accuracy, f1 = (predicted == labels).double().mean().item(), _f1(logits, labels)
     detail = f"{logged:.4g}, where macro F1 is {f1:.4g} and accuracy {accuracy:.4g}" if logged is not None else "none"
     words = "macro F1" if _near(logged, f1) else "the accuracy" if _near(logged, accuracy) else "another number"
-    return remark(words, detail)
+    return with_detail(words, detail)
 
 
 def tickets(draw: Draw, sizes: list[int], first: int, shares: list[float], wrong: float, turned: int = 0) -> list[Any]:

@@ -16,7 +16,7 @@ from torchcourse.probes.trainable_models import (
     flat,
     learning,
     mode,
-    plainly_float,
+    number_or_kind,
     quotes_modes,
 )
 
@@ -30,7 +30,7 @@ def probe(
     optimizer = torch.optim.SGD(model.parameters(), lr, momentum=0.5)
     steps = counted(optimizer)
     micro_batches = list(zip(xs, ys, strict=True))
-    losses = [plainly_float(answer(model, list(micro_batches), LOSSES[loss], optimizer)) for _ in range(times)]
+    losses = [number_or_kind(answer(model, list(micro_batches), LOSSES[loss], optimizer)) for _ in range(times)]
     return {
         "returned": losses,
         "optimizer steps": len(steps),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.probes.trainable_models import flat, plainly_float
+from torchcourse.probes.trainable_models import flat, number_or_kind
 
 
 def probe(answer: Watched, gradients: list[Tensor | None], max_norm: float, generator: bool) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def probe(answer: Watched, gradients: list[Tensor | None], max_norm: float, gene
     norm = answer((p for p in parameters) if generator else parameters, max_norm)
     kept = all(p.grad is b for p, b in zip(parameters, before, strict=True))
     return {
-        "returned": plainly_float(norm),
+        "returned": number_or_kind(norm),
         "gradients": flat(p.grad for p in parameters if p.grad is not None),
         "gradient tensors": "the same objects" if kept else "replaced by others",
     }

@@ -16,7 +16,7 @@ from torchcourse.data import digits
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, number, remark
+from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, number, with_detail
 
 GOOD = 0.97
 CHANCE = 0.015
@@ -169,8 +169,8 @@ def _whose(losses: list[float], final: float) -> Any:
     """Return of which epoch the weights at the end are, by their loss."""
     detail = f"final validation loss {final:.3f}, best epoch {min(losses):.3f}, last epoch {losses[-1]:.3f}"
     if _near(final, min(losses)):
-        return remark("those of the best epoch", detail)
-    return remark("those of the last epoch" if _near(final, losses[-1]) else "those of no best epoch", detail)
+        return with_detail("those of the best epoch", detail)
+    return with_detail("those of the last epoch" if _near(final, losses[-1]) else "those of no best epoch", detail)
 
 
 def _size_of(listed: list[float], means: list[float]) -> Any:
@@ -179,8 +179,8 @@ def _size_of(listed: list[float], means: list[float]) -> Any:
     furthest = max(ratios, key=lambda ratio: abs(math.log(max(ratio, 1e-9))))
     detail = f"a factor of {furthest:.3g}"
     if 1 / FREE < furthest < FREE:
-        return remark(MEAN, detail)
-    return remark("far above the mean loss" if furthest > 1 else "far below the mean loss", detail)
+        return with_detail(MEAN, detail)
+    return with_detail("far above the mean loss" if furthest > 1 else "far below the mean loss", detail)
 
 
 def _share_right(accuracies: list[float], losses: list[float], final: tuple[float, float]) -> Any:
@@ -188,8 +188,8 @@ def _share_right(accuracies: list[float], losses: list[float], final: tuple[floa
     nearest = min(range(len(losses)), key=lambda i: abs(losses[i] - final[0]))
     listed, detail = accuracies[nearest], f"{accuracies[nearest]:.4g} listed, {final[1]:.4g} measured"
     if _near(listed, final[1]):
-        return remark("a fraction, and right", detail)
-    return remark("in percent" if _near(listed, 100 * final[1]) else "another than these weights have", detail)
+        return with_detail("a fraction, and right", detail)
+    return with_detail("in percent" if _near(listed, 100 * final[1]) else "another than these weights have", detail)
 
 
 def derive(_case: Case, seen: Observations) -> Observations:
@@ -216,7 +216,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
     if seen.get("real"):
         share = seen["final test"][1]
         good = f"{GOOD:.0%} or more" if share >= GOOD - CHANCE else f"less than {GOOD:.0%}"
-        facts["accuracy on held-out digits"] = remark(good, f"{share:.1%}")
+        facts["accuracy on held-out digits"] = with_detail(good, f"{share:.1%}")
     return facts
 
 

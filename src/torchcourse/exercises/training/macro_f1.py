@@ -9,11 +9,11 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.probes.trainable_models import plainly_float
+from torchcourse.probes.trainable_models import number_or_kind
 
 
 def probe(answer: Watched, logits: Tensor, labels: Tensor, num_classes: int) -> dict[str, Any]:
-    return {"returned": plainly_float(answer(logits, labels, num_classes))}
+    return {"returned": number_or_kind(answer(logits, labels, num_classes))}
 
 
 def _logits_for(draw: Draw, predicted: Tensor, num_classes: int) -> Tensor:

@@ -18,8 +18,8 @@ from torchcourse.probes.trainable_models import (
     counted,
     flat,
     learning,
-    plainly_float,
-    remark,
+    number_or_kind,
+    with_detail,
 )
 
 
@@ -34,11 +34,13 @@ def probe(
     if witness.alive():  # they may be in reference cycles, which are freed later
         gc.collect()
     kept = max(witness.alive(), witness.most - 1)  # the step before may still be bound to a name
-    listed = [plainly_float(loss) for loss in history] if isinstance(history, list) else kind(history)
+    listed = [number_or_kind(loss) for loss in history] if isinstance(history, list) else kind(history)
     return {
         "returned": listed,
         "optimizer steps": len(taken),
-        "graphs kept alive": remark("more with every step", f"{kept} of {steps}") if kept > 1 else remark("none", "0"),
+        "graphs kept alive": with_detail("more with every step", f"{kept} of {steps}")
+        if kept > 1
+        else with_detail("none", "0"),
         "parameters afterwards": flat(model.parameters()),
     }
 

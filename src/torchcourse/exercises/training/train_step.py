@@ -16,7 +16,7 @@ from torchcourse.probes.trainable_models import (
     counted,
     flat,
     learning,
-    plainly_float,
+    number_or_kind,
     quotes_modes,
 )
 
@@ -31,7 +31,7 @@ def probe(
     optimizer.register_step_post_hook(lambda *_: witness.events.append("step"))
     losses = []
     for x, y in zip(xs, ys, strict=True):
-        losses.append(plainly_float(answer(model, (x, y), witness, optimizer)))
+        losses.append(number_or_kind(answer(model, (x, y), witness, optimizer)))
         first = first or list(witness.events)
     return {
         "returned": losses,

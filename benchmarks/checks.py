@@ -29,7 +29,7 @@ from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
 from torchcourse.checking.card import as_html
 from torchcourse.checking.card_details import card_details
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.model.catalogue import LESSONS, imports
 
 IMPORTS = "import time, torch; t = time.perf_counter(); import torchcourse; print(time.perf_counter() - t)"
@@ -43,7 +43,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def card(name: str, answer: Callable[..., object]) -> str:
     """Do all that `check` does, except for displaying the card."""
-    report = examine(name, {name: answer})
+    report = report_on(name, {name: answer})
     return as_html(report, card_details(report, answer))
 
 

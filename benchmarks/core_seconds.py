@@ -27,7 +27,7 @@ from autograde.judge.submission import read_submission
 from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
 from tests.support.worker_processes import busy_seconds
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.model.catalogue import LESSONS, imports
 
 
@@ -43,7 +43,7 @@ def median_of(count: int, work: Callable[[], object], clock: Callable[[], float]
 def checks(lesson: str) -> None:
     namespace = dict(references(lesson))
     for name in namespace:
-        found = median_of(5, partial(examine, name, namespace), time.process_time)
+        found = median_of(5, partial(report_on, name, namespace), time.process_time)
         print(f"{lesson:20} {name:24} {found:7.3f} core-seconds", flush=True)
 
 

@@ -30,7 +30,7 @@ from autograde.source import paths
 from autograde.source.private_half import private_half
 from autograde.source.release import load_release
 from autograde.source.script import read_script
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.report import Report, judge
 from torchcourse.checking.result import Result
 from torchcourse.model import stored_observations
@@ -196,7 +196,7 @@ def _stub(lesson: str, name: str) -> tuple[bool, str]:
         return False, f"the notebook does not have it: run torchcourse build {lesson}"
     namespace = dict(_setup(lesson))
     exec(compile(load_release(lesson).cells[name].source, name, "exec"), namespace)
-    report = examine(name, namespace)
+    report = report_on(name, namespace)
     for cached in (references, _oracles):
         cached.cache_clear()
     built = report.status == "unattempted"

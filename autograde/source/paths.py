@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchcourse.model.catalogue import LESSONS
-from torchcourse.model.own_course import own_course, own_home, place
+from torchcourse.model.own_course import folder_of, own_course, own_home
 
 __all__ = [
     "AUTOGRADE", "BUILD", "HALVES", "NOTEBOOKS", "ROOT", "SOLUTIONS", "STORED", "build_command", "module_file",
@@ -24,27 +24,27 @@ HALVES = {"torchcourse.exercises": "exercises", "autograde.hidden": "hidden"}
 
 def script(lesson: str) -> Path:
     """Return the script of a solved lesson."""
-    return place(lesson, "solutions", SOLUTIONS) / f"{lesson}.py"
+    return folder_of(lesson, "solutions", SOLUTIONS) / f"{lesson}.py"
 
 
 def notebook(lesson: str) -> Path:
     """Return the released notebook of a lesson."""
-    return place(lesson, "notebooks", NOTEBOOKS) / f"{lesson}.ipynb"
+    return folder_of(lesson, "notebooks", NOTEBOOKS) / f"{lesson}.ipynb"
 
 
 def stored(lesson: str) -> Path:
     """Return the file with the data that a lesson's notebook checks answers against."""
-    return place(lesson, "stored", STORED) / f"{lesson}.bin"
+    return folder_of(lesson, "stored", STORED) / f"{lesson}.bin"
 
 
 def public_topic(lesson: str) -> Path:
     """Return the folder with the public halves of a lesson's exercises."""
-    return place(lesson, "exercises", ROOT / "src" / "torchcourse" / "exercises") / LESSONS[lesson]
+    return folder_of(lesson, "exercises", ROOT / "src" / "torchcourse" / "exercises") / LESSONS[lesson]
 
 
 def private_topic(lesson: str) -> Path:
     """Return the folder with the private halves of a lesson's exercises."""
-    return place(lesson, "hidden", AUTOGRADE / "hidden") / LESSONS[lesson]
+    return folder_of(lesson, "hidden", AUTOGRADE / "hidden") / LESSONS[lesson]
 
 
 def module_file(module: str) -> Path:

@@ -23,7 +23,7 @@ from tests.browser.notebooks import (
 from tests.browser.test_learner import TALLEST_CARD
 from torchcourse.checking.card import as_html
 from torchcourse.checking.card_details import card_details
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.run_record import RunRecord
 
 pytestmark = pytest.mark.browser
@@ -146,7 +146,7 @@ def test_the_first_screen_of_a_wrong_answers_card_is_small(page: Page) -> None:
     for name in ("one_hot", "to_numpy", "pairwise_distances", "select_scores"):
         for mistake in private_half("01_tensors", name).mistakes[:3]:
             record = RunRecord()
-            report = examine(name, {name: mistake.program}, record)
+            report = report_on(name, {name: mistake.program}, record)
             cards.append(as_html(report, card_details(report, None, record)))
     page.set_content(f'<div style="width:900px;font-family:sans-serif">{"".join(cards)}</div>')
     boxes = [found.bounding_box() for found in page.locator(".tc-card").all()]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cards import right
 from torchcourse.checking import card_buttons, hints, references
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.report import Report
 from torchcourse.workspace import session
 
@@ -25,12 +25,12 @@ def class_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def failed() -> Report:
-    return examine("row_softmax", {"row_softmax": lambda x: right(x.movedim(0, -1)).movedim(-1, 0)})
+    return report_on("row_softmax", {"row_softmax": lambda x: right(x.movedim(0, -1)).movedim(-1, 0)})
 
 
 @pytest.fixture(scope="module")
 def passed() -> Report:
-    return examine("row_softmax", {"row_softmax": right})
+    return report_on("row_softmax", {"row_softmax": right})
 
 
 @pytest.fixture(autouse=True)

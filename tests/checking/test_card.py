@@ -16,7 +16,7 @@ from torch import Tensor
 from tests.support.cards import Page, right
 from torchcourse.checking import card, hints
 from torchcourse.checking.card_details import CardDetails, card_details
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.pictures import _figure
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
@@ -24,7 +24,7 @@ from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import InterviewQuestion
 from torchcourse.model.lessons import Lesson, lessons
 from torchcourse.workspace import progress
-from torchcourse.workspace.place import Place
+from torchcourse.workspace.standing import Standing
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
      lambda x: x[0, 0]],
 )  # fmt: skip
 def test_a_card_is_sound_html_with_words_beside_every_picture(answer: Callable[[Tensor], Any]) -> None:
-    made = card.as_html(examine("row_softmax", {"row_softmax": answer}))
+    made = card.as_html(report_on("row_softmax", {"row_softmax": answer}))
     page = Page(made)
     assert not page.open
     assert not page.all("script")
@@ -110,7 +110,7 @@ def test_the_first_screen_is_the_outcome_a_sentence_and_one_failed_case(failed: 
 
 def first_line(answer: Callable[[Tensor], Any]) -> str:
     """Return what a card says of the first failed case of an answer."""
-    made = card.as_html(examine("row_softmax", {"row_softmax": answer}))
+    made = card.as_html(report_on("row_softmax", {"row_softmax": answer}))
     return Page(made.partition('<div class="tc-first">')[2].partition("</div>")[0]).text
 
 
@@ -136,7 +136,7 @@ def test_numbers_that_are_equal_but_for_their_dtype_are_shown_with_it() -> None:
 
 def test_where_they_differ_is_judged_as_the_case_judges() -> None:
     def differences(answer: Callable[[Tensor], Any]) -> str:
-        page = Page(card.as_html(examine("row_softmax", {"row_softmax": answer})))
+        page = Page(card.as_html(report_on("row_softmax", {"row_softmax": answer})))
         return next(label for svg in page.all("svg") if "differ" in (label := str(svg["aria-label"])))
 
     assert differences(lambda x: right(x) * (1 + 9e-4)).startswith("where they differ: 24 of 24; most at ")
@@ -188,19 +188,19 @@ def test_a_right_card_says_how_far_the_lesson_is_and_links_to_what_is_next(
     assert made.all("a")[-1]["href"] == "02_autograd.ipynb"
     assert "Next lesson: 2 · Autograd." in card.as_text(last, card_details(last, right))
     progress.record(tmp_path, "one_hot", "open")
-    place = card_details(last, right).place
-    assert place is not None and place.exercise == "one_hot", "an exercise that was left out"
+    standing = card_details(last, right).standing
+    assert standing is not None and standing.exercise == "one_hot", "an exercise that was left out"
 
 
 def test_what_stands_on_a_card_is_text_and_never_runs(failed: Report) -> None:
     evil = "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>`"
     exercise = dataclasses.replace(find("one_hot")[1], name=evil, hints=(evil, evil, evil))
     interview = InterviewQuestion(evil, evil, evil)
-    where = Place(Lesson(evil, evil, evil, (evil,)), 1, evil, None)
+    where = Standing(Lesson(evil, evil, evil, (evil,)), 1, evil, None)
     more = CardDetails(exercise, True, exercise.hints, True, Reference(evil, evil), True, evil, evil, interview, where)
     report = dataclasses.replace(failed, exercise=evil, message=evil, misconception=evil, section=evil)
     after = dataclasses.replace(where, exercise="", next_lesson=where.lesson)
-    for details in (more, dataclasses.replace(more, place=after)):
+    for details in (more, dataclasses.replace(more, standing=after)):
         page = Page(card.as_html(report, details))
         tags = {tag for tag, _ in page.elements}
         assert not tags & {"script", "img", "iframe", "object", "link"}

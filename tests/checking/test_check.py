@@ -22,7 +22,7 @@ import torchcourse
 from torchcourse import Unattempted, check, hint
 from torchcourse.checking import card, hints, starvation
 from torchcourse.checking import check as checking_module
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import CPU
@@ -35,7 +35,7 @@ def row_softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 def report(answer: Callable[..., Any], name: str = "row_softmax") -> Report:
-    return examine(name, {name: answer})
+    return report_on(name, {name: answer})
 
 
 def test_a_right_answer_is_right_on_both_devices(capsys: pytest.CaptureFixture[str]) -> None:

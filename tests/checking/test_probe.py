@@ -280,9 +280,9 @@ def test_a_seed_for_the_answer_leaves_an_unused_gpu_alone() -> None:
 FIRST = """
 import sys
 import torchcourse
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 
-report = examine("row_softmax", {"row_softmax": lambda x: (x - x.logsumexp(-1, keepdim=True)).exp()})
+report = report_on("row_softmax", {"row_softmax": lambda x: (x - x.logsumexp(-1, keepdim=True)).exp()})
 assert report.status == "passed", report
 for name in ("torch._dynamo", "torch._inductor", "matplotlib", "IPython"):
     assert name not in sys.modules, name

@@ -14,7 +14,7 @@ from autograde.source.script import answers_as_text
 from tools.selfstudy import write_wheel
 from torchcourse.checking import card, references
 from torchcourse.checking.card_details import card_details
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.references import pack, reference
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import LESSONS, exercises
@@ -26,7 +26,7 @@ def right(x: Tensor) -> Tensor:
 
 @pytest.fixture(scope="module")
 def passed() -> Report:
-    return examine("row_softmax", {"row_softmax": right})
+    return report_on("row_softmax", {"row_softmax": right})
 
 
 def test_each_exercise_has_three_hints_and_in_a_clone_a_reference_and_a_reason() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from tests.checking.test_card import Page, right
 from torchcourse.checking import card
 from torchcourse.checking.card_details import CardDetails
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.run_record import RunRecord
 
 
@@ -19,7 +19,7 @@ def debugged(answer: Callable[[Tensor], Any]) -> tuple[Page, str]:
     """The card of an answer to row_softmax without its style, and the same as text, as after a check."""
     record = RunRecord()
     details = CardDetails(record=record)
-    report = examine("row_softmax", {"row_softmax": answer}, record)
+    report = report_on("row_softmax", {"row_softmax": answer}, record)
     return Page(card.as_html(report, details).partition("</style>")[2]), card.as_text(report, details)
 
 
@@ -53,7 +53,7 @@ def test_prints_are_shown_for_each_case_and_cut() -> None:
 
 def test_a_failed_case_shows_its_inputs_what_came_out_and_what_was_wanted() -> None:
     page, text = debugged(lambda x: x)
-    values = examine("row_softmax", {"row_softmax": lambda x: x}).results[0].case.inputs["x"]
+    values = report_on("row_softmax", {"row_softmax": lambda x: x}).results[0].case.inputs["x"]
     for line in (f"{values[0, 0].item():.4f}", "came out: ", "wanted:   "):
         assert line in text
     assert repr(values).splitlines()[1] in page.text

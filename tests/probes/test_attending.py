@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from autograde.hidden.architectures.shared import Attention
 from autograde.hidden.architectures.transformer_block import Block
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.probes.attending import mask_respected
 
 NAME = "forbidden positions that an output depends on"
@@ -65,6 +65,6 @@ def test_what_gives_no_gradient_is_not_judged() -> None:
 
 @pytest.mark.parametrize(("name", "answer"), [("MultiHeadAttention", HardlyNegative), ("TransformerBlock", LooksAhead)])
 def test_a_leak_too_small_for_the_tolerance_fails_the_check(name: str, answer: type[nn.Module]) -> None:
-    report = examine(name, {name: answer})
+    report = report_on(name, {name: answer})
     assert not report.passed
     assert NAME in report.message

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from autograde.judge.oracle import VISIBLE_SEED, references
 from torchcourse.checking.call_watch import CallWatch
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.probe import observe
 from torchcourse.exercises.precision.loss_scaler import drawn_pattern
 from torchcourse.model.catalogue import exercises, find
@@ -169,7 +169,7 @@ def test_what_somebody_admitted_before_neither_changes_the_verdict_nor_is_forgot
     own = torch.serialization.get_safe_globals()
     torch.serialization.add_safe_globals([argparse.Namespace])
     try:
-        assert examine("unsafe_globals", {"unsafe_globals": listed}).passed
+        assert report_on("unsafe_globals", {"unsafe_globals": listed}).passed
         assert set(torch.serialization.get_safe_globals()) == {*own, argparse.Namespace}
     finally:
         torch.serialization.clear_safe_globals()
@@ -188,7 +188,7 @@ class AffineWithBiasOfInputSize(torch.nn.Module):
 
 
 def test_a_parameter_of_a_wrong_shape_is_told_as_a_shape() -> None:
-    message = examine("Affine", {"Affine": AffineWithBiasOfInputSize}).message
+    message = report_on("Affine", {"Affine": AffineWithBiasOfInputSize}).message
     assert re.search(r"`parameters` .*bias \(\d,\).*is wanted", message), message
     assert "mT" not in message and "the answer raised" not in message
 
@@ -243,7 +243,7 @@ def weights_of_the_moved_model(model: torch.nn.Module, path: Path) -> None:
     ],
 )
 def test_what_the_text_rules_out_is_refused_and_named(exercise: str, answer: Callable[..., Any], mistake: str) -> None:
-    assert examine(exercise, {exercise: answer}).misconception == mistake
+    assert report_on(exercise, {exercise: answer}).misconception == mistake
 
 
 def fitting_with(loss_of: Callable[[float, int], float]) -> Callable[..., Any]:

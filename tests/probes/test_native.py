@@ -15,7 +15,7 @@ import torch
 from autograde.hidden.efficiency import complete_rms_norm as operator
 from autograde.hidden.efficiency.rms_norm_cpp import SOURCE
 from torchcourse.checking.card import as_html, as_text
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.checking.probe import observe
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import find
@@ -40,7 +40,7 @@ def test_without_a_tool_the_card_says_what_to_install_and_nothing_counts(
         (tmp_path / tool).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    report = examine("rms_norm_cpp", answer_with(SOURCE))
+    report = report_on("rms_norm_cpp", answer_with(SOURCE))
     assert report.status == "unattempted"
     assert f"needs {lacks}, missing" in report.message
     assert native.REMEDIES[lacks] in report.message
@@ -49,7 +49,7 @@ def test_without_a_tool_the_card_says_what_to_install_and_nothing_counts(
 @needs_tools
 def test_what_the_compiler_says_is_shown_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    report = examine("rms_norm_cpp", answer_with("int one = nothing;\nint two = <b>;\n"))
+    report = report_on("rms_norm_cpp", answer_with("int one = nothing;\nint two = <b>;\n"))
     assert report.status == "error"
     assert "rms_norm.cpp:1:11: error: 'nothing' was not declared in this scope" in as_text(report)
     assert "rms_norm.cpp:2:11: error:" in as_text(report)
@@ -75,7 +75,7 @@ def test_a_source_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @needs_tools
 def test_a_long_complaint_is_shown_to_its_end_and_unfolds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    report = examine("rms_norm_cpp", answer_with("\n".join(f"int a{n} = b{n};" for n in range(100))))
+    report = report_on("rms_norm_cpp", answer_with("\n".join(f"int a{n} = b{n};" for n in range(100))))
     last = "'b99' was not declared in this scope"
     assert last in as_text(report)
     shown, _, folded = as_html(report).partition("<details><summary>")

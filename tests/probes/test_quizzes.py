@@ -19,7 +19,7 @@ from autograde.source import paths
 from autograde.source.script import read_script
 from torchcourse.checking.card import as_html, as_text
 from torchcourse.checking.card_details import card_details
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.demos import ask
 from torchcourse.exercises.quizzes.autocast_result import FULL, HALF, OPERATIONS, PAIRS
 from torchcourse.exercises.quizzes.backward_outcome import STEPS
@@ -96,7 +96,7 @@ CHEATS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_predictor_that_asks_torch_is_told_which_call_is_not_allowed(name: str) -> None:
-    report = examine(name, {name: CHEATS[name]})
+    report = report_on(name, {name: CHEATS[name]})
     assert report.status == "forbidden", report.message
     assert re.search(r"uses `torch\.[\w.]+`.*work it out from the inputs", report.message)
 
@@ -106,12 +106,12 @@ def test_dtypes_are_values_and_not_calls() -> None:
         assert torch.float16.itemsize < torch.float32.itemsize
         return {str(a[1]): a[1], str(b[1]): torch.bool}[f"{a[1]}"]
 
-    assert examine("result_dtype", {"result_dtype": result_dtype}).status == "failed"
+    assert report_on("result_dtype", {"result_dtype": result_dtype}).status == "failed"
 
 
 @pytest.mark.parametrize("name", QUIZZES)
 def test_an_answer_that_is_wrong_in_no_known_way_is_shown_pytorchs_run(name: str) -> None:
-    report = examine(name, {name: lambda *args, **options: {"of": "no use"}})
+    report = report_on(name, {name: lambda *args, **options: {"of": "no use"}})
     assert report.status == "failed"
     assert report.misconception == ""
     assert re.search(r" PyTorch runs `[^`]+` and [a-z]+ .*\.$", report.message), report.message
@@ -125,7 +125,7 @@ def test_each_quiz_is_asked_in_the_lesson_and_answered_on_the_card_of_a_right_on
     assert f'*"{interview.question}"*' in " ".join(prose.split())
     assert len(re.findall(r"[^.]\.(?= [A-Z`]|$)", interview.answer)) == 3, interview.answer
     assert interview.taught in itertools.chain(*path.STAGES.values())
-    right, wrong = examine(name, references(LESSON)), examine(name, {name: lambda *args, **options: None})
+    right, wrong = report_on(name, references(LESSON)), report_on(name, {name: lambda *args, **options: None})
     unfolded = as_html(right, card_details(right, references(LESSON)[name]))
     assert f'<a href="{interview.taught}.ipynb">' in unfolded
     assert interview.answer.split("`")[0] in as_text(right, card_details(right, references(LESSON)[name]))

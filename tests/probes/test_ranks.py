@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from torchcourse.checking.check import examine
+from torchcourse.checking.check import report_on
 from torchcourse.demos import ranks as demo
 from torchcourse.model.exercise import Unattempted
 from torchcourse.ranks import processes, start
@@ -242,10 +242,10 @@ def test_a_check_leaves_no_process_whether_the_answer_passes_hangs_or_kills_the_
         return 0.0
 
     before = living()
-    assert examine("global_mean", {"global_mean": global_mean}).passed
-    assert examine("global_mean", {"global_mean": hangs}).status == "failed"
+    assert report_on("global_mean", {"global_mean": global_mean}).passed
+    assert report_on("global_mean", {"global_mean": hangs}).status == "failed"
     assert living() == before
-    assert not examine("global_mean", {"global_mean": kills}).passed
+    assert not report_on("global_mean", {"global_mean": kills}).passed
     deadline = time.monotonic() + PATIENCE
     while len(living()) > len(before):
         assert time.monotonic() < deadline

@@ -19,7 +19,7 @@ from torchcourse.checking.run_record import RunRecord, breakpoint_notice
 from torchcourse.checking.save_watch import after_each_save
 from torchcourse.model.exercise import InterviewQuestion
 from torchcourse.workspace import session
-from torchcourse.workspace.place import Place
+from torchcourse.workspace.standing import Standing
 
 __all__ = ["Shown", "as_html", "as_text", "say", "show"]
 
@@ -156,8 +156,8 @@ def as_text(report: Report, details: CardDetails | None = None) -> str:
         lines += [f"  {breakpoint_notice(report.exercise)}"]
     if details and details.shows_reference and details.reference and not report.passed:
         lines += ["  the answer:", *(f"    {line}" for line in details.reference.source.splitlines())]
-    if details and details.place and report.passed:
-        lines += [f"  {_standing(details.place)}{_next(details.place)[0]}"]
+    if details and details.standing and report.passed:
+        lines += [f"  {_done_so_far(details.standing)}{_next(details.standing)[0]}"]
     return "\n".join(lines)
 
 
@@ -183,7 +183,7 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     if details.record.met_breakpoint:
         parts.append(f'<p class="tc-dim">{_code(breakpoint_notice(report.exercise))}</p>')
     parts += [_interview_answer(details.interview)] if details.interview else []
-    parts += [_what_next(details.place)] if details.place and report.passed else []
+    parts += [_what_next(details.standing)] if details.standing and report.passed else []
     label = f"Check of {report.exercise}: {TITLES[report.status]}"
     body = "".join(parts)
     return f'{STYLE}<div class="tc-card {report.status}" role="region" aria-label="{html.escape(label)}">{body}</div>'
@@ -206,25 +206,25 @@ def _misconception(report: Report) -> str:
     return f' · <span class="tc-dim">{named}</span>{again}' if named or again else ""
 
 
-def _standing(place: Place) -> str:
+def _done_so_far(standing: Standing) -> str:
     """Return how much of the lesson is done, as a sentence; "" if that is unknown."""
-    if place.passed is None:
+    if standing.passed is None:
         return ""
-    return f"Done in this lesson: {place.passed} of {len(place.lesson.exercises)}. "
+    return f"Done in this lesson: {standing.passed} of {len(standing.lesson.exercises)}. "
 
 
-def _next(place: Place) -> tuple[str, str]:
+def _next(standing: Standing) -> tuple[str, str]:
     """Return what comes next, as a sentence and as HTML with a link."""
-    if place.exercise:
-        return f"Next: {place.exercise}.", f"Next: {_section(f'Exercise: {place.exercise}', place.exercise)}"
-    if place.next_lesson:
-        title, file = place.next_lesson.title, quote(place.next_lesson.name)
+    if standing.exercise:
+        return f"Next: {standing.exercise}.", f"Next: {_section(f'Exercise: {standing.exercise}', standing.exercise)}"
+    if standing.next_lesson:
+        title, file = standing.next_lesson.title, quote(standing.next_lesson.name)
         return f"Next lesson: {title}.", f'Next lesson: <a href="{file}.ipynb">{html.escape(title)}</a>'
     return "", ""
 
 
-def _what_next(place: Place) -> str:
-    words = html.escape(_standing(place)) + _next(place)[1]
+def _what_next(standing: Standing) -> str:
+    words = html.escape(_done_so_far(standing)) + _next(standing)[1]
     return f"<p>{words}</p>" if words else ""
 
 
@@ -247,7 +247,7 @@ def _stuck(details: CardDetails) -> str:
     name = details.exercise.name
     calls = [*_next_hint(details), (f"torchcourse reset {details.lesson} {name}", "starts over")]
     said = "; ".join(f"<code>{html.escape(call, quote=False)}</code> {gives}" for call, gives in calls)
-    onward = f" {words}" if details.place and (words := _next(details.place)[1]) else ""
+    onward = f" {words}" if details.standing and (words := _next(details.standing)[1]) else ""
     return f'<p class="tc-dim">{"" if details.hints else "Stuck? "}{said}.{onward}</p>'
 
 

@@ -12,7 +12,7 @@ from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
 from torchcourse.model.catalogue import UnknownExerciseError, find
 from torchcourse.model.exercise import Exercise, InterviewQuestion
-from torchcourse.workspace.place import Place, place
+from torchcourse.workspace.standing import Standing, standing
 
 __all__ = ["CardDetails", "card_details"]
 
@@ -31,7 +31,7 @@ class CardDetails:
         answer: the source of the learner's answer, to show next to the reference.
         warning: a sentence if the checked cell has changed since it was run.
         interview: the question behind the exercise, with its answer, only after passing.
-        place: where the exercise stands in its lesson.
+        standing: where the exercise stands in its lesson.
         record: what the answer printed, and where it raised.
         lesson: the lesson of the exercise.
         script: a script that tells when the cell on the screen has changed; not part of the card itself.
@@ -46,7 +46,7 @@ class CardDetails:
     answer: str = ""
     warning: str = ""
     interview: InterviewQuestion | None = None
-    place: Place | None = None
+    standing: Standing | None = None
     record: RunRecord = field(default_factory=RunRecord)
     lesson: str = ""
     script: str = ""
@@ -65,7 +65,7 @@ def card_details(report: Report, answer: object, record: RunRecord | None = None
         details = replace(
             details, exercise=exercise, lesson=lesson, reference=shown, answer=cell if shown else "",
             script=script_for(cell),
-            warning=changed_since(answer, exercise.name), place=place(exercise.name, report.passed),
+            warning=changed_since(answer, exercise.name), standing=standing(exercise.name, report.passed),
         )  # fmt: skip
         if report.passed:
             return replace(details, shows_reference=True, interview=exercise.interview)

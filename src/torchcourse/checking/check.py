@@ -30,7 +30,7 @@ from torchcourse.workspace.progress import record_check
 if TYPE_CHECKING:
     from torchcourse.checking.card import Shown
 
-__all__ = ["TimeIsUpError", "check", "examine", "hint"]
+__all__ = ["TimeIsUpError", "check", "hint", "report_on"]
 
 
 class TimeIsUpError(BaseException):
@@ -63,7 +63,7 @@ def _checked(answer: str | Callable[..., Any], namespace: dict[str, Any]) -> Sho
     """Check an answer, record the outcome, and return what to show."""
     record = RunRecord()
     try:
-        report = examine(answer, namespace, record)
+        report = report_on(answer, namespace, record)
     except UnknownExerciseError as error:
         report = Report(str(answer), "unknown", str(error.args[0]))
     function = namespace.get(answer) if isinstance(answer, str) else answer
@@ -98,7 +98,7 @@ def _list_exercises(namespace: dict[str, Any]) -> None:
     from torchcourse.checking.card import say
     from torchcourse.model.lessons import lessons
     from torchcourse.workspace import progress, session
-    from torchcourse.workspace.place import recorded
+    from torchcourse.workspace.standing import recorded
 
     file = session.notebook_file()
     named = [lesson for lesson in lessons() if file is not None and lesson.name == file.stem]
@@ -111,7 +111,7 @@ def _list_exercises(namespace: dict[str, Any]) -> None:
     say("\n".join([f"{lesson.title}:", *lines]))
 
 
-def examine(answer: str | Callable[..., Any], namespace: dict[str, Any], record: RunRecord | None = None) -> Report:
+def report_on(answer: str | Callable[..., Any], namespace: dict[str, Any], record: RunRecord | None = None) -> Report:
     """Return the report that `check` shows.
 
     Args:

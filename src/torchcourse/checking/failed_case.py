@@ -15,7 +15,7 @@ from torchcourse.checking.result import Result, compare
 from torchcourse.checking.run_record import RunRecord
 from torchcourse.model import codec
 from torchcourse.model.catalogue import find, name_of
-from torchcourse.model.devices import CheckedDevice, checked_devices, place
+from torchcourse.model.devices import CheckedDevice, checked_devices, to_device
 from torchcourse.model.exercise import Unattempted
 
 __all__ = ["case", "remember", "was_right"]
@@ -63,7 +63,7 @@ def case(exercise: str | Callable[..., Any]) -> dict[str, Any]:
     answer = sys._getframe(1).f_globals.get(name, checked) if isinstance(exercise, str) else exercise
     if callable(answer):
         print("\n".join(_outcome(name, answer, failed, device)))
-    inputs: dict[str, Any] = place(codec.unpack(codec.pack(failed.case.inputs), trusted=True), device.device)
+    inputs: dict[str, Any] = to_device(codec.unpack(codec.pack(failed.case.inputs), trusted=True), device.device)
     return inputs
 
 

@@ -18,7 +18,7 @@ import torch
 
 from torchcourse.checking.rule_watch import RuleWatch
 from torchcourse.model import codec
-from torchcourse.model.devices import CPU, CheckedDevice, place
+from torchcourse.model.devices import CPU, CheckedDevice, to_device
 from torchcourse.model.exercise import Case, Exercise, Unattempted
 from torchcourse.model.observations import FORBIDDEN, Observations, base_containers, kind, plain, raised, refuse_foreign
 from torchcourse.model.own_code import is_own
@@ -219,7 +219,7 @@ def observe(
     with pristine(generators=not alone), _eagerly(device):
         inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
         try:
-            seen = plain(exercise.probe(watched, **place(inputs, device.device)))
+            seen = plain(exercise.probe(watched, **to_device(inputs, device.device)))
         except Unattempted as stub:
             if stub.name in ("", exercise.name):
                 raise

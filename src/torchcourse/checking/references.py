@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchcourse.model.catalogue import LESSONS, module_name
-from torchcourse.model.own_course import place
+from torchcourse.model.own_course import folder_of
 
 __all__ = ["GIVEN", "PACKED", "Reference", "pack", "reference", "without_markers"]
 
@@ -45,7 +45,7 @@ def reference(lesson: str, exercise: str) -> Reference | None:
 
 
 def _from_scripts(lesson: str, exercise: str) -> Reference | None:
-    script = place(lesson, "solutions", SOLUTIONS) / f"{lesson}.py"
+    script = folder_of(lesson, "solutions", SOLUTIONS) / f"{lesson}.py"
     if not script.is_file():
         return None
     source = reference_source(script.read_text(encoding="utf-8"), exercise)
@@ -67,7 +67,7 @@ def without_markers(answer_cell: str) -> str:
 
 def _reason(lesson: str, exercise: str) -> str:
     """Return `WHY` from the private half of an exercise, without running it; "" if there is none."""
-    halves = place(lesson, "hidden", SOLUTIONS.parent / "autograde" / "hidden")
+    halves = folder_of(lesson, "hidden", SOLUTIONS.parent / "autograde" / "hidden")
     path = halves / LESSONS[lesson] / f"{module_name(exercise)}.py"
     if not path.is_file():
         return ""

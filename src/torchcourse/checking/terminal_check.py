@@ -25,7 +25,7 @@ import torch
 
 from torchcourse.checking.card import as_text
 from torchcourse.checking.card_details import CardDetails
-from torchcourse.checking.check import TimeIsUpError, examine, time_limit
+from torchcourse.checking.check import TimeIsUpError, report_on, time_limit
 from torchcourse.checking.report import Report
 from torchcourse.checking.run_record import RunRecord
 from torchcourse.model.catalogue import UnknownExerciseError, find, preload
@@ -258,7 +258,7 @@ def _report(name: str, namespace: dict[str, Any], broken: str) -> tuple[Report, 
     record = RunRecord()
     if broken and name not in namespace:
         return Report(name, "error", broken), record
-    return examine(name, namespace, record), record
+    return report_on(name, namespace, record), record
 
 
 def _shell() -> Any:

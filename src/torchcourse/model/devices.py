@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torchcourse import simulated
 
-__all__ = ["CPU", "CheckedDevice", "checked_devices", "find_accelerator", "place", "use_cuda"]
+__all__ = ["CPU", "CheckedDevice", "checked_devices", "find_accelerator", "to_device", "use_cuda"]
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ def checked_devices(any_device: bool, prefer: str = "") -> list[CheckedDevice]:
     return [CPU, find_accelerator(prefer)] if any_device else [CPU]
 
 
-def place(value: Any, device: torch.device) -> Any:
+def to_device(value: Any, device: torch.device) -> Any:
     """Return `value` with every tensor in it on `device`, with the same layout and flags."""
     if isinstance(value, Tensor):
         return value if device.type == "cpu" else _place_tensor(value, device)
     if isinstance(value, dict):
-        return {key: place(item, device) for key, item in value.items()}
+        return {key: to_device(item, device) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(place(item, device) for item in value)
+        return type(value)(to_device(item, device) for item in value)
     return value
 
 

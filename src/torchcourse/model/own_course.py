@@ -16,11 +16,11 @@ from pathlib import Path
 __all__ = [
     "VARIABLE",
     "NotAnExerciseError",
+    "folder_of",
     "has_lesson_name",
     "more_lessons",
     "own_course",
     "own_home",
-    "place",
     "topic_of",
 ]
 
@@ -46,7 +46,7 @@ def own_home(lesson: str) -> Path | None:
     return folder if folder and (folder / "solutions" / f"{lesson}.py").is_file() else None
 
 
-def place(lesson: str, part: str, otherwise: Path) -> Path:
+def folder_of(lesson: str, part: str, otherwise: Path) -> Path:
     """Return the folder `part` of the instructor's own course if it holds this lesson, else `otherwise`."""
     home = own_home(lesson)
     return home / part if home else otherwise

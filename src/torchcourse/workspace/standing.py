@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from torchcourse.model.lessons import Lesson, lessons
 from torchcourse.workspace import progress, session
 
-__all__ = ["Place", "place", "recorded"]
+__all__ = ["Standing", "recorded", "standing"]
 
 
 @dataclass(frozen=True)
-class Place:
+class Standing:
     """Where an exercise stands in its lesson.
 
     Attributes:
@@ -33,7 +33,7 @@ def recorded() -> dict[str, str] | None:
     return None if folder is None else progress.read(folder)
 
 
-def place(name: str, is_right: bool = True) -> Place | None:
+def standing(name: str, is_right: bool = True) -> Standing | None:
     """Return where the exercise `name` stands; None if no lesson has it.
 
     Args:
@@ -55,4 +55,4 @@ def place(name: str, is_right: bool = True) -> Place | None:
     others = following if states is None else (*following, *lesson.exercises[:here])
     left = [exercise for exercise in others if exercise not in done]
     passed = None if states is None else len(done)
-    return Place(lesson, passed, left[0] if left else "", next(iter(every[number + 1 : number + 2]), None))
+    return Standing(lesson, passed, left[0] if left else "", next(iter(every[number + 1 : number + 2]), None))

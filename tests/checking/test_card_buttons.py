@@ -55,6 +55,18 @@ def test_the_button_gives_one_hint_more_each_time_and_then_stays(
     assert made.comm is None, "checking again leaves one button"
 
 
+def test_the_buttons_of_another_cell_stay(
+    failed: Report, front_end: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ipywidgets")
+    card.show(shown_card(failed))
+    (first,) = [made[0] for place, made in card_buttons._shown.items() if place == "row_softmax"]
+    monkeypatch.setattr(answer_cell, "_running", "another-cell")
+    card.show(shown_card(failed))
+    assert first.comm is not None
+    assert card_buttons._shown.pop("row_softmax another-cell")
+
+
 def test_a_button_checks_again_on_the_same_card(
     failed: Report, passed: Report, front_end: list[dict[str, Any]]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pdb
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,18 @@ def test_an_exception_comes_with_the_learners_own_lines_and_their_numbers_once()
         assert in_view.count(line) == text.count(line) == 1, line
     assert in_view.count("has no attribute 'no_such_thing'") == 1
     assert "probe" not in text
+
+
+def test_nothing_stops_or_asks_inside_a_check() -> None:
+    def row_softmax(x: Tensor) -> Any:
+        pdb.set_trace()
+        return input("x? ")
+
+    page, text = debugged(row_softmax)
+    for words in (page.text, text):
+        assert "EOFError: " in words and "has nobody to ask inside a check" in words
+        assert "is ignored inside a check" in words
+    assert f"line {row_softmax.__code__.co_firstlineno + 2} in " in text
 
 
 def test_prints_are_shown_for_each_case_and_cut() -> None:

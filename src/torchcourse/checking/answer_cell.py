@@ -21,9 +21,9 @@ from typing import Any
 from torchcourse.model.notebook_file import find_cell, read, source_of
 from torchcourse.workspace import session
 
-__all__ = ["CHANGED", "LastRun", "cell_of", "changed_since", "id_of", "is_saved", "watch"]
+__all__ = ["CHANGED", "LastRun", "cell_of", "changed_since", "id_of", "is_saved", "running_cell", "watch"]
 
-CHANGED = "This is about the cell as it was last run, and it has changed since: run the cell again, then check again."
+CHANGED = "The cell has changed since this check: run it, unless you have, and check again."
 LARGEST_FILE = 20_000_000
 """Size in bytes up to which a check reads the notebook; larger ones (with videos, say) are not read."""
 SETTLING = 2.0
@@ -47,6 +47,8 @@ class LastRun:
 
 _runs: dict[str, LastRun] = {}
 """The last run of each cell, by its source."""
+_running = ""
+"""The id of the cell that was run last, "" if unknown."""
 
 
 def watch() -> None:
@@ -58,7 +60,9 @@ def watch() -> None:
 
 
 def _record(info: Any) -> None:
-    _runs[str(info.raw_cell).strip()] = LastRun(time.time(), info.cell_id or "")
+    global _running
+    _running = info.cell_id or ""
+    _runs[str(info.raw_cell).strip()] = LastRun(time.time(), _running)
 
 
 def _record_outcome(result: Any) -> None:
@@ -80,6 +84,11 @@ def cell_of(answer: object) -> str:
         return inspect.cleandoc("\n" + inspect.getsource(answer))  # type: ignore[arg-type]
     except (OSError, TypeError):
         return ""
+
+
+def running_cell() -> str:
+    """Return the id of the cell that is running, or was run last; "" if unknown."""
+    return _running
 
 
 def id_of(source: str) -> str:

@@ -53,7 +53,7 @@ border-radius:6px;padding:.5em 1em;margin:.3em 0;max-width:60em;font-size:14px;l
 color:var(--jp-content-font-color1,inherit)}
 .tc-card.passed{border-left-color:#009e73}.tc-card.failed,.tc-card.error,.tc-card.forbidden,.tc-card.timeout
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
-.tc-card .tc-title{font-weight:700}.tc-card .tc-first{font-size:13px}
+.tc-card .tc-changed{margin:0;font-size:13px}.tc-card .tc-title{font-weight:700}.tc-card .tc-first{font-size:13px}
 .tc-card code{background:transparent;color:inherit;padding:0}
 .tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}
 .tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;

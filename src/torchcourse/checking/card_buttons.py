@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from torchcourse.checking import hints
-from torchcourse.checking.answer_cell import is_saved
+from torchcourse.checking.answer_cell import is_saved, running_cell
 from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.notebook_file import WorkspaceError
@@ -19,7 +19,7 @@ from torchcourse.workspace.reset import reset
 __all__ = ["card_buttons", "reset_here"]
 
 _shown: dict[str, list[Any]] = {}
-"""The widgets below each exercise's latest card; checking again removes the older ones."""
+"""The widgets below the latest card of each exercise and cell; checking again there removes the older ones."""
 
 
 def card_buttons(
@@ -56,9 +56,10 @@ def card_buttons(
         row = widgets.HBox(made, layout={"flex_flow": "row wrap"})
     except Exception:  # not installed, or not usable: the card says what to type
         return None
-    for widget in _shown.pop(exercise.name, []):
+    place = f"{exercise.name} {running_cell()}".strip()
+    for widget in _shown.pop(place, []):
         widget.close()
-    _shown[exercise.name] = [*made, row]
+    _shown[place] = [*made, row]
     bundle: dict[str, Any] = row._repr_mimebundle_()
     return {**bundle, "text/plain": _calls(exercise, more in made)} if made else None
 

@@ -49,7 +49,7 @@ def outcome_as_text(failed: Result, record: RunRecord) -> list[str]:
 
 
 def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str = "", last: str = "") -> str:
-    """Return the cases as HTML: the first that fails in view, the rest folded; "" if there are none.
+    """Return the cases as HTML: the one that the sentence is about in view, the rest folded; "" if there are none.
 
     Args:
         report: the outcome of a check.
@@ -68,13 +68,13 @@ def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str =
     summary = f"<summary>{passed} of {len(rows)} cases pass{'; more, and help' * (last != '')}</summary>"
     failed = next((r for r in report.results if not r.passed), None)
     seen = f"{pictures(failed)}{_inputs_of(report, failed)}" if failed else ""
-    about = next((r for r in report.results if report.status == "error" and "raised" in r.seen), failed)
+    about = report.example or failed
     in_view = _first_failure(about, record, sentence) if about else ""
     return f"{in_view}<details>{summary}{first}{table}{seen}{last}</details>{_printed(report, record)}"
 
 
 def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:
-    """Return the first failed case in a line; if it raised, the lines of the answer that raised.
+    """Return a failed case in a line; if it raised, the lines of the answer that raised.
 
     The exception itself is left out if the `sentence` above quotes it.
     """

@@ -25,7 +25,9 @@ def difference(result: Result, name: str) -> dict[str, str]:
     `error` is an exception.
     """
     got, want = result.seen.get(name), result.wanted.get(name)
-    fields = {"case": result.case.name, "what": name, "got": brief(got), "want": brief(want)}
+    texts = [brief(got), brief(want)]
+    texts = _distinct_texts(got, want) if texts[0] == texts[1] and not isinstance(got, Tensor) else texts
+    fields = {"case": result.case.name, "what": name, "got": texts[0], "want": texts[1]}
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         fields |= {"got_shape": str(tuple(got.shape)), "want_shape": str(tuple(want.shape))}
         fields |= {"got_dtype": brief(got.dtype), "want_dtype": brief(want.dtype)}

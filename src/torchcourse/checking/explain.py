@@ -171,16 +171,16 @@ def _agrees(result: Result, mistake: KnownMistake) -> bool:
     return mistaken is not None and agree(result.seen, mistaken, result.case.tolerance)
 
 
-def fill_sentence(exercise: Exercise, mistake: KnownMistake, results: Sequence[Result]) -> str:
-    """Return the sentence of a mistake, with its fields filled in from a failed case that shows it.
+def fill_sentence(exercise: Exercise, mistake: KnownMistake, results: Sequence[Result]) -> tuple[str, Result]:
+    """Return the sentence of a mistake, with its fields filled in from a failed case that shows it, and that case.
 
     A case in which all fields are known is preferred, and then one that fails by value.
     """
     failed = [r for r in results if not r.passed]
     shows = [r for r in failed if _symptoms(r, mistake)] or [r for r in failed if _matters(r, mistake)] or failed
     shows.sort(key=lambda r: (not r.is_strong_evidence, not _agrees(r, mistake)))
-    sentences = [_fill_in(exercise, mistake, r) for r in shows]
-    return next((sentence for sentence, complete in sentences if complete), sentences[0][0])
+    sentences = [(*_fill_in(exercise, mistake, r), r) for r in shows]
+    return next(((sentence, r) for sentence, complete, r in sentences if complete), sentences[0][::2])
 
 
 def _matters(result: Result, mistake: KnownMistake) -> bool:

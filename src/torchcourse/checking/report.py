@@ -39,6 +39,7 @@ class Report:
     `status` is passed, failed, error, forbidden, unattempted, timeout, interrupted or unknown, or stale if what passed
     is not what the notebook has now; `message` is what the learner reads. `misconception` has the names of the mistakes
     that explain the answer, joined by "+" ("" if none does); `section` is the heading of the section to read again.
+    `example` is the failed case that the message begins with.
     """
 
     exercise: str
@@ -47,6 +48,7 @@ class Report:
     misconception: str = ""
     section: str = ""
     results: Sequence[Result] = field(default=())
+    example: Result | None = None
 
     @property
     def passed(self) -> bool:
@@ -69,12 +71,14 @@ def judge(exercise: Exercise, results: Sequence[Result], known: Sequence[KnownMi
         return Report(exercise.name, "forbidden", message, results=results)
     if not mistakes:
         error = next((r for r in failed if "raised" in r.seen), None)
-        message = _describe(error or failed[0]) + _run_beside(exercise, error or failed[0])
-        return Report(exercise.name, "error" if error else "failed", message, results=results)
-    sentences = dict.fromkeys(fill_sentence(exercise, mistake, results) for mistake in mistakes)
+        example = error or failed[0]
+        message = _describe(example) + _run_beside(exercise, example)
+        return Report(exercise.name, "error" if error else "failed", message, results=results, example=example)
+    filled = [fill_sentence(exercise, mistake, results) for mistake in mistakes]
+    sentences = dict.fromkeys(sentence for sentence, _ in filled)
     rest = [_describe(result, names) for result, names in unexplained(results, mistakes)[:1]]
     message = " Also: ".join([*sentences, *rest])
-    return Report(exercise.name, "failed", message, joined_names(mistakes), mistakes[0].section, results)
+    return Report(exercise.name, "failed", message, joined_names(mistakes), mistakes[0].section, results, filled[0][1])
 
 
 def joined_names(mistakes: Sequence[KnownMistake]) -> str:

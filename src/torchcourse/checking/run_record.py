@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import io
 import linecache
+import pdb
 import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from unittest import mock
 
 from torchcourse.checking.result import Result
 from torchcourse.model.own_code import is_own
@@ -49,7 +52,7 @@ class RunRecord:
     Attributes:
         printed: what it printed, if anything.
         lines: the learner's own lines that its exception passed through, outermost first.
-        met_breakpoint: whether it called `breakpoint`, which is ignored inside a check.
+        met_breakpoint: whether it called `breakpoint` or `pdb.set_trace`, which are ignored inside a check.
     """
 
     printed: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -58,14 +61,21 @@ class RunRecord:
 
     @contextlib.contextmanager
     def case(self, number: int, device: str) -> Iterator[None]:
-        """Keep what is printed in this block as the output of one case."""
+        """Keep what is printed in this block as the output of one case. Nothing in it stops, or asks for input.
+
+        A question in a notebook would be open still when the check has run out of time, and block every other cell.
+        """
         output = _Capped()
-        before, sys.breakpointhook = sys.breakpointhook, self._ignore_breakpoint
         try:
-            with contextlib.redirect_stdout(output):
+            with contextlib.redirect_stdout(output), contextlib.ExitStack() as stack:
+                for owner, name, stand_in in (
+                    (sys, "breakpointhook", self._ignore_breakpoint),
+                    (pdb, "set_trace", self._ignore_breakpoint),
+                    (builtins, "input", _refuse_to_ask),
+                ):
+                    stack.enter_context(mock.patch.object(owner, name, stand_in))
                 yield
         finally:
-            sys.breakpointhook = before
             if text := output.getvalue():
                 cut = "…" if len(text) > MAX_PRINTED else ""
                 self.printed[number, device] = text[:MAX_PRINTED].rstrip("\n") + cut
@@ -81,6 +91,10 @@ class RunRecord:
     def lines_of(self, result: Result) -> list[OwnLine]:
         """Return the learner's own lines on which a case raised; none if it did not, or if they are unknown."""
         return self.lines.get((result.number, result.device), [])
+
+
+def _refuse_to_ask(prompt: object = "") -> str:
+    raise EOFError("`input` has nobody to ask inside a check")
 
 
 def own_lines(error: BaseException) -> list[OwnLine]:

@@ -8,11 +8,13 @@ observed.
 from __future__ import annotations
 
 import runpy
+from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.nn.modules import module as everywhere
 
 from autograde.judge.oracle import Oracle, hidden, oracle
 from autograde.judge.run_submission import ExerciseRun, Reply
@@ -42,6 +44,12 @@ def verdict(judge: Oracle, lesson: str, answer: Any) -> Verdict:
     replies = [Reply(codec.unpack(codec.pack(each))) for each in seen]
     runs = {CPU.name: ExerciseRun(replies)}
     return decide(Submission("ann", load_release(lesson)), judge, len(judge.cases), runs)
+
+
+@pytest.fixture(autouse=True)
+def _hooks_for_all_modules_end_with_a_test() -> Iterator[None]:
+    yield
+    everywhere._global_forward_hooks.clear()
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -86,6 +86,14 @@ def of_batches(seen: list[Tensor]) -> Any:
     return sum(DeadUnits().share([fired]) for fired in seen) / len(seen)
 
 
+class AddsUp(DeadUnits):
+    def fires(self, out: Tensor) -> Tensor:
+        return self.rows(out).sum(0, keepdim=True)
+
+    def share(self, seen: list[Tensor]) -> Any:
+        return (torch.cat(seen).sum(0) == 0).float().mean().item()
+
+
 def of_first_positions(_self: Any, out: Tensor) -> Tensor:
     return out[:, 0] if out.dim() > 2 else out
 
@@ -117,6 +125,8 @@ MISTAKES = [
             "first batch counted, and a unit may fire later.", DEAD),
     Mistake("averages-batches", counting(share=lambda self, seen: of_batches(seen)), SHARE + "the shares of the "
             "batches were averaged. A unit that fires in one batch alone is silent in the others, and not dead.", DEAD),
+    Mistake("adds-up-outputs", AddsUp(), SHARE + "the outputs of a unit were added up, and positive and negative ones "
+            "cancel.", DEAD),
     Mistake("train-mode", counting(before=no_eval), RAN, TRACES),
     Mistake("train-mode", counting(before=train_mode), RAN, TRACES),
     Mistake("leaves-hooks", counting(remove=lambda self, handle: None), LEFT_HOOKS, DEAD),

@@ -118,6 +118,8 @@ MISTAKES = [
             "order in which they are defined, which is not the order in which they run.", FIRST),
     Mistake("misses-inf", finding(bad=lambda self, output: any(bool(t.isnan().any()) for t in tensors(output))), NAMED
             + "`isnan` is False for infinity, from which the NaN came later, or never.", FIRST),
+    Mistake("adds-up-first", finding(bad=lambda self, output: any(not t.sum().isfinite() for t in tensors(output))),
+            NAMED + "its numbers are finite, and only their sum is not. Ask each number.", FIRST),
     Mistake("leaves-hooks", finding(run=runs), LEFT_HOOKS, FIRST),
     Mistake("leaves-hooks", finding(run=removes_if_all_is_well), LEFT_HOOKS, FIRST),
     Mistake("names-the-container", finding(watched=containers_first), NAMED + "that is the outermost module around it; "

@@ -66,6 +66,11 @@ class NumberedBeforeSkipping(Vocabulary):
         return made
 
 
+class Casefolds(Vocabulary):
+    def pieces(self, text: str) -> list[str]:
+        return text.casefold().split()
+
+
 class ByAppearance(Vocabulary):
     def in_order(self, words: list[str], counts: dict[str, int]) -> list[str]:
         return words
@@ -183,6 +188,7 @@ MISTAKES = [
     Mistake("ties-backwards", TiesBackwards(), WORDS + "equally frequent ones stand in reverse alphabetical order.",
             VOCAB),
     Mistake("rarest-first", RarestFirst(), WORDS + "the rarest come first.", VOCAB),
+    Mistake("casefolds", Casefolds(), WORDS + "`casefold` goes further than lower-casing: it makes ss of ß.", VOCAB),
     Mistake("alphabet-only", ByAlphabet(), WORDS + "they are sorted by alphabet, whatever their count.", VOCAB),
     Mistake("alphabet-after-the-cut", FrequentByAlphabet(), WORDS + "the right words, but numbered by alphabet and not "
             "by count.", VOCAB),

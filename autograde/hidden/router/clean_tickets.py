@@ -65,6 +65,11 @@ class Cleaning:
         return kept, report
 
 
+class Casefolds(Cleaning):
+    def key(self, text: str) -> str:
+        return " ".join(text.split()).casefold()
+
+
 class KeepsTheFirst(Cleaning):
     def contradicts(self, labels: list[str], label: str) -> bool:
         return label != labels[0]
@@ -203,6 +208,7 @@ MISTAKES = [
             "stayed with two labels.", CLEAN),
     Mistake("compares-raw-text", RawText(), KEPT + "texts were compared as they were written, so {surplus} counted as "
             "a ticket of its own.", CLEAN),
+    Mistake("casefolds", Casefolds(), KEPT + "`casefold` goes further than lower-casing: it makes ss of ß.", CLEAN),
     Mistake("compares-capitals", KeepsCapitals(), KEPT + "capitals made a difference: {surplus} stayed.", CLEAN),
     Mistake("compares-inner-space", TrimsOnly(), KEPT + "white space between words made a difference: {surplus} "
             "stayed.", CLEAN),

@@ -129,6 +129,10 @@ def underflowing(logits: Tensor, labels: Tensor, k: int) -> Any:
     return logits.softmax(-1).gather(1, labels[:, None])[:, 0].argsort(stable=True)[:k]
 
 
+def underflowing_later(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return underflowing(logits.double(), labels, k)
+
+
 SUSPECT = "Labels that look wrong"
 FIRST = 'In the case "{case}" the first indices are {got_first} where {want_first} are wanted: '
 MISTAKES = [
@@ -144,6 +148,8 @@ MISTAKES = [
             "classes of each.", SUSPECT),
     Mistake("probabilities-underflow", underflowing, FIRST + "far below, every probability is 0 in float32, and zeros "
             "have no order. Log probabilities have one.", SUSPECT),
+    Mistake("probabilities-underflow", underflowing_later, FIRST + "far below, every probability is 0, in float64 as "
+            "well, and zeros have no order. Log probabilities have one.", SUSPECT),
     Mistake("best-first", best_first, FIRST + "these are the tickets whose labels the model likes best.", SUSPECT),
     Mistake("best-first", smallest_loss_first, FIRST + "a small loss means a likely label, so these are the best "
             "ones.", SUSPECT),

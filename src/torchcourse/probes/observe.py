@@ -55,8 +55,8 @@ def same(now: Tensor, before: Tensor) -> bool:
 def refusal(call: Callable[[], object], argument: str, got: Iterable[str]) -> dict[str, Any]:
     """Observe the outcome of a call that should raise ValueError.
 
-    The wording is the learner's choice; what counts is whether the message names the `argument` (or its singular) and
-    contains one of the values `got`.
+    The wording is the learner's choice; what counts is whether the message names the `argument` (or its singular; ""
+    asks for none) and contains one of the values `got`.
     """
     try:
         result = call()

@@ -20,7 +20,7 @@ class Step(nn.Module):
 
     Attributes:
         flaw: "" or "nan", "inf", "-inf" (in one entry), "shifted" (by 0.01), "negatives" (shifted where negative),
-            "wrapped" (in one dimension more), or "fine".
+            "wrapped" (in one dimension more), "huge" (two numbers whose sum overflows), or "fine".
         place: "main" for a flaw of the output itself, "extra" for one of a nested output's second tensor.
         when: the number of the call with the flaw, from 0 on, or -1 for all.
     """
@@ -44,6 +44,8 @@ class Step(nn.Module):
             return torch.where(y < 0, y - 0.01, y)
         if self.flaw == "shifted":
             y[-1, -1] += 0.01
+        elif self.flaw == "huge":
+            y[0, :2] = 0.9 * torch.finfo(y.dtype).max
         elif self.flaw not in ("", "fine"):
             y[0, 0] = float(self.flaw)
         return y

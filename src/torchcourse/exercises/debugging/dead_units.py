@@ -63,6 +63,13 @@ def firing(draw: Draw, x: Tensor, times: list[int]) -> dict[str, Tensor]:
     return {"weight": weight.to(x.dtype), "bias": bias.to(x.dtype)}
 
 
+def cancelling(draw: Draw, units: int, width: int) -> dict[str, Any]:
+    """Draw inputs for which the outputs of each unit of the linear layer add up to zero, and are not zero."""
+    row = draw.normal(1, width)
+    layer = {"weight": draw.normal(units, width), "bias": torch.zeros(units), "layer": "body.stem"}
+    return {"x": torch.cat([row, -row]), **layer, "batch": 2, "pairs": True, "starts": "training"}
+
+
 def cases(draw: Draw) -> list[Case]:
     def drawn(
         *shape: int, batch: int, times: list[int], layer: str = "body.act", pairs: bool = True,
@@ -81,6 +88,7 @@ def cases(draw: Draw) -> list[Case]:
         case("sequences", **drawn(4, 3, d, batch=2, times=[0, 1, 2, 0, 5, 12, 1, 1, 2, 0, 3])),
         case("a layer that puts out negative numbers", **drawn(8, d, batch=4, times=[0, 0, 3, 4], layer="body.stem")),
         case("float64", **drawn(6, d, batch=2, times=[0, 1, 2], dtype=torch.float64)),
+        case("outputs that cancel", **cancelling(draw, 4, d)),
     ]
 
 

@@ -66,6 +66,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a model that is a leaf itself", **drawn() | {"flaws": {"": "inf"}}),
         case("forward raises later", **drawn(breaks=True, encoder_0="nan")),
         case("float64", **drawn(decoder_block_second="nan") | {"x": draw.normal(3, 4, dtype=torch.float64)}),
+        case("huge numbers", **drawn(head="huge")),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.modules import module as everywhere
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
@@ -15,8 +16,9 @@ from torchcourse.probes.observe import kept, kind, refusal
 
 
 def hooks(net: nn.Module) -> int:
-    """Count the hooks on a network and all its modules."""
-    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules())
+    """Count the hooks on a network and all its modules, and those that apply to all modules."""
+    general = len(everywhere._global_forward_hooks) + len(everywhere._global_forward_pre_hooks)
+    return general + sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules())
 
 
 def probe(
@@ -38,7 +40,7 @@ def probe(
         net.get_submodule(name).register_forward_hook(lambda *_: None)
     before, raw, training = hooks(net), x.clone(), [m.training for m in net.modules()]
     if refused:
-        return {**refusal(lambda: answer(net, names, x), "names", [refused]), "hooks left": hooks(net) - before}
+        return {**refusal(lambda: answer(net, names, x), "", [refused]), "hooks left": hooks(net) - before}
     try:
         found = answer(net, names, x)
     except RuntimeError as error:

@@ -56,6 +56,7 @@ def cases(draw: Draw) -> list[Case]:
         case("<unk> and <pad> in a ticket", texts=["kiwi <unk> fig <pad> <unk>", "fig <unk>"], max_size=5,
              min_count=None),
         case("no texts", texts=[], max_size=10, min_count=None),
+        case("ß is not ss", texts=["Straße STRASSE", "straße"], max_size=10, min_count=None),
     ]  # fmt: skip
 
 

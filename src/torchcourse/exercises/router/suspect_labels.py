@@ -33,9 +33,9 @@ def repeated(draw: Draw, n: int, classes: int, times: int) -> dict[str, Any]:
 
 
 def hopeless(draw: Draw, n: int, classes: int) -> dict[str, Any]:
-    """Draw tickets whose labels are so unlikely that a float32 probability is 0 for all."""
+    """Draw tickets whose labels are so unlikely that a probability is 0 for all, in float64 as well."""
     found = judged(draw, n, classes)
-    away = 150.0 + 10.0 * draw.normal(n).argsort()
+    away = 1500.0 + 10.0 * draw.normal(n).argsort()
     found["logits"] -= away[:, None] * F.one_hot(found["labels"], classes)
     return found
 

@@ -73,6 +73,17 @@ class ReadsTheMessage(Search):
         return True
 
 
+class BelievesTheWords(Search):
+    def fits(self, run: Run, size: int) -> bool:
+        try:
+            run(size)
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "memory" not in str(error).lower():
+                raise
+            return False
+        return True
+
+
 class RunsZero(Search):
     def __call__(self, run: Run, start: int, limit: int) -> int:
         low, high, size = -1, limit + 1, start
@@ -184,6 +195,8 @@ MISTAKES = [
             "nothing always fits, or fails in a way of its own, so it is never run.", MEMORY),
     Mistake("swallows-other-errors", SwallowsRuntimeErrors(), SWALLOWED + "only torch.OutOfMemoryError means that a "
             "batch is too large.", MEMORY),
+    Mistake("believes-the-words", BelievesTheWords(), SWALLOWED + "its message speaks of memory, but what it is about "
+            "is another matter. Only the class torch.OutOfMemoryError means that a batch is too large.", MEMORY),
     Mistake("off-by-one", OneTooSmall(), RESULT + "the last size that fitted is one larger.", MEMORY),
     Mistake("ignores-the-limit", IgnoresTheLimit(), BEYOND, MEMORY),
     Mistake("trusts-the-start", TrustsTheStart(), UNTRIED, MEMORY),

@@ -109,6 +109,10 @@ def normal(size: float | None, bias: str = "normal") -> Callable[..., Tensor]:
     return start
 
 
+def from_a_generator_of_its_own(self: Affine, limit: float, *shape: int) -> Tensor:
+    return torch.empty(shape).uniform_(-limit, limit, generator=torch.Generator().manual_seed(0))
+
+
 def zero_for_the_bias(self: Affine, limit: float, *shape: int) -> Tensor:
     return torch.zeros(shape) if len(shape) == 1 else Affine.start(self, limit, *shape)
 
@@ -154,6 +158,8 @@ MISTAKES = [
             "range as the weight.", INIT),
     Mistake("starts-positive", override(Affine, start=lambda self, limit, *shape: torch.rand(shape) * limit), START
             + "`rand` draws from 0 to 1 and has to be brought to both sides of zero.", INIT),
+    Mistake("starts-alike", override(Affine, start=from_a_generator_of_its_own), "In the case \"{case}\" the {what} "
+            "are {got} where {want} are wanted: a seed inside of the layer makes all of them start alike.", INIT),
     Mistake("detached", Detached, "The {what} came out as {got}, and a tensor is wanted: the weight was cut out of the "
             "graph, so nothing teaches it.", INIT),
     Mistake("does-not-train", override(Affine, hold=lambda self, name, t: nn.Parameter(t, requires_grad=False)), "The "

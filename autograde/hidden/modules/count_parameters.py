@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from autograde.source.mistakes import Mistake
@@ -62,6 +63,14 @@ def of_the_state(model: nn.Module, trainable_only: bool = False) -> int:
     return total(model.state_dict(keep_vars=True).values(), trainable_only)
 
 
+def different_values(model: nn.Module, trainable_only: bool = False) -> int:
+    kept: list[Tensor] = []
+    for p in model.parameters():
+        if not any(torch.equal(p, other) for other in kept if p.ndim > 1):
+            kept.append(p)
+    return total(kept, trainable_only)
+
+
 def frozen_only(model: nn.Module, trainable_only: bool = False) -> int:
     return total((p for p in model.parameters() if not p.requires_grad or not trainable_only), False)
 
@@ -83,6 +92,8 @@ SOME = COUNT + "parameters also sit in other layers, under other names, and in t
 MISTAKES = [
     Mistake("double-counts-tied", with_duplicates, TWICE, COUNTING),
     Mistake("double-counts-tied", over_all_modules, TWICE, COUNTING),
+    Mistake("takes-equal-for-tied", different_values, COUNT + "parameters with equal values were counted once. Two are "
+            "tied if they are the same tensor, and not if they happen to hold the same numbers.", COUNTING),
     Mistake("counts-tensors", adding(lambda p: 1), COUNT + "it is the number of tensors, not of the elements in them.",
             COUNTING),
     Mistake("counts-rows", adding(lambda p: len(p) if p.ndim else 1), COUNT + "`len` of a tensor is the size of its "

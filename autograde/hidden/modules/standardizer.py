@@ -79,6 +79,17 @@ class NoneBeforeFit(Standardizer):
         return x if self.mean is None else super().forward(x)
 
 
+class FitsOnce(Standardizer):
+    fitted = False
+
+    def fit(self, x: Tensor) -> Any:
+        return self if self.fitted else super().fit(x)
+
+    def keep(self, mean: Tensor, std: Tensor) -> None:
+        super().keep(mean, std)
+        self.fitted = True
+
+
 class OverTheWholeTable(Standardizer):
     def measured(self, x: Tensor) -> tuple[Tensor, Tensor]:
         columns = x.shape[1]
@@ -133,6 +144,8 @@ MISTAKES = [
             BUFFERS),
     Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1.0)), ZERO_STD,
             BUFFERS),
+    Mistake("fits-once", FitsOnce, "In the case \"{case}\" the {what} is {got} and should be {want}: the second call "
+            "of `fit` was ignored, and every call sets the buffers.", BUFFERS),
     Mistake("fit-returns-nothing", ReturnsNothing, "`fit` returned {got}, and should return the module itself, so that "
             "`Standardizer(3).fit(x)` is one.", BUFFERS),
     Mistake("dtype-not-kept", override(Standardizer, forward=lambda self, x: self.standardized(x)), "In the case "

@@ -130,6 +130,11 @@ class LooksAtTheLastGradient(Scaler):
         return bool(grads[-1].isfinite().all())
 
 
+class AddsTheGradientUp(Scaler):
+    def finite(self, grads: list[Tensor]) -> bool:
+        return all(bool(g.sum().isfinite()) for g in grads)
+
+
 class NeverLooks(Scaler):
     def finite(self, grads: list[Tensor]) -> bool:
         return True
@@ -267,6 +272,8 @@ MISTAKES = [
             "the gradients of the first were looked at.", DYNAMIC),
     Mistake("never-looks", NeverLooks, STEPS + "gradients were taken for finite that are not, and one entry is enough.",
             DYNAMIC),
+    Mistake("adds-the-gradient-up", AddsTheGradientUp, STEPS + "every entry of the gradients is finite, and only their "
+            "sum is not. The entries are asked, not the sum.", DYNAMIC),
     Mistake("forgets-an-earlier-overflow", ForgetsAnEarlierOverflow, SCALES + "two optimizers stepped before the "
             "update, and only the last of them was remembered.", DYNAMIC),
     Mistake("never-forgets-an-overflow", NeverForgetsAnOverflow, SCALES + "`update` has to forget the overflow, or "
@@ -322,7 +329,7 @@ class ScalerInATensor:
             for p in group["params"]:
                 if p.grad is not None:
                     p.grad = p.grad / self._scale.to(p.grad.device)
-                    bad |= not torch.isfinite(p.grad.sum() * 0).item()
+                    bad |= not torch.isfinite((p.grad * 0).sum()).item()
         self.found.append(bad)
         if not bad:
             optimizer.step()

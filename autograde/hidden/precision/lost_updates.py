@@ -61,6 +61,10 @@ def underflow_only(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     return (update != 0) & (update.to(dtype) == 0)
 
 
+def asks_in_float32_what_is_zero(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
+    return right(w, update.where(update.float() != 0, 0), dtype)
+
+
 def one_for_all(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     return right(w, update, dtype).any()
 
@@ -100,6 +104,8 @@ MISTAKES = [
             UPDATES),
     Mistake("underflow-only", underflow_only, PLACE + "is right: an update need not be zero in {dtype} to be lost; "
             "beside a large weight it is rounded away.", UPDATES),
+    Mistake("asks-in-float32-what-is-zero", asks_in_float32_what_is_zero, PLACE + "is right: in float32 the update is "
+            "zero, but it came in float64, where it is not. Ask before any cast.", UPDATES),
     Mistake("one-for-all", one_for_all, "The result is of shape {got_shape} where {want_shape} is wanted: one answer "
             "for each weight.", UPDATES),
     Mistake("made-on-cpu", makes_a_mask_on_the_cpu, MIXED, UPDATES),

@@ -69,6 +69,10 @@ def compares_with_the_smallest(grads: Any, dtype: torch.dtype) -> float:
     return share_where(grads, lambda g: g.abs() < info.smallest_normal * info.eps)
 
 
+def counts_in_float32(grads: Any, dtype: torch.dtype) -> float:
+    return right([g.float() for g in listed(grads)], dtype)
+
+
 def forgets_the_sign(grads: Any, dtype: torch.dtype) -> float:
     return share_where(grads, lambda g: g < 2.0**-25)
 
@@ -114,6 +118,8 @@ MISTAKES = [
             "but a cast rounds to the nearest one: down to half of the smallest that is not yet zero.", GONE),
     Mistake("sign-forgotten", forgets_the_sign, SHARE + "negative gradients were taken for small ones: the size of a "
             "number is its absolute value.", GONE),
+    Mistake("counts-in-float32", counts_in_float32, SHARE + "some of these are zero in float32 already and were left "
+            "out, but they came in float64, where they are not zero.", GONE),
     Mistake("mean-of-shares", mean_of_shares, SHARE + "the share of each of the {pieces} tensors counted the same, "
             "whatever its size.", GONE),
     Mistake("first-tensor-only", first_tensor_only, SHARE + "only the first of the {pieces} tensors was looked at.",

@@ -135,6 +135,20 @@ class CountInAnAttribute(AdamW):
         return self.count
 
 
+class CountsForTheGroup(AdamW):
+    def groups(self) -> list[dict[str, Any]]:
+        for group in self.param_groups:
+            group["count"] = group.get("count", 0) + 1
+        return self.param_groups
+
+    def update(self, p: Any, group: dict[str, Any]) -> None:
+        self.count = group["count"]
+        super().update(p, group)
+
+    def steps(self, state: Any) -> Any:
+        return self.count
+
+
 ONE_CORRECTED = VALUE + "only one of the two averages was corrected for its start at zero."
 MISTAKES = [
     Mistake("overwrites-gradients", OverwritesGradients, "In the case \"{case}\" the {what} were {got} where {want} is "
@@ -178,6 +192,8 @@ MISTAKES = [
             OPTIMIZERS),
     Mistake("ignores-parameter-groups", override(AdamW, groups=lambda self: self.param_groups[:1]), VALUE + "only the "
             "first group was updated.", OPTIMIZERS),
+    Mistake("one-count-for-all", CountsForTheGroup, VALUE + "one count of steps served the whole group. A parameter "
+            "that had no gradient in some steps has taken fewer, and each counts its own.", OPTIMIZERS),
     Mistake("state-outside-state-dict", AveragesInAnAttribute, "Resumed from its state_dict, the training went on "
             "{got}: the averages are kept in an attribute. `self.state[p]` is what `state_dict()` saves.", OPTIMIZERS),
     Mistake("state-outside-state-dict", CountInAnAttribute, "Resumed from its state_dict, the training went on {got}: "

@@ -97,6 +97,10 @@ def only_parameters(_self: EarlyStopping, model: nn.Module) -> Any:
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
+def integers_as_they_are(_self: EarlyStopping, model: nn.Module) -> Any:
+    return {name: t.clone() if t.is_floating_point() else t for name, t in model.state_dict().items()}
+
+
 REFERENCE = (
     'In the case "{case}", `{what}` is {got} where {want} is wanted: `state_dict()` holds the tensors that training '
     "goes on changing, so what was remembered changed too. Copy them."
@@ -129,6 +133,8 @@ MISTAKES = [
             "improvements.", STOPPING),
     Mistake("forgets-buffers", override(EarlyStopping, remembered=only_parameters), WEIGHTS + "parameters are not all "
             "of a model; the statistics of a batch norm are buffers.", STOPPING),
+    Mistake("keeps-counters-by-reference", override(EarlyStopping, remembered=integers_as_they_are), WEIGHTS
+            + "`num_batches_tracked` was remembered without a copy, and training goes on counting in it.", STOPPING),
     Mistake("never-restores", override(EarlyStopping, restore=lambda self, model: None), WEIGHTS + "the model was left "
             "as it was.", STOPPING),
 ]  # fmt: skip

@@ -210,15 +210,16 @@ class CallWatch:
 
     Args:
         forbids: names that the exercise forbids. A name with a dot is a module of torch ("torch.optim.adamw"), whose
-            functions are then recorded in `entered`; "autograd" makes each run of the engine count as a call, and
-            "torch" forbids every call of torch.
+            public functions are then recorded in `entered`, or one of its private functions; "autograd" makes each run
+            of the engine count as a call, and "torch" forbids every call of torch.
         operators: whether to record operators too.
 
     Attributes:
         functions: names of the calls at the Python level (`softmax`, `__getitem__`), in order.
         operators: names of the calls at the ATen level (`aten::_softmax`), in order.
-        entered: public functions and classes of forbidden modules that ran, under whatever alias or subclass; if every
-            call of torch is forbidden, private ones and built-in ones as well.
+        entered: public functions and classes of forbidden modules that ran, under whatever alias or subclass, and
+            private functions that are forbidden by name; if every call of torch is forbidden, all private ones and
+            built-in ones as well.
         rewritten: names of functions that ran from torch's Python reimplementations of operators (`IN_PYTHON`).
         handed_over: the number of elements handed to Python or NumPy.
         arrays: names of the calls that handed over more than one element, and `FROM_NUMPY` if an array came back.
@@ -308,7 +309,7 @@ class CallWatch:
             return
         if module in self._modules:
             name = frame.f_code.co_qualname.split(".")[0]
-            if not name.startswith("_"):  # not a decorator, or the helper of a public function
+            if not name.startswith("_") or f"{module}.{name}" in self._modules:  # others are decorators and helpers
                 self.entered.append(f"{module}.{name}")
         elif not self._is_torchs(module, names) and (copied := self._copied.get(frame.f_code.co_code)):
             self.entered.append(copied)

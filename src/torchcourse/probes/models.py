@@ -102,6 +102,14 @@ def shared(width: int) -> nn.Module:
     return nn.Sequential(layer, nn.ReLU(), layer, nn.Linear(width, 1))
 
 
+def zeroed(width: int) -> nn.Module:
+    """Return two layers of one shape, of which every weight is zero."""
+    net = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+    for parameter in net.parameters():
+        nn.init.zeros_(parameter)
+    return net
+
+
 MODELS: dict[str, Callable[[int], nn.Module]] = {
     "linear": lambda w: nn.Linear(4 * w, 16 * w),
     "no bias": lambda w: nn.Sequential(nn.Linear(4 * w, 16 * w, bias=False), nn.GroupNorm(2, 16 * w)),
@@ -113,7 +121,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
     "grouped": lambda w: nn.Sequential(nn.Conv2d(2 * w, 8 * w, 3, groups=2, bias=False),
                                        nn.InstanceNorm2d(8 * w, affine=True), nn.BatchNorm2d(8 * w, affine=False)),
     "tied": Tied, "tower": Tower, "loose": Loose, "frozen": Frozen, "stack": Stack, "breaking": Breaking,
-    "shared": shared,
+    "shared": shared, "zeroed": zeroed,
     "labelled": lambda w: nn.Sequential(Labelled(4 * w, 16 * w), nn.ReLU()),
     "none": lambda w: nn.Sequential(nn.ReLU(), nn.Flatten()),
     "biases": lambda w: nn.Sequential(nn.LayerNorm(w), nn.ReLU(), nn.BatchNorm1d(w)),

@@ -33,7 +33,8 @@ class Allocator:
         if len(self.tried) > MANY:
             raise RuntimeError(f"{MANY} sizes were tried, and it goes on")
         if self.error and size >= self.breaks_at:
-            raise ERRORS[self.error]("the model does not take this batch")
+            name, _, detail = self.error.partition(": ")
+            raise ERRORS[name](f"the model does not take this batch{detail and f': {detail}'}")
         if size > self.capacity:
             words = "CUDA out of memory. " if self.capacity % 2 else "No room. "  # each device has a wording of its own
             raise torch.OutOfMemoryError(f"{words}Tried to allocate {size} MiB.")
@@ -86,6 +87,7 @@ def cases(draw: Draw) -> list[Case]:
         drawn("a limit of 4096", 1, 4096, draw.size(3000, 4000)),
         drawn("a model that is broken", 4, 64, 32, "RuntimeError", 0),
         drawn("a model that cannot take large batches", 1, 64, 64, "ValueError", 3),
+        drawn("an error that speaks of memory", 2, 64, 64, "RuntimeError: two tensors share one memory location", 5),
     ]
 
 

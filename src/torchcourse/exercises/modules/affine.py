@@ -25,7 +25,9 @@ from torchcourse.probes.modules import (
     spread,
     without_none,
 )
-from torchcourse.probes.observe import kind, look
+from torchcourse.probes.observe import kind, look, same
+
+NAMES = ("weight", "bias")
 
 
 def slot(module: nn.Module, name: str) -> str:
@@ -44,14 +46,17 @@ def probe(
     answer: Watched, sizes: tuple[int, int], bias: bool | None, weights: dict[str, Tensor], x: Tensor | None
 ) -> Observations:
     """Observe parameters, output and gradients of a layer with known weights; without `x`, the fresh numbers
-    themselves."""
+    themselves, and those of a second layer."""
     made: list[int] = []
     with mock.patch.object(nn.Linear, "reset_parameters", lambda linear: made.append(1)):
-        module = build(answer, torch.device("cpu") if x is None else x.device, *sizes, **without_none(bias=bias))
+        home, options = torch.device("cpu") if x is None else x.device, without_none(bias=bias)
+        module = build(answer, home, *sizes, **options)
+        another = build(answer, home, *sizes, **options) if x is None else None
     if made or any(isinstance(m, nn.Linear) for m in module.modules()):
         answer.forbidden.append("nn.Linear")
     if x is None:
-        return {name: getattr(module, name, None) for name in ("weight", "bias")}
+        fresh = {name: getattr(module, name, None) for name in NAMES}
+        return {**fresh, "weight of another": getattr(another, "weight", None)}
     seen = {**inventory(module), "bias": slot(module, "bias")}
     load(module, weights)
     # an answer's own method could still write into its output
@@ -68,8 +73,10 @@ def derive(case: Case, seen: Observations) -> Observations:
         return seen
     bound = case.inputs["sizes"][0] ** -0.5
     forbidden = {name: value for name, value in seen.items() if name == "forbidden calls"}
-    spreads = {f"{what} of {name}": v for name in ("weight", "bias") for what, v in spread(seen[name], bound).items()}
-    return {**spreads, **forbidden}
+    pair = seen["weight"], seen["weight of another"]
+    spreads = {f"{what} of {name}": v for name in NAMES for what, v in spread(seen[name], bound).items()}
+    alike = all(isinstance(weight, Tensor) for weight in pair) and same(*pair)
+    return {**spreads, "weights of a second layer": "those of the first" if alike else "others", **forbidden}
 
 
 def cases(draw: Draw) -> list[Case]:

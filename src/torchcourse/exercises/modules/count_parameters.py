@@ -30,6 +30,7 @@ def cases(draw: Draw) -> list[Case]:
         case("half of it frozen, trainable only", which="frozen", width=width, trainable_only=True),
         case("nothing frozen, trainable only", which="normed", width=width, trainable_only=True),
         case("weights tied, trainable only", which="tied", width=width, trainable_only=True),
+        case("two layers that start at zero", which="zeroed", width=width, trainable_only=None),
     ]
 
 

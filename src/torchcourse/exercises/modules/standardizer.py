@@ -39,6 +39,11 @@ def probe(answer: Watched, data: Tensor, x: Tensor) -> Observations:
     keys = other.load_state_dict(module.state_dict(), strict=False)
     seen["a fresh one, after loading"] = called(answer, other, x.detach())
     seen["keys that found no place"] = sorted(keys.unexpected_keys)
+    twice = build(answer, home, data.shape[1])
+    with answer.watched():
+        for table in (2 * data + 1, data):
+            twice.fit(table)
+    seen["mean after a second fit"] = getattr(twice, "mean", None)
     moved = module.to(torch.float64)
     seen["dtype of mean after .to(torch.float64)"] = getattr(getattr(moved, "mean", None), "dtype", None)
     return {**seen, "moved to the CPU": elsewhere(answer, module, x)}

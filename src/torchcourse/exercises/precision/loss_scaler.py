@@ -84,7 +84,7 @@ def cases(draw: Draw) -> list[Case]:
         return {"options": options, "pattern": pattern, "gradients": gradients, "idle": idle}
 
     fine, bad = "fine", draw.pick(["inf", "-inf"])
-    return [
+    listed = [
         case("one overflow, as it comes", **replay([fine, bad, fine])),
         case("growing every second update", **replay([fine] * 5, scale=8.0, interval=2)),
         case("a NaN", **replay([fine, "nan", fine, fine], scale=256.0, interval=3)),
@@ -97,6 +97,8 @@ def cases(draw: Draw) -> list[Case]:
         case("a parameter without gradient", **replay([fine, "nan", fine], idle=True)),
         case("a drawn pattern", **replay(drawn_pattern(draw, 8, 0.3), scale=1024.0, interval=2)),
     ]
+    huge = {**replay([fine], scale=1.0, interval=1), "gradients": [draw.uniform(2.5e38, 3e38, 3)]}
+    return [*listed, case("gradients near the end of float32", **huge)]
 
 
 def _exactly(value: object) -> str:

@@ -36,6 +36,8 @@ def cases(draw: Draw) -> list[Case]:
              update=torch.full((14,), 2.0**-7), dtype=torch.bfloat16),
         case("weights that lie between two numbers", w=1 + 2.0**-8 * torch.tensor([0.25, 0.375, 0.5625, 0.75]),
              update=2.0**-8 * torch.tensor([0.875, 0.75, 0.625, 0.5]), dtype=torch.bfloat16),
+        case("updates that only float64 can hold", w=torch.tensor([1.0, 0.0, -0.5, 2.0, 0.0], dtype=torch.float64),
+             update=torch.tensor([1e-50, -1e-60, 0.25, 0.0, 1e-3], dtype=torch.float64), dtype=torch.bfloat16),
     ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ def cases(draw: Draw) -> list[Case]:
     n = draw.size(20, 30)
     many = torch.where(draw.flags(5, 8), spread(draw, -34, -8, 5, 8), 0.0)
     uneven = [spread(draw, -40, -26, 3), spread(draw, -32, -5, 20), spread(draw, -10, 0, 4, 4)]
-    return [
+    listed = [
         case("float16", grads=spread(draw, -36, -4, n), dtype=torch.float16),
         case("half of them zero before", grads=many, dtype=torch.float16),
         case("bfloat16 keeps them all", grads=spread(draw, -60, -4, n), dtype=torch.bfloat16),
@@ -29,6 +29,8 @@ def cases(draw: Draw) -> list[Case]:
         case("all zero", grads=torch.zeros(3, 2), dtype=torch.float16),
         case("a list of zeros", grads=[torch.zeros(2), torch.zeros(1)], dtype=torch.bfloat16),
     ]
+    wide = steps_of(draw, 12).double() * 10.0 ** torch.tensor([-60] * 3 + [-10] * 2 + [-2] * 7, dtype=torch.float64)
+    return [*listed, case("some that only float64 can hold", grads=wide, dtype=torch.float16)]
 
 
 def quotes(inputs: Observations, _seen: Observations, _wanted: Observations) -> dict[str, object]:

@@ -31,11 +31,13 @@ class _Run:
             group["lr"] *= 0.2
 
     def step(self, gradients: list[Tensor | None], number: int, by_closure: bool = False) -> None:
+        """Step along these gradients, one for each parameter. The loss that a closure returns tells the number."""
+
         def backward() -> float:
             """Set the gradients; return a loss."""
             self.calls.append("with gradients on" if torch.is_grad_enabled() else "with gradients off")
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
-                parameter.grad = None if gradient is None else gradient[number].clone()
+                parameter.grad = None if gradient is None else gradient.clone()
             return 0.25 + number
 
         if not by_closure:
@@ -44,13 +46,19 @@ class _Run:
         if by_closure:
             self.returned.append("what the closure returned" if returned == 0.25 + number else kind(returned))
         pairs = zip(self.parameters, gradients, strict=True)
-        if any(g is not None and (p.grad is None or not torch.equal(p.grad, g[number])) for p, g in pairs):
+        if any(g is not None and (p.grad is None or not torch.equal(p.grad, g)) for p, g in pairs):
             self.gradients = "changed"
+
+
+def _of_step(gradients: list[Tensor | None], number: int, idle: Sequence[int]) -> list[Tensor | None]:
+    """Return the gradients of one step. In the steps `idle` the last parameter has none."""
+    found = [None if gradient is None else gradient[number] for gradient in gradients]
+    return [*found[:-1], None] if number in idle else found
 
 
 def probe(
     answer: Watched, values: list[Tensor], gradients: list[Tensor | None], groups: list[dict[str, Any]],
-    options: dict[str, Any], slower_at: int, by_closure: bool = False,
+    options: dict[str, Any], slower_at: int, by_closure: bool = False, idle: Sequence[int] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Observe training along given gradients; halfway a second optimizer is loaded from the first one's state and goes
     along."""
@@ -62,7 +70,7 @@ def probe(
                 for each in runs:
                     if number == slower_at:
                         each.slow_down()
-                    each.step(gradients, number, by_closure)
+                    each.step(_of_step(gradients, number, idle), number, by_closure)
 
     train([run], range(1))
     early = flat(run.parameters)
@@ -106,6 +114,7 @@ def cases(draw: Draw) -> list[Case]:
         case("lr lowered on the way", **close, **task(8, lr=0.1, slower_at=3)),
         case("with a closure", **close, **task(5, lr=0.04), by_closure=True),
         case("float64", rtol=1e-8, atol=1e-9, **task(6, lr=0.03, dtype=torch.float64)),
+        case("a parameter without gradient in some steps", **close, **task(7, lr=0.05), idle=[0, 1, 4]),
     ]
 
 

@@ -16,18 +16,18 @@ from torchcourse.probes.trainable_models import number
 
 
 def _fill(model: nn.BatchNorm1d, value: float) -> None:
-    """Make a model recognisable: every weight, and every buffer of floats, is `value`."""
+    """Make a model recognisable: every weight and every buffer is `value`."""
     with torch.no_grad():
         for tensor in (*model.parameters(), *model.buffers()):
             tensor.fill_(int(value) if tensor.dtype == torch.int64 else value)
 
 
-def _restored(stopper: Any, answer: Watched, model: nn.BatchNorm1d) -> tuple[float, float]:
-    """Restore a model, and return its weight and its buffer, which say which update they are of."""
+def _restored(stopper: Any, answer: Watched, model: nn.BatchNorm1d) -> tuple[float, float, float]:
+    """Restore a model; return its weight, its mean and its counter, which say which update they are of."""
     with answer.watched():
         stopper.restore(model)
-    assert model.running_mean is not None
-    return model.weight[0].item(), model.running_mean[0].item()
+    assert model.running_mean is not None and model.num_batches_tracked is not None
+    return model.weight[0].item(), model.running_mean[0].item(), float(model.num_batches_tracked.item())
 
 
 def probe(answer: Watched, metrics: Tensor, patience: int, min_delta: float | None, width: int) -> dict[str, Any]:
@@ -41,15 +41,16 @@ def probe(answer: Watched, metrics: Tensor, patience: int, min_delta: float | No
         returned.append(kind(stop) if stop is None or isinstance(stop, str) else bool(stop))
     best = number(stopper.best)
     _fill(model, -1)
-    weights, buffers = _restored(stopper, answer, model)
+    weights, buffers, counter = _restored(stopper, answer, model)
     _fill(model, -2)
-    again, _ = _restored(stopper, answer, nn.BatchNorm1d(width))
+    again, _, _ = _restored(stopper, answer, nn.BatchNorm1d(width))
     return {
         "update returned": returned,
         "best": best,
         "restore gave the weights of update": weights,
         "restore gave the buffers of update": buffers,
         "restored into a second model": again,
+        "restore gave the counter of batches of update": counter,
     }
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from autograde.source.mistakes import Mistake
 
 __all__ = [
-    "CHANGED", "COPIES", "ERRORS", "LEFT", "MIXED", "NUMPY_ONLY", "anywhere", "on_the_cpu", "one",
-    "override", "reading", "with_floats", "with_numpy", "writing_into",
+    "CHANGED", "COPIES", "ERRORS", "LEFT", "MIXED", "NUMPY_ONLY", "ROUNDED", "anywhere", "on_the_cpu", "one",
+    "override", "reading", "rounding", "with_floats", "with_numpy", "writing_into",
 ]  # fmt: skip
 
 Program = Callable[..., Any]
@@ -35,6 +35,10 @@ LEFT = (
 )
 DTYPE = (
     "The result is {got_dtype} where {want_dtype} is wanted: a result keeps the dtype of the floats it is made from."
+)
+ROUNDED = (
+    'In the case "{case}" `{what}` has {got}: the numbers went through float32 on the way, and a cast back to float64 '
+    "does not restore the digits that were lost."
 )
 CHANGED = (
     'In the case "{case}" the caller\'s own tensor was {got} by the call, and should be {want}: an operation that '
@@ -79,6 +83,15 @@ def in_float64(program: Program) -> Program:
     return tensors_through(lambda t: t.double() if t.is_floating_point() else t, program)
 
 
+def through_float32(program: Program) -> Program:
+    """Return `program`, computing in float32, with the result in the dtype of its first argument."""
+
+    def rounded(first: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return in_float32(program)(first, *args, **kwargs).to(first.dtype)
+
+    return rounded
+
+
 def with_a_cpu_tensor(program: Program) -> Program:
     """Return `program` with a tensor made on the CPU added to its result."""
 
@@ -116,6 +129,11 @@ def anywhere(program: Program) -> list[Mistake]:
         Mistake("made-on-cpu", with_numpy(program), NUMPY_ONLY, ERRORS),
         Mistake("made-on-cpu", on_the_cpu(program), LEFT, ERRORS),
     ]
+
+
+def rounding(program: Program) -> Mistake:
+    """Return the mistake of `program`, a right one, computing in float32 and casting its result back."""
+    return Mistake("computes-in-float32", through_float32(program), ROUNDED, DTYPES)
 
 
 def with_floats(program: Program, inputs: int = 1) -> list[Mistake]:

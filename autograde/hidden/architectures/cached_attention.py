@@ -99,6 +99,24 @@ def dict_changed_one_ahead(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -
     return attend(q, cache["k"], cache["v"], triangle(q, cache["k"], 1)), cache
 
 
+class Buffer:
+    """Room for keys and values, and how many positions of it are taken."""
+
+    def __init__(self, k: Tensor, v: Tensor, taken: int) -> None:
+        self.k, self.v, self.taken = k, v, taken
+
+
+def one_buffer_for_all(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
+    if cache is None:
+        b, h, _, d = k.shape
+        cache = Buffer(k.new_zeros(b, h, 64, d), v.new_zeros(b, h, 64, d), 0)
+    taken = cache.taken + k.shape[2]
+    cache.k[:, :, cache.taken : taken] = k
+    cache.v[:, :, cache.taken : taken] = v
+    k, v = cache.k[:, :, :taken], cache.v[:, :, :taken]
+    return attend(q, k, v, triangle(q, k)), Buffer(cache.k, cache.v, taken)
+
+
 def new_ones_in_front(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
     if cache is not None:
         k, v = torch.cat([k, cache[0]], 2), torch.cat([v, cache[1]], 2)
@@ -203,6 +221,8 @@ MISTAKES = [
             "the caller was changed, so a second try finds the first one's keys in it.", CACHE),
     Mistake("mutates-cache", dict_changed, 'In the case "{case}" {what} is {got} and should be {want}: the cache of '
             "the caller was changed, so a second try finds the first one's keys in it.", CACHE),
+    Mistake("mutates-cache", one_buffer_for_all, 'In the case "{case}" {what} is {got} and should be {want}: both '
+            "caches share one buffer, and a try from the older one wrote over the keys of the newer one.", CACHE),
     Mistake("new-keys-in-front", new_ones_in_front, WRONG + "the new keys come behind the old ones; in front, the "
             "triangle hides the wrong ones.", CACHE),
     Mistake("new-keys-in-front", new_ones_in_front_not_scaled, WRONG + SCALED + "the new keys come behind the "

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autograde.hidden.architectures.shared import reading
-from autograde.hidden.common import with_floats
+from autograde.hidden.common import rounding, with_floats
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -318,7 +318,7 @@ MISTAKES = [
     Mistake("weight-detached", reads_numbers, 'In the case "{case}", `{what}` is {got} where {want} is wanted: numbers '
             "that were taken out of `weight` (`tolist`, `item`, `detach`) are cut off from it.", HAND),
     Mistake("detached", without_graph, CUT, HAND),
-    *reading(HAND, with_floats(right, 2)),
+    *reading(HAND, [*with_floats(right, 2), rounding(right)]),
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autograde.hidden.architectures.shared import reading
-from autograde.hidden.common import with_floats
+from autograde.hidden.common import rounding, with_floats
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.architectures.grouped_query_attention import grouped
 from torchcourse.model.exercise import Case, Draw, case
@@ -240,7 +240,7 @@ MISTAKES = [
             "Attention with heads"),
     Mistake("groups-left-apart", groups_left, SHAPE + "the two dimensions of the groups belong together again: "
             "(b, h, t, d).", GROUPS),
-    *reading(GROUPS, with_floats(right, 3)),
+    *reading(GROUPS, [*with_floats(right, 3), rounding(right)]),
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autograde.hidden.architectures.shared import UNBEGUN
-from autograde.hidden.common import MIXED, override
+from autograde.hidden.common import MIXED, ROUNDED, override
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.architectures.lstmcell import cell_case
 from torchcourse.model.exercise import Case, Draw
@@ -262,7 +262,7 @@ REGISTERED = "`parameters()` finds {registered}: "
 ONE_ROW = 'In the case "{case}" `{what}` is {got} where {want} is wanted: x of shape {x_shape} is a single row.'
 CELL_FIRST_AND_ROWS = AT + "h comes first, the cell second. And x may be a single row of shape (input_size,)."
 ORDER = AT + "the four blocks of rows belong to i, f, g and o, in this order."
-NO_TANH = AT + "the cell goes through a tanh before the output gate lets it out. "
+NO_TANH = AT + "the cell goes through a tanh before the output gate lets it out."
 IN_PLACE = (
     'In the case "{case}" the call raised {error}: `*=` and `+=` write into the caller\'s cell; compute a new one.'
 )
@@ -278,17 +278,18 @@ MISTAKES = [
     Mistake("gate-order", in_order("fgio"), ORDER, RECURRENT),
     Mistake("gate-order", in_order("igfo"), ORDER, RECURRENT),
     Mistake("gate-order", Interleaved, AT + "the rows of one gate stand together, they do not take turns.", RECURRENT),
-    Mistake("no-tanh-on-cell", override(Cell, hidden=lambda self, o, c: o * c), AT + "the cell goes through a tanh "
-            "before the output gate lets it out.", RECURRENT),
+    Mistake("no-tanh-on-cell", override(Cell, hidden=lambda self, o, c: o * c), NO_TANH, RECURRENT),
     Mistake("state-made-on-cpu", ZerosOnTheCPU, MIXED, RECURRENT),
     Mistake("state-made-on-cpu", PlainZeros, PLAIN_ZEROS, RECURRENT),
     Mistake("state-made-on-cpu", PlainZerosByRow, PLAIN_ZEROS, RECURRENT),
-    Mistake("no-tanh-on-cell", PlainZerosNoTanh, NO_TANH + "And zeros for the state are made without device and dtype.",
-            RECURRENT),
+    Mistake("no-tanh-on-cell", PlainZerosNoTanh, NO_TANH + " And zeros for the state are made without device and "
+            "dtype.", RECURRENT),
     Mistake("skips-the-zeros", WithoutTheSecondBias, AT + "zeros for h leave its weights out, but not its bias, "
             "`bias_hh`.", RECURRENT),
     Mistake("state-in-float32", ZerosInFloat32, 'In the case "{case}" {what} is {got} where {want} is wanted: zeros '
             "that are made without a dtype are float32.", RECURRENT),
+    Mistake("computes-in-float32", override(Cell, pack=lambda self, h, c: (h.float().to(h), c.float().to(c))), ROUNDED,
+            RECURRENT),
     Mistake("cell-returned-first", override(Cell, pack=lambda self, h, c: (c, h)), AT + "h comes first, the cell "
             "second.", RECURRENT),
     Mistake("state-unpacked-reversed", override(Cell, unpack=lambda self, state: state[::-1]), AT + "the state that is "

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from autograde.hidden.autograd.shared import DTYPE
-from autograde.hidden.common import ERRORS, LEFT, MIXED, on_the_cpu
+from autograde.hidden.common import ERRORS, LEFT, MIXED, ROUNDED, on_the_cpu, through_float32
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -58,6 +58,7 @@ MISTAKES = [
     Mistake("made-on-cpu", on_the_cpu(td_loss), LEFT, ERRORS),
     Mistake("made-on-cpu", lambda o, t: td_loss(o, t) + (o * torch.zeros(o.shape, dtype=o.dtype)).sum(), MIXED, ERRORS),
     Mistake("dtype-not-kept", lambda o, t: td_loss(o, t).float(), DTYPE, CUT),
+    Mistake("computes-in-float32", through_float32(td_loss), ROUNDED, CUT),
 ]  # fmt: skip
 
 

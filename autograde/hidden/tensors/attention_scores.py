@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from autograde.hidden.common import with_floats
+from autograde.hidden.common import rounding, with_floats
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -77,6 +77,7 @@ MISTAKES = [
     Mistake("heads-summed", lambda q, k: attention_scores(q, k).sum(1), "The result has shape {got_shape} where "
             "{want_shape} is wanted: the scores of all heads were added up, and each head keeps its own.", EINSUM),
     *with_floats(attention_scores, 2),
+    rounding(attention_scores),
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from autograde.hidden.common import NUMPY_ONLY, with_floats
+from autograde.hidden.common import NUMPY_ONLY, rounding, with_floats
 from autograde.hidden.tensors.shared import HANDED
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -104,6 +104,7 @@ MISTAKES = [
     Mistake("python-loop", loop_over_numbers_on_cpu, LOOP, PAIRS),
     Mistake("python-loop", distances_in_numpy, HANDED, PAIRS),
     *(m for m in with_floats(distances, 2) if m.sentence is not NUMPY_ONLY),
+    rounding(distances),
 ]  # fmt: skip
 
 

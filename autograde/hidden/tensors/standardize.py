@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograde.hidden.common import with_floats
+from autograde.hidden.common import rounding, with_floats
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -139,6 +139,7 @@ MISTAKES = [
             "{got_at} and should be {want_at}: mean and variance belong to all dimensions of dim = {dim} "
             "together.", REDUCE),
     *with_floats(standardize),
+    rounding(standardize),
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -12,7 +12,9 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case
 from torchcourse.model.observations import Observations, Raised, kind, raised
 
-__all__ = ["cost", "growth", "kept", "kind", "look", "moved_to", "of_one_tensor", "refusal", "same", "where"]
+__all__ = [
+    "cost", "float32_digits", "growth", "kept", "kind", "look", "moved_to", "of_one_tensor", "refusal", "same", "where",
+]  # fmt: skip
 
 GROWING, STEADY = "growing with the number of rows", "the same for any number of rows"
 
@@ -98,6 +100,25 @@ def growth(_case: Case, seen: Observations) -> Observations:
         "result for fewer rows": small[3],
         "result for more rows": large[3],
     }
+
+
+def float32_digits(_case: Case, seen: Observations) -> Observations:
+    """Replace float64 tensors, if the result (or the state h) among them was rounded to float32, by words.
+
+    Which digits a sum in float32 ends with depends on the machine; that it has no others does not.
+    """
+    result = seen.get("result", seen.get("h"))
+    if not (_is_float64(result) and result.numel() and torch.equal(result, result.float().double())):
+        return seen
+    return {name: _in_words(value) if _is_float64(value) else value for name, value in seen.items()}
+
+
+def _is_float64(value: object) -> TypeGuard[Tensor]:
+    return isinstance(value, Tensor) and value.dtype == torch.float64
+
+
+def _in_words(tensor: Tensor) -> str:
+    return f"the digits of a float32, in a float64 tensor of shape {tuple(tensor.shape)}"
 
 
 def moved_to(device: torch.device, value: Any) -> Any:

@@ -12,7 +12,7 @@ from torchcourse.probes.observe import kept, kind, look
 
 
 def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor, split: list[int]) -> Observations:
-    """Observe the outputs of calls on the pieces of a sequence, and of two tries from the cache of the first piece."""
+    """Observe the outputs of calls on the pieces of a sequence, and of further calls with the first cache."""
     before = {"q": q.clone(), "k": k.clone(), "v": v.clone()}
     pieces = list(zip(*(torch.split(t, split, dim=2) for t in (q, k, v)), strict=True))
     cache, outputs = None, []
@@ -28,7 +28,10 @@ def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor, split: list[int]) ->
             return {"shape of an output": tuple(outputs[-1].shape)}
     seen = look(torch.cat(outputs, dim=2), q)
     if len(pieces) > 1:
-        seen["the second piece, tried again"] = answer(*pieces[1], first_cache)[0]
+        seen["the second piece, tried again"], again = answer(*pieces[1], first_cache)
+    if len(pieces) > 2:  # the first piece is continued in two ways, and then the first of them
+        answer(*pieces[2], first_cache)
+        seen["the third piece, after another try"] = answer(*pieces[2], again)[0]
     return {**seen, **kept(q=(q, before["q"]), k=(k, before["k"]), v=(v, before["v"]))}
 
 

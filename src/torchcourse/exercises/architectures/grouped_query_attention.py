@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import kept, look
+from torchcourse.probes.observe import float32_digits, kept, look
 
 
 class AsksForGroups(TorchFunctionMode):
@@ -43,7 +43,8 @@ def grouped(
     """Return the case of h query heads and g key heads."""
     d = draw.size(4, 6)
     q, k, v = draw.normal(b, h, t, d), draw.normal(b, g, s, d), draw.normal(b, g, s, d)
-    return case(name, rtol=1e-3, atol=1e-5, q=q.to(dtype), k=k.to(dtype), v=v.to(dtype))
+    rtol, atol = (1e-10, 1e-12) if dtype == torch.float64 else (1e-3, 1e-5)
+    return case(name, rtol=rtol, atol=atol, q=q.to(dtype), k=k.to(dtype), v=v.to(dtype))
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -77,5 +78,6 @@ EXERCISE = Exercise(
         "Another way needs no copies at all: view the queries as (b, g, h // g, t, d), and give keys and values a "
         "dimension of one. What broadcasts against what?",
     ),
+    derive=float32_digits,
     quotes=quotes,
 )

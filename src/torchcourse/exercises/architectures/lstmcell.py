@@ -9,7 +9,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.modules import build, gradients, inventory, load, probing_a_module, quoting
-from torchcourse.probes.observe import kept, kind, where
+from torchcourse.probes.observe import float32_digits, kept, kind, where
 
 NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
@@ -44,7 +44,9 @@ def cell_case(
     shapes = {"weight_ih": (4 * h, i), "weight_hh": (4 * h, h), "bias_ih": (4 * h,), "bias_hh": (4 * h,)}
     weights = {name: draw.normal(*shape, dtype=dtype) for name, shape in shapes.items()}
     state = (draw.normal(*batch, h, dtype=dtype), 2 * draw.normal(*batch, h, dtype=dtype)) if given else None
-    return case(name, rtol=1e-3, sizes=(i, h), weights=weights, x=draw.normal(*batch, i, dtype=dtype), state=state)
+    x = draw.normal(*batch, i, dtype=dtype)
+    rtol, atol = (1e-10, 1e-12) if dtype == torch.float64 else (1e-3, 1e-5)
+    return case(name, rtol=rtol, atol=atol, sizes=(i, h), weights=weights, x=x, state=state)
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -84,5 +86,6 @@ EXERCISE = Exercise(
         "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell",
         "thnn_fused_lstm_cell", "torch.nn.modules.rnn",
     ),
+    derive=float32_digits,
     quotes=quoting(quotes),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import kept, look
+from torchcourse.probes.observe import float32_digits, kept, look
 
 
 def probe(answer: Watched, q: Tensor, k: Tensor) -> dict[str, Any]:
@@ -30,6 +30,9 @@ def cases(draw: Draw) -> list[Case]:
         case("one head, one query", q=draw.normal(1, 1, 1, d), k=draw.normal(1, 1, s, d)),
         case("heads split from one tensor", q=split, k=draw.normal(b, h, s, d)),
         case("float64", q=draw.normal(b, h, t, d, dtype=torch.float64), k=draw.normal(b, h, s, d, dtype=torch.float64)),
+        # nine features: a root of 9 that somebody takes in float32 is right as well
+        case("float64, to ten digits", rtol=1e-10, atol=1e-12, q=draw.normal(b, h, t, 9, dtype=torch.float64),
+             k=draw.normal(b, h, s, 9, dtype=torch.float64)),
     ]  # fmt: skip
 
 
@@ -53,5 +56,6 @@ EXERCISE = Exercise(
         "The dot product of two random vectors of d numbers has a standard deviation that grows with d. By what do you "
         "divide to bring it back to 1?",
     ),
+    derive=float32_digits,
     quotes=quotes,
 )

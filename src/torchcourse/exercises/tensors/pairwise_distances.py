@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import cost, growth, kept, look
+from torchcourse.probes.observe import cost, float32_digits, growth, kept, look
 
 
 def probe(answer: Watched, a: Tensor, b: Tensor) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def probe(answer: Watched, a: Tensor, b: Tensor) -> dict[str, Any]:
 
 def derive(case: Case, seen: Observations) -> Observations:
     """Say how the cost grows, and that some entries are NaN; the CPU decides which, and for how many rows."""
-    seen = growth(case, seen)
+    seen = float32_digits(case, growth(case, seen))
     result = seen.get("result")
     if isinstance(result, Tensor) and result.isnan().any():
         rest = {name: value for name, value in seen.items() if not name.endswith(" rows")}
@@ -38,7 +38,7 @@ def cases(draw: Draw) -> list[Case]:
         case("as many in a as in b", rtol=1e-3, atol=1e-3, a=draw.normal(n, d), b=draw.normal(n, d)),
         case("a against itself", rtol=1e-3, atol=0.01, a=points, b=points.clone()),
         case("one point each", rtol=1e-3, atol=1e-3, a=draw.normal(1, d), b=draw.normal(1, d)),
-        case("float64", rtol=1e-3, atol=1e-3, a=draw.normal(n, d, dtype=torch.float64),
+        case("float64", rtol=1e-9, atol=1e-9, a=draw.normal(n, d, dtype=torch.float64),
              b=3 * draw.normal(m, d, dtype=torch.float64)),
         case("far from the origin", rtol=1e-2, atol=1.0, a=100 + 10 * draw.normal(n, d),
              b=100 + 10 * draw.normal(m, d)),

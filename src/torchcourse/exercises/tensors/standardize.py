@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import kept, look
+from torchcourse.probes.observe import float32_digits, kept, look
 
 
 def probe(answer: Watched, x: Tensor, dim: int | tuple[int, ...], eps: float | None) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a large eps", x=draw.normal(n, d), dim=0, eps=draw.pick([0.5, 1.0, 2.0])),
         case("a constant column", atol=1e-3, x=constant, dim=0, eps=None),
         case("small values", x=1e-3 * draw.normal(n, d), dim=0, eps=None),
-        case("float64", x=draw.normal(d, d, dtype=torch.float64), dim=1, eps=None),
+        case("float64", rtol=1e-10, atol=1e-12, x=draw.normal(d, d, dtype=torch.float64), dim=1, eps=None),
     ]
 
 
@@ -58,5 +58,6 @@ EXERCISE = Exercise(
         "`var` divides by n - 1 unless told otherwise. Which argument makes it divide by n?",
         "Where does eps stand in the formula: beside the variance under the root, or beside the root?",
     ),
+    derive=float32_digits,
     quotes=quotes,
 )

@@ -61,7 +61,7 @@ def test_the_buttons_of_another_cell_stay(
     pytest.importorskip("ipywidgets")
     card.show(shown_card(failed))
     (first,) = [made[0] for place, made in card_buttons._shown.items() if place == "row_softmax"]
-    monkeypatch.setattr(answer_cell, "_running", "another-cell")
+    monkeypatch.setattr(answer_cell, "_runs", {"check()": LastRun(1.0, "another-cell")})
     card.show(shown_card(failed))
     assert first.comm is not None
     assert card_buttons._shown.pop("row_softmax another-cell")

@@ -47,8 +47,6 @@ class LastRun:
 
 _runs: dict[str, LastRun] = {}
 """The last run of each cell, by its source."""
-_running = ""
-"""The id of the cell that was run last, "" if unknown."""
 
 
 def watch() -> None:
@@ -60,9 +58,7 @@ def watch() -> None:
 
 
 def _record(info: Any) -> None:
-    global _running
-    _running = info.cell_id or ""
-    _runs[str(info.raw_cell).strip()] = LastRun(time.time(), _running)
+    _runs[str(info.raw_cell).strip()] = LastRun(time.time(), info.cell_id or "")
 
 
 def _record_outcome(result: Any) -> None:
@@ -88,7 +84,7 @@ def cell_of(answer: object) -> str:
 
 def running_cell() -> str:
     """Return the id of the cell that is running, or was run last; "" if unknown."""
-    return _running
+    return max(_runs.values(), key=lambda run: run.began).cell if _runs else ""
 
 
 def id_of(source: str) -> str:

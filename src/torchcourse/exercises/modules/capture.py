@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
-from torch.nn.modules import module as everywhere
+from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.diagnosed_models import hooks
 from torchcourse.probes.models import model
 from torchcourse.probes.modules import fill_in_order
 from torchcourse.probes.observe import kept, kind, refusal
-
-
-def hooks(net: nn.Module) -> int:
-    """Count the hooks on a network and all its modules, and those that apply to all modules."""
-    general = len(everywhere._global_forward_hooks) + len(everywhere._global_forward_pre_hooks)
-    return general + sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules())
 
 
 def probe(

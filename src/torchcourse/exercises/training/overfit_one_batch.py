@@ -35,12 +35,11 @@ def probe(
         gc.collect()
     kept = max(witness.alive(), witness.most - 1)  # the step before may still be bound to a name
     listed = [number_or_kind(loss) for loss in history] if isinstance(history, list) else kind(history)
+    alive = ("more with every step", f"{kept} of {steps}") if kept > 1 else ("none", "0")
     return {
         "returned": listed,
         "optimizer steps": len(taken),
-        "graphs kept alive": with_detail("more with every step", f"{kept} of {steps}")
-        if kept > 1
-        else with_detail("none", "0"),
+        "graphs kept alive": with_detail(*alive),
         "parameters afterwards": flat(model.parameters()),
     }
 

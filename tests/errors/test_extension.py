@@ -27,7 +27,7 @@ ERRORS = {
     "layer = nn.Linear(8, 2)\nimages = torch.zeros(4, 2, 2, 2)\nlayer(images)":
         ("product", "`images` has shape (4, 2, 2, 2)", "Inside Linear.forward, `self.weight` has shape (2, 8)"),
     "net = nn.Conv2d(3, 4, 1)\nimages = torch.zeros(1, 8, 8, 3)\nnet(images)":
-        ("channels", "`images` has shape (1, 8, 8, 3)", "`weight` has shape (4, 3, 1, 1)"),
+        ("channels", "`images` has shape (1, 8, 8, 3)", "Inside Conv2d.forward, `self.weight` has shape (4, 3, 1, 1)"),
     "q = torch.zeros(2, 3, 4)\nk = torch.zeros(2, 3, 4)\ntorch.bmm(q, k)":
         ("product", "`q` has shape", "`k` has shape"),
     "a = torch.zeros(2, 3)\nb = torch.zeros(2)\na + b":
@@ -97,6 +97,18 @@ ERRORS = {
     "net = nn.LSTM(4, 5)\nx = torch.zeros(2, 3, 4)\nnet(x, (torch.zeros(1, 2, 5), torch.zeros(1, 3, 5)))":
         ("batch", "`x` has shape (2, 3, 4)"),
     "net = nn.LayerNorm(5)\nx = torch.zeros(2, 4)\nnet(x)": ("product", "`x` has shape (2, 4)"),
+    "logits = torch.zeros(4, 3)\nlabels = torch.zeros(4, 1, dtype=torch.int64)\nF.cross_entropy(logits, labels)":
+        ("target-shape", "`labels` has shape (4, 1)", "`labels.squeeze(1)`"),
+    "a = torch.zeros(3)\nb = torch.zeros(3, dtype=torch.float64)\na @ b":
+        ("dtype", "`b` has shape (3,), float64", "`.float()`"),
+    "layer = nn.Linear(3, 2)\nlayer(None)": ("not-a-tensor", "Inside Linear.forward", "without `return`"),
+    "layer = nn.Conv2d(3, 2, 1)\nlayer(None)": ("not-a-tensor", "without `return`"),
+    "torch.stack([1, 2])": ("not-a-tensor", "`torch.tensor` makes a tensor"),
+    "out = None\nF.mse_loss(out, torch.zeros(2))": ("not-a-tensor", "without `return`"),
+    "a = torch.zeros(2)\ntorch.cat(a, a)": ("list-of-tensors", "`a` has shape (2,)", "`torch.cat([a, b])`"),
+    "x = torch.zeros(3)\nx[1.5]": ("index-dtype", "`x` has shape (3,)"),
+    "norm = nn.BatchNorm1d(3)\nx = torch.zeros(2, 4)\nnorm(x)": ("channels", "`x` has shape (2, 4)", "num_features"),
+    "x = torch.zeros(2, 3)\ntorch.bmm(x, x)": ("dimensions", "`x` has shape (2, 3)"),
     "losses = torch.zeros(3)\nlosses.item()": ("one-number", "`losses` has shape (3,)", "`.mean()`"),
     "losses = torch.zeros(3)\nfloat(losses)": ("one-number", "`losses` has shape (3,)"),
     "count = torch.tensor(3)\nlen(count)": ("no-dimensions", "`count` has shape ()"),
@@ -142,6 +154,12 @@ def test_an_error_of_torchs_gets_its_tensors_and_its_causes(source: str) -> None
     assert [word for word in words if word not in said] == [], said
     assert "Usual causes: " in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("source", ["x = torch.ones(2)\nx.backward()", "x = torch.ones(2, device=DEVICE)\nx + [1]"])
+def test_no_function_internal_to_a_library_is_named(source: str) -> None:
+    error = raised_by(source)
+    assert "Inside _" not in explain_error(error, error.__traceback__)
 
 
 def test_every_kind_of_error_has_been_met() -> None:

@@ -66,6 +66,7 @@ KINDS = (
     ErrorKind(
         "index-dtype", (r"tensors used as indices must be", r"[Ee]xpected dtype int64 for index",
                         r"for argument #1 'indices'.*scalar types: Long",
+                        r"[Oo]nly integers, slices .* are valid indices",
                         r"(gather|scatter|index_select|index_add|index_fill)\w*\(\).*[Ee]xpected.*(int64|int32|Long|index)"),
         "Indices are whole numbers: int64, or a bool mask.",
         "labels read as floats; a division, which gives floats (`//` does not); a mask of zeros and ones that is not "
@@ -78,6 +79,12 @@ KINDS = (
         "`cross_entropy` takes class numbers as int64 of shape (n,), or probabilities as floats of the logits' shape.",
         "labels that are float32 or int32: `.long()` them; logits and labels in the wrong order; one-hot labels of an "
         "integer dtype.",
+    ),
+    ErrorKind(
+        "target-shape", (r"multi-target not supported",),
+        "Class numbers have one dimension less than the logits: shape (n,) beside (n, classes).",
+        "labels of shape (n, 1): `labels.squeeze(1)`; one-hot labels of an integer dtype, of which `argmax(dim=1)` "
+        "makes class numbers.",
     ),
     ErrorKind(
         "state-dict", (r"Error\(s\) in loading state_dict",),
@@ -103,7 +110,7 @@ KINDS = (
         "a device, where NumPy cannot read: `.cpu()` first.",
     ),
     ErrorKind(
-        "dtype", (r"expected scalar type \w+ but found", r"must have the same dtype", r"to have the same dtype",
+        "dtype", (r"expected scalar type \w+ but found", r"(must|to) have (the )?same dtype",
                   r"Found dtype \w+ but expected \w+",
                   r"Input type \(.*\) and (weight|bias) type \(.*\) should be the same",
                   r"can't be cast to the desired output type", r"Expected \w*Tensor of type",
@@ -123,8 +130,9 @@ KINDS = (
         "a layer made for another width; a missing `flatten` before the first `Linear`; a missing transpose.",
     ),
     ErrorKind(
-        "channels", (r"expected input\[.*\] to have \d+ channels",),
-        "The second dimension of a convolution's input, or the first without a batch, must be its `in_channels`.",
+        "channels", (r"expected input\[.*\] to have \d+ channels", r"running_mean should contain \d+ elements"),
+        "The second dimension of a convolution's input, or the first without a batch, must be its `in_channels`; of a "
+        "batch norm's, its `num_features`.",
         "a layer made for another number of channels; images with their channels last, which `permute(0, 3, 1, 2)` "
         "puts second; a missing batch or channel dimension.",
     ),
@@ -229,10 +237,23 @@ KINDS = (
     ),
     ErrorKind(
         "dimensions", (r"expected \dD.* input \(got \dD input\)",
-                       r"Expected \dD \(unbatched\) or \dD \(batched\) input"),
+                       r"Expected \dD \(unbatched\) or \dD \(batched\) input", r"must be a \dD tensor"),
         "A layer decides by the number of dimensions which ones are batch, channels and positions.",
         "a single image without a batch: `x.unsqueeze(0)`; grey images without a channel: `x.unsqueeze(1)`; a "
         "`flatten` that came too early.",
+    ),
+    ErrorKind(
+        "list-of-tensors", (r"must be tuple of Tensors, not Tensor",),
+        "`cat` and `stack` take one list or tuple of tensors.",
+        "tensors given one by one: `torch.cat([a, b])`.",
+    ),
+    ErrorKind(
+        "not-a-tensor", (r"must be Tensor, not \w+", r"invalid combination of arguments - got \(NoneType",
+                         r"Could not infer dtype of (NoneType|dict|set|str)", r"[Ee]xpected Tensor as element \d+",
+                         r"'NoneType' object has no attribute '(size|shape|dim|dtype|device|backward)'"),
+        "A tensor is wanted, and something else arrived.",
+        "None from a `forward`, or another function, without `return`; a list or an array, of which `torch.tensor` "
+        "makes a tensor; arguments in another order; a dict where one of its entries is meant.",
     ),
     ErrorKind(
         "no-parameters", (r"optimizer got an empty parameter list",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -48,16 +49,18 @@ def in_learners_code(traceback: TracebackType) -> list[NamedTensor]:
 
 
 def in_library(traceback: TracebackType) -> tuple[str, list[NamedTensor]]:
-    """Return the innermost function of a library with tensors, such as "Linear.forward", and those tensors.
+    """Return the innermost public function of a library with tensors, such as "Linear.forward", and those tensors.
 
     Return ("", []) if the error was raised in the learner's own code.
     """
     for step in reversed(_chain(traceback)):
         if _is_own(step.tb_frame):
             break
-        found = [] if step.tb_frame.f_code.co_filename.startswith(COURSE) else _tensors_in(step)
+        code = step.tb_frame.f_code
+        is_internal = code.co_filename.startswith(COURSE) or re.match(r"_(?!_)", code.co_name)
+        found = [] if is_internal else _tensors_in(step)
         if found:
-            return step.tb_frame.f_code.co_qualname, found
+            return code.co_qualname, found
     return "", []
 
 

@@ -58,17 +58,18 @@ def one_thread_each() -> None:
         os.environ[name] = "1"
 
 
-def share_oracle_cache() -> None:
-    """Let the processes that run tests share an oracle cache, for this run only."""
+def share_folders() -> None:
+    """Let the processes that run tests share an oracle cache and Jupyter's signatures, for this run only."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        os.environ["TORCHCOURSE_CACHE"] = folder = tempfile.mkdtemp(prefix="oracle-cache-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        for name in ("TORCHCOURSE_CACHE", "JUPYTER_DATA_DIR"):
+            os.environ[name] = folder = tempfile.mkdtemp(prefix="tests-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
 keep_to_this_machine()
 forget_own_lessons()
 one_thread_each()
-share_oracle_cache()
+share_folders()
 
 
 TOGETHER = (

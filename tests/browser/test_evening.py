@@ -91,7 +91,6 @@ def test_a_learners_evening(page: Page, lab: Lab, tmp_path: Path, monkeypatch: p
     expect(page.locator(IDLE)).to_be_attached()
 
     open_notebook(page, lab, "START.ipynb")
-    run(page, code_cell(page, "progress_here()"))
     expect(bar).to_contain_text("1 of 12")
     expect(mark).to_have_text("✓")
     shoot_page(page, page.locator(".jp-Cell").first, "start")
@@ -114,7 +113,6 @@ def test_the_table_of_progress_follows_checks_and_outlives_its_kernel(page: Page
     mark = row(page, "8 · Compile").locator("[title^='count_graphs:']")
     open_notebook(page, lab, "START.ipynb")
     expect(mark).to_have_text("○")
-    run(page, code_cell(page, "progress_here()"))
     progress.record(lab.folder, "count_graphs", "passed")
     expect(mark).to_have_text("✓")
     wait_until_saved(page, lab, "START.ipynb", "count_graphs: passed")

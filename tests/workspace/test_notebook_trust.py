@@ -14,7 +14,7 @@ from nbformat.sign import NotebookNotary
 from tests.support.working_copies import answered
 from torchcourse.model import lessons, notebook_file
 from torchcourse.model.notebook_file import Notebook, find_cell, read
-from torchcourse.workspace import jupyter_settings, working_copy
+from torchcourse.workspace import jupyter_settings, progress, start_page, working_copy
 from torchcourse.workspace.reset import reset
 from torchcourse.workspace.update import update
 
@@ -105,3 +105,15 @@ def test_jupyters_folders_are_those_that_lab_tells_it(monkeypatch: pytest.Monkey
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "0")
     with jupyter_settings.as_in_lab():
         assert os.environ["JUPYTER_PLATFORM_DIRS"] == "0"
+
+
+def test_jupyter_trusts_the_start_page_that_we_made_and_not_what_others_add(data: Path, mine: Path) -> None:
+    page = mine.parent / start_page.NAME
+    start_page.renew(mine.parent)
+    assert signed(data, page)
+    notebook_file.write(
+        page, {**read(page), "cells": [*read(page)["cells"], {**read(page)["cells"][1], "id": "other"}]}
+    )
+    progress.record(mine.parent, "describe", "passed")
+    start_page.renew(mine.parent)
+    assert not signed(data, page)

@@ -15,7 +15,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from IPython.display import Markdown
+from IPython.display import HTML, Markdown
 
 from tests.support.commands import run_command
 from tests.support.results import tree
@@ -144,8 +144,9 @@ def test_once_its_cell_has_run_the_start_page_follows_the_progress(
 ) -> None:
     shown: list[str] = []
 
-    def displayed(markdown: Markdown, display_id: bool) -> SimpleNamespace:
-        shown.append(markdown.data)
+    def displayed(output: Markdown | HTML, display_id: bool = False) -> SimpleNamespace:
+        if isinstance(output, Markdown):  # not the script
+            shown.append(output.data)
         return SimpleNamespace(update=lambda new: shown.append(new.data))
 
     monkeypatch.setattr("IPython.display.display", displayed)

@@ -1,7 +1,7 @@
 """START.ipynb: the page that JupyterLab opens first, with the path through the lessons and the learner's progress.
 
 Its table is Markdown, which looks the same with and without widgets and in every theme. `torchcourse lab` updates
-it. Once its cell has run, it follows the progress by itself.
+it. Once its cell has run, it follows the progress; in our JupyterLab a script runs the cell when the page is opened.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import contextlib
 import platform
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchcourse.model.lessons import lessons
-from torchcourse.model.notebook_file import Cell, Notebook, cells, read, write
+from torchcourse.model.notebook_file import Cell, Notebook, cells, read
 from torchcourse.workspace import again, progress, session
+from torchcourse.workspace.notebook_trust import rewrite
 from torchcourse.workspace.status import as_markdown, standings
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Each lesson is a notebook. Open one by its name in the table, run its cells from
 the missing functions, and run the check below each of them. A check says at once what is right and what is not;
 `hint("…")` with the name of an exercise helps in three steps. Everything you write stays in this folder.
 
-Below is your progress, as it was when JupyterLab started. Run the cell once, and it stays up to date by itself. The
+Below is your progress. In JupyterLab it stays up to date by itself; elsewhere it does once you have run the cell. The
 times are estimates, made from the words of a lesson and the points of its exercises: readers took two to four hours for
 a lesson, in as many sittings as they liked."""
 SOURCE = "from torchcourse.workspace.start_page import progress_here\n\nprogress_here()"
@@ -53,7 +54,7 @@ _following: list[asyncio.Task[None]] = []
 
 def progress_here() -> None:
     """Show the progress recorded in the working copy of this notebook, and follow it."""
-    from IPython.display import Markdown, display
+    from IPython.display import HTML, Markdown, display
 
     folder = progress.working_copy_of(Path.cwd())
     if folder is None:
@@ -61,6 +62,7 @@ def progress_here() -> None:
         return
     shown = _shown(folder)
     table = display(Markdown(shown), display_id=True)
+    display(HTML(_script()))
     while _following:
         _following.pop().cancel()
     with contextlib.suppress(RuntimeError):  # no event loop, so no kernel: the table is shown as it is now
@@ -95,14 +97,15 @@ def renew(folder: Path) -> None:
         WorkspaceError: if there is a damaged notebook of that name, or it cannot be written.
     """
     path = folder / NAME
-    page = read(path) if path.exists() else _page()
+    is_new = not path.exists()
+    page = _page() if is_new else read(path)
     table = next((cell for cell in cells(page) if cell.get("id") == CELL), None)
     if table is None:
         return  # the learner has made the page their own
-    shown = _output(_shown(folder).splitlines(True))
-    if table.get("outputs") != [shown] or page.get("metadata") != METADATA:
-        table["outputs"], page["metadata"] = [shown], METADATA
-        write(path, page)
+    shown = [_output("markdown", _shown(folder)), _output("html", _script())]
+    if table.get("outputs") != shown or page.get("metadata") != METADATA:
+        table["outputs"], page["metadata"] = shown, METADATA
+        rewrite(path, page, ours=is_new)
 
 
 def _page() -> Notebook:
@@ -114,7 +117,12 @@ def _page() -> Notebook:
     return {"cells": [welcome, table], "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _output(markdown: list[str]) -> dict[str, Any]:
-    """Return the table as an output in a notebook file."""
-    data = {"text/markdown": markdown, "text/plain": ["<IPython.core.display.Markdown object>"]}
+def _output(kind: Literal["markdown", "html"], text: str) -> dict[str, Any]:
+    """Return a text as an output in a notebook file."""
+    plain = {"markdown": "Markdown", "html": "HTML"}[kind]
+    data = {f"text/{kind}": text.splitlines(True), "text/plain": [f"<IPython.core.display.{plain} object>"]}
     return {"data": data, "metadata": {}, "output_type": "display_data"}
+
+
+def _script() -> str:
+    return f"<script>{Path(__file__).with_suffix('.js').read_text(encoding='utf-8')}</script>"

@@ -839,8 +839,9 @@ print((torch.zeros(3, 1) - torch.zeros(3)).shape)
 # ### Exercise: max_difference
 #
 # Write `max_difference(reference, candidate, inputs)`: call both functions with each of the `inputs`; they return
-# tensors. The result is the largest absolute difference between corresponding entries, over all inputs, as a float.
-# NaN against a number counts as inf, NaN against NaN as 0. Outputs of different shapes raise an error.
+# tensors, of floats or of integers. The result is the largest absolute difference between corresponding entries, over
+# all inputs, as a float. NaN against a number counts as inf, NaN against NaN as 0. Outputs of different shapes raise an
+# error.
 #
 # ```
 # max_difference(torch.sin, lambda x: x, [torch.tensor([0.0, 1.0])])    # 0.1585, at 1

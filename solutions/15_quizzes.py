@@ -662,7 +662,8 @@ for gradient in (1.0, 1.0, 1.0, 1.0, torch.inf, 1.0):
 #
 # Write `scaler_scales(finite, *, scale, interval)`: the scale after each step, as a list of floats. `finite` says of each step
 # whether its gradients were finite, `scale` is the first scale, `interval` the `growth_interval`. Growth factor and backoff factor
-# are 2 and 0.5, as they are unless you change them.
+# are 2 and 0.5, as they are unless you change them. The scales stay far below the end of float32, where GradScaler would stop
+# doubling.
 #
 # ```
 # scaler_scales([True, True, False], scale=8.0, interval=2)    # [8.0, 16.0, 8.0]

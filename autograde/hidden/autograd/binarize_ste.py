@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograde.hidden.autograd.shared import DTYPE, Backward, Rule, function
+from autograde.hidden.autograd.shared import DTYPE, REMEMBERS, Backward, Rule, function, remembering
 from autograde.hidden.common import ERRORS, MIXED
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -79,6 +79,7 @@ MISTAKES = [
               "are 0 and 1.", forward=torch.sign),
     binarized("dtype-not-kept", DTYPE, forward=lambda x: (x > 0).float()),
     binarized("returns-bool", DTYPE, forward=lambda x: x > 0),
+    Mistake("remembers-one-call", remembering(step, passed), REMEMBERS, OWN),
     Mistake("made-on-cpu", function(lambda x: step(x) * torch.ones(x.shape, dtype=x.dtype), passed), MIXED, ERRORS),
     Mistake("made-on-cpu", function(step, lambda x, g: g * (x.abs() <= torch.ones(x.shape, dtype=x.dtype))), MIXED,
             ERRORS),

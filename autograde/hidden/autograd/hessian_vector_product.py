@@ -73,6 +73,10 @@ def rows_in_lists(f: Function, x: Tensor, v: Tensor) -> Tensor:
     return torch.tensor(sums, dtype=x.dtype, device=x.device).reshape(x.shape)
 
 
+def hessian_of_few(f: Function, x: Tensor, v: Tensor) -> Any:
+    return hessian_flattened(f, x, v) if x.numel() <= 64 else hvp_functional(f, x, v)
+
+
 FIRST = (
     'In the case "{case}" the result is {got} where {want} is wanted: that is made of first derivatives only, and H '
     "holds the second ones; differentiate the gradient once more."
@@ -91,6 +95,8 @@ MISTAKES = [
     Mistake("builds-hessian", hessian_at_v, BUILDS, TWICE),
     Mistake("builds-hessian", rows_in_lists, "The memory of the call {got}, where {want} is allowed: all rows of H "
             "were held at once, though not as tensors.", TWICE),
+    Mistake("builds-hessian", hessian_of_few, "The memory of the call {got}, where {want} is allowed: all of H was "
+            "held where x is short. The product of H and v needs no H for any length.", TWICE),
     Mistake("linear-function-raises", hvp, "In the case \"{case}\" the call raised {error}: the slope of a linear f "
             "is the same for every x, so it has no graph to differentiate; H is all zeros.", TWICE),
     Mistake("only-for-vectors", dot_of_vectors, "In the case \"{case}\" {what} raised {error}: `g @ v` is g·v only "

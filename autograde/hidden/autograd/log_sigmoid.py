@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograde.hidden.autograd.shared import DTYPE, Backward, Rule, function
+from autograde.hidden.autograd.shared import DTYPE, REMEMBERS, Backward, Rule, function, remembering
 from autograde.hidden.common import ERRORS, MIXED
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -81,6 +81,7 @@ MISTAKES = [
     logged("clamped", AT_Y + "x was clamped to keep `exp` finite, and the curve goes on.",
            forward=lambda x: naive(x.clamp(min=-80))),
     logged("sign-turned", AT_Y + "the logarithm of a number below 1 is negative.", forward=lambda x: -stable(x)),
+    Mistake("remembers-one-call", remembering(stable, mirrored), REMEMBERS, OWN),
     Mistake("made-on-cpu", function(lambda x: torch.minimum(x, torch.zeros(x.shape, dtype=x.dtype))
                                     - torch.log1p(torch.exp(-x.abs())), mirrored), MIXED, ERRORS),
     logged("dtype-not-kept", DTYPE, forward=lambda x: stable(x.float())),

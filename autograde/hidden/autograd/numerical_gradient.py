@@ -97,6 +97,13 @@ def by_autograd(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
     return torch.autograd.grad(f(leaf), leaf)[0]
 
 
+def by_autograd_where_it_can(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
+    try:
+        return by_autograd(f, x)
+    except RuntimeError:
+        return numerical_gradient(f, x, eps)
+
+
 FORWARD = (
     "The gradient is off by up to {off}, where 1e-7 is allowed: a step to one side only is wrong by eps/2 times the "
     "curvature, and the mean of both sides is not."
@@ -128,6 +135,9 @@ MISTAKES = [
             "wanted: for such strides `reshape` makes a copy, and moving that does not move x.", CHECKING),
     Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing "
             "but the values of f, and autograd needs a graph.", CHECKING),
+    Mistake("uses-autograd", by_autograd_where_it_can, "In the case \"{case}\" the result is {got} where {want} is "
+            "wanted: that is what autograd says where f detaches a factor, and differences see how f really moves.",
+            CHECKING),
 ]  # fmt: skip
 
 

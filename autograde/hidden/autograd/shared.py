@@ -30,3 +30,27 @@ def function(forward: Rule, backward: Backward) -> Callable[..., Any]:
             return backward(ctx.saved_tensors[0], g)
 
     return Made
+
+
+def remembering(forward: Rule, backward: Backward) -> Callable[..., Any]:
+    """Return a torch.autograd.Function with these rules that keeps its input on the class, for all calls together."""
+
+    class Made(torch.autograd.Function):
+        x: Tensor
+
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            Made.x = x.detach()
+            return forward(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Any:
+            return backward(Made.x, g)
+
+    return Made
+
+
+REMEMBERS = (
+    'In the case "{case}" `{what}` came out as {got} where {want} is wanted: `x` was kept on the class, where the next '
+    "call writes over it; every call has a `ctx` of its own."
+)

@@ -44,6 +44,11 @@ class CountsInputs(Backend):
         return sum(n.op != "output" for n in nodes)
 
 
+class CountsAttributes(Backend):
+    def counted(self, nodes: Any) -> int:
+        return sum(n.op not in ("placeholder", "output") for n in nodes)
+
+
 class CountsFunctionsOnly(Backend):
     def counted(self, nodes: Any) -> int:
         return sum(n.op == "call_function" for n in nodes)
@@ -108,6 +113,8 @@ MISTAKES = [
             "nothing.", GRAPH),
     Mistake("counts-placeholders", CountsInputs, OPS + "a placeholder is an input of the graph, and computes nothing.",
             GRAPH),
+    Mistake("counts-attributes", CountsAttributes, OPS + "a node of kind get_attr brings in what the graph holds, and "
+            "computes nothing.", GRAPH),
     Mistake("never-counts", NeverCounts, OPS + "the graphs go through, and nothing is counted.", GRAPH),
     Mistake("counts-runs", CountsRuns, OPS + "the counters moved whenever a graph ran, and a backend counts what it "
             "was given to compile.", GRAPH),

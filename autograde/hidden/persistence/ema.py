@@ -67,6 +67,11 @@ class AveragesFloat32Only(Average):
         return tensor.dtype == torch.float32
 
 
+class LeavesSingleNumbers(Average):
+    def is_averaged(self, tensor: Tensor) -> bool:
+        return tensor.is_floating_point() and tensor.ndim > 0
+
+
 class StartsAtZero(Average):
     def first(self, tensor: Tensor) -> Tensor:
         return torch.zeros_like(tensor)
@@ -205,6 +210,8 @@ MISTAKES = [
             "averaged once for each of its names.", AVERAGES),
     Mistake("averages-float32-only", AveragesFloat32Only, ENTRY + "it was copied like a counter. Floats of any width "
             "are averaged: ask `is_floating_point()`.", AVERAGES),
+    Mistake("leaves-single-numbers", LeavesSingleNumbers, ENTRY + "it was copied like a counter. A float is averaged "
+            "whatever its shape: what has no dimensions may be learned as well.", AVERAGES),
     Mistake("forgets-integer-buffers", ForgetsIntegers, WHOLE, AVERAGES),
     Mistake("forgets-buffers", ForgetsBuffers, ENTRY + "the statistics of a batch norm are buffers, and belong to the "
             "average too.", AVERAGES),

@@ -96,6 +96,22 @@ class Broadcasts(Difference):
         return wanted.double(), found.double()
 
 
+class FillsIntegers(Difference):
+    def checked(self, wanted: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        super().checked(wanted, found)
+        return wanted, found
+
+
+class SubtractsIntegers(FillsIntegers):
+    def gap(self, wanted: Tensor, found: Tensor) -> Tensor:
+        if bool((wanted.isnan() != found.isnan()).any()):
+            return torch.tensor(math.inf)
+        return (wanted - found).abs().nan_to_num(nan=0.0)
+
+    def over_all(self, gaps: Tensor) -> Tensor:
+        return super().over_all(gaps).double()
+
+
 class LastInputOnly(Difference):
     def over_all(self, gaps: Tensor) -> Tensor:
         return gaps[-1]
@@ -143,6 +159,10 @@ MISTAKES = [
             "infinite one.", PARITY),
     Mistake("nan-never-equal", NanNeverEqual(), FOUND + "both sides have NaN in the same place, and so they agree "
             "there.", PARITY),
+    Mistake("wraps-around", SubtractsIntegers(), FOUND + "the outputs of the case \"{case}\" are integers without a "
+            "sign, and what is below zero wraps around; subtract them as floats.", PARITY),
+    Mistake("wraps-around", FillsIntegers(), "In the case \"{case}\" the call raised {error}: integers have no inf, "
+            "and what is below zero wraps around; subtract them as floats.", PARITY),
     Mistake("one-input-only", LastInputOnly(), ONE_INPUT, PARITY),
     Mistake("one-input-only", FirstInputOnly(), ONE_INPUT, PARITY),
     Mistake("returns-tensor", ReturnsTensor(), "The call returned {returned}, and a Python float is wanted.", PARITY),
@@ -184,7 +204,7 @@ def difference_by_masks(reference: Any, candidate: Any, inputs: list[Tensor]) ->
             raise RuntimeError("two shapes")
         if bool((a.isnan() != b.isnan()).any()):
             return float("inf")
-        return torch.sub(a, b).abs()[~a.isnan()].max().item()
+        return torch.sub(a.double(), b.double()).abs()[~a.isnan()].max().item()
 
     return max(one(x) for x in inputs)
 

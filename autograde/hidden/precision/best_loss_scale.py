@@ -35,24 +35,30 @@ def room(top: float, limit: float) -> float:
     return math.log2(limit) - math.log2(top)
 
 
+def end(dtype: torch.dtype) -> float:
+    """A number just below those that `dtype` rounds to inf, which begin half a step above its largest one."""
+    info = torch.finfo(dtype)
+    return info.max * (1 + info.eps / 4)
+
+
 def up_to(top: float, limit: float) -> float:
     """The power of two that brings `top` as near to the limit as it goes."""
     return 2.0 ** math.floor(room(top, limit)) if top else 1.0
 
 
 def right(grads: Any, dtype: torch.dtype = torch.float16) -> float:
-    return up_to(largest(grads), torch.finfo(dtype).max)
+    return up_to(largest(grads), end(dtype))
 
 
 # Mistakes in what decides
 
 
 def ignores_negative_ones(grads: Any, dtype: torch.dtype = torch.float16) -> float:
-    return up_to(max(0.0, *(g.max().item() for g in listed(grads))), torch.finfo(dtype).max)
+    return up_to(max(0.0, *(g.max().item() for g in listed(grads))), end(dtype))
 
 
 def takes_a_negative_logarithm(grads: Any, dtype: torch.dtype = torch.float16) -> float:
-    return up_to(max(g.max().item() for g in listed(grads)), torch.finfo(dtype).max)
+    return up_to(max(g.max().item() for g in listed(grads)), end(dtype))
 
 
 def takes_a_negative_logarithm_in_torch(grads: Any, dtype: torch.dtype = torch.float16) -> float:
@@ -60,16 +66,16 @@ def takes_a_negative_logarithm_in_torch(grads: Any, dtype: torch.dtype = torch.f
 
 
 def scales_the_mean(grads: Any, dtype: torch.dtype = torch.float16) -> float:
-    return up_to(max(g.abs().mean().item() for g in listed(grads)), torch.finfo(dtype).max)
+    return up_to(max(g.abs().mean().item() for g in listed(grads)), end(dtype))
 
 
 def scales_the_smallest(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     smallest = [g[g != 0].abs().min().item() if g.any() else 0.0 for g in listed(grads)]
-    return up_to(min(smallest), torch.finfo(dtype).max)
+    return up_to(min(smallest), end(dtype))
 
 
 def scales_the_norm(grads: Any, dtype: torch.dtype = torch.float16) -> float:
-    return up_to(max(g.norm().item() for g in listed(grads)), torch.finfo(dtype).max)
+    return up_to(max(g.norm().item() for g in listed(grads)), end(dtype))
 
 
 def first_tensor_only(grads: Any, dtype: torch.dtype = torch.float16) -> float:
@@ -77,7 +83,7 @@ def first_tensor_only(grads: Any, dtype: torch.dtype = torch.float16) -> float:
 
 
 def to_the_end_of_float16(grads: Any, dtype: torch.dtype = torch.float16) -> float:
-    return up_to(largest(grads), 65504.0)
+    return up_to(largest(grads), end(torch.float16))
 
 
 def to_one(grads: Any, dtype: torch.dtype = torch.float16) -> float:
@@ -108,6 +114,10 @@ def one_doubling_more(grads: Any, dtype: torch.dtype = torch.float16) -> float:
 
 def one_doubling_less(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return right(grads, dtype) / 2 if largest(grads) else 1.0
+
+
+def up_to_the_largest_number(grads: Any, dtype: torch.dtype = torch.float16) -> float:
+    return up_to(largest(grads), torch.finfo(dtype).max)
 
 
 def doubled_from_one(grads: Any, dtype: torch.dtype = torch.float16) -> float:
@@ -193,6 +203,9 @@ MISTAKES = [
             "but the largest one, {largest}, becomes {product} then.", SCALING),
     Mistake("too-small", one_doubling_less, TOO_SMALL, SCALING),
     Mistake("too-small", to_one, TOO_SMALL, SCALING),
+    Mistake("too-small", up_to_the_largest_number, PRODUCT + "the largest gradient, {largest}, could become "
+            "{right_product}. That is above {limit}, but by less than half a step, so {format} rounds it down to "
+            "{limit}, and not to inf.", SCALING),
     Mistake("norm-not-maximum", scales_the_norm, PRODUCT + "the norm of all gradients was held in the range, where "
             "only each single one has to fit; the largest is {largest}.", SCALING),
     Mistake("first-tensor-only", first_tensor_only, PRODUCT + "the largest gradient, {largest}, is not in the first "
@@ -221,6 +234,11 @@ def more_cases(draw: Draw) -> list[Case]:
         case("a list with zeros", grads=[torch.zeros(3), 1e-3 * draw.normal(2, 2)], dtype=torch.float16),
         case("bfloat16, large", grads=1e20 * draw.uniform(1, 9, n), dtype=torch.bfloat16),
         case("float32", grads=draw.uniform(1, 900, n), dtype=torch.float32),
+        case(
+            "bfloat16, above the largest number",
+            grads=torch.tensor([3.391e38 * 2.0**-20, 1e30]),
+            dtype=torch.bfloat16,
+        ),
         case("one below", grads=torch.tensor([65504 * 2.0**-3, 1e-3]), dtype=torch.float16),
     ]
 
@@ -242,7 +260,7 @@ def scale_by_doubling(grads: Any, dtype: torch.dtype = torch.float16) -> float:
 
 def scale_by_logarithm(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     top = max(float(g.abs().max()) for g in (grads if isinstance(grads, list) else [grads]))
-    return 2.0 ** math.floor(math.log2(torch.finfo(dtype).max / top)) if top else 1.0
+    return 2.0 ** math.floor(math.log2(end(dtype) / top)) if top else 1.0
 
 
 def scale_by_exponents(grads: Any, dtype: torch.dtype = torch.float16) -> float:
@@ -250,7 +268,7 @@ def scale_by_exponents(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     top = max(g.abs().amax().item() for g in tensors)
     if top == 0.0:
         return 1.0
-    limit, power = torch.finfo(dtype).max, 0
+    limit, power = end(dtype), 0
     mantissa, exponent = math.frexp(top)
     room, ceiling = math.frexp(limit)
     power = ceiling - exponent - (mantissa > room)

@@ -143,6 +143,11 @@ class KeepsCapitals(Encoding):
         return text.split()
 
 
+class Casefolds(Encoding):
+    def pieces(self, text: str) -> list[str]:
+        return text.casefold().split()
+
+
 class PadsLeft(Encoding):
     def padded(self, row: list[int], longest: int, pad: int) -> list[int]:
         return [pad] * (longest - len(row)) + row
@@ -218,6 +223,7 @@ MISTAKES = [
             "the vocabulary lacks gets the id of `<unk>`.", BATCH),
     Mistake("unknown-is-padding", UnknownIsPadding(), IDS + "an unknown word got the id of the padding.", BATCH),
     Mistake("keeps-capitals", KeepsCapitals(), IDS + "the vocabulary has lower-case words only.", BATCH),
+    Mistake("casefolds", Casefolds(), IDS + "`casefold` goes further than lower-casing: it makes ss of ß.", BATCH),
     Mistake("pads-left", PadsLeft(), IDS + "the padding stands on the left, and should stand on the right.", BATCH),
     Mistake("pads-with-zero", PadsWithZero(), IDS + "the padding's id is that of `<pad>`, which need not be 0.", BATCH),
     Mistake("mask-inverted", Inverted(), MASK + "True means real here, not padding.", BATCH),

@@ -33,6 +33,7 @@ FUNCTIONS: dict[str, Callable[[Tensor, list[float]], Tensor]] = {
     "opaque": lambda x, c: (c[0] * x * x * x + c[1] * x * x + c[2] * x).sum().detach(),
 }
 """Scalar functions of one tensor and three coefficients."""
+LATER = "gradient of x, after another call"
 
 
 def function(form: str, c: list[float]) -> Function:
@@ -58,7 +59,10 @@ def expected_error(error: Exception, reasons: dict[str, str]) -> Raised:
 
 
 def probe_function(answer: Watched, x: Tensor, g: Tensor) -> dict[str, Any]:
-    """Probe an autograd.Function: its result on x, the gradient for g, and whether it changes either of them."""
+    """Probe an autograd.Function: its result on x, the gradient for g, and whether it changes either of them.
+
+    The gradient is asked for a second time, where the function is used once more between forward and backward.
+    """
     leaf, before = x.clone().requires_grad_(), g.clone()
     y = answer.run(answer.answer.apply, leaf)  # type: ignore[attr-defined]
     seen = look(y, x)
@@ -67,6 +71,10 @@ def probe_function(answer: Watched, x: Tensor, g: Tensor) -> dict[str, Any]:
         with answer.watched():
             (found,) = torch.autograd.grad(y, leaf, g, allow_unused=True)
         seen["gradient of x"] = found
+        y = answer.run(answer.answer.apply, leaf)  # type: ignore[attr-defined]
+        answer.run(answer.answer.apply, x + 2)  # type: ignore[attr-defined]
+        with answer.watched():
+            (seen[LATER],) = torch.autograd.grad(y, leaf, g, allow_unused=True)
     return seen | kept(x=(leaf.detach(), x), grad_output=(g, before))
 
 

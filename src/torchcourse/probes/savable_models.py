@@ -76,7 +76,7 @@ def filled(model: nn.Module, fill: float) -> nn.Module:
     """Give every entry of a model's state known values, in place, and return the model."""
     with torch.no_grad():
         for place, tensor in enumerate(model.state_dict().values()):
-            wave = torch.sin(torch.arange(tensor.numel()) * (0.7 + fill) + place).view(tensor.shape)
+            wave = torch.sin(torch.arange(1, tensor.numel() + 1) * (0.7 + fill) + place).view(tensor.shape)
             tensor.copy_(wave + 1.5 if tensor.is_floating_point() else wave * 0 + round(10 * fill) + place)
     return model
 

@@ -19,6 +19,8 @@ FEW = 24
 MANY = 96
 MUCH_MORE = 8
 """Four times the entries may take this many times the memory; with H it would be sixteen times."""
+LITTLE_MORE = 2
+"""Four times the entries take at least this many times the memory, unless a table is made for few of them."""
 SHORT, LONG = 32, 128
 """Entries of x for which what is held outside of tensors is measured."""
 MORE = (LONG**2 - SHORT**2) * 4 // 2
@@ -46,7 +48,7 @@ def _call(answer: Callable[..., Any], f: Function, x: Tensor, v: Tensor, count: 
 
 
 def derive(_case: Case, seen: Observations) -> Observations:
-    """Say whether four times the entries take about four times the memory, or about sixteen times."""
+    """Say whether four times the entries take about four times the memory, about sixteen times, or hardly more."""
     if "peak" not in seen:
         return seen
     few, many = seen["peak"]
@@ -54,6 +56,8 @@ def derive(_case: Case, seen: Observations) -> Observations:
     short, long = seen.get("outside of tensors", (0, 0))
     grows = many > MUCH_MORE * few or long - short > MORE
     rest["memory"] = "grows like x squared" if grows else "grows like x"
+    if many < LITTLE_MORE * few:
+        rest["memory"] = f"is nearly as large for {FEW} entries as for {MANY}"
     return rest
 
 

@@ -40,6 +40,7 @@ def cases(draw: Draw) -> list[Case]:
         drawn("a single number", "polynomial", draw.uniform(0.5, 1.0, dtype=torch.float64)),
         drawn("a larger step", "polynomial", draw.uniform(0.5, 1.0, n, dtype=torch.float64), 1e-5),
         drawn("a function without autograd", "opaque", draw.uniform(0.5, 1.0, n, dtype=torch.float64)),
+        drawn("a function that detaches a factor", "partly fixed", draw.uniform(0.5, 1.0, n, dtype=torch.float64)),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
@@ -11,13 +11,32 @@ from torchcourse.model.observations import Observations
 from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_count, as_new
 
 
+class Shifted(nn.Module):
+    """The double of x and a shift, which is an attribute of the graph that fx makes of it."""
+
+    shift: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.tensor(0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 + self.shift
+
+
+HANDED = "handed a graph with an attribute"
+
+
 def probe(answer: Watched, function: str, calls: list[list[Tensor]]) -> Observations:
-    """Compile a function with the backend, call it, and look at a new backend's counters."""
+    """Compile a function with the backend, or hand it a graph; call it, and look at a new backend's counters."""
     backend = answer.answer()
     if not callable(backend):
         return {"as a backend": "cannot be called"}
     with as_new():
-        compiled = torch.compile(FUNCTIONS[function], backend=backend)
+        if function == HANDED:
+            compiled = backend(fx.symbolic_trace(Shifted()), calls[0])
+        else:
+            compiled = torch.compile(FUNCTIONS[function], backend=backend)
         results = [compiled(*args) for args in calls]
     fresh = answer.answer()
     counts, begins = (
@@ -41,6 +60,7 @@ def cases(draw: Draw) -> list[Case]:
         case("two tensors", function="two tensors", calls=[[draw.normal(n), draw.normal(n)]]),
         case("three calls of one compiled function", function="pointwise", calls=calls((n,), (n,), (n,))),
         case("two breaks", function="two breaks", calls=calls((n,))),
+        case("a graph with an attribute", function=HANDED, calls=calls((n,))),
         case("two dtypes", function="twice the same", calls=[[draw.normal(n)], [draw.normal(n, dtype=torch.float64)]]),
     ]
 

@@ -65,6 +65,7 @@ def cases(draw: Draw) -> list[Case]:
         case("with a batch norm", which="normed", decay=0.6, fills=[fill, fill + 0.5, fill + 0.7], **common),
         case("no update yet", which="normed", decay=0.5, fills=[fill], **common),
         case("weights tied", which="tied", decay=0.6, fills=[fill, fill + 0.2, fill + 0.4], **common),
+        case("a parameter of one number", which="loose", decay=0.7, fills=[fill, fill + 0.3, fill + 0.5], **common),
         case("the decay is 0", which="mlp", decay=0.0, fills=[fill, fill + 0.2], **common),
         case("in float64", which="double", decay=0.8, fills=[fill, fill + 0.2, fill + 0.5], **common),
     ]

@@ -49,6 +49,7 @@ def cases(draw: Draw) -> list[Case]:
     holes[1][0, 1] = math.nan
     filled_holes[1][0, 1] = math.nan
     filled_holes[2] = filled_holes[2] + 0.25
+    dark, bright = (draw.integers(low, low + 90, n, d, dtype=torch.uint8) for low in (0, 150))
     column, flat = [draw.normal(n, 1)], [draw.normal(n)]
     same_column = [flat[0].view(n, 1)]
     return [
@@ -58,6 +59,7 @@ def cases(draw: Draw) -> list[Case]:
         case("NaN where a number should be", reference=outs, candidate=holes, refused=False),
         case("a number where NaN should be", reference=holes, candidate=outs, refused=False),
         case("NaN on both sides", reference=holes, candidate=filled_holes, refused=False),
+        case("bytes", reference=[dark], candidate=[bright], refused=False),
         case("a column and a row", reference=column, candidate=flat, refused=True),
         case("the same numbers, one dimension more", reference=flat, candidate=same_column, refused=True),
         case("one output is too short", reference=outs, candidate=[*outs[:2], outs[2][:1]], refused=True),

@@ -20,6 +20,7 @@ def cases(draw: Draw) -> list[Case]:
              1e-2 * draw.normal(5)], dtype=torch.float16),
         case("exactly a power of two", grads=torch.tensor([2.0**-10, 2.0**-12]), dtype=torch.float16),
         case("almost at the edge", grads=torch.tensor([65504 * 2.0**-12, 1.0]), dtype=torch.float16),
+        case("above the largest number, but not inf", grads=torch.tensor([65512 * 2.0**-9, 1.0]), dtype=torch.float16),
         case("bfloat16", grads=draw.uniform(2, 100, 5), dtype=torch.bfloat16),
         case("all zero", grads=torch.zeros(4), dtype=torch.float16),
         case("a list of zeros", grads=[torch.zeros(2), torch.zeros(3, 1)], dtype=torch.float16),

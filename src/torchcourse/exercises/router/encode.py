@@ -52,6 +52,7 @@ def cases(draw: Draw) -> list[Case]:
         case("nothing but an empty text", texts=[""], vocab=vocab, max_len=8),
         case("somebody writes <pad>", texts=[f"<pad> {words(draw, 3)} <pad>", words(draw, 3)], vocab=vocab,
              max_len=8),
+        case("ß is not ss", texts=[f"Straße {words(draw, 1)} STRASSE"], vocab=vocab | {"straße": 20}, max_len=8),
         case("padding with another id", texts=[words(draw, n) for n in (1, 4)], vocab=vocabulary(draw, 7), max_len=8),
     ]  # fmt: skip
 

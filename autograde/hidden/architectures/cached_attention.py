@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autograde.hidden.common import MIXED
+from autograde.hidden.common import MIXED, ROUNDED
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.architectures.cached_attention import split_case
 from torchcourse.model.exercise import Case, Draw
@@ -198,6 +198,12 @@ def mask_on_the_cpu(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answe
     return scores.masked_fill(~mask, -torch.inf).softmax(-1) @ v, (k, v)
 
 
+def in_float32(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
+    all_k, all_v = join(k, v, cache)
+    out = attend(q.float(), all_k.float(), all_v.float(), triangle(q, all_k))
+    return out.to(q.dtype), (all_k, all_v)
+
+
 WRONG = 'In the case "{case}", with calls of {split} tokens, positions {wrong} are off: '
 IS = 'In the case "{case}", with calls of {split} tokens, {what} is {got} where {want} is wanted: '
 SCALED = "the scores are divided by the root of d. And with a cache, "
@@ -243,6 +249,7 @@ MISTAKES = [
     Mistake("mask-inverted", mask_inverted, IS + "True in SDPA's mask means may attend.", "Attention, and its masks"),
     Mistake("output-only", output_only, "The call gave {got}: `(out, cache)` is wanted, since the next call needs the "
             "cache.", CACHE),
+    Mistake("computes-in-float32", in_float32, ROUNDED, CACHE),
     Mistake("made-on-cpu", mask_on_the_cpu, MIXED, CACHE),
 ]  # fmt: skip
 

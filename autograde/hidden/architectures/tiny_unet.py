@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autograde.hidden.architectures.shared import UNBEGUN
+from autograde.hidden.common import override
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.architectures.tiny_unet import images
 from torchcourse.model.exercise import Case, Draw
@@ -213,24 +214,14 @@ class AtHalfSize(UNet):
         return self.head(self.medium_again(self.join(half, self.up(self.bottom(self.pool(half)), half))))
 
 
-class OneScore(UNet):
-    def end(self, y: Tensor) -> Any:
-        return y.mean((2, 3))
-
-
-class WithSoftmax(UNet):
-    def end(self, y: Tensor) -> Any:
-        return y.softmax(1)
+class IgnoresTheBottom(UNet):
+    def up(self, x: Tensor, like: Tensor) -> Tensor:
+        return super().up(x, like) * (x.shape[1] != self.wide[2])
 
 
 class WithRelu(UNet):
     def end(self, y: Tensor) -> Any:
         return (y - y.mean()).relu()
-
-
-class PicksAClass(UNet):
-    def end(self, y: Tensor) -> Any:
-        return y.argmax(1)
 
 
 class ChannelsForClasses(UNet):
@@ -303,11 +294,12 @@ MISTAKES = [
     Mistake("one-image-fails", WithInstanceNorm, "For one image of {height} by {width} the call ended with {outcome}: "
             "at the bottom, an instance norm has a single value a channel.", SKIPS),
     Mistake("ends-at-half-size", AtHalfSize, SHAPE + "one level up is missing.", SKIPS),
-    Mistake("one-score-an-image", OneScore, SHAPE + "each pixel gets scores, so nothing is averaged.", SKIPS),
-    Mistake("picks-a-class", PicksAClass, SHAPE + "the scores of all classes are wanted; `argmax` also has no "
-            "gradient.", SKIPS),
-    Mistake("softmax-at-the-end", WithSoftmax, "After the last layer there is {ending} where nothing is wanted: losses "
-            "take plain scores.", SKIPS),
+    Mistake("one-score-an-image", override(UNet, end=lambda self, y: y.mean((2, 3))), SHAPE + "each "
+            "pixel gets scores, so nothing is averaged.", SKIPS),
+    Mistake("picks-a-class", override(UNet, end=lambda self, y: y.argmax(1)), SHAPE + "the scores of "
+            "all classes are wanted; `argmax` also has no gradient.", SKIPS),
+    Mistake("softmax-at-the-end", override(UNet, end=lambda self, y: y.softmax(1)), "After the last layer "
+            "there is {ending} where nothing is wanted: losses take plain scores.", SKIPS),
     Mistake("relu-at-the-end", WithRelu, "After the last layer there is {ending} where nothing is wanted: scores may "
             "be negative.", SKIPS),
     Mistake("channels-for-classes", ChannelsForClasses, SHAPE + "the last convolution makes one channel for each "
@@ -315,6 +307,8 @@ MISTAKES = [
     Mistake("three-channels-assumed", ThreeChannels, ODD + "`channels` says how many channels the images have.", SKIPS),
     Mistake("idle-layer", IdleLayer, "A backward does not reach {idle} of the parameters: they belong to layers that "
             "`forward` never uses.", SKIPS),
+    Mistake("bottom-changes-nothing", IgnoresTheBottom, "Weights that change nothing in the result: {muted}. "
+            "What the way up begins with was multiplied by zero, and nothing is learned at the smallest size.", SKIPS),
     Mistake("joined-along-height", JoinedAlongHeight, ODD + "features are joined along the channels, dimension 1.",
             SKIPS),
     Mistake("channels-not-counted", ForgottenChannels, ODD + "after a concatenation there are the channels of both "

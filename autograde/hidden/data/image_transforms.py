@@ -78,6 +78,17 @@ def does_not_crop(train: bool, mean: list[float], std: list[float], size: int) -
     return compose(cut, normalised(mean, std))
 
 
+def crops_at_a_corner(train: bool, mean: list[float], std: list[float], size: int) -> Any:
+    from torchvision.transforms import v2
+
+    def one_of_two(image: Tensor) -> Tensor:
+        if torch.rand(()) < 0.5:
+            return image[:, :size, :size]
+        return image[:, -size:, -size:].flip(-1)
+
+    return compose([v2.Lambda(one_of_two)] if train else the_middle(size), normalised(mean, std))
+
+
 # Mistakes in the size
 
 
@@ -132,6 +143,8 @@ MISTAKES = [
             IMAGES),
     Mistake("does-not-crop", does_not_crop, "In the case \"{case}\" the image is cropped {cropped}: training wants a "
             "random crop.", IMAGES),
+    Mistake("crops-at-two-places", crops_at_a_corner, DRAWS + "a random crop may lie anywhere in the image, and "
+            "whether it is flipped is another draw.", IMAGES),
     Mistake("always-flips", flips_always, "In the case \"{case}\" the image is {flipped} flipped: a random flip leaves "
             "half of the images as they are.", IMAGES),
     Mistake("size-of-the-short-side", sets_the_short_side, SHAPE + ": `Resize` with one int sets the shorter side.",

@@ -72,6 +72,11 @@ class ForgetsTheEpoch(ByLength):
         return random.Random(self.seed)
 
 
+class TakesOrdersInTurn(ByLength):
+    def rng(self) -> Any:
+        return random.Random(1000 * self.seed + self.epoch % 4)
+
+
 class ForgetsTheSeed(ByLength):
     def rng(self) -> Any:
         return random.Random(self.epoch)
@@ -159,6 +164,8 @@ MISTAKES = [
             "last batch is smaller, and belongs to the epoch too.", LENGTHS),
     Mistake("same-order-every-epoch", ForgetsTheEpoch, SAME + "the generator was made from the seed alone, and has to "
             "depend on the epoch as well.", LENGTHS),
+    Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" {what}: {got}. A few orders were used in "
+            "turn, and each epoch should have a new one.", LENGTHS),
     Mistake("reseeds-global-rng", ReseedsRandom, RESEEDED, LENGTHS),
     Mistake("ignores-lengths", IgnoresLengths, "In the case \"{case}\" the padding is {padding}: batches of like "
             "lengths are asked for.", LENGTHS),

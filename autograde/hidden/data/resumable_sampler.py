@@ -85,6 +85,11 @@ class ForgetsTheEpoch(Resumable):
         return self.shuffled(self.seed)
 
 
+class TakesOrdersInTurn(Resumable):
+    def order(self) -> list[int]:
+        return self.shuffled(1000 * self.seed + self.now["epoch"] % 4)
+
+
 class ForgetsTheSeed(Resumable):
     def order(self) -> list[int]:
         return self.shuffled(self.now["epoch"])
@@ -152,6 +157,8 @@ MISTAKES = [
             "position that was loaded.", STOPPING),
     Mistake("same-order-every-epoch", ForgetsTheEpoch, "In the case \"{case}\" the order of the next epoch is "
             "{following}: it has to depend on the epoch as well as on the seed.", STOPPING),
+    Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" {what}: {got}. A few orders were used in "
+            "turn, and each epoch should have one of its own.", STOPPING),
     Mistake("counts-after-the-yield", CountsAfterTheYield, JOINED + "what stands after `yield` runs only when the next "
             "index is asked for, so the saved position was one behind.", STOPPING),
     Mistake("seeded-by-a-salted-hash", SeededByHash, "In the case \"{case}\" the {what} is {got} where {want} is "

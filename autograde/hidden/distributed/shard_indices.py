@@ -126,6 +126,9 @@ MISTAKES = [
     Mistake("same-order-every-epoch", sharing(seed_of=lambda self, seed, epoch, rank: seed), 'In the case "{case}" the '
             "{what} is {got}: the seed has to depend on the epoch, as `set_epoch` does for a `DistributedSampler`.",
             SHARES),
+    Mistake("orders-come-again", sharing(seed_of=lambda self, seed, epoch, rank: 1000 * seed + epoch % 4), 'In the '
+            'case "{case}" {what}: {got}. A few orders were used in turn, and each epoch should have one of its own.',
+            SHARES),
     Mistake("ignores-seed", sharing(seed_of=lambda self, seed, epoch, rank: epoch), 'In the case "{case}" the {what} '
             "is {got}: `seed` changes nothing.", SHARES),
     Mistake("not-shuffled", sharing(order=lambda self, n, seed: list(range(n))), 'In the case "{case}" {what}: {got}. '

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from autograde.hidden.common import MIXED, reading, with_floats
+from autograde.hidden.common import MIXED, reading, rounding, with_floats
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.efficiency.chunked_cross_entropy import rows_case
 from torchcourse.model.exercise import Case, Draw, case
@@ -211,7 +211,8 @@ MISTAKES = [
     Mistake("ignores-grad-output", ignores_grad, CUT + "the gradient that arrives has to be passed on as a factor.",
             READ),
     Mistake("made-on-cpu", losses_on_cpu, MIXED, READ),
-    *reading(READ, with_floats(right, 0)[1:]),  # without the first: a number on the CPU mixes with any device
+    # without the first of these: a number on the CPU mixes with any device
+    *reading(READ, [*with_floats(right, 0)[1:], rounding(right)]),
 ]  # fmt: skip
 
 

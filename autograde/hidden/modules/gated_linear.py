@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograde.hidden.common import override
+from autograde.hidden.common import ROUNDED, override
 from autograde.hidden.modules.shared import UNBEGUN, UNREGISTERED, plain
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -79,6 +79,12 @@ class Added(Gated):
         return x @ self.weight.T + self.bias + (x @ self.gate_weight.T).sigmoid()
 
 
+class InFloat32(Gated):
+    def forward(self, x: Tensor) -> Any:
+        y, value, gate = x.float(), self.weight.float(), self.gate_weight.float()
+        return ((y @ value.T + self.bias.float()) * (y @ gate.T).sigmoid()).to(x.dtype)
+
+
 class Transposed(Gated):
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__(in_features, out_features)
@@ -128,6 +134,7 @@ MISTAKES = [
     Mistake("bias-unused", BiasUnused, AT + "the bias is registered, but forward does not add it.", REGISTER),
     Mistake("gate-and-value-swapped", Swapped, AT + "weight and gate_weight have changed places.", REGISTER),
     Mistake("added-not-multiplied", Added, AT + "the gate is multiplied with the value, not added.", REGISTER),
+    Mistake("computes-in-float32", InFloat32, ROUNDED, REGISTER),
     Mistake("weight-transposed", Transposed, "`parameters` came out as {got} where {want} is wanted: weights have "
             "shape (out, in), as in every other module of torch.", REGISTER),
     Mistake("other-names", OtherNames, "`parameters()` finds {registered}: the three are asked for as `weight`, "

@@ -183,6 +183,25 @@ class SharedLayer(Router):
         self.layers = nn.ModuleList([self.layers[0]] * layers)
 
 
+class GatesByPosition(Router):
+    def embedded(self, ids: Tensor) -> Tensor:
+        made: Tensor = self.words(ids) * (1 + self.places(torch.arange(ids.shape[1], device=ids.device)).tanh())
+        return made
+
+
+class LayersForNothing(GatesByPosition):
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        x = y = self.embedded(input_ids)
+        for layer in self.layers:
+            y = layer(y, src_key_padding_mask=self.ignored(attention_mask))
+        return self.after(self.head(self.pooled(x + 0 * y, attention_mask)))
+
+
+class LayersNotCalled(GatesByPosition):
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        return self.after(self.head(self.pooled(self.embedded(input_ids), attention_mask)))
+
+
 class HeadOfAnotherName(Router):
     def make_head(self, dim: int, num_classes: int) -> None:
         self.classifier = nn.Linear(dim, num_classes)
@@ -247,6 +266,9 @@ MISTAKES = [
             "`layers` has no effect.", ROUTER),
     Mistake("ignores-layers", SharedLayer, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
             "it is the same layer several times.", ROUTER),
+    *(Mistake("words-do-not-read-each-other", program, PAD + "what the encoder layers make of the words does not reach "
+              "the head, so each word counts for itself, whatever stands beside it.", ROUTER)
+      for program in (LayersForNothing, LayersNotCalled)),
     Mistake("no-head", HeadOfAnotherName, HEAD + "other exercises look for the last layer under this name.", ROUTER),
     Mistake("head-in-a-sequence", HeadInASequence, HEAD + "the linear layer itself is asked for, since it will be "
             "replaced.", ROUTER),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograde.hidden.common import CHANGED, ERRORS, LEFT, with_floats
+from autograde.hidden.common import CHANGED, ERRORS, LEFT, rounding, with_floats
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -113,6 +113,7 @@ MISTAKES = [
     Mistake("made-on-cpu", loop_on_the_cpu, LEFT, ERRORS),
     Mistake("nan-on-empty", nan_replaced_before, ON_EMPTY, MASKS),
     *(m for m in with_floats(masked_mean) if m.name != "changes-its-input"),
+    rounding(masked_mean),
 ]  # fmt: skip
 
 

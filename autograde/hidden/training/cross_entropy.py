@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograde.hidden.common import ROUNDED, through_float32
 from autograde.hidden.training.shared import MIXED, VALUE
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -101,6 +102,7 @@ MISTAKES = [
             "is the natural one.", LOSSES),
     Mistake("dtype-not-kept", lambda logits, labels: cross_entropy(logits.float(), labels), "The result is {got_dtype} "
             "where {want_dtype} is wanted: it keeps the dtype of the logits.", LOSSES),
+    Mistake("computes-in-float32", through_float32(cross_entropy), ROUNDED, LOSSES),
     Mistake("made-on-cpu", cross_entropy_on_cpu, MIXED, DEVICES),
 ]  # fmt: skip
 

@@ -24,6 +24,7 @@ from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Raised
 
 __all__ = [
+    "EPOCHS",
     "another_salt",
     "arrangement",
     "drain",
@@ -34,7 +35,11 @@ __all__ = [
     "seed_generators",
     "touched",
     "unpickled",
+    "variety",
 ]
+
+EPOCHS = 40
+"""In how many epochs `variety` is looked at."""
 
 
 def forking(loader: DataLoader[Any]) -> DataLoader[Any]:
@@ -100,6 +105,12 @@ def arrangement(order: list[Any]) -> str:
         return "in turn"
     steps = Counter((b - a) % n for a, b in pairwise(order) if type(a) is type(b) is int)
     return "evenly stepped" if 3 * max(steps.values(), default=0) > 2 * (n - 1) >= 10 else "shuffled"
+
+
+def variety(orders: list[Any]) -> str:
+    """Say whether the orders of `EPOCHS` epochs are different; where only a few are possible, some agree by chance."""
+    different = sum(order not in orders[:i] for i, order in enumerate(orders))
+    return "nearly all different" if 5 * different >= 4 * len(orders) else f"{different} different ones"
 
 
 def seed_generators(seed: int) -> None:

@@ -16,12 +16,14 @@ from torchcourse.probes.observe import kind, same
 
 __all__ = [
     "Unusable", "affine_weights", "attempted", "build", "called", "fill_in_order", "gradients", "inventory", "load",
-    "named_shapes", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness", "spread", "without_none",
+    "muted", "named_shapes", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness", "spread",
+    "without_none",
 ]  # fmt: skip
 
 NOT_INITIALISED = "Module.__init__() was not called"
 MESSAGES = ("before Module.__init__() call", "attribute '_parameters'", "attribute '_modules'", "attribute '_buffers'")
 Quotes = Callable[[Observations, Observations, Observations], dict[str, object]]
+NOTHING = 1e-6  # a gradient that is this small beside the largest one
 FILLER = 0.5  # the value of all other parameters: results must not depend on their initialisation
 
 
@@ -126,6 +128,16 @@ def gradients(output: object, **tensors: Tensor | None) -> Observations:
         f"gradient of {name}": "none" if t is None or t.grad is None else t.grad.clone() for name, t in tensors.items()
     }
     return seen if same(output.detach(), before) else {**seen, "result after the backward pass": "changed"}
+
+
+def muted(module: nn.Module, output: object) -> int:
+    """Count the weights, of two dimensions or more, that take part in `output` and still change (nearly) nothing."""
+    if not isinstance(output, Tensor) or not output.requires_grad:
+        return 0
+    weights = [p for p in module.parameters() if p.ndim > 1 and p.requires_grad]
+    found = torch.autograd.grad(output.square().sum(), weights, allow_unused=True)
+    effects = [float(gradient.abs().max()) for gradient in found if gradient is not None]
+    return sum(effect <= NOTHING * max(effects) for effect in effects)
 
 
 def attempted(call: Callable[[], Any]) -> Any:

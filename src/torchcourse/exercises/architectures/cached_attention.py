@@ -8,7 +8,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import kept, kind, look
+from torchcourse.probes.observe import float32_digits, kept, kind, look
 
 
 def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor, split: list[int]) -> Observations:
@@ -37,9 +37,12 @@ def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor, split: list[int]) ->
 
 def split_case(draw: Draw, name: str, split: list[int], dtype: torch.dtype = torch.float32) -> Case:
     """Return the case of a drawn sequence, in pieces of these lengths."""
-    b, h, d, s = 2, draw.size(2, 3), draw.size(4, 5), sum(split)
+    to_ten_digits = dtype == torch.float64
+    d = 4 if to_ten_digits else draw.size(4, 5)  # a root of 4 that somebody takes in float32 is right as well
+    b, h, s = 2, draw.size(2, 3), sum(split)
+    rtol, atol = (1e-10, 1e-12) if to_ten_digits else (1e-3, 1e-5)
     q, k, v = (draw.normal(b, h, s, d, dtype=dtype) for _ in range(3))
-    return case(name, rtol=1e-3, atol=1e-5, q=q, k=k, v=v, split=split)
+    return case(name, rtol=rtol, atol=atol, q=q, k=k, v=v, split=split)
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -72,5 +75,6 @@ EXERCISE = Exercise(
         "`torch.cat` makes a new tensor. A list or dict that you write into is still the caller's. What happens to "
         "somebody who calls twice with the same cache?",
     ),
+    derive=float32_digits,
     quotes=quotes,
 )

@@ -13,7 +13,7 @@ from torchcourse.checking.call_watch import OperatorMode
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.modules import build, called, probing_a_module, quoting
+from torchcourse.probes.modules import build, called, muted, probing_a_module, quoting
 from torchcourse.probes.observe import kept, kind, where
 
 FAULTS = {
@@ -118,6 +118,9 @@ def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observatio
         seen["after the last layer"] = ending(output, classes)
     seen |= levels(sizes, x.shape[2], x.shape[3])
     seen |= trained(module, output)
+    if min(x.shape[2:]) >= 12:
+        unsettle(module)
+        seen["weights that change nothing"] = muted(module, called(answer, module, x.detach()))
     return {**seen, **kept(x=(x.detach(), before))}
 
 
@@ -176,6 +179,13 @@ def trained(module: nn.Module, output: Tensor) -> Observations:
     return {"parameters without a gradient": sum(p.grad is None for p in module.parameters())}
 
 
+def unsettle(module: nn.Module) -> None:
+    """Add a little to each parameter: what starts at zero would let no gradient through."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(0.05 * torch.arange(p.numel(), device=p.device).sin().view(p.shape))
+
+
 def images(draw: Draw, name: str, channels: int, classes: int, n: int, height: int, width: int) -> Case:
     """Return the case of n drawn images."""
     return case(name, channels=channels, classes=classes, x=draw.normal(n, channels, height, width))
@@ -200,7 +210,8 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     for field, name in (("joins", "sizes at which features are joined"), ("joined", "joined at"), ("shape", "shape"),
                         ("sharp", "sizes at which sharp features are joined"), ("smallest", "smallest size"),
                         ("outcome", "outcome"), ("ending", "after the last layer"),
-                        ("idle", "parameters without a gradient")):  # fmt: skip
+                        ("idle", "parameters without a gradient"),
+                        ("muted", "weights that change nothing")):  # fmt: skip
         fields |= {field: seen[name]} if name in seen else {}
     return {**fields, "want_shape": wanted.get("shape"), "want_smallest": wanted.get("smallest size")}
 

@@ -11,14 +11,15 @@ import torch
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised, raised
-from torchcourse.probes.data_loading import another_salt, seed_generators, touched
+from torchcourse.probes.data_loading import EPOCHS, another_salt, seed_generators, touched, variety
 from torchcourse.probes.observe import kind
 
 
 def probe(answer: Watched, lengths: list[int], batch_size: int, seed: int) -> dict[str, Any]:
     """Run epochs 0, 1, 2 and 1 again, then epoch 1 of a fresh sampler and of one with another seed.
 
-    Further samplers have epoch 0 without being told, and epoch 1 twice in one go and in another process.
+    Further samplers have epoch 0 without being told, and epoch 1 twice in one go and in another process. The first
+    one goes on to have many epochs.
     """
     seed_generators(1)
     with touched() as found:
@@ -32,10 +33,11 @@ def probe(answer: Watched, lengths: list[int], batch_size: int, seed: int) -> di
     except Exception as error:
         untold = raised(error)
     again = _batches(sampler)
+    many = [_epoch(sampler, epoch) for epoch in range(EPOCHS)]
     with another_salt():
         elsewhere = _epoch(answer(list(lengths), batch_size, seed), 1)
     return {"epochs": epochs, "fresh": fresh, "other": other, "untold": untold, "again": again, "elsewhere": elsewhere,
-            "global generators": found}  # fmt: skip
+            "many": many, "global generators": found}  # fmt: skip
 
 
 def _epoch(sampler: Any, epoch: int) -> list[Any]:
@@ -71,7 +73,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     chance = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()
     random_batches = [chance[i : i + size] for i in range(0, n, size)]
     wasted, usual = _padding(first, lengths), _padding(random_batches, lengths)
-    orders = [[frozenset(batch) for batch in epoch] for epoch in seen["epochs"]]
+    orders, many = ([[frozenset(batch) for batch in epoch] for epoch in seen[name]] for name in ("epochs", "many"))
     return {
         "indices that are missing": n - len(counts),
         "indices that come twice": sum(count > 1 for count in counts.values()),
@@ -85,6 +87,7 @@ def derive(case: Case, seen: Observations) -> Observations:
         "epoch 1 in another process": "the same" if seen["elsewhere"] == seen["epochs"][1] else "another",
         "epoch 1 of a fresh sampler": "the same" if seen["epochs"][1] == seen["fresh"] else "another",
         "epoch 1 with another seed": "another" if seen["epochs"][1] != seen["other"] else "the same",
+        f"orders in {EPOCHS} epochs": variety(many),
         "global generators": ", ".join(seen["global generators"]) or "untouched",
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.data_loading import another_salt, arrangement, seed_generators
+from torchcourse.probes.data_loading import EPOCHS, another_salt, arrangement, seed_generators, variety
 
 
 def probe(
@@ -51,6 +51,7 @@ def probe(
     left = begun(1)
     left.set_epoch(epoch)
     list(islice(left, 3))
+    seen["many"] = [whole(begun(1), e) for e in range(EPOCHS)]
     return {**seen, "next epoch, this one not finished": whole(left, epoch + 1)}
 
 
@@ -63,6 +64,7 @@ def derive(case: Case, seen: Observations) -> Observations:
         "one epoch": "each index once" if whole else "not each index once",
         "order": arrangement(order),
         "order of the next epoch": "that of this epoch" if following == order else "a new one",
+        f"orders in {EPOCHS} epochs": variety(seen["many"]),
         "order in another process": "the same" if seen["elsewhere"] == order else "another",
         "state after loading it and going on": "as before" if seen["state kept"] else "changed",
         "order with another seed": "the same" if seen["other"] == order else "another",

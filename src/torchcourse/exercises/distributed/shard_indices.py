@@ -8,7 +8,7 @@ from typing import Any
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.data_loading import seed_generators, touched
+from torchcourse.probes.data_loading import EPOCHS, seed_generators, touched, variety
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import with_detail
 
@@ -19,7 +19,8 @@ ENOUGH = 16
 def probe(
     answer: Watched, n: int, world_size: int, epochs: list[int], seed: int, other_seed: int, options: dict[str, Any]
 ) -> Observations:
-    """Observe the shares of all ranks in some epochs, in the first of them once more, and with another seed."""
+    """Observe the shares of all ranks in some epochs, in the first of them once more, and with another seed, and of
+    the first rank in many."""
     seen: Observations = {}
     calls = [(f"epoch {epoch}", epoch, seed) for epoch in epochs]
     for name, epoch, chosen in [*calls, ("again", epochs[0], seed), ("another seed", epochs[0], other_seed)]:
@@ -28,6 +29,7 @@ def probe(
         if not all(isinstance(share, list) and all(type(i) is int for i in share) for share in shares):
             return {"returned": "no list of integers: " + kind(shares[0])}
         seen[name] = shares
+    seen["many"] = [answer(n, 0, world_size, epoch=epoch, seed=seed, **options) for epoch in range(EPOCHS)]
     with touched() as changed:
         answer(n, 0, world_size, epoch=epochs[0], seed=seed, **options)
     return seen | {"global generators changed": changed}
@@ -58,6 +60,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     if n >= ENOUGH:
         others = [seen[f"epoch {epoch}"] for epoch in epochs[1:]]
         found["order in another epoch"] = "the same" if first in others else "another"
+        found[f"orders in {EPOCHS} epochs"] = variety(seen["many"])
         found["order with another seed"] = "the same" if first == seen["another seed"] else "another"
         found["shares of all ranks"] = (
             "the same" if len(first) > 1 and first.count(first[0]) == len(first) else "different"

@@ -14,7 +14,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.memory import result_and_peak
 from torchcourse.probes.modules import gradients, ramp
-from torchcourse.probes.observe import look
+from torchcourse.probes.observe import float32_digits, look
 from torchcourse.probes.trainable_models import with_detail
 
 ROWS, WORDS, WIDTH, CHUNK = 256, 4096, 4, 4
@@ -58,8 +58,9 @@ def _large_call(answer: Watched) -> Observations:
     }
 
 
-def derive(_case: Case, seen: Observations) -> Observations:
+def derive(case: Case, seen: Observations) -> Observations:
     """Reduce the bytes that lived at once to whether there was room for many rows of logits, or all, among them."""
+    seen = float32_digits(case, seen)
     if not isinstance(seen.get("peak"), int):
         return seen
     peak = seen["peak"]
@@ -83,7 +84,8 @@ def rows_case(
     hidden, weight = size * draw.normal(rows, width, dtype=dtype), draw.normal(words, width, dtype=dtype)
     labels = draw.integers(0, words, rows)
     inputs = {"hidden": hidden, "weight": weight, "labels": labels, "chunk": chunk, "measured": measured}
-    return case(name, rtol=1e-3, atol=1e-5, **inputs)
+    rtol, atol = (1e-10, 1e-12) if dtype == torch.float64 else (1e-3, 1e-5)
+    return case(name, rtol=rtol, atol=atol, **inputs)
 
 
 def cases(draw: Draw) -> list[Case]:

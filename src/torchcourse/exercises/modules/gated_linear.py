@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
@@ -19,13 +20,15 @@ from torchcourse.probes.modules import (
     quotes_registered,
     quoting,
 )
-from torchcourse.probes.observe import look
+from torchcourse.probes.observe import float32_digits, look
 
 
 @probing_a_module
 def probe(answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor) -> Observations:
     """Observe parameters, output and gradients of a layer with known weights."""
     module = build(answer, x.device, *sizes)
+    if x.dtype == torch.float64:
+        module.to(x.dtype)
     seen = inventory(module)
     load(module, weights)
     output = attempted(lambda: called(answer, module, x.requires_grad_()))
@@ -46,6 +49,8 @@ def cases(draw: Draw) -> list[Case]:
         case("two batch dimensions", sizes=(i, o), weights=weights, x=draw.normal(2, 3, i)),
         case("one example, no batch", sizes=(i, o), weights=weights, x=draw.normal(i)),
         case("large inputs", rtol=1e-3, atol=1e-3, sizes=(i, o), weights=weights, x=30 * draw.normal(n, i)),
+        case("moved to float64", rtol=1e-10, atol=1e-12, sizes=(i, o), weights=weights,
+             x=draw.normal(n, i, dtype=torch.float64)),
     ]  # fmt: skip
 
 
@@ -60,5 +65,6 @@ EXERCISE = Exercise(
         "bias belong inside or outside the gate?",
         "`F.linear(x, weight, bias)` is allowed here. Which of its arguments can be left out?",
     ),
+    derive=float32_digits,
     quotes=quoting(quotes_registered),
 )

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.modules import attempted, build, probing_a_module, quoting, without_none
+from torchcourse.probes.modules import attempted, build, muted, probing_a_module, quoting, without_none
 from torchcourse.probes.observe import kind, where
 from torchcourse.probes.trainable_models import with_detail
 
-SAME, ALONE = 1e-3, 0.02
-"""By how much of their size logits may differ and be called the same; how much of an effect an interaction may be."""
+SAME, ALONE, READING = 1e-3, 0.02, 2e-4
+"""By how much of their size logits may differ and be called the same; how much of an effect an interaction may be where
+words should not read each other, and where they should."""
 
 
 @probing_a_module
@@ -35,6 +36,7 @@ def probe(
     if not isinstance(logits, Tensor):
         return {**seen, "outcome": logits if isinstance(logits, Raised) else kind(logits)}
     seen |= {"shape": list(logits.shape), "device": where(logits, ids), "as it is": logits}
+    seen["muted"] = muted(module, logits)
     wider, wider_mask = _wider(ids, under), _wider(mask, torch.zeros_like(under, dtype=torch.bool))
     seen["with more padding"] = module(wider, wider_mask)
     seen["with other words under the padding"] = module(_wider(ids, under.flip(1)), wider_mask)
@@ -42,10 +44,11 @@ def probe(
     seen["alone"] = module(ids[longest : longest + 1], mask[longest : longest + 1])
     seen["place"] = longest
     seen["in another order"] = module(ids.flip(1), torch.ones_like(mask)), module(ids, torch.ones_like(mask))
-    seen["under two padded places"] = [
-        module(torch.stack([ids[0, 0], a, b])[None], torch.arange(3, device=ids.device)[None] < 1)
-        for a in under[0, :2] for b in under[1, :2]
-    ]  # fmt: skip
+    for name, real in (("under two padded places", 1), ("at two real places", 3)):
+        seen[name] = [
+            module(torch.stack([ids[0, 0], a, b])[None], torch.arange(3, device=ids.device)[None] < real)
+            for a in under[0, :2] for b in under[1, :2]
+        ]  # fmt: skip
     seen["a ticket of max_len words"] = _longest(module, ids, sizes.get("max_len", 64))
     seen["training, alone"] = _in_training(module, ids, longest)
     seen["head of zeros"] = _with_plain_head(module, ids, mask) if linear else "no head"
@@ -111,7 +114,9 @@ def derive(_case: Case, seen: Observations) -> Observations:
     facts["a ticket alone, and among others"] = _compared(seen["alone"][0], logits[place])
     facts["its words in another order"] = _compared(*seen["in another order"])
     facts["a ticket of max_len words"] = seen["a ticket of max_len words"]
-    facts["what stands under two padded places"] = _acts(seen["under two padded places"])
+    facts["what stands under two padded places"] = _acts(seen["under two padded places"], ALONE)
+    facts["what stands at two real places"] = _acts(seen["at two real places"], READING)
+    facts["weights that change nothing"] = seen["muted"]
     once, again, two = seen["training, alone"]
     steady = _compared(once, again) == "gives the same"
     facts["in training, among others"] = _compared(once, two) if steady else "gives the same"
@@ -129,14 +134,14 @@ def _compared(one: Tensor, other: Tensor) -> str:
     return "gives the same" if bool(gap <= SAME * (1 + other.abs().max())) else "gives something else"
 
 
-def _acts(four: list[Tensor]) -> str:
-    """Describe how two padded places act on the logits, from results for two words at each."""
+def _acts(four: list[Tensor], alone: float) -> str:
+    """Describe how two places act on the logits, from results for two words at each."""
     first, second, third, last = four
     effect = max(float((x - first).abs().max()) for x in (second, third, last))
     if effect <= SAME * (1 + float(first.abs().max())):
         return "has no effect"
     together = float((first - second - third + last).abs().max())
-    return "acts place by place" if together <= ALONE * effect else "acts together"
+    return "acts place by place" if together <= alone * effect else "acts together"
 
 
 def sized(draw: Draw, name: str, lengths: list[int], width: int, **sizes: int) -> Case:

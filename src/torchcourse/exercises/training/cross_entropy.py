@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import look
+from torchcourse.probes.observe import float32_digits, look
 
 
 def probe(answer: Watched, logits: Tensor, labels: Tensor) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def cases(draw: Draw) -> list[Case]:
         case("logits in the hundreds", logits=draw.uniform(-900, 900, n, c), labels=labels),
         case("sure of itself, and often wrong", logits=far, labels=draw.integers(0, c, 4)),
         case("logits all near 10000", atol=2e-3, logits=1e4 + draw.normal(n, c), labels=labels),
-        case("float64", logits=draw.normal(n, c, dtype=torch.float64), labels=labels),
+        case("float64", rtol=1e-10, atol=1e-12, logits=draw.normal(n, c, dtype=torch.float64), labels=labels),
     ]
 
 
@@ -59,5 +59,6 @@ EXERCISE = Exercise(
         "cross_entropy", "log_softmax", "nll_loss", "cross_entropy_loss", "nll_loss_nd", "nll_loss2d",
         "nll_loss_forward", "nll_loss2d_forward", "special_log_softmax", "sparse_log_softmax", "linear_cross_entropy",
     ),
+    derive=float32_digits,
     quotes=quotes,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from tests.browser.notebooks import (
     run_all,
     shoot,
     shoot_page,
+    shut_kernel_down,
     use_settings,
     wait_until_saved,
     write,
@@ -135,6 +136,31 @@ def test_a_card_follows_its_cell_wherever_that_goes_and_in_each_view(page: Page,
     expect(titles).to_have_count(2)
     write(page, code_cell(page, "def row_softmax"), right + "  # again")
     expect(titles).to_have_text(["Checked an earlier version · row_softmax"] * 2, timeout=1000)
+
+
+@pytest.mark.parametrize("unsaved", [False, True])
+def test_reset_shows_the_stub_at_once_and_keeps_what_is_not_saved(page: Page, lab: Lab, unsaved: bool) -> None:
+    open_notebook(page, lab, LESSON)
+    run(page, code_cell(page, "import torch"))
+    answer, check = code_cell(page, "def row_softmax"), code_cell(page, 'check("row_softmax")')
+    other = code_cell(page, "def describe")
+    write(page, answer, "def row_softmax(x):\n    return x")
+    run(page, answer)
+    run(page, check)
+    wait_until_saved(page, lab, LESSON, "Check of row_softmax: Not right yet")
+    if unsaved:
+        page.evaluate("void (window.jupyterapp.serviceManager.contents.save = () => new Promise(() => {}))")
+        write(page, other, "def describe(t):\n    return {'mine': t}")
+    check.get_by_role("button", name="Reset this exercise").click()
+    expect(answer).to_contain_text("raise Unattempted", timeout=20_000)
+    expect(check).to_contain_text("row_softmax is as it was released, and your answer is in aside/", timeout=20_000)
+    advice = " When JupyterLab says that the file has changed, choose Overwrite" if unsaved else ""
+    expect(check).to_contain_text(re.compile(rf"\.py\.{advice}"))
+    assert ("When JupyterLab says" in check.inner_text()) == unsaved
+    assert ("'mine': t" in other.inner_text()) == unsaved
+    expect(page.locator(".jp-Dialog")).to_have_count(0)
+    shoot(check, "reset")
+    shut_kernel_down(page, lab, LESSON)
 
 
 def test_a_slider_is_long_enough_to_set(page: Page, lab: Lab) -> None:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import html
+import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from torchcourse.checking import hints
 from torchcourse.checking.answer_cell import is_saved, running_cell
 from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Exercise
-from torchcourse.model.notebook_file import WorkspaceError
+from torchcourse.model.notebook_file import Cell, WorkspaceError, find_cell, read, source_of
 from torchcourse.workspace import session
+from torchcourse.workspace.page_script import page_script
 from torchcourse.workspace.reset import reset
 
 __all__ = ["card_buttons", "reset_here"]
+
+SCRIPT = Path(__file__).with_name("reset_on_screen.js")
+RELOAD = " When JupyterLab says that the file has changed, choose Revert; or choose File, Reload Notebook from Disk."
+"""What to do where the script cannot ask JupyterLab to show the cell as it is in the file."""
+UNSAVED = " When JupyterLab says that the file has changed, choose Overwrite: it keeps what you have not saved yet."
 
 _shown: dict[str, list[Any]] = {}
 """The widgets below the latest card of each exercise and cell; checking again there removes the older ones."""
@@ -50,8 +58,8 @@ def card_buttons(
             repeat, restart = button(description="Check again"), button(description="Reset this exercise")
             repeat.on_click(lambda _: setattr(more.layout, "display", "" if again() else "none"))
             # a widget of its own: changing the card would leave unsaved changes, and saving them would undo the reset
-            said = widgets.HTML()
-            restart.on_click(lambda _: setattr(said, "value", html.escape(reset_here(exercise.name))))
+            said = widgets.Output()
+            restart.on_click(lambda _: setattr(said, "outputs", (_as_output(reset_here(exercise.name)),)))
             made += [repeat, restart, said]
         row = widgets.HBox(made, layout={"flex_flow": "row wrap"})
     except Exception:  # not installed, or not usable: the card says what to type
@@ -73,7 +81,7 @@ def _calls(exercise: Exercise, offers_hints: bool) -> str:
 
 
 def reset_here(exercise: str) -> str:
-    """Put an exercise of the running notebook back as it was released; return what happened, in a sentence."""
+    """Put an exercise of the running notebook back as it was released; return what happened, as HTML."""
     path = session.notebook_file()
     if path is None:
         return f"In a terminal, torchcourse reset NOTEBOOK {exercise} puts it back as it was released."
@@ -82,9 +90,21 @@ def reset_here(exercise: str) -> str:
     try:
         aside = reset(path, exercise)
     except (WorkspaceError, OSError) as error:
-        return str(error)
+        return html.escape(str(error))
     if aside is None:
         return f"{exercise} is as it was released."
-    kept = f"your answer is in {aside.parent.name}/{aside.name}"
-    then = "When JupyterLab says that the file has changed, choose Revert; or choose File, Reload Notebook from Disk."
-    return f"{exercise} is as it was released, and {kept}. {then}"
+    kept = html.escape(f"your answer is in {aside.parent.name}/{aside.name}")
+    said = f"<span>{exercise} is as it was released, and {kept}.<span>{RELOAD}</span></span>"
+    return said + _script_to_show(find_cell(read(path), exercise))
+
+
+def _script_to_show(cell: Cell | None) -> str:
+    """Return a script that shows a cell as the file has it; "" if the cell cannot be found on the screen."""
+    if cell is None or "id" not in cell:
+        return ""
+    now = round(1000 * time.time())  # as browsers count
+    return page_script(SCRIPT, cell_id=cell["id"], source=source_of(cell), choose=UNSAVED, reset_at=now)
+
+
+def _as_output(text: str) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": {"text/html": text, "text/plain": text}, "metadata": {}}

@@ -1,6 +1,5 @@
 // Marks the card before this script as long as the cell that it judged has other text on the screen, or is gone.
 // The kernel marks it, too, after a save; the screen is ahead of the saved file, so its text counts.
-// JupyterLab and Notebook 7 give scripts their application only if they are told to (`expose_app_in_browser`).
 (({cell_id, source, changed, right, stale}) => {
   const drawn = document.currentScript?.previousElementSibling;
   if (!window.jupyterapp || !drawn?.querySelector(".tc-title")) return;
@@ -35,4 +34,4 @@
     }
   };
   follow(20);
-})(JUDGED);
+})(VALUES);

@@ -1,5 +1,4 @@
 // Runs the cell that this script is an output of when JupyterLab opens the page: its table then follows the progress.
-// JupyterLab and Notebook 7 give scripts their application only if they are told to (`expose_app_in_browser`).
 ((drawn) => {
   if (!window.jupyterapp) return;
   const runOnce = (tries) => {

@@ -17,6 +17,7 @@ from torchcourse.model.lessons import lessons
 from torchcourse.model.notebook_file import Cell, Notebook, cells, read
 from torchcourse.workspace import again, progress, session
 from torchcourse.workspace.notebook_trust import rewrite
+from torchcourse.workspace.page_script import page_script
 from torchcourse.workspace.status import as_markdown, standings
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ the missing functions, and run the check below each of them. A check says at onc
 Below is your progress. In JupyterLab it stays up to date by itself; elsewhere it does once you have run the cell. The
 times are estimates, made from the words of a lesson and the points of its exercises: readers took two to four hours for
 a lesson, in as many sittings as they liked."""
+SCRIPT = Path(__file__).with_suffix(".js")
 SOURCE = "from torchcourse.workspace.start_page import progress_here\n\nprogress_here()"
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -62,7 +64,7 @@ def progress_here() -> None:
         return
     shown = _shown(folder)
     table = display(Markdown(shown), display_id=True)
-    display(HTML(_script()))
+    display(HTML(page_script(SCRIPT)))
     while _following:
         _following.pop().cancel()
     with contextlib.suppress(RuntimeError):  # no event loop, so no kernel: the table is shown as it is now
@@ -102,7 +104,7 @@ def renew(folder: Path) -> None:
     table = next((cell for cell in cells(page) if cell.get("id") == CELL), None)
     if table is None:
         return  # the learner has made the page their own
-    shown = [_output("markdown", _shown(folder)), _output("html", _script())]
+    shown = [_output("markdown", _shown(folder)), _output("html", page_script(SCRIPT))]
     if table.get("outputs") != shown or page.get("metadata") != METADATA:
         table["outputs"], page["metadata"] = shown, METADATA
         rewrite(path, page, ours=is_new)
@@ -122,7 +124,3 @@ def _output(kind: Literal["markdown", "html"], text: str) -> dict[str, Any]:
     plain = {"markdown": "Markdown", "html": "HTML"}[kind]
     data = {f"text/{kind}": text.splitlines(True), "text/plain": [f"<IPython.core.display.{plain} object>"]}
     return {"data": data, "metadata": {}, "output_type": "display_data"}
-
-
-def _script() -> str:
-    return f"<script>{Path(__file__).with_suffix('.js').read_text(encoding='utf-8')}</script>"

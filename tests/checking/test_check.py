@@ -20,7 +20,7 @@ import torch
 
 import torchcourse
 from torchcourse import Unattempted, check, hint
-from torchcourse.checking import card, hints, starvation
+from torchcourse.checking import card, failed_case, hints, starvation
 from torchcourse.checking import check as checking_module
 from torchcourse.checking.check import report_on
 from torchcourse.checking.report import Report
@@ -205,6 +205,7 @@ def test_check_alone_lists_the_exercises_of_the_lesson_with_their_states(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.setattr(failed_case, "_latest", {})
     exec("check()", {"check": check})
     assert capsys.readouterr().out == 'Name an exercise, such as `check("row_softmax")`.\n'
     (tmp_path / progress.STATE).mkdir()
@@ -214,6 +215,8 @@ def test_check_alone_lists_the_exercises_of_the_lesson_with_their_states(
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == "1 · Tensors:" and len(lines) == 12
     assert "`row_softmax`: passed" in lines and "`describe`: attempted" in lines and "`one_hot`: open" in lines
+    exec("check('row_softmax')\ncheck()", {"check": check, "row_softmax": lambda x: x})
+    assert "`row_softmax`: passed, but the latest check says: not right yet" in capsys.readouterr().out.splitlines()
 
 
 def test_importing_the_course_costs_little_over_torch() -> None:

@@ -14,9 +14,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from torchcourse.checking import hints
-from torchcourse.checking.failed_case import remember
+from torchcourse.checking.failed_case import latest_status, remember
 from torchcourse.checking.probe import observe
-from torchcourse.checking.report import Report, judge
+from torchcourse.checking.report import TITLES, Report, judge
 from torchcourse.checking.result import Result, compare
 from torchcourse.checking.run_record import RunRecord, own_lines
 from torchcourse.checking.starvation import Stopwatch
@@ -107,8 +107,15 @@ def _list_exercises(namespace: dict[str, Any]) -> None:
         say('Name an exercise, such as `check("row_softmax")`.')
         return
     lesson, states = (named or defining)[0], recorded() or {}
-    lines = [f"`{name}`: {states.get(name, progress.OPEN)}" for name in lesson.exercises]
+    lines = [f"`{name}`: {_state(name, states.get(name, progress.OPEN))}" for name in lesson.exercises]
     say("\n".join([f"{lesson.title}:", *lines]))
+
+
+def _state(exercise: str, state: str) -> str:
+    """Return where an exercise stands, in words: one that has passed may have been changed since."""
+    latest = latest_status(exercise)
+    fell_back = state == "passed" and latest not in ("", "passed", "stale")
+    return f"{state}, but the latest check says: {TITLES[latest].lower()}" if fell_back else state
 
 
 def report_on(answer: str | Callable[..., Any], namespace: dict[str, Any], record: RunRecord | None = None) -> Report:

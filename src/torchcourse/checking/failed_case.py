@@ -18,7 +18,7 @@ from torchcourse.model.catalogue import find, name_of
 from torchcourse.model.devices import CheckedDevice, checked_devices, to_device
 from torchcourse.model.exercise import Unattempted
 
-__all__ = ["case", "remember", "was_right"]
+__all__ = ["case", "latest_status", "remember", "was_right"]
 
 _latest: dict[str, tuple[Report, object]] = {}
 """The latest report on each exercise in this process, and the answer that it is about."""
@@ -33,6 +33,11 @@ def was_right(exercise: str, answer: object) -> bool:
     """Return whether the latest check of an exercise was of this very function or class, and passed it."""
     report, checked = _latest.get(exercise, (None, None))
     return report is not None and report.passed and checked is answer
+
+
+def latest_status(exercise: str) -> str:
+    """Return the status of the latest check of an exercise in this process, "" if there was none."""
+    return _latest[exercise][0].status if exercise in _latest else ""
 
 
 def case(exercise: str | Callable[..., Any]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def test_the_first_screen_is_the_outcome_a_sentence_and_one_failed_case(failed: 
 def first_line(answer: Callable[[Tensor], Any]) -> str:
     """Return what a card says of the first failed case of an answer."""
     made = card.as_html(report_on("row_softmax", {"row_softmax": answer}))
-    return Page(made.partition('<div class="tc-first">')[2].partition("</div>")[0]).text
+    return Page(made.partition('<div class="tc-first')[2].partition(">")[2].partition("</div>")[0]).text
 
 
 @pytest.mark.parametrize(

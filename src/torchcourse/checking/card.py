@@ -45,15 +45,21 @@ class Shown:
 
 
 # In JupyterLab the colours are those of its theme; elsewhere those of the page.
+# A warning that the cell has changed sits on the upper edge, where it takes no room.
 # The last rules hide the output of a hint button whose kernel is gone, and keep the browser from scrolling a new card
 # out of view to leave the cell below it in its place.
 STYLE = """<style>
 .tc-card{--tc-line:var(--jp-border-color1,#8c959f);border:1px solid var(--tc-line);border-left-width:6px;
-border-radius:6px;padding:.5em 1em;margin:.3em 0;max-width:60em;font-size:14px;line-height:1.45;
+border-radius:6px;position:relative;padding:.4em 1em;margin:.3em 0;max-width:60em;font-size:14px;line-height:1.45;
 color:var(--jp-content-font-color1,inherit)}
 .tc-card.passed{border-left-color:#009e73}.tc-card.failed,.tc-card.error,.tc-card.forbidden,.tc-card.timeout
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
-.tc-card .tc-changed{margin:0;font-size:13px}.tc-card .tc-title{font-weight:700}.tc-card .tc-first{font-size:13px}
+.tc-card .tc-changed{position:absolute;right:.8em;bottom:100%;transform:translateY(50%);margin:0;padding:0 .5em;
+border:1px solid var(--tc-line);border-radius:6px;background:var(--jp-layout-color0,Canvas);font-size:12px}
+.tc-card:has(.tc-changed:not([hidden])){margin-top:1em}.tc-card .tc-title{font-weight:700}
+.tc-card .tc-first{font-size:13px}
+.tc-card .tc-values{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}
+.tc-card .tc-short{-webkit-line-clamp:1}
 .tc-card code{background:transparent;color:inherit;padding:0}
 .tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}
 .tc-card th,.tc-card td{text-align:left!important;padding:.15em .8em .15em 0;vertical-align:top;

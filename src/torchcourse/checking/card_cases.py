@@ -10,7 +10,7 @@ from torchcourse.checking.differences import brief, difference_texts
 from torchcourse.checking.pictures import pictures
 from torchcourse.checking.report import Report
 from torchcourse.checking.result import Result
-from torchcourse.checking.run_record import RunRecord
+from torchcourse.checking.run_record import OwnLine, RunRecord
 from torchcourse.model.observations import kind
 
 __all__ = ["cases_as_html", "cases_as_text", "outcome_as_text"]
@@ -19,6 +19,12 @@ MARKS = {True: "✓", False: "✗"}
 DEVICES = {"cpu": "CPU", "cuda": "GPU", "simulated": "simulated second device"}
 PRINTED_WIDTH = 60
 """Characters of the first printed line that a card shows without unfolding anything."""
+LINES_IN_VIEW = 2
+"""How many lines of an answer that raised a card shows without unfolding anything."""
+LONG_SENTENCE = 250
+"""Characters of the sentence on a card from which the values below it get one line and not two; the table has them."""
+LONG_VALUES = 80
+"""Characters of what came out and what was wanted, together, from which they are not said twice."""
 INPUT_LINES, INPUT_WIDTH = 8, 100
 """How much of each input is written out."""
 
@@ -70,24 +76,42 @@ def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str =
     seen = f"{pictures(failed)}{_inputs_of(report, failed)}" if failed else ""
     about = report.example or failed
     in_view = _first_failure(about, record, sentence) if about else ""
-    return f"{in_view}<details>{summary}{first}{table}{seen}{last}</details>{_printed(report, record)}"
+    callers = _callers(about, record) if about else ""
+    return f"{in_view}<details>{summary}{callers}{first}{table}{seen}{last}</details>{_printed(report, record)}"
 
 
 def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:
-    """Return a failed case in a line; if it raised, the lines of the answer that raised.
+    """Return a failed case in a line; if it raised, the innermost lines of the answer that raised.
 
-    The exception itself is left out if the `sentence` above quotes it.
+    The exception, or long values, are left out if the `sentence` above quotes them.
     """
     where = f"{html.escape(failed.case.name)}, {DEVICES[failed.device]}"
     mark = for_screen_readers(MARKS[False], "failed case")
-    own = [f"<code>{html.escape(str(line))}</code>" for line in record.lines_of(failed)]
+    own = [_program_line(line) for line in record.lines_of(failed)[-LINES_IN_VIEW:]]
     if own:
         error = failed.seen.get("raised", "")
         said = "" if str(error) in sentence else f"{html.escape(brief(error))}<br>"
         return f'<div class="tc-first">{mark} {where} · {said}{"<br>".join(own)}</div>'
-    label, got, want = map(html.escape, _difference(failed))
-    what, wanted = f'<span class="tc-dim">{label}</span>{got}', f'<span class="tc-dim">wanted: </span>{want}'
-    return f'<div class="tc-first">{mark} {where} · {what} · {wanted}</div>'
+    label, *values = _difference(failed)
+    if sum(map(len, values)) > LONG_VALUES and all(value in sentence for value in values):
+        return f'<div class="tc-first">{mark} {where}</div>'
+    got, want = map(html.escape, values)
+    what, wanted = (
+        f'<span class="tc-dim">{html.escape(label)}</span>{got}',
+        f'<span class="tc-dim">wanted: </span>{want}',
+    )
+    short = " tc-short" if len(sentence) > LONG_SENTENCE else ""
+    return f'<div class="tc-first tc-values{short}">{mark} {where} · {what} · {wanted}</div>'
+
+
+def _callers(failed: Result, record: RunRecord) -> str:
+    """Return the lines of the answer that led to those in view where a case raised, outermost first."""
+    outer = record.lines_of(failed)[:-LINES_IN_VIEW]
+    return f"<p>Called from<br>{'<br>'.join(map(_program_line, outer))}</p>" if outer else ""
+
+
+def _program_line(line: OwnLine) -> str:
+    return f"<code>{html.escape(str(line))}</code>"
 
 
 def program(label: str, text: str) -> str:

@@ -19,6 +19,8 @@ from torchcourse.checking.answer_cell import LastRun
 from torchcourse.checking.card_details import card_details
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import find
+from torchcourse.model.notebook_file import find_cell, read
+from torchcourse.workspace import jupyter_settings
 from torchcourse.workspace.working_copy import copy_notebooks
 
 
@@ -137,6 +139,24 @@ def test_a_button_resets_the_exercise_once_its_answer_is_saved(
     assert "Reload Notebook from Disk" in text_of(said)
     assert "aside" not in front_end[0]["text/html"]
     assert "better" not in path.read_text()
+
+
+def test_in_our_jupyterlab_a_script_resets_the_cell_and_the_file_is_left_to_jupyterlab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_notebooks(tmp_path)
+    path = answered(tmp_path / "01_tensors.ipynb", WRONG)
+    before = path.read_bytes()
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    monkeypatch.setattr(answer_cell, "_runs", {WRONG: LastRun(1.0)})
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", jupyter_settings.environment()["JUPYTER_CONFIG_PATH"])
+    said = card_buttons.reset_here("row_softmax")
+    (aside,) = (tmp_path / "aside").iterdir()
+    assert said.startswith(f"<span>Your answer to row_softmax is in aside/{aside.name}.")
+    assert "torchcourse reset 01_tensors.ipynb row_softmax resets it in the file" in said
+    stub = find_cell(read(path), "row_softmax")
+    assert stub is not None and f'"cell_id": "{stub["id"]}"' in said and "raise Unattempted" in said
+    assert path.read_bytes() == before
 
 
 def test_without_widgets_the_card_says_how_to_ask(

@@ -14,17 +14,18 @@ from torchcourse.checking import hints
 from torchcourse.checking.answer_cell import is_saved, running_cell
 from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Exercise
-from torchcourse.model.notebook_file import Cell, WorkspaceError, find_cell, read, source_of
+from torchcourse.model.notebook_file import WorkspaceError
 from torchcourse.workspace import session
+from torchcourse.workspace.jupyter_settings import is_ours
 from torchcourse.workspace.page_script import page_script
-from torchcourse.workspace.reset import reset
+from torchcourse.workspace.reset import SetAside, reset, set_answer_aside
 
 __all__ = ["card_buttons", "reset_here"]
 
 SCRIPT = Path(__file__).with_name("reset_on_screen.js")
-RELOAD = " When JupyterLab says that the file has changed, choose Revert; or choose File, Reload Notebook from Disk."
-"""What to do where the script cannot ask JupyterLab to show the cell as it is in the file."""
-UNSAVED = " When JupyterLab says that the file has changed, choose Overwrite: it keeps what you have not saved yet."
+RELOAD = "When JupyterLab says that the file has changed, choose Revert; or choose File, Reload Notebook from Disk."
+IN_TERMINAL = "The cell could not be reached: torchcourse reset {} {} resets it in the file."
+"""What is said until the script has found the cell."""
 
 _shown: dict[str, list[Any]] = {}
 """The widgets below the latest card of each exercise and cell; checking again there removes the older ones."""
@@ -81,29 +82,32 @@ def _calls(exercise: Exercise, offers_hints: bool) -> str:
 
 
 def reset_here(exercise: str) -> str:
-    """Put an exercise of the running notebook back as it was released; return what happened, as HTML."""
+    """Put an exercise of the running notebook back as it was released; return what happened, as HTML.
+
+    In our JupyterLab a script puts the stub on the screen, and JupyterLab saves it; elsewhere the file is changed.
+    """
     path = session.notebook_file()
     if path is None:
         return f"In a terminal, torchcourse reset NOTEBOOK {exercise} puts it back as it was released."
-    if not is_saved(exercise, path):
-        return "Save the notebook and press the button again: your answer is set aside as it is in the file."
     try:
-        aside = reset(path, exercise)
+        if not is_saved(exercise, path):
+            return "Save the notebook and press the button again: your answer is set aside as it is in the file."
+        on_screen = set_answer_aside(path, exercise) if is_ours() else None
+        aside = on_screen.file if on_screen else reset(path, exercise)
     except (WorkspaceError, OSError) as error:
         return html.escape(str(error))
     if aside is None:
         return f"{exercise} is as it was released."
-    kept = html.escape(f"your answer is in {aside.parent.name}/{aside.name}")
-    said = f"<span>{exercise} is as it was released, and {kept}.<span>{RELOAD}</span></span>"
-    return said + _script_to_show(find_cell(read(path), exercise))
+    kept = html.escape(f"Your answer to {exercise} is in {aside.parent.name}/{aside.name}")
+    if on_screen is None:
+        return f"{kept}, and the cell is as it was released. {RELOAD}"
+    return f"<span>{kept}.<span> {IN_TERMINAL.format(path.name, exercise)}</span></span>{_script(on_screen)}"
 
 
-def _script_to_show(cell: Cell | None) -> str:
-    """Return a script that shows a cell as the file has it; "" if the cell cannot be found on the screen."""
-    if cell is None or "id" not in cell:
-        return ""
+def _script(reset: SetAside) -> str:
     now = round(1000 * time.time())  # as browsers count
-    return page_script(SCRIPT, cell_id=cell["id"], source=source_of(cell), choose=UNSAVED, reset_at=now)
+    said = " The cell is as it was released."
+    return page_script(SCRIPT, cell_id=reset.cell, source=reset.stub, said=said, reset_at=now)
 
 
 def _as_output(text: str) -> dict[str, Any]:

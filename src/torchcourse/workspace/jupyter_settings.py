@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["as_in_lab", "environment"]
+__all__ = ["as_in_lab", "environment", "is_ours"]
+
+SETTINGS = str(Path(__file__).resolve().parents[1] / "jupyter")
 
 
 def environment() -> dict[str, str]:
@@ -16,9 +18,13 @@ def environment() -> dict[str, str]:
     They are: no question about news, no panels for instructors, a file that is saved every few seconds, and cards that
     may ask JupyterLab for the text of a cell.
     """
-    settings = str(Path(__file__).resolve().parents[1] / "jupyter")
-    paths = [settings, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH", "")])]
+    paths = [SETTINGS, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH", "")])]
     return {"JUPYTER_PLATFORM_DIRS": "1", **os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+
+
+def is_ours() -> bool:
+    """Return whether the JupyterLab of this kernel has these settings."""
+    return SETTINGS in os.environ.get("JUPYTER_CONFIG_PATH", "").split(os.pathsep)
 
 
 @contextmanager

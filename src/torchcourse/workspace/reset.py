@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchcourse.model.lessons import released
@@ -23,7 +24,22 @@ from torchcourse.model.notebook_file import (
 from torchcourse.workspace import progress, working_copy
 from torchcourse.workspace.notebook_trust import rewrite
 
-__all__ = ["reset"]
+__all__ = ["SetAside", "reset", "set_answer_aside"]
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """An answer that was set aside.
+
+    Attributes:
+        file: the file that has it now.
+        cell: the id of its cell, "" if the notebook gives none.
+        stub: the released source of that cell.
+    """
+
+    file: Path
+    cell: str
+    stub: str
 
 
 def reset(path: Path, exercise: str) -> Path | None:
@@ -34,6 +50,25 @@ def reset(path: Path, exercise: str) -> Path | None:
 
     Raises:
         WorkspaceError: if the notebook or the exercise does not exist, or writing fails; the notebook is unchanged.
+    """
+    kept = set_answer_aside(path, exercise)
+    if kept is None:
+        return None
+    mine = read(path)
+    cell = find_cell(mine, exercise)
+    assert cell is not None, "its answer was set aside"
+    rewrite(path, {**mine, "cells": [with_source(c, kept.stub) if c is cell else c for c in mine["cells"]]})
+    return kept.file
+
+
+def set_answer_aside(path: Path, exercise: str) -> SetAside | None:
+    """Set the answer to `exercise` in the notebook at `path` aside, and leave the notebook as it is.
+
+    Returns:
+        Where the answer is, and what to put in its place; None if it was still the stub.
+
+    Raises:
+        WorkspaceError: as `reset` does.
     """
     mine, release = read(path), _release_of(path)
     stub, cell = find_cell(release, exercise), find_cell(mine, exercise)
@@ -46,13 +81,11 @@ def reset(path: Path, exercise: str) -> Path | None:
     if normalized(answer) == normalized(source_of(stub)):
         return None
     aside = set_aside(path, f"{exercise}.{'md' if is_question(cell) else 'py'}", answer + "\n")
-    cells = [with_source(c, source_of(stub)) if c is cell else c for c in mine["cells"]]
-    rewrite(path, {**mine, "cells": cells})
     home = progress.working_copy_of(path.parent)
-    with contextlib.suppress(OSError):  # the notebook is reset; a missing record does no harm
+    with contextlib.suppress(OSError):  # the answer is safe; a missing record does no harm
         if home:
             progress.record(home, exercise, progress.OPEN)
-    return aside
+    return SetAside(aside, cell.get("id", ""), source_of(stub))
 
 
 def _release_of(path: Path) -> Notebook:

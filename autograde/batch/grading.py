@@ -129,7 +129,7 @@ def run(
     check_gradebook(url)
     with (
         explain_write_errors(out),
-        closing(_worker_pool(scheduler, workers, lessons, seed, limits, isolation, regrade)) as pool,
+        closing(_worker_pool(scheduler, workers, lessons, seed, limits, isolation, not regrade)) as pool,
         Journal(out / "journal") as journal,
         tempfile.TemporaryDirectory() as scratch,
         Writer(url, lessons, Path(scratch)) as writer,
@@ -262,13 +262,13 @@ def _require_disjoint(submitted: Path, out: Path) -> None:
 
 
 def _worker_pool(
-    scheduler: str, workers: int, lessons: list[str], seed: int, limits: Limits, isolation: Isolation, anew: bool
+    scheduler: str, workers: int, lessons: list[str], seed: int, limits: Limits, isolation: Isolation, use_cache: bool
 ) -> WorkerPool:
     if scheduler:
         from autograde.batch.cluster import Cluster  # `distributed` takes a second to load, and need not be there
 
         return Cluster(scheduler, lessons, seed, limits, isolation)
-    graders = {lesson: LessonGrader(lesson, seed, isolation.gpu, anew) for lesson in lessons}
+    graders = {lesson: LessonGrader(lesson, seed, isolation.gpu, use_cache) for lesson in lessons}
     return LocalPool(graders, workers, limits, isolation)
 
 

@@ -101,7 +101,7 @@ def verify(
         return _print_messages(lessons or [])
     broken = 0
     try:
-        for claim in claims(lessons, workers or default_workers(), recall=not anew):
+        for claim in claims(lessons, workers or default_workers(), use_cache=not anew):
             broken += not claim.holds
             console.print(f"{'ok    ' if claim.holds else 'BROKEN'} {claim.about}: {claim.says}", markup=False)
     except UnknownExerciseError as error:

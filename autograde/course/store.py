@@ -18,19 +18,19 @@ from torchcourse.model.stored_observations import UNREADABLE, Stored, StoredMist
 __all__ = ["exercise_fresh", "make", "proven_fresh", "write"]
 
 
-def make(lesson: str, recall: bool = False) -> dict[str, Stored]:
+def make(lesson: str, use_cache: bool = False) -> dict[str, Stored]:
     """Run the references and mistakes of a lesson; return what is to be stored, by exercise.
 
     Args:
         lesson: the lesson.
-        recall: whether to run only exercises that have changed since they ran last on this machine.
+        use_cache: whether to run only exercises that have changed since they ran last on this machine.
     """
     earlier, made = OracleCache(lesson, None, "simulated"), dict[str, Stored]()
     for oracle in oracles(lesson):
-        if recall:
+        if use_cache:
             earlier.load(oracle)
         made[oracle.exercise.name] = _stored(oracle)
-        if recall:
+        if use_cache:
             earlier.save(oracle)
     earlier.remove_old()
     return made
@@ -122,7 +122,7 @@ def proven_fresh(lesson: str) -> bool:
 
 def write(lesson: str) -> bool:
     """Store a lesson, unless what is stored already agrees; return whether it was written."""
-    made = make(lesson, recall=True)
+    made = make(lesson, use_cache=True)
     if _fresh(lesson, made):
         return False
     paths.stored(lesson).parent.mkdir(exist_ok=True)

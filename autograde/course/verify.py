@@ -59,7 +59,7 @@ class Claim:
     says: str
 
 
-def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = False) -> Iterator[Claim]:
+def verify(which: Sequence[str] | None = None, workers: int = 1, use_cache: bool = False) -> Iterator[Claim]:
     """Yield the claims about lessons, or exercises as LESSON:EXERCISE; about the whole course by default.
 
     Where all claims about an exercise hold, what was observed is saved in the grader's cache.
@@ -67,7 +67,7 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = 
     Args:
         which: lessons or exercises.
         workers: how many processes check claims at once; 1: this process. The order of the claims is the same.
-        recall: whether to take what an earlier run observed of exercises that have not changed since, and run only
+        use_cache: whether to take what an earlier run observed of exercises that have not changed since, and run only
             those that have, and the notebooks.
 
     Raises:
@@ -75,7 +75,7 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, recall: bool = 
     """
     parts: list[partial[Iterator[Claim]]] = []
     for lesson, names, whole in selected(which):
-        parts += [partial(_saved_if_they_hold, lesson, name, recall) for name in names]
+        parts += [partial(_saved_if_they_hold, lesson, name, use_cache) for name in names]
         parts += [partial(_notebook_claims, lesson), partial(_unsolved_claims, lesson)] if whole else []
     if workers == 1 or len(parts) == 1:
         for part in parts:
@@ -109,10 +109,10 @@ def _listed(part: Callable[[], Iterator[Claim]]) -> list[Claim]:
 # --- one exercise -------------------------------------------------------------------------------------------------
 
 
-def _saved_if_they_hold(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
+def _saved_if_they_hold(lesson: str, name: str, use_cache: bool) -> Iterator[Claim]:
     """Yield the claims about an exercise. If all of them hold, save what was observed."""
     hold = True
-    for claim in _exercise_claims(lesson, name, recall):
+    for claim in _exercise_claims(lesson, name, use_cache):
         hold &= claim.holds
         yield claim
     if hold:
@@ -124,7 +124,7 @@ def _cache(lesson: str, seed: int | None) -> OracleCache:
     return OracleCache(lesson, seed, find_accelerator().name)
 
 
-def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
+def _exercise_claims(lesson: str, name: str, use_cache: bool) -> Iterator[Claim]:
     about = f"{lesson}:{name}"
     if not paths.notebook(lesson).is_file():
         yield from _todo_claims(lesson, name)
@@ -133,7 +133,7 @@ def _exercise_claims(lesson: str, name: str, recall: bool) -> Iterator[Claim]:
     stub = _stub(lesson, name)  # before any oracle: the stub may register an operator of the reference again
     oracles = _oracles(lesson, name)
     graded = oracles[SEED]
-    if recall:
+    if use_cache:
         _cache(lesson, None).load(graded)  # what the build observed, in visible cases
         for seed, earlier in oracles.items():
             _cache(lesson, seed).load(earlier)

@@ -63,15 +63,15 @@ class Graded:
 class LessonGrader:
     """Gives verdicts on submissions of one lesson; its oracles of visible and hidden cases are made once."""
 
-    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False, anew: bool = False) -> None:
-        """Make the oracles; unless `anew`, load what references and mistakes were observed to do in earlier runs."""
+    def __init__(self, lesson: str, seed: int = SEED, gpu: bool = False, use_cache: bool = True) -> None:
+        """Make the oracles; with `use_cache`, load what references and mistakes were observed to do in earlier runs."""
         accelerator = find_accelerator("" if gpu else "simulated")  # before any backward runs here
         self.lesson, self.accelerator = lesson, accelerator.name
         self.visible = {name: len(visible(e)) for name, e in exercises(lesson).items()}
         cases = {e.name: [*visible(e), *hidden(lesson, e, seed)] for e in exercises(lesson).values()}
         self.oracles = {o.exercise.name: o for o in oracles(lesson, lambda e: cases[e.name])}
         self.cache = OracleCache(lesson, seed, accelerator.name)
-        for oracle in [] if anew else self.oracles.values():
+        for oracle in self.oracles.values() if use_cache else []:
             self.cache.load(oracle)
         self._tried, self._trying = set[str](), threading.Lock()
 

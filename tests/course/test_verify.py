@@ -63,7 +63,7 @@ def test_what_has_not_changed_is_recalled_when_asked_for(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Oracle, "run", counted)
     verifying._oracles.cache_clear()
-    assert list(verify(which, recall=True)) == first
+    assert list(verify(which, use_cache=True)) == first
     assert not ran
     verifying._oracles.cache_clear()
     assert list(verify(which)) == first
@@ -77,7 +77,7 @@ def test_what_was_observed_where_a_claim_is_broken_is_not_recalled(monkeypatch: 
         changed.setattr(private_half("01_tensors", "row_softmax"), "right_answers", wrong)
         assert not all(claim.holds for claim in verify(which))
     verifying._oracles.cache_clear()
-    assert all(claim.holds for claim in verify(which, recall=True))
+    assert all(claim.holds for claim in verify(which, use_cache=True))
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ def test_oracles_run_programs_in_one_thread_whoever_asks(monkeypatch: pytest.Mon
     monkeypatch.setattr(oracle, "observe", observe)
 
     def prepare(lesson: str) -> int:
-        for _ in LessonGrader(lesson, anew=True).prepare(trial_submission(lesson)):
+        for _ in LessonGrader(lesson, use_cache=False).prepare(trial_submission(lesson)):
             pass
         return threading.get_ident()
 

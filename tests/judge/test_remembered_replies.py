@@ -70,7 +70,7 @@ def submission(tmp_path: Path) -> Submission:
 def test_whoever_comes_second_gets_the_same_verdicts_without_being_read(
     submission: Submission, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grader = LessonGrader(LESSON, anew=True)
+    grader = LessonGrader(LESSON, use_cache=False)
     with closing(Sandbox(number=21)) as sandbox:
         first = grader.grade(sandbox, submission).verdicts
         assert {verdict.status for verdict in first} == {"passed"}
@@ -85,7 +85,7 @@ def test_whoever_comes_second_gets_the_same_verdicts_without_being_read(
 
 @pytest.mark.sandbox
 def test_what_is_found_out_ahead_is_what_the_submission_attempts(submission: Submission) -> None:
-    grader = LessonGrader(LESSON, anew=True)
+    grader = LessonGrader(LESSON, use_cache=False)
     steps = sum(1 for _ in grader.prepare(submission))
     found = {(o.exercise.name, device, n) for o in grader.oracles.values()
              for who, device, n in o.observed if who == REFERENCE}  # fmt: skip
@@ -93,6 +93,6 @@ def test_what_is_found_out_ahead_is_what_the_submission_attempts(submission: Sub
               for device in (("cpu", "simulated") if o.exercise.any_device else ("cpu",))}  # fmt: skip
     assert found == wanted
     assert steps == len(wanted)
-    empty = LessonGrader(LESSON, anew=True)
+    empty = LessonGrader(LESSON, use_cache=False)
     assert list(empty.prepare(Submission("ada", load_release(LESSON), problem="missing", reason="it is missing"))) == []
     assert not any(o.observed for o in empty.oracles.values())

@@ -191,8 +191,8 @@ def complaints(graded: Graded, most: dict[str, float]) -> Iterator[str]:
 class Remembering(LessonGrader):
     """Runs the same cells once. Verdicts on exercises that are examined depend on nothing else of a submission."""
 
-    def __init__(self, lesson: str, seed: int, gpu: bool = False, anew: bool = False) -> None:
-        super().__init__(lesson, seed, gpu, anew)
+    def __init__(self, lesson: str, seed: int, gpu: bool = False, use_cache: bool = True) -> None:
+        super().__init__(lesson, seed, gpu, use_cache)
         self.known: dict[object, dict[str, Verdict]] = {}
 
     def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:

@@ -25,7 +25,7 @@ DEADLY = "# deadly"
 class AtOnce:
     """A lesson grader that passes every attempted exercise at once."""
 
-    def __init__(self, lesson: str, seed: int, gpu: bool = False, anew: bool = False) -> None:
+    def __init__(self, lesson: str, seed: int, gpu: bool = False, use_cache: bool = True) -> None:
         self.lesson = lesson
 
     def prepare(self, submission: Submission) -> Iterable[None]:

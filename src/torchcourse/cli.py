@@ -28,7 +28,9 @@ console = Console(emoji=False, highlight=False, soft_wrap=True)
 CHECKOUT = Path(__file__).resolve().parents[2]
 RELOAD = "If the notebook is open in JupyterLab: File > Reload Notebook from Disk."
 
-WorkingCopy = Annotated[Path | None, typer.Argument(help="your working copy: the current folder, or else work")]
+WorkingCopy = Annotated[
+    Path | None, typer.Argument(help="your working copy: by default the current folder if it is one, or else work")
+]
 Notebook = Annotated[str, typer.Argument(help="a lesson in your working copy, such as work/01_tensors.ipynb")]
 
 
@@ -72,29 +74,27 @@ def course(
 
 @app.command()
 def lab(
-    folder: Annotated[Path, typer.Argument(help="the folder of your working copy of the notebooks")] = Path("work"),
+    folder: WorkingCopy = None,
     browser: Annotated[bool, typer.Option(help="open a browser window")] = True,
     port: Annotated[int, typer.Option(help="the first port to try", min=1, max=65535)] = 8888,
 ) -> None:
     """Open the course in JupyterLab, on a working copy of the notebooks. Nothing of yours is ever overwritten."""
-    from torchcourse.workspace.working_copy import open_lab
+    from torchcourse.workspace.working_copy import chosen_folder, open_lab
 
     try:
-        exit_code = open_lab(folder, browser, port)
+        exit_code = open_lab(chosen_folder(folder), browser, port)
     except (WorkspaceError, FileNotFoundError) as error:
         _fail(error)
     raise typer.Exit(exit_code)
 
 
 @app.command()
-def start(
-    folder: Annotated[Path, typer.Argument(help="the folder of your working copy of the notebooks")] = Path("work"),
-) -> None:
+def start(folder: WorkingCopy = None) -> None:
     """Make a working copy of the notebooks and open nothing: for VS Code or another editor."""
-    from torchcourse.workspace.working_copy import prepare
+    from torchcourse.workspace.working_copy import chosen_folder, prepare
 
     try:
-        prepare(folder)
+        prepare(chosen_folder(folder))
     except WorkspaceError as error:
         _fail(error)
 

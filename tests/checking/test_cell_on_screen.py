@@ -49,4 +49,5 @@ def test_a_card_has_a_script_unless_its_cell_failed_when_it_was_run_again(
     details = CardDetails(script=script_for(source), warning=warning)
     html = card._bundle(card.Shown(Report("own", "stale" if warning else "passed", "Right."), details))["text/html"]
     assert ("<script>" in html) == has_script
-    assert html.count('class="tc-changed"') == bool(warning)
+    assert html.count('class="tc-changed"') == (warning == answer_cell.CHANGED)
+    assert html.count('class="tc-warning"') == (warning == "Its run failed.")

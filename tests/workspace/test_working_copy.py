@@ -99,6 +99,16 @@ def test_a_copy_that_was_made_by_hand_gets_its_origin_where_that_is_sure(
     assert origin(tmp_path, source.name).exists() == sure
 
 
+def test_lab_and_start_complete_the_working_copy_that_one_is_in(
+    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_command("start", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for command in (["start"], ["lab", "--no-browser"]):
+        assert f"0 new, {len(LESSONS)} as you left them" in run_command(*command)[1]
+    assert not (tmp_path / "work").exists()
+
+
 def test_what_a_learner_writes_into_the_start_page_stays(tmp_path: Path) -> None:
     (tmp_path / progress.STATE).mkdir()
     start_page.renew(tmp_path)

@@ -104,8 +104,9 @@ MISTAKES = [
     Mistake("nan-on-zero", divides_by_zero, LENGTH + "x was divided by its norm, and zero by zero is not a number.",
             MENDING),
     Mistake("nan-gradient-at-zero", root_of_squares, "In the case \"{case}\" the value is right, and the {what} is "
-            "{got}: the slope of `sqrt` at 0 is infinite, and infinity times 0 is not a number. `vector_norm` takes "
-            "care of that.", MENDING),
+            "{got}: infinity times 0 is not a number. Either the slope of `sqrt` at 0 is infinite, which `vector_norm` "
+            "takes care of; or `max_norm / norm` is, in the branch that `where` does not choose: clamp the norm.",
+            MENDING),
     Mistake("python-branch", branches, STOPS, MENDING),
     Mistake("python-branch", branches_on_item, STOPS, MENDING),
     Mistake("waits-for-a-branch", branches_by_cond, COND, MENDING),

@@ -194,8 +194,8 @@ MISTAKES = [
             READ),
     Mistake("keeps-int32-levels", Int32Levels, FILE + "int32 takes as much as float32; the levels fit into int8.",
             READ),
-    Mistake("plain-tensor", PlainTensor, "Of int8 buffers of the weight's size there are {got} where {want} is wanted: "
-            "a tensor that is a plain attribute is neither saved nor moved.", READ),
+    Mistake("plain-tensor", PlainTensor, "In the case \"{case}\" no int8 buffer has the weight's size: a tensor "
+            "that is a plain attribute is neither saved nor moved.", READ),
     Mistake("plain-tensor", PlainScale, "The scales among the buffers: {scales}. A tensor that is a plain attribute is "
             "neither saved nor moved.", READ),
     Mistake("not-in-state-dict", NotPersistent, "After its state_dict was loaded into another layer: {loading}. With "

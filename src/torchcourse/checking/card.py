@@ -56,7 +56,8 @@ color:var(--jp-content-font-color1,inherit)}
 {border-left-color:#d55e00}.tc-card.unattempted{border-left-color:#0072b2}
 .tc-card .tc-changed{position:absolute;right:.8em;bottom:100%;transform:translateY(50%);margin:0;padding:0 .5em;
 border:1px solid var(--tc-line);border-radius:6px;background:var(--jp-layout-color0,Canvas);font-size:12px}
-.tc-card:has(.tc-changed:not([hidden])){margin-top:1em}.tc-card .tc-title{font-weight:700}
+.tc-card:has(.tc-changed:not([hidden])){margin-top:1em}.tc-card .tc-warning{margin:0;font-weight:700}
+.tc-card .tc-title{font-weight:700}
 .tc-card .tc-first{font-size:13px}
 .tc-card .tc-values{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}
 .tc-card .tc-short{-webkit-line-clamp:1}
@@ -173,7 +174,8 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     It is readable in light and dark themes, and has words for every colour and picture.
     """
     details = details or CardDetails()
-    parts = [f'<p class="tc-changed" role="status">{_code(details.warning)}</p>'] if details.warning else []
+    kind = "tc-changed" if details.warning == CHANGED else "tc-warning"
+    parts = [f'<p class="{kind}" role="status">{_code(details.warning)}</p>'] if details.warning else []
     title = f'<span class="tc-title">{TITLES[report.status]} · <code>{html.escape(report.exercise)}</code></span>'
     parts.append(f"<div>{title}{_misconception(report)}</div>")
     message, _, output = report.message.partition("\n")

@@ -216,4 +216,4 @@ def _fill_in(exercise: Exercise, mistake: KnownMistake, result: Result) -> tuple
         fields |= {name: brief(value) for name, value in special.items()}
     except Exception:  # observations of an unforeseen form: the fields keep their ellipsis
         pass
-    return mistake.sentence.format_map(fields), not unknown
+    return mistake.sentence.format_map(fields).replace("!.", "!"), not unknown

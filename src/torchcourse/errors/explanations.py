@@ -88,7 +88,7 @@ KINDS = (
     ),
     ErrorKind(
         "state-dict", (r"Error\(s\) in loading state_dict",),
-        "The names or shapes in the file are not those of this model.",
+        "The names or shapes that were to be loaded are not those of this model.",
         "a model made with other sizes than the one that was saved; a prefix, `module.` from DataParallel or "
         "`_orig_mod.` from torch.compile; a checkpoint that holds the weights under a key of their own.",
     ),
@@ -118,7 +118,7 @@ KINDS = (
                   r"Input dtype must be either a floating point or complex dtype"),
         "The operation needs all inputs in one dtype, or in a floating-point one.",
         "NumPy's floats, which arrive as float64 (`.float()` them, or `torch.as_tensor(a, dtype=torch.float32)`); "
-        "integers where a mean or a gradient is wanted; half precision outside of autocast.",
+        "integers where a mean or a gradient is wanted; a model in float64, or in half precision outside of autocast.",
     ),
     ErrorKind(
         "product", (r"shapes cannot be multiplied", r"mat1 dim 1 must match mat2 dim 0", r"self must be a matrix",
@@ -295,7 +295,8 @@ def explain_error(error: BaseException, traceback: TracebackType | None) -> str:
     parts = []
     with contextlib.suppress(Exception):  # frames can hold anything, such as a module that is set up by half
         parts.append(_tensors(kind, error, traceback))
-        parts.append(_numbers(str(error), [named.tensor for named in in_learners_code(traceback)]))
+        named = [*in_learners_code(traceback), *in_library(traceback)[1]]
+        parts.append(_numbers(str(error), [each.tensor for each in named]))
     return " ".join(filter(None, [*parts, kind.meaning, f"Usual causes: {kind.causes}"]))
 
 

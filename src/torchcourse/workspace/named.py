@@ -50,10 +50,13 @@ def _owner(word: str) -> Lesson:
         WorkspaceError: if no exercise does, or several.
     """
     every = {name: lesson for lesson in lessons() for name in lesson.exercises}
-    return every[_exercise(word, every, "lesson or exercise")]
+    if not any(name.startswith(word) for name in every):
+        suggestion = did_you_mean(word, [*(lesson.name for lesson in lessons()), *every])
+        raise WorkspaceError(f"There is no lesson or exercise {word!r}.{suggestion}")
+    return every[_exercise(word, every)]
 
 
-def _exercise(word: str, known: Iterable[str], kind: str = "exercise") -> str:
+def _exercise(word: str, known: Iterable[str]) -> str:
     """Return the one known name that is `word` or begins so; the name of an exercise elsewhere stays as it is.
 
     Raises:
@@ -65,5 +68,5 @@ def _exercise(word: str, known: Iterable[str], kind: str = "exercise") -> str:
     if len(found) > 1:
         raise WorkspaceError(f"{word!r} may be {', '.join(found[:-1])} or {found[-1]}: type more of its name.")
     if not found and word not in every:
-        raise WorkspaceError(f"There is no {kind} {word!r}.{did_you_mean(word, [*names, *every])}")
+        raise WorkspaceError(f"There is no exercise {word!r}.{did_you_mean(word, [*names, *every])}")
     return (found or [word])[0]

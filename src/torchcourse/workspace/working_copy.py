@@ -31,13 +31,18 @@ def is_of_another_release(folder: Path, notebook: str) -> bool:
     return was.is_file() and now is not None and was.read_bytes() != now.read_bytes()
 
 
+def chosen_folder(folder: Path | None) -> Path:
+    """Return `folder`; if None, the working copy that the current folder is in, or else `work`."""
+    return folder or progress.working_copy_of(Path()) or Path("work")
+
+
 def find_working_copy(folder: Path | None) -> Path:
-    """Return `folder` if it is a working copy; if None, the one that the current folder is in, or else `work`.
+    """Return the folder that is chosen if it is a working copy.
 
     Raises:
-        WorkspaceError: if that is no working copy.
+        WorkspaceError: if it is none.
     """
-    chosen = folder or progress.working_copy_of(Path()) or Path("work")
+    chosen = chosen_folder(folder)
     if chosen.is_file():
         raise WorkspaceError(f"{chosen} is a file: name the folder that it is in, {chosen.parent}.")
     if not (chosen / progress.STATE).is_dir():

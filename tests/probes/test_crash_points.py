@@ -125,8 +125,13 @@ def test_no_way_of_writing_in_place_goes_unseen(careless: str) -> None:
     assert seen["the file, from the first moment to the last"] != "always whole"
 
 
-def test_probes_leave_neither_files_nor_a_changed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_leave_neither_files_nor_a_changed_folder(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(
+        "TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor"))
+    )  # torch's own, when it likes
     here = Path.cwd()
     exercise = EXERCISES["Checkpointer"]
     observe(exercise, Sound, visible(exercise)[2])

@@ -101,7 +101,7 @@ def by_number(blocks: Any, x: Tensor) -> Any:
 
 TWICE = "Checkpointing: compute it twice"
 STORES = 'In the case "{case}" backward keeps {bytes}: '
-LOSES = 'In the case "{case}" there is no {lost}, one of {lost_count}: '
+LOSES = 'In the case "{case}" {lost}: '
 SEGMENTS = LOSES + (
     "the reentrant kind gives none where its input needs none, and `checkpoint_sequential` with use_reentrant=True "
     "takes it for all segments but the last."
@@ -129,7 +129,8 @@ MISTAKES = [
     one("loses-gradient", in_segments, SEGMENTS, TWICE, use_reentrant=True),
     one("dropout-not-repeated", in_segments, OTHERS, TWICE, preserve_rng_state=False),
     one("loses-gradient", in_segments, SEGMENTS, TWICE, use_reentrant=True, count=2),
-    one("loses-gradient", under_no_grad, LOSES + "under no_grad nothing is recorded at all.", TWICE),
+    one("loses-gradient", under_no_grad, LOSES + "under `no_grad` nothing is recorded, and after `detach` "
+        "of the result nothing leads back.", TWICE),
     one("loses-gradient", detaches_after_the_first, LOSES + "`detach` ends the graph.", TWICE),
     one("loses-gradient", detaches_the_input, CUT_OFF, TWICE),
     one("loses-gradient", detaches_the_input, CUT_OFF, TWICE, use_reentrant=True),

@@ -138,7 +138,7 @@ MISTAKES = [
             "is {first} seconds where {wanted_first} is right: the first runs of all are slow, and should not count.",
             TIMING),
     Mistake("returns-the-mean", ReturnsTheMean().elapsed, 'In the case "{case}" the answer returned {got}: a list '
-            'with a number for each run is wanted, because a mean hides the outliers.', TIMING),
+            'with a number for each run is wanted, because a single one hides the outliers.', TIMING),
     Mistake("waits-without-accelerator", WaitsWithoutAsking().elapsed, "On a CPU alone the call raised {error}: there "
             "is nothing to wait for, and so `torch.accelerator.synchronize()` refuses. Ask for the kind of device "
             "first.", TIMING),

@@ -118,6 +118,11 @@ class OneTooLarge(Search):
         return super().__call__(run, start, limit) + 1
 
 
+class TakesOneForGranted(Search):
+    def __call__(self, run: Run, start: int, limit: int) -> int:
+        return max(super().__call__(run, start, limit), 1)
+
+
 class NeverTriesTheLimit(Search):
     def __call__(self, run: Run, start: int, limit: int) -> int:
         return super().__call__(run, start, limit - 1)
@@ -181,7 +186,10 @@ def one_less_each_time(run: Run, start: int, limit: int) -> int:
 
 MEMORY = "Out of memory"
 RESULT = 'In the case "{case}" the answer is {result} where {wanted_result} is right: '
-MANY = 'In the case "{case}" there were {calls}: one size after the other is tried.'
+MANY = (
+    'In the case "{case}" there were {calls}: either one size after the other was tried, or the same size again and '
+    "again."
+)
 UNTRIED = RESULT + "a batch of that size {fits}. The start is a guess, and neither it nor half of it has to fit."
 BETWEEN = RESULT + "between the last size that fitted and the first that did not there are others."
 BEYOND = RESULT + "no size beyond the limit is asked for."
@@ -208,9 +216,11 @@ MISTAKES = [
     Mistake("returns-what-did-not-fit", doubles_to_the_first_that_does_not, DOES_NOT_FIT, MEMORY),
     Mistake("returns-what-did-not-fit", doubles_too_far_but_for_the_limit, DOES_NOT_FIT, MEMORY),
     Mistake("off-by-one", OneTooLarge(), RESULT + "that is the first size that did not fit.", MEMORY),
+    Mistake("takes-one-for-granted", TakesOneForGranted(), RESULT + "a batch of 1 {fits} either. Where nothing does, "
+            "the answer is 0.", MEMORY),
     Mistake("off-by-one", NeverTriesTheLimit(), RESULT + "the limit itself is never tried.", MEMORY),
-    Mistake("swallows-other-errors", SwallowsEverything(), SWALLOWED + "an `except Exception` hides a broken model.",
-            MEMORY),
+    Mistake("swallows-other-errors", SwallowsEverything(), SWALLOWED + "an `except` that takes more than "
+            "torch.OutOfMemoryError hides a broken model.", MEMORY),
     Mistake("catches-another-class", CatchesMemoryError(), 'In the case "{case}" the call raised {error}: '
             "`MemoryError` is what Python raises, and torch.OutOfMemoryError is no kind of it.", MEMORY),
     Mistake("only-halves", only_halves, RESULT + "the start is a guess; where it fits, larger sizes may fit too.",

@@ -96,6 +96,16 @@ class PassesDictsBy(Move):
         return obj
 
 
+class PassesTuplesBy(Move):
+    def moved_tuple(self, obj: tuple[Any, ...]) -> Any:
+        return obj
+
+
+class MovesNothing(Move):
+    def moved(self, obj: Any) -> Any:
+        return obj if isinstance(obj, Tensor) else super().moved(obj)
+
+
 class MovesModulesToo(Move):
     def passed(self, obj: Any) -> Any:
         return obj.to(self.device) if hasattr(obj, "to") else obj
@@ -167,7 +177,10 @@ MISTAKES = [
             MOVING),
     Mistake("passes-lists-by", PassesListsBy(), CAME + "there are tensors in lists as well.", MOVING),
     Mistake("passes-dicts-by", PassesDictsBy(), CAME + "there are tensors in dicts as well.", MOVING),
-    Mistake("only-top-level", only_tensors, TOP, MOVING),
+    Mistake("passes-tuples-by", PassesTuplesBy(), CAME + "there are tensors in tuples as well.", MOVING),
+    Mistake("moves-nothing", MovesNothing(), CAME + "tensors were left where they are. `.to()` moves none in place, it "
+            "returns one that is there.", MOVING),
+    Mistake("only-top-level", only_tensors, CAME + "what is in a container was left.", MOVING),
     Mistake("device-ignored", always_to_the_cpu, CAME + "everything goes to one device, whichever was asked for.",
             MOVING),
 ]  # fmt: skip

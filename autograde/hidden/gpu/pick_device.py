@@ -123,8 +123,9 @@ CHOOSING = "Choosing a device"
 CUDA_ONLY = 'In the case "{case}" the device is {chosen} where {wanted_device} is wanted: there are others than CUDA.'
 UNNAMED = 'In the case "{case}" the message was "{message}": it should name `prefer` and say what it was.'
 MISTAKES = [
-    Mistake("counts-cuda-for-every-kind", CountsCudaForAll(), "In the case \"{case}\" the call raised {error}: the "
-            "number of CUDA devices says nothing about other kinds; ask `torch.get_device_module(device)`.", CHOOSING),
+    Mistake("counts-cuda-for-every-kind", CountsCudaForAll(), "In the case \"{case}\" the call raised {error}: "
+            "either CUDA devices were counted, or this kind is not known. `torch.get_device_module(device)` knows each "
+            "kind.", CHOOSING),
     Mistake("hardcoded-cuda", KnowsCudaOnly(), CUDA_ONLY, CHOOSING),
     Mistake("ignores-preference", IgnoresPreference(), 'In the case "{case}" the answer was {got}, and {want} is '
             "wanted: `prefer` has no influence on it.", CHOOSING),
@@ -146,8 +147,8 @@ MISTAKES = [
             "ValueError is wanted, as for any argument with a value that cannot be.", CHOOSING),
     Mistake("message-without-the-name", NamesNothing(), UNNAMED, CHOOSING),
     Mistake("message-without-the-name", NamesTheValueOnly(), UNNAMED, CHOOSING),
-    Mistake("returns-text", ReturnsText(), 'In the case "{case}" the answer returned {got}: a torch.device is wanted.',
-            CHOOSING),
+    Mistake("returns-text", ReturnsText(), 'In the case "{case}" the answer returned {returned}: a '
+            "torch.device is wanted.", CHOOSING),
 ]  # fmt: skip
 
 

@@ -162,29 +162,30 @@ UNBEGUN = (
     "there that could remember a buffer."
 )
 MISTAKES = [
-    Mistake("detached", Detaches, "`{what}` is {got} where {want} is wanted: x was cut off from what it was made of, "
-            "and nothing below this module would ever train.", MAKING),
-    Mistake("plain-attribute", PlainAttribute, "The table is {table}: a tensor that is a plain attribute stays behind "
-            "when `.to()` moves the module.", MAKING),
+    Mistake("detached", Detaches, "`{what}` is {got} where {want} is wanted: the result was cut off from x, as by "
+            "`detach` or `no_grad`, and nothing below this module would ever train.", MAKING),
+    Mistake("plain-attribute", PlainAttribute, "The table is {table}: as a plain attribute it stays behind "
+            "when `.to()` moves the module, and made in each call it is computed again and again.", MAKING),
     Mistake("saved-in-state-dict", SavedInStateDict, "The state_dict holds {saved} numbers that can be computed again: "
             "a buffer with persistent=False moves as well and is not saved.", MAKING),
-    Mistake("dtype-not-kept", KeepsFloat32, "The result is {got_dtype} where {want_dtype} is wanted: bfloat16 plus a "
-            "float32 table is float32, so the table has to take x's dtype first.", MAKING),
+    Mistake("dtype-not-kept", KeepsFloat32, "The result is {got_dtype} where {want_dtype} is wanted: either "
+            "something was cast to float32, or the float32 table was added as it is. It has to take x's dtype first.",
+            MAKING),
     Mistake("table-is-trained", TableIsTrained, "`parameters()` gives {parameters} numbers: the table is fixed, and a "
-            "parameter would be trained, and saved.", MAKING),
+            "parameter is saved, and trained unless it is frozen.", MAKING),
     Mistake("halves-not-interleaved", Halves, AT + "sine and cosine take turns from column to column; here all sines "
             "come first.", MAKING),
     Mistake("sine-and-cosine-swapped", SineAndCosineSwapped, AT + "the even columns, from column 0 on, hold the sines.",
             MAKING),
     Mistake("exponent-not-doubled", ExponentNotDoubled, AT + "the exponent is 2i/dim for the columns 2i and 2i+1.",
             MAKING),
-    Mistake("exponent-doubled-twice", ExponentDoubledTwice, AT + "`torch.arange(0, dim, 2)` counts the columns in twos "
-            "already, so 2i is doubled.", MAKING),
+    Mistake("exponent-doubled-twice", ExponentDoubledTwice, AT + "the exponent is 2i/dim, and here 2i was doubled "
+            "once more, as where `torch.arange(0, dim, 2)` is multiplied by 2.", MAKING),
     Mistake("another-base", BaseOf1000, AT + "the base is 10000.", MAKING),
     Mistake("starts-at-one", StartsAtOne, AT + "the first position is 0.", MAKING),
     Mistake("replaces-x", ReplacesX, AT + "the table is returned in place of x, and not added to it.", MAKING),
     Mistake("changes-its-input", AddsInPlace, 'In the case "{case}" the caller\'s x was {got} by the call, and should '
-            "be {want}: `x += table` writes into it.", MAKING),
+            "be {want}: `x += table` and `x.add_(table)` write into it.", MAKING),
     Mistake("rows-of-the-batch", RowsOfTheBatch, 'In the case "{case}" what differs is the {what}: {got}, and {want} '
             "is wanted. x has shape (b, t, dim), and positions are counted along t.", MAKING),
     Mistake("adds-the-whole-table", AddsTheWholeTable, 'In the case "{case}" the call raised {error}: of the max_len '

@@ -106,18 +106,19 @@ MISTAKES = [
             "still to be handed out.", AHEAD),
     Mistake("copies-late", copies_late, "The next batch is taken from the loader in time, but its copy starts later: "
             "batches copied: {copied_ahead}.", AHEAD),
-    Mistake("raises-on-empty-loader", takes_a_first_batch_for_granted, "With an empty loader the call returned {got}: "
-            "inside a generator `next` without a default turns its end into an error.", AHEAD),
+    Mistake("raises-on-empty-loader", takes_a_first_batch_for_granted, "In the case \"{case}\" the generator "
+            "failed: either `next` has no default, and its end becomes an error there, or a first batch was "
+            "taken for granted in another way.", AHEAD),
     Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),
     Mistake("skips-first-batch", skips_the_first_batch, COUNT + "the first one was taken and never handed out.",
             AHEAD),
     Mistake("leaves-batches-on-cpu", never_moves, "The batches that came out are on {places}: they were not moved to "
             "the device.", AHEAD),
     Mistake("not-ahead", not_ahead, "Batches taken: {taken_ahead}. The next one has to be on its way by then.", AHEAD),
-    Mistake("loads-everything", all_at_once, "Batches taken: {taken_ahead}. The whole data set is on the device before "
-            "the first step.", AHEAD),
-    Mistake("loads-everything", all_taken_at_once, "Batches taken: {taken_ahead}. The loader is emptied before the "
-            "first step, and every batch of it waits in memory.", AHEAD),
+    Mistake("loads-everything", all_at_once, "Batches taken: {taken_ahead}. Only the next one is to be copied ahead; "
+            "more of them, or all, take memory on the device.", AHEAD),
+    Mistake("loads-everything", all_taken_at_once, "Batches taken: {taken_ahead}. Batches that were taken before "
+            "the first step wait in memory; only the next one is needed.", AHEAD),
 ]  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograde.hidden.common import MIXED
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -224,7 +223,8 @@ MISTAKES = [
             "went on changing after the last update.", AVERAGES),
     Mistake("rebinds-parameter", Rebinds, REPLACED, AVERAGES),
     Mistake("rebinds-parameter", Assigns, REPLACED, AVERAGES),
-    Mistake("made-on-cpu", MadeOnTheCpu, MIXED, AVERAGES),
+    Mistake("made-on-cpu", MadeOnTheCpu, "On the second device the call raised {error}: the average was made on, or "
+            "moved to, the CPU, and the model lives elsewhere.", AVERAGES),
 ]  # fmt: skip
 
 

@@ -105,15 +105,18 @@ MISTAKES = [
     Mistake("bounded-batch", at_most_6, BOUNDED, PROGRAM),
     Mistake("exports-in-train-mode", exports_in_train_mode, "In the case \"{case}\", `{what}` is {got} where {want} is "
             "wanted: the model was put into training mode, and the mode is part of what was written down.", PROGRAM),
-    Mistake("saves-elsewhere", saves_elsewhere, "The file at `path` {file}: the program was saved under another name.",
+    Mistake("saves-elsewhere", saves_elsewhere, "The file at `path` {file}: the program was saved under another "
+            "name, or not at all.",
             PROGRAM),
     Mistake("returns-the-program", returns_the_program, "The call returned {returned}: a program is not called itself; "
             "its method `module()` gives what can be.", PROGRAM),
     Mistake("returns-nothing", returns_nothing, "The call returned {returned}; a module that can be called is wanted, "
             "loaded back from the file.", PROGRAM),
-    Mistake("never-saves", never_saves, "The file at `path` {file}: the program was made, and not saved.", PROGRAM),
-    Mistake("pickles-module", pickles_the_module, "Read as a program and called with a tensor, the file was refused: "
-            "{refused}. Wanted there is what `torch.export.save` writes, which needs no class and no Python.", PROGRAM),
+    Mistake("never-saves", never_saves, "The file at `path` {file}: the program was made, and either not saved or "
+            "saved under another name.", PROGRAM),
+    Mistake("pickles-module", pickles_the_module, "Read as a program and called with a tensor, the file was refused. "
+            "Wanted there is what `torch.export.save` writes, which needs no class and no Python. It said: {refused}",
+            PROGRAM),
 ]  # fmt: skip
 
 

@@ -132,12 +132,12 @@ REBOUND = (
     "one, which nobody uses any more."
 )
 SHARED = (
-    "After the call the model was trained on, and then `state` was changed along with it: `.data = ` hands over the "
-    "tensor {shared} itself, and its numbers are to be copied."
+    "After the call the model was trained on, and then `state` was changed along with it: `.data = ` and "
+    "`assign=True` hand over the tensor {shared} itself, and its numbers are to be copied."
 )
 LISTS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
-    one("crashes-on-shape", crashes_on_shape, 'In the case "{case}" the call raised {error}: strict=False forgives '
+    one("crashes-on-shape", crashes_on_shape, 'In the case "{case}" the call raised "{error}": strict=False forgives '
         'names that do not fit, but never a shape.', NAMES),
     one("rebinds-parameter", Rebinds(), REBOUND, NAMES),
     one("skips-the-buffers", SkipsBuffers(), LISTS + "buffers are entries as parameters are.", NAMES),
@@ -149,14 +149,15 @@ MISTAKES = [
     one("broadcasts-silently", Broadcasts(), LISTS + "a row can be copied into a whole table, and is not a "
         "match.", NAMES),
     one("not-sorted", NeverSorts(), LISTS + "both lists are sorted.", NAMES),
-    one("copies-nothing", CopiesNothing(), "The entry {entry} is listed, and the model does not have it: the names "
-        "were compared, and nothing was copied.", NAMES),
+    one("copies-nothing", CopiesNothing(), "The entry {entry} is listed, and the model does not have it: nothing "
+        "was copied into its own tensors. What is put into the dict that `state_dict()` returns does not reach it.",
+        NAMES),
     one("shares-memory", hands_over, SHARED, NAMES),
     one("shares-memory", hands_over, SHARED, NAMES, remove_duplicate=False),
     one("lists-what-the-model-lacks", lists_missing_keys, LISTS + "the missing keys of `load_state_dict` are those "
         "that the state lacks; asked for are entries of `state`.", NAMES),
-    one("changes-its-input", deletes_what_does_not_fit, "`{what}` is {got} where {want} is wanted: entries were "
-        "deleted from the caller's own dict.", NAMES),
+    one("changes-its-input", deletes_what_does_not_fit, "`{what}` is {got} where {want} is wanted: the "
+        "caller's own dict was changed, as by `del`.", NAMES),
 ]  # fmt: skip
 
 

@@ -95,7 +95,8 @@ MISTAKES = [
     Mistake("unsafe-load", unsafe_load, "The file held a pickled call, and loading it {code}: with weights_only=False "
             "whoever wrote the file decides what happens on your machine.", LOADING),
     Mistake("ignores-missing-keys", ignores_missing_keys, "The entry {entry} did not fit, and nobody was told: there "
-            "was {refused}. With strict=False a half-loaded model looks like a loaded one.", LOADING),
+            "was {refused}. With strict=False, or a loop of your own, a half-loaded model looks like a "
+            "loaded one.", LOADING),
     Mistake("calls-eval", calls_eval, MODE, LOADING),
     Mistake("calls-train", calls_train, MODE, LOADING),
     Mistake("not-moved", never_moves, "The weights live on {lives} after loading: load_state_dict copies into the "

@@ -143,7 +143,7 @@ PARITY = "Parity before export"
 FOUND = "The difference came out as {found} where {meant} is wanted: "
 MEAN = FOUND + "a mean hides the one entry that is far off."
 IGNORED = FOUND + "a NaN on one side alone is as wrong as can be, and it was passed over."
-ONE_INPUT = FOUND + "it is that of one input, and all of them count."
+ONE_INPUT = FOUND + "either it is that of one input alone, or not the largest. All entries of all inputs count."
 MISTAKES = [
     Mistake("mean-hides-outlier", MeanOfEntries(), MEAN, PARITY),
     Mistake("takes-a-norm", Norm(), FOUND + "a norm adds up all entries, and the largest single difference is meant.",

@@ -101,7 +101,7 @@ def leaves_the_draft(model: nn.Module, path: Path) -> None:
 FILES = "A file of numbers"
 IN_PLACE = (
     "While it was saved over an older file, the file was {moments}: a crash at that moment leaves neither the old "
-    "weights nor the new ones."
+    "weights nor the new ones there."
 )
 NO_BUFFERS = "The file has the names {names}, and {missing} are missing: buffers belong to the state as parameters do."
 MISTAKES = [
@@ -111,7 +111,7 @@ MISTAKES = [
     Mistake("writes-in-place", writes_bytes_in_place, IN_PLACE, FILES),
     Mistake("writes-in-place", copies_the_draft, IN_PLACE, FILES),
     Mistake("deletes-the-old-first", deletes_the_old_first, IN_PLACE, FILES),
-    Mistake("leaves-the-draft", leaves_the_draft, "In the case \"{case}\" the file at `path` {file}: what was saved "
+    Mistake("leaves-the-draft", leaves_the_draft, "In the case \"{case}\" the file at `path` {file}. What is saved "
             "beside it has still to be put in its place, with `os.replace`.", FILES),
     Mistake("forgets-buffers", saves_parameters, NO_BUFFERS, FILES),
     Mistake("forgets-buffers", saves_parameters_in_place, NO_BUFFERS, FILES),

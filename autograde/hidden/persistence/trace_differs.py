@@ -117,6 +117,13 @@ def fails_with_the_trace(fn: AnyFunction, example: Tensor, other: Tensor) -> boo
     return not alike(traced(fn, example)(other), fn(other))
 
 
+def takes_a_failing_trace_for_right(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    try:
+        return not alike(traced(fn, example)(other), fn(other))
+    except RuntimeError:
+        return False
+
+
 def broadcasts(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     try:
         return not torch.allclose(traced(fn, example)(other), fn(other))
@@ -156,6 +163,8 @@ MISTAKES = [
     Mistake("wants-all-to-differ", differs_entry_by_entry, WRONG + "one entry that differs is enough.", SCRIPT),
     Mistake("fails-with-the-trace", fails_with_the_trace, "For a function with {function} the call raised {error}. A "
             "trace may fail on `other` where `fn` does not, and that is a difference, too.", SCRIPT),
+    Mistake("failing-trace-agrees", takes_a_failing_trace_for_right, WRONG + "the trace raises an error there, and "
+            "that is a difference, too.", SCRIPT),
     Mistake("broadcasts-shapes", broadcasts, WRONG + "`allclose` broadcasts, so results of shapes (d,) and (1, d) "
             "count as equal. Compare the shapes first.", SCRIPT),
     Mistake("too-generous", is_generous, WRONG + "that is more than rounding.", SCRIPT),

@@ -203,8 +203,8 @@ DTYPE = CAST + "the dtype is the caller's choice."
 MISTAKES = [
     Mistake("clips-before-unscale", ClipsScaled(), CLIP_EARLY, PROTOCOL),
     Mistake("clips-before-unscale", ClipsThenUnscales(), CLIP_EARLY, PROTOCOL),
-    Mistake("no-autocast", NoAutocast(), CAST + "without `torch.autocast` around them, forward and loss run in float32 "
-            "and nothing is gained.", PROTOCOL),
+    Mistake("no-autocast", NoAutocast(), CAST + "either there is no `torch.autocast` around them, or it is for another "
+            "kind of device, or not enabled. Forward and loss run in float32, and nothing is gained.", PROTOCOL),
     Mistake("loss-outside-autocast", LossOutside(), CAST + "the loss belongs inside as well. Autocast takes care that "
             "it is computed in float32; outside, half-precision logits go into it as they are.", PROTOCOL),
     Mistake("backward-inside-autocast", BackwardInside(), CAST + "leave the block before `backward`, which takes each "
@@ -227,7 +227,8 @@ MISTAKES = [
             "still carry the scale, and whatever they hold.", PROTOCOL),
     Mistake("steps-past-the-scaler", UnscalesAndStepsItself(), ORDER + "`optimizer.step()` was called directly. After "
             "an overflow it fills the weights with NaN; `scaler.step` leaves such a step out.", PROTOCOL),
-    Mistake("never-clips", NeverClips(), ORDER + "max_norm was given, and the gradients were not clipped.", PROTOCOL),
+    Mistake("never-clips", NeverClips(), ORDER + "max_norm was given, and the gradients were not clipped before "
+            "the step.", PROTOCOL),
     Mistake("clips-each-tensor", ClipsEachTensor(), VALUE + "the gradient of each parameter was clipped by itself, and "
             "max_norm = {max_norm} is meant for the norm of all of them together.", PROTOCOL),
     Mistake("clips-values", ClipsValues(), VALUE + "each entry was cut off at max_norm = {max_norm}, which is meant "

@@ -79,7 +79,7 @@ def returns_text(device: torch.device) -> str:
 
 
 WHICH = "Which dtype on which device"
-CHIP = "For {device}, with compute capability {chip}, the answer was {got} where {want} is wanted: "
+CHIP = "For {device}{chip}, the answer was {got} where {want} is wanted: "
 BOUNDARY = CHIP + "bfloat16 is native from compute capability 8.0 on."
 MISTAKES = [
     Mistake("float16-on-cpu", float16_on_cpu, CHIP + "a CPU computes in float16 as it must, but slowly, and it would "

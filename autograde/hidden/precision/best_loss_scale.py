@@ -183,8 +183,8 @@ MISTAKES = [
             "the gradients come back exactly; this one rounds them.", SCALING),
     Mistake("negative-ignored", ignores_negative_ones, PRODUCT + "the size of a gradient is its absolute value, and "
             "the largest one is {largest}.", SCALING),
-    Mistake("capped", capped_at_gradscalers, PRODUCT + "it was cut off at the value that GradScaler starts with. The "
-            "scale follows from the gradients, here with a largest of {largest}.", SCALING),
+    Mistake("capped", capped_at_gradscalers, PRODUCT + "it goes no further than the value that GradScaler starts with. "
+            "The scale follows from the gradients, here with a largest of {largest}.", SCALING),
     Mistake("never-below-one", never_below_one, PRODUCT + "the largest gradient, {largest}, is above {limit} as it is, "
             "and a power of two below one brings it into the range.", SCALING),
     Mistake("negative-ignored", takes_a_negative_logarithm, NO_LOGARITHM, SCALING),
@@ -192,8 +192,8 @@ MISTAKES = [
     Mistake("too-large-below-one", doubled_from_one, PRODUCT + "the largest gradient, {largest}, is above {limit} as "
             "it is, and becomes {product}. Below 1, a search that begins at 1 and doubles ends too early, and `int` "
             "rounds the exponent up, where `math.floor` rounds it down.", SCALING),
-    Mistake("capped", searched_downwards, PRODUCT + "the search began there and went down, and the largest gradient, "
-            "{largest}, allows more.", SCALING),
+    Mistake("capped", searched_downwards, PRODUCT + "either the search began there and went down, or the scale was "
+            "cut off there, and the largest gradient, {largest}, allows more.", SCALING),
     Mistake("overflows", rounded_up, TOO_LARGE, SCALING),
     Mistake("overflows", rounded, TOO_LARGE, SCALING),
     Mistake("overflows", one_doubling_more, TOO_LARGE, SCALING),

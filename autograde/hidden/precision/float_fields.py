@@ -127,8 +127,8 @@ MISTAKES = [
             "stored.", BITS),
     Mistake("leading-one-included", leading_one_included, ENTRY + "the leading 1 of the mantissa is not stored, so it "
             "is no part of the field.", BITS),
-    Mistake("sign-extended", sign_extended, ENTRY + "a negative integer shifted right fills up with ones, and a sign "
-            "of one bit became -1.", BITS),
+    Mistake("sign-extended", sign_extended, ENTRY + "the sign is one bit, and 1 for a negative number. Either -1 was "
+            "returned for it, or a negative integer was shifted right, which fills up with ones.", BITS),
     Mistake("sign-left-in-the-exponent", sign_left_in_the_exponent, ENTRY + "shifting leaves the sign bit in front of "
             "the exponent; `&` with as many ones as the field has bits takes it away.", BITS),
     Mistake("sign-of-zero-lost", sign_of_zero_lost, ENTRY + "minus zero has its sign bit set, though it is not smaller "

@@ -145,10 +145,11 @@ MISTAKES = [
             MASTERS),
     Mistake("master-not-float32", MasterInFloat64, COPIES, MASTERS),
     Mistake("master-not-float32", MasterInBfloat16, COPIES, MASTERS),
-    Mistake("master-remade-every-step", RemadeEveryStep, STALLS + "the float32 copy was made anew from the rounded "
-            "parameter at every step, which forgets what had gathered in it.", MASTERS),
-    Mistake("never-copies-back", NeverCopiesBack, STALLS + "the float32 copy moved, and the parameter, with which the "
-            "model computes, did not.", MASTERS),
+    Mistake("master-remade-every-step", RemadeEveryStep, STALLS + "either the float32 copy was made anew from the "
+            "rounded parameter at every step, or its new value was not stored. What gathers in it is forgotten.",
+            MASTERS),
+    Mistake("never-copies-back", NeverCopiesBack, STALLS + "the float32 copy moved, and was not written into the "
+            "parameter, with which the model computes.", MASTERS),
     Mistake("parameter-becomes-float32", ParameterBecomesFloat32, "The `dtype of the parameters` is {got} where {want} "
             "is wanted: they were bound to the float32 copy, and the saving is gone.", MASTERS),
     Mistake("product-in-low-precision", ProductInLowPrecision, "In the case \"{case}\" the float32 copies agree with "

@@ -77,13 +77,13 @@ def divides_by_the_first_size(x: Tensor) -> Tensor:
 SUMS = "Sums that do not fit"
 CAME_OUT = 'In the case "{case}" the mean came out as {got} where {want} is wanted: '
 HALF_SUM = CAME_OUT + (
-    "the sum of the {count} numbers is about {sum}, and was made in a format that ends at {limit}, or has too few "
-    "digits for it. Add up in float32, and cast the mean."
+    "the sum of the {count} numbers is about {sum}, and was made in, or cast to, a format that ends at {limit}, or "
+    "has too few digits for it. Add up in float32, and cast the mean."
 )
 HIDDEN = CAME_OUT + "the sum was inf already, and cutting it off at {limit} only makes it look like a number."
 ROWS = CAME_OUT + (
-    "there are {count} elements, and the sum was divided by the number of rows, which `len(x)` and `x.shape[0]` give. "
-    "`x.numel()` counts the elements."
+    "there are {count} elements, and the sum was divided by the size of one dimension, as `len(x)`, `x.shape[0]` and "
+    "`x.shape[-1]` are. `x.numel()` counts the elements."
 )
 DIMENSION = "The result is of shape {got_shape} where {want_shape} is wanted: the mean of all numbers."
 MISTAKES = [

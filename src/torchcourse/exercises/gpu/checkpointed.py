@@ -115,10 +115,10 @@ def derive(case: Case, seen: Observations) -> Observations:
     if case.inputs["dropout"] == 0:
         return {**tidy, "device": own["device"], **{name: own[name] for name in names}}
     gradient_names = [name for name in names if name != "result"]
-    return {
-        **tidy, "device": own["device"], "result": _compared(own, plain, ["result"]),
-        "gradients": _compared(own, plain, gradient_names),
-    }  # fmt: skip
+    result, gradients = _compared(own, plain, ["result"]), _compared(own, plain, gradient_names)
+    if result == gradients == "others than without":
+        gradients += ", as the result is"
+    return {**tidy, "device": own["device"], "result": result, "gradients": gradients}
 
 
 def _compared(own: Observations, plain: Observations, names: list[str]) -> str:
@@ -156,7 +156,8 @@ def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> 
         fields["bytes"] = seen["kept for backward"].message
     lost = [name for name, value in seen.items() if name.startswith("gradient") and value in ("none", "missing")]
     if lost:
-        fields |= {"lost": lost[0], "lost_count": len(lost)}
+        others = f", nor are {len(lost) - 1} others" if len(lost) > 1 else ""
+        fields["lost"] = "gradients are missing" if "gradients" in lost else f"the {lost[0]} is not there{others}"
     if "gradients" in seen:
         fields["gradients"] = seen["gradients"]
     return fields

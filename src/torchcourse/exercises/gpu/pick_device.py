@@ -60,6 +60,8 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     fields: dict[str, object] = {"outcome": error} if error is not None else {}
     if isinstance(error, Raised):
         fields["message"] = error.message
+    if "returned" in seen:
+        fields["returned"] = seen["returned"]
     if "device" in seen and "device" in wanted:
         fields |= {"chosen": seen["device"], "wanted_device": wanted["device"]}
     return fields

@@ -81,7 +81,7 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(inputs: Observations, _seen: Observations, _wanted: Observations) -> dict[str, object]:
     index = torch.device(inputs["device"]).index or 0
     chip = inputs["chips"][index] if inputs["device"] != "cpu" else None
-    return {"chip": f"{chip[0]}.{chip[1]}" if chip else "none"}
+    return {"chip": f", with compute capability {chip[0]}.{chip[1]}" if chip else ""}
 
 
 EXERCISE = Exercise(

@@ -60,7 +60,7 @@ def probe(
                 learner.spoil(how)
                 before = len(learner.seen)
                 did = scaler.step(learner.optimizer)
-                stepped.append(kind(did) if did is None or isinstance(did, str) else bool(did))
+                stepped.append("nothing" if did is None else kind(did) if isinstance(did, str) else bool(did))
                 ran.append(len(learner.seen) > before)
             scaler.update()
         scales.append(number(scaler.scale(one.clone())))

@@ -75,6 +75,11 @@ class PoolsPadding(Router):
         return x.mean(1)
 
 
+class PoolsTheLargest(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x.amax(1)
+
+
 class PoolsTheLast(Router):
     def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
         return x[:, -1]
@@ -234,10 +239,11 @@ ATTENDED = PAD + "real words attend to padding. `src_key_padding_mask` is True w
 PLACES = PAD + "without positions, a ticket is a bag of words, and `refund the card` is `card the refund`."
 MISTAKES = [
     Mistake("pools-padding", PoolsPadding, POOLED, ROUTER),
+    Mistake("pools-padding", PoolsTheLargest, PAD + "the largest was taken of padding, too.", ROUTER),
     Mistake("pools-padding", PoolsTheLast, PAD + "the last place was taken, which is padding for most tickets.",
             ROUTER),
-    Mistake("pools-padding", DividesByTheLength, PAD + "the sum over the real words was divided by the width of the "
-            "batch, not by their number.", ROUTER),
+    Mistake("pools-padding", DividesByTheLength, PAD + "how much padding there is counts. Either the sum was divided "
+            "by the width of the batch, or attention or the positions go by it.", ROUTER),
     Mistake("attends-to-padding", AttendsToPadding, ATTENDED, ROUTER),
     Mistake("attends-to-padding", AttendsAndPools, ATTENDED + " And the mean runs over the padding, too.", ROUTER),
     Mistake("attends-to-padding", SoftmaxAttendsToPadding, ATTENDED + " And a softmax stands after the head.",

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograde.hidden.common import MIXED
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.router.train_router import training
 from torchcourse.model.exercise import Case, Draw
@@ -296,7 +295,8 @@ MISTAKES = [
             "wanted: this is the last one.", LOG),
     Mistake("returns-nothing", ReturnsNothing(), 'In the case "{case}" the call returned {got} where {want} is '
             "wanted.", LOG),
-    Mistake("batch-not-moved", BatchStays(), MIXED, LOG),
+    Mistake("batch-not-moved", BatchStays(), "On the second device the call raised {error}: the model is there, and "
+            "the batches come from the CPU, so each has to be moved.", LOG),
 ]  # fmt: skip
 
 

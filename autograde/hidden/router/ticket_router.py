@@ -272,8 +272,8 @@ MISTAKES = [
             "`layers` has no effect.", ROUTER),
     Mistake("ignores-layers", SharedLayer, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
             "it is the same layer several times.", ROUTER),
-    *(Mistake("words-do-not-read-each-other", program, PAD + "what the encoder layers make of the words does not reach "
-              "the head, so each word counts for itself, whatever stands beside it.", ROUTER)
+    *(Mistake("words-do-not-read-each-other", program, PAD + "each word counts for itself, whatever stands beside it. "
+              "Either the layers have no attention, or what they make of the words does not reach the head.", ROUTER)
       for program in (LayersForNothing, LayersNotCalled)),
     Mistake("no-head", HeadOfAnotherName, HEAD + "other exercises look for the last layer under this name.", ROUTER),
     Mistake("head-in-a-sequence", HeadInASequence, HEAD + "the linear layer itself is asked for, since it will be "

@@ -75,11 +75,6 @@ class PoolsPadding(Router):
         return x.mean(1)
 
 
-class PoolsTheLargest(Router):
-    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
-        return x.amax(1)
-
-
 class PoolsTheLast(Router):
     def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
         return x[:, -1]
@@ -235,11 +230,13 @@ PAD = 'In the case "{case}" `{what}` {got}: '
 OUT = 'In the case "{case}", with a head whose weight is zero, the output at {at} is {got_at} and should be {want_at}: '
 HEAD = "`head` is {head} where {want_head} is wanted: "
 POOLED = PAD + "padding counts where the words are put together. Sum the real ones, and divide by their number."
-ATTENDED = PAD + "real words attend to padding. `src_key_padding_mask` is True where a key is to be ignored."
+ATTENDED = (
+    PAD
+    + "real words attend to padding, or a maximum takes it in. `src_key_padding_mask` is True where a key is to be ignored."
+)
 PLACES = PAD + "without positions, a ticket is a bag of words, and `refund the card` is `card the refund`."
 MISTAKES = [
     Mistake("pools-padding", PoolsPadding, POOLED, ROUTER),
-    Mistake("pools-padding", PoolsTheLargest, PAD + "the largest was taken of padding, too.", ROUTER),
     Mistake("pools-padding", PoolsTheLast, PAD + "the last place was taken, which is padding for most tickets.",
             ROUTER),
     Mistake("pools-padding", DividesByTheLength, PAD + "how much padding there is counts. Either the sum was divided "

@@ -231,8 +231,7 @@ OUT = 'In the case "{case}", with a head whose weight is zero, the output at {at
 HEAD = "`head` is {head} where {want_head} is wanted: "
 POOLED = PAD + "padding counts where the words are put together. Sum the real ones, and divide by their number."
 ATTENDED = (
-    PAD
-    + "real words attend to padding, or a maximum takes it in. `src_key_padding_mask` is True where a key is to be "
+    PAD + "real words attend to padding, or a maximum takes it in. `src_key_padding_mask` is True where a key is to be "
     "ignored."
 )
 PLACES = PAD + "without positions, a ticket is a bag of words, and `refund the card` is `card the refund`."

@@ -69,7 +69,7 @@ MISTAKES = [
     binarized("keeps-the-wrong-side", PASSES + "the mask is turned round.", backward=lambda x, g: g * (x.abs() > 1)),
     binarized("clips-at-zero-and-one", PASSES + "it passes from -1 to 1, not from 0 to 1.",
               backward=lambda x, g: g * ((x >= 0) & (x <= 1))),
-    binarized("passes-by-the-output", PASSES + "the mask belongs to the input of the step, not to its output.",
+    binarized("passes-by-the-output", PASSES + "it passes where abs(x) is at most 1, not where the step puts out 1.",
               backward=lambda x, g: g * (x > 0)),
     binarized("zero-becomes-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: only what is greater "
               "than zero becomes 1.", forward=lambda x: (x >= 0).to(x.dtype)),

@@ -86,10 +86,7 @@ POLLUTES = (
     'In the case "{case}", `x.grad` was {grad} afterwards or what x was made from had got a gradient: `backward()` '
     "adds to `.grad` of every leaf it reaches, and the caller will find that there."
 )
-FLAG = (
-    'In the case "{case}", `x.requires_grad` is {requires} afterwards: `requires_grad_()` was called on the caller\'s '
-    "own tensor."
-)
+FLAG = 'In the case "{case}", `x.requires_grad` is {requires} afterwards: the flag was changed on the caller\'s tensor.'
 CLEARS = 'In the case "{case}", `x.grad` is {grad} afterwards: what the caller had gathered there is gone.'
 MISTAKES = [
     Mistake("pollutes-grad", lambda f, x: backward(f, x_if_it_is_followed(x)), POLLUTES, ASK),
@@ -100,6 +97,9 @@ MISTAKES = [
     Mistake("changes-requires-grad", flag_switched_off, FLAG, ASK),
     Mistake("attached-to-graph", keeps_the_graph, "The result's `requires_grad` is {attached}: with "
             "`create_graph=True` it has a history of its own, and keeps the whole graph alive.", ASK),
+    Mistake("attached-to-graph", lambda f, x: torch.func.grad(f)(x), "In the case \"{case}\" the result's "
+            "`requires_grad` is {attached}: x itself is followed there, and so is what is made of it; detach x first.",
+            ASK),
     Mistake("clears-old-gradient", cleared_afterwards, CLEARS, ASK),
     Mistake("clears-old-gradient", cleared_afterwards_on_x, CLEARS, ASK),
     Mistake("replaces-old-gradient", cleared_first, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the "

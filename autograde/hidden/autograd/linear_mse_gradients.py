@@ -62,6 +62,8 @@ SHAPE_OF_B = (
 MISTAKES = [
     Mistake("sum-not-mean", times(lambda n, o: n * o), "The gradient db is {ratio} times what it should be: the loss "
             "is a mean over {count} entries, and every gradient has to be divided by that number.", HAND),
+    Mistake("sum-not-mean", times(lambda n, o: 0.5 * n * o), "The gradient db is {ratio} times what it should be: the "
+            "mean divides by {count}, and the derivative of a square is twice what was squared.", HAND),
     Mistake("mean-over-batch-only", times(lambda _n, o: o), "The gradient db is {ratio} times what it should be: the "
             "mean is over all {count} entries, n times o, and not over the {n} examples alone.", HAND),
     Mistake("mean-over-batch-only", times(lambda _n, o: 0.5 * o), "The gradient db is {ratio} times what it should be: "

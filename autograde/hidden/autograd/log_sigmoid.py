@@ -63,7 +63,8 @@ MISTAKES = [
     logged("overflow", AT_Y + "`exp(x)` is larger than the largest float there.",
            forward=lambda x: x - torch.log1p(torch.exp(x))),
     logged("nan-gradient", NAN, backward=quotient),
-    logged("nan-gradient", NAN, backward=lambda x, g: g * (1 - torch.exp(x) / (1 + torch.exp(x)))),
+    logged("nan-gradient", NAN.replace("exp(-x)", "exp(x)"),
+           backward=lambda x, g: g * (1 - torch.exp(x) / (1 + torch.exp(x)))),
     logged("ignores-grad-output", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted, for an "
            "incoming {g_grad}: by the chain rule the incoming gradient has to be multiplied in.",
            backward=lambda x, g: torch.sigmoid(-x)),
@@ -71,8 +72,9 @@ MISTAKES = [
            "about 1 is wanted: in float32 `1 - sigmoid(x)` has no digits left there, and `sigmoid(-x)`, the same "
            "number, has all of them.", backward=lambda x, g: g * (1 - torch.sigmoid(x))),
     logged("loses-small-values", "In the case \"{case}\" the value at x = {x0}, times exp(x), is {far_y} where about "
-           "-1 is wanted: `1 + exp(-x)` is rounded to 1 there, and its logarithm is 0. `torch.log1p(exp(-x))` keeps "
-           "the digits.", forward=lambda x: x.clamp(max=0) - torch.log(1 + torch.exp(-x.abs()))),
+           "-1 is wanted: `1 + exp(-x)`, or the sigmoid, is rounded to 1 there, and the logarithm of 1 is 0. "
+           "`torch.log1p(exp(-x))` keeps the digits.",
+           forward=lambda x: x.clamp(max=0) - torch.log(1 + torch.exp(-x.abs()))),
     logged("gradient-not-mirrored", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: it is "
            "sigmoid(-x), large on the left, where the curve is steep.", backward=lambda x, g: g * torch.sigmoid(x)),
     logged("gradient-of-the-sigmoid", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: that is "

@@ -132,7 +132,8 @@ MISTAKES = [
     Mistake("moves-all-entries-at-once", all_at_once, "The result is {got} where {want} is wanted: all entries were "
             "moved together, and what comes out is the sum of the slopes.", CHECKING),
     Mistake("moves-a-copy", moving_a_copy, "In the case \"{case}\" the slope at {at} is {got_at} where {want_at} is "
-            "wanted: for such strides `reshape` makes a copy, and moving that does not move x.", CHECKING),
+            "wanted: for such strides `reshape`, `flatten` or `contiguous` makes a copy, and what is written into that "
+            "does not reach the tensor it was made of.", CHECKING),
     Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing "
             "but the values of f, and autograd needs a graph.", CHECKING),
     Mistake("uses-autograd", by_autograd_where_it_can, "In the case \"{case}\" the result is {got} where {want} is "

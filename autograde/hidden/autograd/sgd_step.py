@@ -42,6 +42,14 @@ def rebinds_parameter(params: list[Tensor], lr: float) -> None:
 
 
 @torch.no_grad()
+def drops_the_new_one(params: list[Tensor], lr: float) -> None:
+    for p in params:
+        if p.grad is not None:
+            p.sub(lr * p.grad)
+            p.grad = None
+
+
+@torch.no_grad()
 def rebinds_in_the_list(params: list[Tensor], lr: float) -> None:
     for i, p in enumerate(params):
         if p.grad is not None:
@@ -97,7 +105,7 @@ def stops_requiring_grad(params: list[Tensor], lr: float) -> None:
 
 REBINDS = (
     "Parameter {which} started at {start} and its tensor still holds {now}, where {right} is wanted, or a new object "
-    "took its place: `p = p - ...` makes a new tensor, and whoever holds the old one, the model first of all, sees "
+    "took its place: `p - ...` makes a new tensor, and whoever holds the old one, the model first of all, sees "
     "nothing of the step."
 )
 MISTAKES = [
@@ -105,6 +113,7 @@ MISTAKES = [
             "record the step, and a leaf that is overwritten has lost the value at which the gradient is wanted.",
             OFF),
     Mistake("rebinds-parameter", rebinds_parameter, REBINDS, OFF),
+    Mistake("rebinds-parameter", drops_the_new_one, REBINDS, OFF),
     Mistake("rebinds-parameter", rebinds_in_the_list, REBINDS, OFF),
     Mistake("grads-not-cleared", not_cleared, "After the step a gradient still holds {left}: the next backward adds to "
             "it, and the next step goes in the direction of both.", OFF),
@@ -120,7 +129,7 @@ MISTAKES = [
     Mistake("replaces-data", replaces_data, "A view made before the step still sees the old values, {got}: assigning "
             "`.data` gives the parameter new memory, where the old was to be written into.", OFF),
     Mistake("stops-requiring-grad", stops_requiring_grad, "After the step `requires_grad` of parameter {which} is "
-            "{requires}: `detach_()` takes a parameter out of training for good.", OFF),
+            "{requires}: it was taken out of training, by `detach_()` or by its flag, and not put back.", OFF),
 ]  # fmt: skip
 
 

@@ -33,8 +33,8 @@ def in_inference_mode(t: Tensor) -> Tensor:
 
 
 SHARES = (
-    'In the case "{case}" an entry of the copy was {at_first}, and became {later} when t was written to: `detach()` '
-    "and `.data` give another tensor over the same memory."
+    'In the case "{case}" an entry of the copy was {at_first}, and became {later} when t was written to: it lies '
+    "over the same memory, as after `detach()` or `.data` alone."
 )
 REQUIRES = 'In the case "{case}" the copy\'s `requires_grad` is {requires}: a snapshot is a value, nothing to train.'
 MISTAKES = [
@@ -42,7 +42,8 @@ MISTAKES = [
     Mistake("shares-memory", lambda t: t.detach().contiguous(), SHARES, CUT),
     Mistake("shares-memory", lambda t: torch.from_numpy(t.detach().numpy()), SHARES, CUT),
     Mistake("keeps-graph", lambda t: t.clone(), "In the case \"{case}\" the copy's `requires_grad` is {requires}, and "
-            "it has a history: {history}. `clone()` is recorded like any other operation; detach as well.", CUT),
+            "it has a history: {history}. What makes the copy, `clone()` or another operation, is "
+            "recorded; detach as well.", CUT),
     Mistake("still-requires-grad", lambda t: t.detach().clone().requires_grad_(t.requires_grad), REQUIRES, CUT),
     Mistake("still-requires-grad", copy.deepcopy, REQUIRES, CUT),
     Mistake("flag-on-a-non-leaf", lambda t: t.clone().requires_grad_(False), 'In the case "{case}" {what} raised '

@@ -160,7 +160,7 @@ MISTAKES = [
     Mistake("norm-after-clipping", stepping(clip=norm_afterwards), "In the case \"{case}\" the norm came out as {norm} "
             "where {true_norm} is wanted: that is what was left after clipping to {limit}.", GUARD),
     Mistake("not-clipped", stepping(clip=not_clipped), "In the case \"{case}\" the {what} differ, {got} where {want} "
-            "is wanted: the gradient norm was {norm}, and nothing brought it down to {limit}.", GUARD),
+            "is wanted: the gradient norm was {norm}, and it was not brought down to {limit} before the step.", GUARD),
     Mistake("clips-each-entry", stepping(clip=by_value), "In the case \"{case}\" the {what} differ, {got} where {want} "
             "is wanted: entries were clipped one by one, which turns the gradient.", GUARD),
     Mistake("clips-each-parameter", stepping(clip=one_by_one), "In the case \"{case}\" the {what} differ, {got} where "

@@ -164,10 +164,11 @@ MISTAKES = [
             "`super().__init__()` has to come first, since it makes what layers are registered in.", REPAIR),
     Mistake("missing-super-init", training(net=lambda self, i, c: NotInitialisedWithAList(i, c)), "The call raised "
             "{call}: `super().__init__()` has to come first, since it makes what layers are registered in.", REPAIR),
-    Mistake("mse-on-class-indices", Indices(), ENTRY + "where 0 and 2 are both possible, the squared error settles on "
-            "1, which is neither. Classes have no order; each gets an output of its own.", REPAIR),
-    Mistake("still-linear", training(activation=lambda self: nn.Identity()), ENTRY + "without an activation between "
-            "them, linear layers are one linear layer, and no straight line parts rings.", REPAIR),
+    Mistake("mse-on-class-indices", Indices(), ENTRY + "either the loss is a squared error of class indices, which "
+            "settles on 1 where 0 and 2 are both possible; or the net hardly learned.", REPAIR),
+    Mistake("still-linear", training(activation=lambda self: nn.Identity()), ENTRY + "either no activation stands "
+            "between the linear layers, and no straight line parts rings; or the net learned too little, as with plain "
+            "SGD, with few units, or with an activation after its last layer.", REPAIR),
     Mistake("judges-in-train-mode", training(before_judging=lambda self, model: None), "While it was judged, this was "
             "active: {active}. Put the net into evaluation mode first.", REPAIR),
     Mistake("graph-while-judging", training(graph=lambda self: True), "While the net was judged, graphs were {graphs}: "

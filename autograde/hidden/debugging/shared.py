@@ -19,7 +19,7 @@ LEFT_HOOKS = (
 MODE = "After the call the modes were {modes}: "
 LOST_MODE = MODE + "whoever called goes on with the model, and wants it as it was."
 ONE_MODE = MODE + (
-    "`model.train(was)` gives every submodule the mode of the whole, also one that was frozen in evaluation mode."
+    "`model.train` gives every submodule one and the same mode, also one that was frozen in evaluation mode."
 )
 RAN = (
     "The model ran in {ran}, and evaluation mode is wanted: dropout draws there, and batch norm goes by this one batch "

@@ -103,10 +103,10 @@ MISTAKES = [
             "plain SGD alone; look at what the optimizer really did.", UPDATES),
     Mistake("uses-lr-times-gradient", lr_times_gradient_and_no_step, RATIO + "the learning rate times the gradient is "
             "the step of plain SGD alone, and here no step was even taken.", UPDATES),
-    Mistake("snapshot-shares-memory", measuring(copied=lambda self, p: p.detach()), RATIO + "`detach` shares the "
-            "parameter's memory, so the copy moved along with it; `clone` makes one that stays.", UPDATES),
-    Mistake("snapshot-shares-memory", measuring(copied=lambda self, p: p.data), RATIO + "`.data` shares the "
-            "parameter's memory, so the copy moved along with it; `clone` makes one that stays.", UPDATES),
+    *(Mistake("snapshot-shares-memory", measuring(copied=copied), RATIO + "what was kept shares the parameter's "
+              "memory, as `detach`, `.data` and `state_dict` do, and moved along with it; `clone` makes one that "
+              "stays.", UPDATES)
+      for copied in (lambda self, p: p.detach(), lambda self, p: p.data)),
     Mistake("missing-zero-grad", measuring(clear=lambda self, optimizer: None), RATIO + "gradients of an earlier batch "
             "were still there, and `backward` added to them.", UPDATES),
     Mistake("nan-for-zero-parameter", measuring(divided=nan_for_zero), RATIO + "the norm before was 0, and 0.0 is "

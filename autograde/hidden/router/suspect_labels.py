@@ -104,6 +104,10 @@ def topk_of_k(logits: Tensor, labels: Tensor, k: int) -> Any:
     return by_own_probability(logits, labels).topk(k, largest=False).indices
 
 
+def topk_of_what_there_is(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return by_own_probability(logits, labels).topk(min(k, len(labels)), largest=False).indices
+
+
 def as_a_list(logits: Tensor, labels: Tensor, k: int) -> Any:
     return by_own_probability(logits, labels).argsort(stable=True)[:k].tolist()
 
@@ -173,6 +177,8 @@ MISTAKES = [
             "tickets, all of them are wanted.", SUSPECT),
     Mistake("fails-on-few", topk_of_k, FIRST + "`topk` keeps no order among equally likely ones. And it raises where "
             "there are fewer than k.", SUSPECT),
+    Mistake("ties-by-topk", topk_of_what_there_is, FIRST + "`topk` keeps no order among equally likely ones; a stable "
+            "sort does.", SUSPECT),
     Mistake("returns-a-list", as_a_list, "The call should give an int64 tensor with {want_first}, and gave a list.",
             SUSPECT),
     Mistake("one-too-many", one_too_many, 'In the case "{case}" {count} indices came back and {want_count} are '

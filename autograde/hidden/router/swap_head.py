@@ -89,6 +89,14 @@ def changes_out_features(model: Any, num_classes: int) -> Any:
     return ["head.bias", "head.weight"]
 
 
+def refills_the_old_head(model: Any, num_classes: int) -> Any:
+    old, head = model.head, model.head.weight
+    for name, shape in (("weight", (num_classes, head.shape[1])), ("bias", (num_classes,))):
+        setattr(old, name, nn.Parameter(0.02 * torch.randn(shape).to(head)))
+    old.out_features = num_classes
+    return ["head.bias", "head.weight"]
+
+
 def keeps_an_equal_head(model: Any, num_classes: int) -> Any:
     return ["head.bias", "head.weight"] if model.head.out_features == num_classes else right(model, num_classes)
 
@@ -151,7 +159,7 @@ def swaps_a_copy(model: Any, num_classes: int) -> Any:
 HEAD = "A new head"
 IS = 'In the case "{case}" the {what} is {got} where {want} is wanted: '
 LEARNS = 'In the case "{case}" `requires_grad` of the new head is {got} where {want} is wanted: '
-REST = 'In the case "{case}" the rest of the model {got}: '
+REST = 'In the case "{case}" the rest of the model {rest}: '
 NAMED = "The call gave {named} where {want_named} is wanted: "
 MISTAKES = [
     Mistake("made-on-cpu", made_on_cpu, "On the second device the new head is on {where}: a new layer is made on the "
@@ -170,6 +178,8 @@ MISTAKES = [
             "It has learned nothing yet, so it has to learn.", HEAD),
     Mistake("changes-a-number-only", changes_out_features, IS + "`out_features` is a note. The weight keeps its shape "
             "when the note is changed.", HEAD),
+    Mistake("refills-the-old-head", refills_the_old_head, IS + "the old layer was given new parameters; replace it "
+            "as a whole.", HEAD),
     Mistake("keeps-equal-head", keeps_an_equal_head, IS + "as many classes are not the same classes, so the head is "
             "replaced all the same.", HEAD),
     Mistake("keeps-old-rows", keeps_old_rows, 'In the case "{case}" the new head has {got} in its first rows: class 0 '

@@ -230,14 +230,17 @@ PAD = 'In the case "{case}" `{what}` {got}: '
 OUT = 'In the case "{case}", with a head whose weight is zero, the output at {at} is {got_at} and should be {want_at}: '
 HEAD = "`head` is {head} where {want_head} is wanted: "
 POOLED = PAD + "padding counts where the words are put together. Sum the real ones, and divide by their number."
-ATTENDED = PAD + "real words attend to padding. `src_key_padding_mask` is True where a key is to be ignored."
+ATTENDED = (
+    PAD + "real words attend to padding, or a maximum takes it in. `src_key_padding_mask` is True where a key is to be "
+    "ignored."
+)
 PLACES = PAD + "without positions, a ticket is a bag of words, and `refund the card` is `card the refund`."
 MISTAKES = [
     Mistake("pools-padding", PoolsPadding, POOLED, ROUTER),
     Mistake("pools-padding", PoolsTheLast, PAD + "the last place was taken, which is padding for most tickets.",
             ROUTER),
-    Mistake("pools-padding", DividesByTheLength, PAD + "the sum over the real words was divided by the width of the "
-            "batch, not by their number.", ROUTER),
+    Mistake("pools-padding", DividesByTheLength, PAD + "how much padding there is counts. Either the sum was divided "
+            "by the width of the batch, or attention or the positions go by it.", ROUTER),
     Mistake("attends-to-padding", AttendsToPadding, ATTENDED, ROUTER),
     Mistake("attends-to-padding", AttendsAndPools, ATTENDED + " And the mean runs over the padding, too.", ROUTER),
     Mistake("attends-to-padding", SoftmaxAttendsToPadding, ATTENDED + " And a softmax stands after the head.",
@@ -266,8 +269,8 @@ MISTAKES = [
             "`layers` has no effect.", ROUTER),
     Mistake("ignores-layers", SharedLayer, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
             "it is the same layer several times.", ROUTER),
-    *(Mistake("words-do-not-read-each-other", program, PAD + "what the encoder layers make of the words does not reach "
-              "the head, so each word counts for itself, whatever stands beside it.", ROUTER)
+    *(Mistake("words-do-not-read-each-other", program, PAD + "each word counts for itself, whatever stands beside it. "
+              "Either the layers have no attention, or what they make of the words does not reach the head.", ROUTER)
       for program in (LayersForNothing, LayersNotCalled)),
     Mistake("no-head", HeadOfAnotherName, HEAD + "other exercises look for the last layer under this name.", ROUTER),
     Mistake("head-in-a-sequence", HeadInASequence, HEAD + "the linear layer itself is asked for, since it will be "

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograde.hidden.common import MIXED
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.router.train_router import training
 from torchcourse.model.exercise import Case, Draw
@@ -291,12 +290,13 @@ MISTAKES = [
     Mistake("mean-of-batch-means", MeanOfBatchLosses(), END + "the losses of batches of different sizes were averaged "
             "alike.", LOG),
     Mistake("did-not-learn", NeverSteps(), 'In the case "{case}" macro F1 on held-out tickets is {good}: the router '
-            "hardly learned, so the optimizer makes no steps, or ones that are far too small.", LOG),
+            "hardly learned. Either steps are missing or far too small, or the gradients are gone before them.", LOG),
     Mistake("returns-last-record", ReturnsLast(), 'In the case "{case}" the call returned {got} where {want} is '
             "wanted: this is the last one.", LOG),
     Mistake("returns-nothing", ReturnsNothing(), 'In the case "{case}" the call returned {got} where {want} is '
             "wanted.", LOG),
-    Mistake("batch-not-moved", BatchStays(), MIXED, LOG),
+    Mistake("batch-not-moved", BatchStays(), "On the second device the call raised {error}: the model is there, and "
+            "the batches come from the CPU, so each has to be moved.", LOG),
 ]  # fmt: skip
 
 

@@ -46,14 +46,14 @@ WRONG_TRANSPOSE = (
     "row, and in it one score for every key."
 )  # fmt: skip
 WRONG_SIZE = (
-    "The scores are {ratio} times as large as wanted: they were divided by the root of another size than the number of "
-    "features, {d}."
+    "The scores are {ratio} times as large as wanted: they are to be divided by the root of the number of features, "
+    "{d}, and were divided by something else, such as the root of another size."
 )
 MISTAKES = [
     Mistake("not-scaled", lambda q, k: q @ k.mT, "The scores are {ratio} times as large as wanted, which is the root "
             "of d = {d}: the division is missing.", EINSUM),
-    Mistake("scaled-by-d", lambda q, k: q @ k.mT / q.shape[-1], "The scores are {ratio} times as large as wanted: they "
-            "were divided by d = {d} and not by its root, {root}.", EINSUM),
+    Mistake("scaled-by-d", lambda q, k: q @ k.mT / q.shape[-1], "The scores are {ratio} times as large as wanted: in "
+            "all they were divided by d = {d} and not by its root, {root}.", EINSUM),
     Mistake("multiplied-by-root", lambda q, k: q @ k.mT * q.shape[-1] ** 0.5, "The scores are {ratio} times as large "
             "as wanted: they were multiplied by the root of d = {d} where they should be divided by it.", EINSUM),
     Mistake("scaled-by-another-size", lambda q, k: q @ k.mT / k.shape[-2] ** 0.5, WRONG_SIZE, EINSUM),

@@ -86,7 +86,8 @@ MISTAKES = [
     Mistake("batch-axis-added", batch_axis_added, "In the case \"{case}\" the result has shape {got_shape} where "
             "{want_shape} is wanted: a batch axis was added that the input does not have.", IMAGES),
     Mistake("squeezes-batch-of-one", lambda image: image_to_chw(image).squeeze(), "In the case \"{case}\" the result "
-            "has shape {got_shape} where {want_shape} is wanted: a bare `squeeze` takes every dimension of one.", ONES),
+            "has shape {got_shape} where {want_shape} is wanted: `squeeze` took a dimension of one that belongs to the "
+            "shape.", ONES),
     Mistake("not-scaled", lambda image: image.movedim(-1, -3).contiguous().float(), "The value at {at} is {got_at} and "
             "should be {want_at}: the bytes became floats, but were not brought from 0..255 to 0..1.", IMAGES),
     Mistake("left-as-bytes", lambda image: image.movedim(-1, -3).contiguous(), "The result is {got_dtype} where "
@@ -94,8 +95,8 @@ MISTAKES = [
     Mistake("scaled-by-256", lambda image: image.movedim(-1, -3).contiguous() / 256, "The value at {at} is {got_at} "
             "and should be {want_at}: the largest byte is 255, so 255 has to become 1.", IMAGES),
     Mistake("divided-as-integers", lambda image: (image.movedim(-1, -3).contiguous() // 255).float(), "The value at "
-            "{at} is {got_at} and should be {want_at}: as long as the numbers are integers, the fraction is cut off.",
-            IMAGES),
+            "{at} is {got_at} and should be {want_at}: the fraction was cut off, as in a division of integers or by "
+            "one that rounds down.", IMAGES),
     Mistake("scaled-by-own-range", lambda image: image.movedim(-1, -3).contiguous() / image.max(), OWN_RANGE, IMAGES),
     Mistake("scaled-by-own-range", scaled_by_own_range, OWN_RANGE, IMAGES),
     Mistake("scaled-to-minus-one", lambda image: image.movedim(-1, -3).contiguous() / 127.5 - 1, "The value at {at} is "

@@ -95,8 +95,8 @@ MISTAKES = [
             "\"{case}\" row {row} came out as {got_row} and should be {want_row}: counts of shape (b,) line up with "
             "the features, those of shape (b, 1) with the examples.", MASKS),
     Mistake("dimension-left-over", lambda x, mask: masked_mean(x, mask).unsqueeze(1), "The result has shape "
-            "{got_shape} where {want_shape} is wanted: with keepdim the dimension of the steps stays, with size one.",
-            MASKS),
+            "{got_shape} where {want_shape} is wanted: the dimension of the steps is still there, with size one, as "
+            "keepdim or a product of matrices leaves it.", MASKS),
     Mistake("mask-unused", lambda x, _mask: x.mean(1), "Row {row} came out as {got_row} and should be "
             "{want_row}: all {length} steps were averaged, of which only {real} are real.", MASKS),
     Mistake("examples-mixed", lambda x, mask: x[mask].mean(0), "The result has shape {got_shape} where "

@@ -64,6 +64,14 @@ def by_logarithm(x: Tensor) -> Tensor:
     return (x - x.exp().sum(-1, keepdim=True).log()).exp()
 
 
+def unshifted_with_eps(x: Tensor) -> Tensor:
+    return x.exp() / (x.exp().sum(-1, keepdim=True) + 1e-9)
+
+
+def global_maximum_with_eps(x: Tensor) -> Tensor:
+    return unshifted_with_eps(x - x.max())
+
+
 def row_after_row_of_a_matrix(x: Tensor) -> Tensor:
     return torch.stack([(row - row.max()).exp() / (row - row.max()).exp().sum() for row in x])
 
@@ -71,6 +79,10 @@ def row_after_row_of_a_matrix(x: Tensor) -> Tensor:
 OVERFLOW = (
     "{nans} of {count} results are NaN: the largest entry is {largest}, exp of it is {exp_largest} in this dtype, and "
     "inf / inf is NaN."
+)
+UNDERFLOW = (
+    "Row {row} sums to {row_sum} and not to 1: the largest entry of the whole tensor was subtracted, so that in a row "
+    "far below it every exp is 0, and nothing is left to divide."
 )
 OVERFLOW_LATER = (
     "Row {row} sums to {row_sum} and not to 1 where the largest entry is {largest}: exp of it is too large for any "
@@ -96,6 +108,7 @@ BY_MAXIMUM = (
 MISTAKES = [
     Mistake("overflow", softmax_unshifted, OVERFLOW, REDUCE),
     Mistake("overflow", lambda x: softmax_unshifted(x.double()).to(x.dtype), OVERFLOW, REDUCE),
+    Mistake("overflow", unshifted_with_eps, OVERFLOW, REDUCE),
     Mistake("overflow", by_logarithm, OVERFLOW_LATER, REDUCE),
     Mistake("wrong-dim", lambda x: over_dim(x, 0), WRONG_DIM, REDUCE),
     Mistake("wrong-dim", lambda x: over_dim(x, -2), WRONG_DIM, REDUCE),
@@ -113,6 +126,7 @@ MISTAKES = [
     Mistake("global-maximum", lambda x: softmax_unshifted(x - x.max()), "{nans} of {count} results are NaN: the "
             "largest entry of the whole tensor was subtracted, so that in a row far below it every exp is 0, and 0 / 0 "
             "is NaN.", REDUCE),
+    Mistake("global-maximum", global_maximum_with_eps, UNDERFLOW, REDUCE),
     Mistake("mean-subtracted", lambda x: softmax_unshifted(x - x.mean(-1, keepdim=True)), TOO_HIGH, REDUCE),
     Mistake("minimum-subtracted", lambda x: softmax_unshifted(x - x.amin(-1, keepdim=True)), TOO_HIGH, REDUCE),
     Mistake("returns-logarithms", lambda x: row_softmax(x).log(), LOGARITHMS, REDUCE),
@@ -128,7 +142,8 @@ MISTAKES = [
     Mistake("divided-by-maximum", lambda x: softmax_unshifted(x / x.amax(-1, keepdim=True)), BY_MAXIMUM, REDUCE),
     Mistake("divided-by-maximum", lambda x: softmax_unshifted(x / x.abs().amax(-1, keepdim=True)), BY_MAXIMUM, REDUCE),
     Mistake("only-for-matrices", row_after_row_of_a_matrix, "In the case \"{case}\" row {row} sums to {row_sum} and "
-            "not to 1: going through x gives its rows only where x has two dimensions.", REDUCE),
+            "not to 1: what lies along the first dimension was taken for the rows, which is so only where x has two "
+            "dimensions.", REDUCE),
     *with_floats(row_softmax),
 ]  # fmt: skip
 

@@ -94,7 +94,8 @@ MISTAKES = [
     Mistake("detached", lambda scores, labels: scores.detach().cpu()[torch.arange(len(labels)), labels], DETACHED,
             INDEXING),
     Mistake("dimension-left-over", lambda scores, labels: scores.gather(1, labels[:, None]), "The result has shape "
-            "{got_shape} where {want_shape} is wanted: `gather` keeps the dimension that it picked along.", INDEXING),
+            "{got_shape} where {want_shape} is wanted: the dimension that was picked along is still there, with size "
+            "one, as `gather` leaves it.", INDEXING),
     Mistake("squeezes-batch-of-one", lambda scores, labels: scores.gather(1, labels[:, None]).squeeze(), "In the case "
             "\"{case}\" the result has shape {got_shape} where {want_shape} is wanted: a bare `squeeze` takes every "
             "dimension of one.", ONES),
@@ -104,7 +105,7 @@ MISTAKES = [
     Mistake("indices-swapped", swapped_indices, "In the case \"{case}\" the value at {at} is {got_at} and should be "
             "{want_at}: the first index is the row, the second the column.", INDEXING),
     Mistake("indexes-the-flat-tensor", lambda scores, labels: scores.take(labels), "The value at {at} is {got_at} and "
-            "should be {want_at}: `take` counts through the whole tensor, where a label counts within its row.",
+            "should be {want_at}: the labels counted through the whole tensor, where a label counts within its row.",
             INDEXING),
     Mistake("largest-score", lambda scores, _labels: scores.amax(1), "The value at {at} is {got_at} and should be "
             "{want_at}: the largest score of the row was taken, not the one at the label.", INDEXING),

@@ -101,6 +101,7 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"named": seen.get("returned"), "want_named": wanted["returned"]}
+    fields |= {"rest": seen["the rest"]} if "the rest" in seen else {}
     for field, name in (("dtype_of", "dtype of the head"), ("where", "device of the head")):
         if name in seen:
             fields |= {field: " and ".join(seen[name]), f"want_{field}": " and ".join(wanted[name])}

@@ -207,7 +207,8 @@ def _score(logged: Any, logits: Tensor, labels: Tensor) -> Any:
     predicted = logits.argmax(-1)
     accuracy, f1 = (predicted == labels).double().mean().item(), _f1(logits, labels)
     detail = f"{logged:.4g}, where macro F1 is {f1:.4g} and accuracy {accuracy:.4g}" if logged is not None else "none"
-    words = "macro F1" if _near(logged, f1) else "the accuracy" if _near(logged, accuracy) else "another number"
+    numbers = {"macro F1": f1, "the accuracy": accuracy, "macro F1 in percent": 100 * f1}
+    words = next((words for words, value in numbers.items() if _near(logged, value)), "another number")
     return with_detail(words, detail)
 
 

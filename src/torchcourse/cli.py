@@ -160,11 +160,11 @@ def reset(
 
     try:
         path, (exercise,) = find_named([notebook, exercise])
-        aside = reset_exercise(path, exercise)
+        kept = reset_exercise(path, exercise)
     except (WorkspaceError, FileNotFoundError) as error:
         _fail(error)
     outcome = f"{exercise} in {path} is as it was released"
-    console.print(f"{outcome}; your answer is in {aside}. {RELOAD}" if aside else f"{outcome}.", markup=False)
+    console.print(f"{outcome}; your answer is in {kept.file}. {RELOAD}" if kept else f"{outcome}.", markup=False)
 
 
 @app.command()

@@ -118,9 +118,9 @@ def test_learners_get_the_question_and_no_rubric(tmp_path: Path) -> None:
 def test_an_answer_in_words_can_be_set_back(tmp_path: Path) -> None:
     path = tmp_path / f"{LESSON}.ipynb"
     path.write_text(json.dumps(submission(ANSWER)))
-    aside = reset(path, QUESTION)
-    assert aside is not None
-    assert (aside.suffix, ANSWER in aside.read_text()) == (".md", True)
+    kept = reset(path, QUESTION)
+    assert kept is not None
+    assert (kept.file.suffix, ANSWER in kept.file.read_text()) == (".md", True)
     cell = find_cell(read(path), QUESTION)
     assert cell is not None
     assert "Write your answer here" in "".join(cell["source"])

@@ -18,7 +18,7 @@ from torchcourse.model.notebook_file import WorkspaceError
 from torchcourse.workspace import session
 from torchcourse.workspace.jupyter_settings import is_ours
 from torchcourse.workspace.page_script import page_script
-from torchcourse.workspace.reset import SetAside, reset, set_answer_aside
+from torchcourse.workspace.reset import SetAside, reset
 
 __all__ = ["card_buttons", "reset_here"]
 
@@ -92,22 +92,21 @@ def reset_here(exercise: str) -> str:
     try:
         if not is_saved(exercise, path):
             return "Save the notebook and press the button again: your answer is set aside as it is in the file."
-        on_screen = set_answer_aside(path, exercise) if is_ours() else None
-        aside = on_screen.file if on_screen else reset(path, exercise)
+        kept = reset(path, exercise, in_file=not is_ours())
     except (WorkspaceError, OSError) as error:
         return html.escape(str(error))
-    if aside is None:
+    if kept is None:
         return f"{exercise} is as it was released."
-    kept = html.escape(f"Your answer to {exercise} is in {aside.parent.name}/{aside.name}")
-    if on_screen is None:
-        return f"{kept}, and the cell is as it was released. {RELOAD}"
-    return f"<span>{kept}.<span> {IN_TERMINAL.format(path.name, exercise)}</span></span>{_script(on_screen)}"
+    where = html.escape(f"Your answer to {exercise} is in {kept.file.parent.name}/{kept.file.name}")
+    if not is_ours():
+        return f"{where}, and the cell is as it was released. {RELOAD}"
+    return f"<span>{where}.<span> {IN_TERMINAL.format(path.name, exercise)}</span></span>{_script(kept)}"
 
 
-def _script(reset: SetAside) -> str:
+def _script(kept: SetAside) -> str:
     now = round(1000 * time.time())  # as browsers count
     said = " The cell is as it was released."
-    return page_script(SCRIPT, cell_id=reset.cell, source=reset.stub, said=said, reset_at=now)
+    return page_script(SCRIPT, cell_id=kept.cell, source=kept.stub, said=said, reset_at=now)
 
 
 def _as_output(text: str) -> dict[str, Any]:

@@ -96,10 +96,8 @@ def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:
     if sum(map(len, values)) > LONG_VALUES and all(value in sentence for value in values):
         return f'<div class="tc-first">{mark} {where}</div>'
     got, want = map(html.escape, values)
-    what, wanted = (
-        f'<span class="tc-dim">{html.escape(label)}</span>{got}',
-        f'<span class="tc-dim">wanted: </span>{want}',
-    )
+    what = f'<span class="tc-dim">{html.escape(label)}</span>{got}'
+    wanted = f'<span class="tc-dim">wanted: </span>{want}'
     short = " tc-short" if len(sentence) > LONG_SENTENCE else ""
     return f'<div class="tc-first tc-values{short}">{mark} {where} · {what} · {wanted}</div>'
 

@@ -294,9 +294,12 @@ def explain_error(error: BaseException, traceback: TracebackType | None) -> str:
         return ""
     parts = []
     with contextlib.suppress(Exception):  # frames can hold anything, such as a module that is set up by half
-        parts.append(_tensors(kind, error, traceback))
-        named = [*in_learners_code(traceback), *in_library(traceback)[1]]
-        parts.append(_numbers(str(error), [each.tensor for each in named]))
+        outer, (function, inner) = in_learners_code(traceback), in_library(traceback)
+        if kind.name == "in-place":
+            parts.append(_written_in_place(str(error), traceback))
+        else:
+            parts.append(_tensors(outer, function, inner))
+        parts.append(_numbers(str(error), [named.tensor for named in (*outer, *inner)]))
     return " ".join(filter(None, [*parts, kind.meaning, f"Usual causes: {kind.causes}"]))
 
 
@@ -315,11 +318,8 @@ def _numbers(message: str, tensors: list[Tensor]) -> str:
     return ""
 
 
-def _tensors(kind: ErrorKind, error: BaseException, traceback: TracebackType) -> str:
-    if kind.name == "in-place":
-        return _written_in_place(str(error), traceback)
-    function, inner = in_library(traceback)
-    outer = in_learners_code(traceback)
+def _tensors(outer: list[NamedTensor], function: str, inner: list[NamedTensor]) -> str:
+    """Describe the tensors of the learner's own code, and further ones in a function of a library."""
     known = {id(named.tensor) for named in outer}
     further = [named for named in inner if id(named.tensor) not in known]
     sentences = [_listed(outer)]

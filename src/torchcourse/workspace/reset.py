@@ -24,7 +24,7 @@ from torchcourse.model.notebook_file import (
 from torchcourse.workspace import progress, working_copy
 from torchcourse.workspace.notebook_trust import rewrite
 
-__all__ = ["SetAside", "reset", "set_answer_aside"]
+__all__ = ["SetAside", "reset"]
 
 
 @dataclass(frozen=True)
@@ -42,33 +42,19 @@ class SetAside:
     stub: str
 
 
-def reset(path: Path, exercise: str) -> Path | None:
-    """Put the stub of `exercise` back into the notebook at `path`.
+def reset(path: Path, exercise: str, *, in_file: bool = True) -> SetAside | None:
+    """Set the answer to `exercise` aside, and put its stub back into the notebook at `path`.
+
+    Args:
+        path: the notebook.
+        exercise: the name of the exercise.
+        in_file: whether to change the notebook; otherwise that is left to whoever shows it.
 
     Returns:
-        The file with the answer that was there; None if it was still the stub.
+        Where the answer is, and what takes its place; None if it was still the stub.
 
     Raises:
         WorkspaceError: if the notebook or the exercise does not exist, or writing fails; the notebook is unchanged.
-    """
-    kept = set_answer_aside(path, exercise)
-    if kept is None:
-        return None
-    mine = read(path)
-    cell = find_cell(mine, exercise)
-    assert cell is not None, "its answer was set aside"
-    rewrite(path, {**mine, "cells": [with_source(c, kept.stub) if c is cell else c for c in mine["cells"]]})
-    return kept.file
-
-
-def set_answer_aside(path: Path, exercise: str) -> SetAside | None:
-    """Set the answer to `exercise` in the notebook at `path` aside, and leave the notebook as it is.
-
-    Returns:
-        Where the answer is, and what to put in its place; None if it was still the stub.
-
-    Raises:
-        WorkspaceError: as `reset` does.
     """
     mine, release = read(path), _release_of(path)
     stub, cell = find_cell(release, exercise), find_cell(mine, exercise)
@@ -81,6 +67,9 @@ def set_answer_aside(path: Path, exercise: str) -> SetAside | None:
     if normalized(answer) == normalized(source_of(stub)):
         return None
     aside = set_aside(path, f"{exercise}.{'md' if is_question(cell) else 'py'}", answer + "\n")
+    if in_file:
+        cells = [with_source(c, source_of(stub)) if c is cell else c for c in mine["cells"]]
+        rewrite(path, {**mine, "cells": cells})
     home = progress.working_copy_of(path.parent)
     with contextlib.suppress(OSError):  # the answer is safe; a missing record does no harm
         if home:

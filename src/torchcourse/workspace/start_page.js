@@ -2,10 +2,8 @@
 // And leads to the cell that a link names: JupyterLab stays at the top of a notebook whose tab it has not drawn yet.
 ((drawn) => {
   if (!window.jupyterapp) return;
-  const panels = () => [...window.jupyterapp.shell.widgets("main")];
-
   const runOnce = (tries) => {
-    const panel = panels().find(({node}) => node.contains(drawn));
+    const panel = [...window.jupyterapp.shell.widgets("main")].find(({node}) => node.contains(drawn));
     if (!panel) return tries ? setTimeout(runOnce, 500, tries - 1) : undefined; // the page is still being opened
     if (panel.node.dataset.hasRun) return; // the output of that run has this script, too
     panel.node.dataset.hasRun = true;

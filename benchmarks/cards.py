@@ -71,7 +71,7 @@ def running_on(path: Path) -> Any:
 
 def measure(browser: Any, lesson: str, root: Path) -> Iterator[tuple[str, float]]:
     """Yield outcome and seconds of each card of a lesson, in the notebooks of some invented students."""
-    lab = Lab(free_port(), root / "work")
+    lab = Lab(free_port(), root / "work", root / ".local" / "share" / "jupyter")
     torchcourse = Path(sys.executable).with_name("torchcourse")
     subprocess.run([torchcourse, "start", lab.folder], check=True, stdout=subprocess.DEVNULL)
     command: list[str | Path] = [torchcourse, "lab", lab.folder, "--no-browser", "--port", str(lab.port)]

@@ -32,10 +32,11 @@ SCREENSHOTS = Path(os.environ.get("TORCHCOURSE_SCREENSHOTS", "autograde/build/sc
 
 @dataclass(frozen=True)
 class Lab:
-    """A running JupyterLab: its address and the learner's folder."""
+    """A running JupyterLab: its address, the learner's folder, and where Jupyter keeps its signatures."""
 
     port: int
     folder: Path
+    data: Path
 
     def address(self, notebook: str) -> str:
         return f"http://127.0.0.1:{self.port}/lab/tree/{notebook}?token={TOKEN}&reset"
@@ -66,7 +67,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     torchcourse = Path(sys.executable).parent / "torchcourse"
     command: list[str | Path] = [torchcourse, "lab", folder, "--no-browser", "--port", str(port)]
     with served(command, jupyter_environment(home), home / "log", port, folder):
-        yield Lab(port, folder)
+        yield Lab(port, folder, home / "data")
 
 
 @contextlib.contextmanager

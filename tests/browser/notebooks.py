@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, TOKEN, Lab
@@ -122,7 +123,10 @@ def shut_kernel_down(page: Page, lab: Lab, name: str) -> None:
 
 def shoot(part: Locator | Page, name: str) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    part.screenshot(path=SCREENSHOTS / f"{name}.png")
+    try:
+        part.screenshot(path=SCREENSHOTS / f"{name}.png")
+    except PlaywrightError:  # the card was drawn anew while its picture was taken
+        part.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
 def shoot_page(page: Page, cell: Locator, name: str) -> None:

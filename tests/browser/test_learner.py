@@ -78,7 +78,10 @@ def test_a_learner_is_told_not_attempted_then_wrong_then_right(page: Page, lab: 
             expect(page.locator("h2", has_text="Reductions").first).to_be_in_viewport()
 
 
-def test_a_link_on_the_start_page_opens_the_exercise_though_jupyterlab_has_not_drawn_it(page: Page, lab: Lab) -> None:
+def test_a_link_on_the_start_page_opens_the_exercise_though_jupyterlab_has_not_drawn_it(
+    page: Page, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(lab.data))
     page.set_viewport_size({"width": 1366, "height": 768})
     chosen = use_settings(page, lab, "@jupyterlab/notebook-extension:tracker", {})
     renew(lab.folder)  # as `torchcourse lab` does; what another test left there may have been saved without its table

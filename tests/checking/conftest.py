@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.cards import right
-from torchcourse.checking import card_buttons, hints, references
+from torchcourse.checking import answer_cell, card_buttons, hints, references
 from torchcourse.checking.check import report_on
 from torchcourse.checking.report import Report
 from torchcourse.workspace import session
@@ -34,9 +34,10 @@ def passed() -> Report:
 
 
 @pytest.fixture(autouse=True)
-def nothing_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_run_or_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hints, "_asked", {})
     monkeypatch.setattr(card_buttons, "_shown", {})
+    monkeypatch.setattr(answer_cell, "_runs", {})
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ GIVE_UP = 300_000
 
 def once(browser: Browser, root: Path) -> tuple[float, float]:
     """Return the seconds until the table appears and until the kernel is idle."""
-    lab = Lab(free_port(), root / "work")
+    lab = Lab(free_port(), root / "work", root / ".local" / "share" / "jupyter")
     env = {**os.environ, "HOME": str(root), "JUPYTER_TOKEN": TOKEN}
     torchcourse = str(Path(sys.executable).parent / "torchcourse")
     command = [torchcourse, "lab", str(lab.folder), "--no-browser", "--port", str(lab.port)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import nbformat
 import pytest
@@ -71,6 +72,23 @@ def test_an_answer_whose_arguments_have_other_names_is_called_all_the_same(capsy
     capsys.readouterr()
     assert "train" in case(fit)
     assert "came out: nothing\n" in capsys.readouterr().out
+
+
+def test_an_answer_that_takes_a_function_gets_the_one_that_the_check_calls_it_with() -> None:
+    calls: list[float] = []
+
+    def derivative(f: Callable[[Tensor], Tensor], x: float) -> float:
+        calls.append(x)
+        return 1.0
+
+    check(derivative)
+    calls.clear()
+    arguments = case(derivative)
+    assert list(arguments) == ["f", "x"]
+    assert calls == [arguments["x"]], "the answer is called once, on the case that failed"
+    x = torch.tensor(arguments["x"], dtype=torch.float64, requires_grad=True)
+    arguments["f"](x).backward()
+    assert x.grad is not None
 
 
 def test_a_case_that_fails_on_the_second_device_alone_comes_with_tensors_there() -> None:

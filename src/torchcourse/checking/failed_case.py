@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 from torchcourse.checking.card_cases import outcome_as_text
@@ -51,7 +52,8 @@ def case(exercise: str | Callable[..., Any]) -> dict[str, Any]:
             is called.
 
     Returns:
-        The inputs of the case, by name.
+        The inputs of the case, by name. If the answer is a function that has other parameters, such as a model or
+        another function that the check makes from these inputs: the arguments of the first call.
 
     Raises:
         LookupError: if the exercise has not been checked, or its answer was right.
@@ -69,13 +71,34 @@ def case(exercise: str | Callable[..., Any]) -> dict[str, Any]:
     if callable(answer):
         print("\n".join(_outcome(name, answer, failed, device)))
     inputs: dict[str, Any] = to_device(codec.unpack(codec.pack(failed.case.inputs), trusted=True), device.device)
+    if inspect.isfunction(answer) and not inputs.keys() >= _named_parameters(answer):
+        return _first_arguments(name, answer, failed, device) or inputs
     return inputs
+
+
+def _named_parameters(function: Callable[..., Any]) -> set[str]:
+    """Return the names of a function's parameters, but for `*args` and `**kwargs`."""
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    return {n for n, parameter in inspect.signature(function).parameters.items() if parameter.kind not in variadic}
+
+
+def _first_arguments(name: str, answer: Callable[..., Any], failed: Result, device: CheckedDevice) -> dict[str, Any]:
+    """Return what the check of a case calls a function with first, without calling it; nothing if it calls nothing."""
+    arguments: list[dict[str, Any]] = []
+
+    @functools.wraps(answer)
+    def not_called(*args: Any, **kwargs: Any) -> None:
+        arguments.append(inspect.signature(answer).bind(*args, **kwargs).arguments)
+        raise LookupError("the arguments are all that is asked for")
+
+    observe(find(name)[1], not_called, failed.case, device)
+    return arguments[0] if arguments else {}
 
 
 def _outcome(name: str, answer: Callable[..., Any], failed: Result, device: CheckedDevice) -> list[str]:
     """Call an answer in a case that failed; return what comes out and what is wanted, as lines of text."""
     record, exercise = RunRecord(), find(name)[1]
-    keep_lines = partial(record.keep_lines, failed.number, failed.device)
+    keep_lines = functools.partial(record.keep_lines, failed.number, failed.device)
     try:
         with _breakpoints():
             raw = observe(exercise, answer, failed.case, device, caught=keep_lines)

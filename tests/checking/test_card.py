@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 from collections.abc import Callable
 from html import unescape
@@ -55,6 +56,23 @@ def test_the_outcome_comes_first_and_every_picture_has_words(failed: Report) -> 
     assert "is wanted" in labels[2]
     assert {th.get("scope") for th in page.all("th")} == {"col", "row"}
     assert "✗ failed" in page.text and "✓ passed" in page.text
+
+
+def test_a_card_shows_the_first_error_of_a_compiler_and_folds_the_rest(failed: Report) -> None:
+    wrote = "a.cpp: In function f:\na.cpp:2:18: error: 'u' was not declared\n    2 | return u;"
+    made = card.as_html(dataclasses.replace(failed, message=f"The compiler says\n{wrote}", results=[]))
+    in_view, _, folded = made.partition("<details>")
+    assert "error: &#x27;u&#x27; was not declared" in in_view
+    assert "In function" not in in_view
+    assert "All 3 lines that it wrote" in folded
+    assert all(html.escape(line) in folded for line in wrote.splitlines())
+
+
+def test_a_card_does_not_say_twice_what_its_sentence_quotes() -> None:
+    report = report_on("row_softmax", {"row_softmax": lambda x: x @ x})
+    quoting = dataclasses.replace(report, message="The call raised RuntimeError: mat1 and mat2 shapes cannot be "
+                                  "multiplied (4x6 and 4x6): the inner sizes differ.")  # fmt: skip
+    assert card.as_html(quoting).partition("<details>")[0].count("cannot be multiplied") == 1
 
 
 def test_a_card_takes_its_colours_from_the_theme() -> None:

@@ -115,7 +115,7 @@ MISTAKES = [
     one("stores-everything", stores_everything, STORES + "the blocks run in turn, and everything inside of them is "
         "kept.", TWICE),
     one("keeps-it-elsewhere", keeps_it_in_bytes, "In the case \"{case}\" what is kept for backward was {got}: bytes, "
-        "lists and files take memory as tensors do. What a checkpoint saves, it computes again.", TWICE),
+        "lists and files take memory as tensors do.", TWICE),
     Mistake("changes-x", wakes_x, "In the case \"{case}\" `x.requires_grad` was {got} where {want} is wanted: x is the "
             "caller's, and `use_reentrant=False` gives gradients without changing it.", TWICE),
     Mistake("needs-a-list", by_number, "In the case \"{case}\" the call raised {error}: `blocks` may be anything that "

@@ -124,8 +124,8 @@ CUDA_ONLY = 'In the case "{case}" the device is {chosen} where {wanted_device} i
 UNNAMED = 'In the case "{case}" the message was "{message}": it should name `prefer` and say what it was.'
 MISTAKES = [
     Mistake("counts-cuda-for-every-kind", CountsCudaForAll(), "In the case \"{case}\" the call raised {error}: "
-            "either CUDA devices were counted, or this kind is not known. `torch.get_device_module(device)` knows each "
-            "kind.", CHOOSING),
+            "CUDA devices were counted, or the kind is not known; `torch.get_device_module(device)` knows it.",
+            CHOOSING),
     Mistake("hardcoded-cuda", KnowsCudaOnly(), CUDA_ONLY, CHOOSING),
     Mistake("ignores-preference", IgnoresPreference(), 'In the case "{case}" the answer was {got}, and {want} is '
             "wanted: `prefer` has no influence on it.", CHOOSING),

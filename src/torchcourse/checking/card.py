@@ -23,8 +23,8 @@ from torchcourse.workspace.standing import Standing
 
 __all__ = ["Shown", "as_html", "as_text", "say", "show"]
 
-SHOWN_LINES = 60
-"""How many lines of what another program wrote a card shows without unfolding anything."""
+ERROR = "error:"
+"""What compilers write before an error."""
 UNQUOTED = "?/:@!$&'()*+,;="
 """Characters besides letters and digits that a link to a heading keeps, as in JupyterLab and nbconvert."""
 
@@ -198,13 +198,14 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
 
 
 def _output(text: str) -> str:
-    """Return what another program wrote: the first lines in view, the rest folded."""
+    """Return what another program wrote: its first line about an error in view, all of it folded."""
     lines = text.splitlines()
-    start, rest = "\n".join(lines[:SHOWN_LINES]), "\n".join(lines[SHOWN_LINES:])
-    if not rest:
-        return program("what it wrote", start)
-    summary = f"<summary>{len(lines) - SHOWN_LINES} more lines</summary>"
-    return f"{program('what it wrote', start)}<details>{summary}{program('the rest of it', rest)}</details>"
+    first = next((line for line in lines if ERROR in line), lines[0])
+    shown = f'<div class="tc-first"><code>{html.escape(first.strip())}</code></div>'
+    if len(lines) == 1:
+        return shown
+    summary = f"<summary>All {len(lines)} lines that it wrote</summary>"
+    return f"{shown}<details>{summary}{program('what it wrote', text)}</details>"
 
 
 def _misconception(report: Report) -> str:

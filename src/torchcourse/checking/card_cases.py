@@ -25,6 +25,8 @@ LONG_SENTENCE = 250
 """Characters of the sentence on a card from which the values below it get one line and not two; the table has them."""
 LONG_VALUES = 80
 """Characters of what came out and what was wanted, together, from which they are not said twice."""
+START_OF_ERROR = 60
+"""Characters of an exception; it is not said twice if the sentence on a card has them."""
 INPUT_LINES, INPUT_WIDTH = 8, 100
 """How much of each input is written out."""
 
@@ -75,12 +77,18 @@ def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str =
     failed = next((r for r in report.results if not r.passed), None)
     seen = f"{pictures(failed)}{_inputs_of(report, failed)}" if failed else ""
     about = report.example or failed
-    in_view = _first_failure(about, record, sentence) if about else ""
+    in_view = _first_failure(about, record, sentence, _quotes_error(report.message, about)) if about else ""
     callers = _callers(about, record) if about else ""
     return f"{in_view}<details>{summary}{callers}{first}{table}{seen}{last}</details>{_printed(report, record)}"
 
 
-def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:
+def _quotes_error(message: str, failed: Result) -> bool:
+    """Return whether a message has the exception of a case, at least the start of it."""
+    error = failed.seen.get("raised")
+    return error is not None and " ".join(str(error).split())[:START_OF_ERROR] in " ".join(message.split())
+
+
+def _first_failure(failed: Result, record: RunRecord, sentence: str, quotes_error: bool) -> str:
     """Return a failed case in a line; if it raised, the innermost lines of the answer that raised.
 
     The exception, or long values, are left out if the `sentence` above quotes them.
@@ -89,11 +97,10 @@ def _first_failure(failed: Result, record: RunRecord, sentence: str) -> str:
     mark = for_screen_readers(MARKS[False], "failed case")
     own = [_program_line(line) for line in record.lines_of(failed)[-LINES_IN_VIEW:]]
     if own:
-        error = failed.seen.get("raised", "")
-        said = "" if str(error) in sentence else f"{html.escape(brief(error))}<br>"
+        said = "" if quotes_error else f"{html.escape(brief(failed.seen.get('raised', '')))}<br>"
         return f'<div class="tc-first">{mark} {where} · {said}{"<br>".join(own)}</div>'
     label, *values = _difference(failed)
-    if sum(map(len, values)) > LONG_VALUES and all(value in sentence for value in values):
+    if quotes_error or (sum(map(len, values)) > LONG_VALUES and all(value in sentence for value in values)):
         return f'<div class="tc-first">{mark} {where}</div>'
     got, want = map(html.escape, values)
     what = f'<span class="tc-dim">{html.escape(label)}</span>{got}'

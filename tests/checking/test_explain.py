@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from torchcourse.checking.check import report_on
 from torchcourse.checking.differences import brief, describe_difference, worst
 from torchcourse.checking.explain import explain
 from torchcourse.checking.probe import Watched, observe
@@ -155,6 +156,18 @@ def test_a_mistake_that_shows_in_cases_that_passed_gives_way_to_one_that_does_no
 
     assert run_in_more(first_up_to_three, minus_first) == ["0"]
     assert run_in_more(first_up_to_three, minus_first, first_of_a_pair) == ["1"]
+
+
+def test_an_exception_on_the_second_device_alone_comes_after_other_values_on_the_cpu() -> None:
+    def row_softmax(x: Tensor) -> Tensor:
+        if x.device.type != "cpu":
+            raise KeyError("unknown device")
+        return 0.3 * x + 1
+
+    report = report_on("row_softmax", {"row_softmax": row_softmax})
+    assert report.status == "failed"
+    assert "KeyError" not in report.message
+    assert "on the CPU" in report.message
 
 
 def test_exceptions_alone_explain_only_with_agreement_everywhere() -> None:

@@ -34,7 +34,7 @@ def difference(result: Result, name: str) -> dict[str, str]:
         if got.shape == want.shape and got.numel():
             index = worst(got, want)
             at = str(list(index)) if index else "the only element"
-            got_at, want_at = brief(got[index]), brief(want[index])
+            got_at, want_at = _distinct_texts(got[index], want[index])
             fields |= {"at": at, "got_at": got_at, "want_at": want_at}
             fields |= {"got": f"{got_at} at {at}", "want": want_at} if index else {}
     if "raised" in result.seen:
@@ -156,12 +156,12 @@ def difference_texts(result: Result, name: str) -> tuple[str, str, str]:
 
 
 def _distinct_texts(got: Value, want: Value) -> list[str]:
-    """Return two values as texts that differ: in quotation marks, with all digits, or with their types."""
+    """Return two values as texts that differ: in quotation marks, with more digits, or with their types."""
     texts = [brief(got), brief(want)]
     if isinstance(got, str) and isinstance(want, str) and texts[0] != texts[1]:
         return [f'"{text}"' for text in texts]
     if texts[0] == texts[1] and isinstance(got, float | Tensor) and type(got) is type(want):
-        return [str(side.item() if isinstance(side, Tensor) else side) for side in (got, want)]
+        return _with_more_digits(*(side.item() if isinstance(side, Tensor) else side for side in (got, want)))
     tensor_or_not = isinstance(got, Tensor) is not isinstance(want, Tensor)
     if texts[0] == texts[1] or (tensor_or_not and isinstance(got, NUMBERS) and isinstance(want, NUMBERS)):
         kinds = [type(value).__name__ for value in (got, want)]
@@ -169,6 +169,15 @@ def _distinct_texts(got: Value, want: Value) -> list[str]:
             f"{text} ({'an' if kind[0] in 'aeiou' else 'a'} {kind})" for text, kind in zip(texts, kinds, strict=True)
         ]
     return texts
+
+
+def _with_more_digits(got: Any, want: Any) -> list[str]:
+    """Return two numbers with a digit more than tells them apart; with all digits if nothing does."""
+    if isinstance(got, float | complex) and isinstance(want, float | complex):
+        for digits in range(5, 17):
+            if f"{got:.{digits}g}" != f"{want:.{digits}g}":
+                return [f"{got:.{digits + 1}g}", f"{want:.{digits + 1}g}"]
+    return [str(got), str(want)]
 
 
 def _first_difference(name: str, got: Any, want: Any, tolerance: Tolerance) -> tuple[str, Value, Value]:

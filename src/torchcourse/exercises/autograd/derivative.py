@@ -31,8 +31,8 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     value = f(torch.tensor(inputs["x"], dtype=torch.float64)).item()
     result = seen["result"]
     result = result.item() if isinstance(result, Tensor) and result.numel() == 1 else result
-    exact = {"digits": f"{result:.10g}"} if isinstance(result, float) else {}
-    return {"value": value, "kind": kind(seen["result"]), "want_digits": f"{wanted['result']:.10g}", **exact}
+    exact = {"digits": f"{result:.13g}"} if isinstance(result, float) else {}
+    return {"value": value, "kind": kind(seen["result"]), "want_digits": f"{wanted['result']:.13g}", **exact}
 
 
 def cases(draw: Draw) -> list[Case]:

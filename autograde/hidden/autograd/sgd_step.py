@@ -104,9 +104,8 @@ def stops_requiring_grad(params: list[Tensor], lr: float) -> None:
 
 
 REBINDS = (
-    "Parameter {which} started at {start} and its tensor still holds {now}, where {right} is wanted, or a new object "
-    "took its place: `p - ...` makes a new tensor, and whoever holds the old one, the model first of all, sees "
-    "nothing of the step."
+    "Parameter {which} should go from {start} to {right}, and {place}: `p - ...` makes a new tensor, and whoever holds "
+    "the old one, the model first of all, sees nothing of the step."
 )
 MISTAKES = [
     Mistake("no-no-grad", not_switched_off, "The call raised {error}: outside `torch.no_grad()` autograd wants to "

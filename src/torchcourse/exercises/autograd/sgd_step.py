@@ -74,7 +74,9 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
         fields |= {"slope": grads[i][at]} if grads[i] is not None else {}
         left = [g for g in seen["gradients afterwards"] if isinstance(g, Tensor)]
         fields |= {"left": left[0].flatten()[0]} if left else {}
-        fields |= {"objects": seen["parameter objects"], "requires": seen["parameters require grad"][i]}
+        replaced = seen["parameter objects"] != wanted["parameter objects"]
+        fields |= {"place": "the list holds another object" if replaced else "its tensor was left alone"}
+        fields |= {"requires": seen["parameters require grad"][i]}
     return fields
 
 

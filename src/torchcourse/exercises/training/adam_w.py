@@ -106,7 +106,7 @@ def cases(draw: Draw) -> list[Case]:
     apart = [{"lr": 0.05, "weight_decay": 0.2}, {"lr": 0.005, "weight_decay": 0.0}]
     close = {"rtol": 1e-4, "atol": 1e-5}
     return [
-        case("twenty steps as it comes", **close, **task(20)),
+        case("fifty steps as it comes", **close, **task(50)),
         case("a strong decay", **close, **task(6, lr=0.1, weight_decay=0.5)),
         case("two parameter groups", **close, **task(8, groups=apart)),
         case("other betas, a large eps", **close, **task(8, lr=0.05, betas=(0.7, 0.9), eps=0.1, scale=0.3)),

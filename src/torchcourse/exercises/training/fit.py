@@ -245,7 +245,7 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("a small problem", **small(1.0, 4)),
         case("validation gets worse and worse", **small(-1.0, 5)),
-        case("handwritten digits", train=train, val=val, test=test, weights={}, epochs=15, lr=0.01, batch=128),
+        case("handwritten digits", train=train, val=val, test=test, weights={}, epochs=15, lr=0.01, batch=64),
     ]
 
 

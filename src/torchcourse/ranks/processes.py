@@ -106,6 +106,7 @@ def fork_ranks(function: Callable[[], Any], world_size: int, folder: str = "") -
     Raises:
         Unattempted: if a rank raised it.
     """
+    dist.is_backend_available("cpu:gloo")  # torch searches all installed packages for it, once: not in each rank
     scratch = Path(tempfile.mkdtemp(prefix="ranks-", dir=folder or None))
     ranks: list[_Rank] = []
     try:

@@ -109,9 +109,7 @@ class Exported(nn.Module):
 
 EXPORT = (
     "torch.export._trace", "torch._functorch.aot_autograd", "torch._inductor.ir", "sympy.tensor.tensor", "networkx",
-    "torch._export.passes.replace_autocast_with_hop_pass", "torch._export.passes.replace_set_grad_with_hop_pass",
-    "torch._export.passes._node_metadata_hook", "torch._functorch._aot_autograd.subclass_parametrization",
-    "torch._inductor.compiler_bisector", "torchcourse.probes.decompositions",
+    "torch._export.passes.replace_autocast_with_hop_pass",
 )  # fmt: skip
 """Modules that the first export imports."""
 

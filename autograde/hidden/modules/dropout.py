@@ -114,7 +114,7 @@ ACCEPTED = (
     "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
 )
 COLUMNS = (
-    "What is dropped are whole rows or columns: the mask has to have the shape of the input, so that each entry is "
+    "What is dropped are {dropped}: the mask has to have the shape of the input, so that each entry is "
     "drawn by itself."
 )
 MISTAKES = [

@@ -93,6 +93,11 @@ def splitting(cut: Callable[[str], list[str]]) -> type[Tickets]:
     return Splitting
 
 
+class LosesLineBreaks(Tickets):
+    def rows(self, file: Any) -> Iterator[tuple[int, list[str]]]:
+        return super().rows(file.read().splitlines())
+
+
 class CountsHeader(Tickets):
     header_rows = 0
 
@@ -242,19 +247,20 @@ MISTAKES = [
     Mistake("assumes-unk-is-zero", looking_up(lambda vocab, word: vocab.get(word, 0)), UNKNOWN + "the vocabulary "
             "itself says which id `<unk>` has.", TICKETS),
     Mistake("vocabulary-grows", looking_up(lambda vocab, word: vocab.setdefault(word, len(vocab))), UNKNOWN + "an "
-            "unknown word got an id of its own, which no embedding has a row for.", TICKETS),
+            "unknown word got an id beyond the vocabulary, which no embedding has a row for.", TICKETS),
     Mistake("splits-on-single-spaces", SplitsOnSingleSpaces, UNKNOWN + "`split(\" \")` makes empty words of several "
             "spaces and leaves tabs and line breaks in, `split()` takes any white space.", TICKETS),
+    Mistake("line-breaks-lost", LosesLineBreaks, UNKNOWN + "a line break between quotes belongs to the text, and the "
+            "words on both sides of it ran together.", TICKETS),
     Mistake("letters-not-words", TakesLettersForWords, UNKNOWN + "each letter was looked up, and not each word.",
             TICKETS),
     Mistake("ids-in-int32", IdsInInt32, IDS + ".", TICKETS),
-    Mistake("ids-are-a-list", IdsInAList, "In the case \"{case}\" the first items are {got}: ids have to be an int64 "
-            "tensor.", TICKETS),
-    Mistake("label-is-a-tensor", LabelAsTensor, "In the case \"{case}\" the items are {got}: the label has to be a "
-            "plain int.", TICKETS),
+    Mistake("ids-are-a-list", IdsInAList, "In the case \"{case}\" the {item}, and have to be an int64 tensor.",
+            TICKETS),
+    Mistake("label-is-a-tensor", LabelAsTensor, UNKNOWN + "the label has to be a plain int.", TICKETS),
     Mistake("labels-from-one", LabelsFromOne, UNKNOWN + "classes are numbered from 0.", TICKETS),
-    Mistake("bad-rows-skipped", SkipsBadRows, OUTCOME + "the row in line {line} was left out without a word, where a "
-            "ValueError is wanted.", TICKETS),
+    Mistake("bad-rows-skipped", SkipsBadRows, OUTCOME + "the row in line {line} was left out, where a ValueError is "
+            "wanted.", TICKETS),
     Mistake("bad-rows-found-too-late", FindsBadRowsLate, "In the case \"{case}\" constructing gave {got}: the bad row "
             "in line {line} has to be found there, and not in the middle of training.", TICKETS),
     Mistake("empty-label-accepted", AcceptsEmptyLabels, OUTCOME + "line {line} has an empty label, and was taken.",

@@ -187,15 +187,16 @@ MISTAKES = [
     Mistake("decays-after-the-step", DecaysAfterTheStep, VALUE + "the decay came after the step and so shrank the step "
             "as well.", OPTIMIZERS),
     Mistake("ignores-parameter-groups",
-            override(AdamW, update=lambda self, p, group: AdamW.update(self, p, self.defaults)), VALUE + "every group "
-            "was updated with the defaults, whatever its own settings said; a schedule writes to the groups too.",
+            override(AdamW, update=lambda self, p, group: AdamW.update(self, p, self.defaults)), VALUE + "a setting "
+            "was not taken from the parameter's group. What a schedule changes, and what was loaded, is there too.",
             OPTIMIZERS),
     Mistake("ignores-parameter-groups", override(AdamW, groups=lambda self: self.param_groups[:1]), VALUE + "only the "
             "first group was updated.", OPTIMIZERS),
     Mistake("one-count-for-all", CountsForTheGroup, VALUE + "one count of steps served the whole group. A parameter "
             "that had no gradient in some steps has taken fewer, and each counts its own.", OPTIMIZERS),
     Mistake("state-outside-state-dict", AveragesInAnAttribute, "Resumed from its state_dict, the training went on "
-            "{got}: the averages are kept in an attribute. `self.state[p]` is what `state_dict()` saves.", OPTIMIZERS),
+            "{got}: averages or counts of steps are kept in an attribute. `self.state[p]` is what `state_dict()` "
+            "saves.", OPTIMIZERS),
     Mistake("state-outside-state-dict", CountInAnAttribute, "Resumed from its state_dict, the training went on {got}: "
             "the count of steps is an attribute, and started again. `self.state[p]` is what `state_dict()` saves.",
             OPTIMIZERS),

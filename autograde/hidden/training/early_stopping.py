@@ -103,7 +103,7 @@ def integers_as_they_are(_self: EarlyStopping, model: nn.Module) -> Any:
 
 REFERENCE = (
     'In the case "{case}", `{what}` is {got} where {want} is wanted: `state_dict()` holds the tensors that training '
-    "goes on changing, so what was remembered changed too. Copy them."
+    "goes on changing, so what was remembered changed too. Copy each of them."
 )
 STOPS = "For the metrics {metrics}, the stop came {stopped}, and should come {should_stop}: "
 NAN_FIRST = (
@@ -134,7 +134,8 @@ MISTAKES = [
     Mistake("forgets-buffers", override(EarlyStopping, remembered=only_parameters), WEIGHTS + "parameters are not all "
             "of a model; the statistics of a batch norm are buffers.", STOPPING),
     Mistake("keeps-counters-by-reference", override(EarlyStopping, remembered=integers_as_they_are), WEIGHTS
-            + "`num_batches_tracked` was remembered without a copy, and training goes on counting in it.", STOPPING),
+            + "`num_batches_tracked` was either not remembered, or not copied, and training goes on counting in it.",
+            STOPPING),
     Mistake("never-restores", override(EarlyStopping, restore=lambda self, model: None), WEIGHTS + "the model was left "
             "as it was.", STOPPING),
 ]  # fmt: skip

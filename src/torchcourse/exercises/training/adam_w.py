@@ -80,7 +80,7 @@ def probe(
     train([run, other], range(steps // 2, steps))
     same = torch.equal(flat(run.parameters), flat(other.parameters))
     closure = {
-        "the closure was called": f"{len(run.calls) / steps:g} times a step, " + " and ".join(sorted(set(run.calls))),
+        "the closure was called": ", ".join([f"{len(run.calls) / steps:g} times a step", *sorted(set(run.calls))]),
         "step returned": " and ".join(sorted(set(run.returned))),
     }
     return {

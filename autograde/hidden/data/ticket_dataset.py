@@ -180,19 +180,14 @@ class TakesLettersForWords(Tickets):
         return list(text.lower())
 
 
-class LeavesTheDtypeOpen(Tickets):
-    def tensor(self, ids: list[int]) -> Any:
-        return torch.tensor(ids)
+def giving(give: Callable[[list[int]], Any]) -> type[Tickets]:
+    """A dataset that gives the ids so."""
 
+    class Giving(Tickets):
+        def tensor(self, ids: list[int]) -> Any:
+            return give(ids)
 
-class IdsInInt32(Tickets):
-    def tensor(self, ids: list[int]) -> Any:
-        return torch.tensor(ids, dtype=torch.int32)
-
-
-class IdsInAList(Tickets):
-    def tensor(self, ids: list[int]) -> Any:
-        return ids
+    return Giving
 
 
 class ClassesAsSeen(Tickets):
@@ -242,8 +237,8 @@ MISTAKES = [
             "{wanted_classes} are wanted: their order must not depend on which ticket comes first.", TICKETS),
     Mistake("label-left-as-text", LabelAsText, UNKNOWN + "the label is the place of its name among the classes.",
             TICKETS),
-    Mistake("empty-text-becomes-float", LeavesTheDtypeOpen, IDS + ": `torch.tensor` of an empty list is float32 unless "
-            "a dtype is given.", TICKETS),
+    Mistake("empty-text-becomes-float", giving(torch.tensor), IDS + ": `torch.tensor` of an empty list is float32 "
+            "unless a dtype is given.", TICKETS),
     Mistake("assumes-unk-is-zero", looking_up(lambda vocab, word: vocab.get(word, 0)), UNKNOWN + "the vocabulary "
             "itself says which id `<unk>` has.", TICKETS),
     Mistake("vocabulary-grows", looking_up(lambda vocab, word: vocab.setdefault(word, len(vocab))), UNKNOWN + "an "
@@ -254,9 +249,9 @@ MISTAKES = [
             "words on both sides of it ran together.", TICKETS),
     Mistake("letters-not-words", TakesLettersForWords, UNKNOWN + "each letter was looked up, and not each word.",
             TICKETS),
-    Mistake("ids-in-int32", IdsInInt32, IDS + ".", TICKETS),
-    Mistake("ids-are-a-list", IdsInAList, "In the case \"{case}\" the {item}, and have to be an int64 tensor.",
-            TICKETS),
+    Mistake("ids-in-int32", giving(lambda ids: torch.tensor(ids, dtype=torch.int32)), IDS + ".", TICKETS),
+    Mistake("ids-are-a-list", giving(lambda ids: ids), "In the case \"{case}\" the {item}, and have to be an int64 "
+            "tensor.", TICKETS),
     Mistake("label-is-a-tensor", LabelAsTensor, UNKNOWN + "the label has to be a plain int.", TICKETS),
     Mistake("labels-from-one", LabelsFromOne, UNKNOWN + "classes are numbered from 0.", TICKETS),
     Mistake("bad-rows-skipped", SkipsBadRows, OUTCOME + "the row in line {line} was left out, where a ValueError is "

@@ -159,7 +159,8 @@ MISTAKES = [
     Mistake("starts-positive", override(Affine, start=lambda self, limit, *shape: torch.rand(shape) * limit), START
             + "none is below zero, and the range goes from -1/sqrt(in) to 1/sqrt(in).", INIT),
     Mistake("starts-alike", override(Affine, start=from_a_generator_of_its_own), "In the case \"{case}\" the {what} "
-            "are {got} where {want} are wanted: a seed inside of the layer makes all of them start alike.", INIT),
+            "are {got} where {want} are wanted: either nothing is drawn at random, or a seed inside of the "
+            "layer makes all of them start alike.", INIT),
     Mistake("detached", Detached, "The {what} came out as {got}, and a tensor is wanted: either the weight was cut "
             "out of the graph, or it does not require grad.", INIT),
     Mistake("does-not-train", override(Affine, hold=lambda self, name, t: nn.Parameter(t, requires_grad=False)), "The "

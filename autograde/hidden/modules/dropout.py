@@ -114,8 +114,7 @@ ACCEPTED = (
     "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
 )
 COLUMNS = (
-    "What is dropped are {dropped}: the mask has to have the shape of the input, so that each entry is "
-    "drawn by itself."
+    "What is dropped are {dropped}: the mask has to have the shape of the input, so that each entry is drawn by itself."
 )
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),

@@ -79,6 +79,14 @@ class StopsAtNaN(EarlyStopping):
         return super().update(metric, model) or math.isnan(metric)
 
 
+class StopsForGood(EarlyStopping):
+    stopped = False
+
+    def update(self, metric: float, model: nn.Module) -> bool:
+        self.stopped = super().update(metric, model) or self.stopped
+        return self.stopped
+
+
 class HigherIsBetter(EarlyStopping):
     best = -math.inf
 
@@ -124,6 +132,7 @@ MISTAKES = [
     Mistake("higher-is-better", HigherIsBetter, VALUE + "the metric is a loss here, and lower is better.", STOPPING),
     Mistake("patience-never-renewed", override(EarlyStopping, waiting_after_a_gain=lambda self: self.waited), STOPS
             + "after an improvement the counting starts anew; only updates in a row count.", STOPPING),
+    Mistake("stops-for-good", StopsForGood, WEIGHTS + "an improvement after a stop makes it False again.", STOPPING),
     Mistake("min-delta-ignored", override(EarlyStopping, better=lambda self, metric: metric < self.best), STOPS + "a "
             "gain smaller than min_delta = {min_delta} is not an improvement.", STOPPING),
     Mistake("equal-counts-as-better",

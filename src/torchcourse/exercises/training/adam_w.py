@@ -99,7 +99,7 @@ def cases(draw: Draw) -> list[Case]:
         values = [3 * draw.normal(*shape, dtype=dtype) for shape in shapes]
         gradients: list[Tensor | None] = [scale * (draw.normal(steps, *shape, dtype=dtype) + 0.5) for shape in shapes]
         if none:
-            values, gradients = [*values, draw.normal(2, dtype=dtype)], [*gradients, None]
+            values, gradients = [draw.normal(2, dtype=dtype), *values], [None, *gradients]
         return {"values": values, "gradients": gradients, "groups": list(groups), "options": options,
                 "slower_at": slower_at}  # fmt: skip
 

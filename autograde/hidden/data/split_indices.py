@@ -166,8 +166,8 @@ RESEEDED = (
 )
 LOST = 'In the case "{case}" {missing} of the {n} indices are in no part: '
 MISTAKES = [
-    Mistake("unshuffled", unshuffled, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the parts are "
-            "stretches of the file, which is often sorted by date or by class.", SPLITS),
+    Mistake("unshuffled", unshuffled, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the parts keep "
+            "the order of the file, which is often sorted by date or by class.", SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch, RESEEDED, SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch_and_puts_the_state_back, RESEEDED, SPLITS),
     Mistake("loses-samples", rounds_every_size_down, LOST + "each size was rounded by itself, and together "

@@ -165,19 +165,14 @@ class DropsUnknownWords(Tickets):
         return [self.vocab[word] for word in words if word in self.vocab]
 
 
-class KeepsCapitals(Tickets):
-    def words(self, text: str) -> list[str]:
-        return text.split()
+def finding(find: Callable[[str], list[str]]) -> type[Tickets]:
+    """A dataset that finds these words in a text."""
 
+    class Finding(Tickets):
+        def words(self, text: str) -> list[str]:
+            return find(text)
 
-class SplitsOnSingleSpaces(Tickets):
-    def words(self, text: str) -> list[str]:
-        return text.lower().split(" ")
-
-
-class TakesLettersForWords(Tickets):
-    def words(self, text: str) -> list[str]:
-        return list(text.lower())
+    return Finding
 
 
 def giving(give: Callable[[list[int]], Any]) -> type[Tickets]:
@@ -231,10 +226,10 @@ MISTAKES = [
     Mistake("counts-header", CountsHeader, COUNT + "the header was counted as one of them.", TICKETS),
     Mistake("drops-unknown-words", DropsUnknownWords, UNKNOWN + "an unknown word becomes vocab[\"<unk>\"], it is not "
             "left out.", TICKETS),
-    Mistake("words-not-lowered", KeepsCapitals, UNKNOWN + "the words of the vocabulary are lower case, those of the "
-            "ticket were not made so.", TICKETS),
+    Mistake("words-not-lowered", finding(str.split), UNKNOWN + "the words of the vocabulary are lower case, those of "
+            "the ticket were not made so.", TICKETS),
     Mistake("classes-not-sorted", ClassesAsSeen, "In the case \"{case}\" the classes are {classes} where "
-            "{wanted_classes} are wanted: their order must not depend on which ticket comes first.", TICKETS),
+            "{wanted_classes} are wanted: they are sorted by name, whichever ticket comes first.", TICKETS),
     Mistake("label-left-as-text", LabelAsText, UNKNOWN + "the label is the place of its name among the classes.",
             TICKETS),
     Mistake("empty-text-becomes-float", giving(torch.tensor), IDS + ": `torch.tensor` of an empty list is float32 "
@@ -243,12 +238,15 @@ MISTAKES = [
             "itself says which id `<unk>` has.", TICKETS),
     Mistake("vocabulary-grows", looking_up(lambda vocab, word: vocab.setdefault(word, len(vocab))), UNKNOWN + "an "
             "unknown word got an id beyond the vocabulary, which no embedding has a row for.", TICKETS),
-    Mistake("splits-on-single-spaces", SplitsOnSingleSpaces, UNKNOWN + "`split(\" \")` makes empty words of several "
-            "spaces and leaves tabs and line breaks in, `split()` takes any white space.", TICKETS),
+    Mistake("splits-on-single-spaces", finding(lambda text: text.lower().split(" ")), UNKNOWN + "`split(\" \")` makes "
+            "empty words of several spaces and leaves tabs and line breaks in, `split()` takes any white space.",
+            TICKETS),
     Mistake("line-breaks-lost", LosesLineBreaks, UNKNOWN + "a line break between quotes belongs to the text, and the "
             "words on both sides of it ran together.", TICKETS),
-    Mistake("letters-not-words", TakesLettersForWords, UNKNOWN + "each letter was looked up, and not each word.",
-            TICKETS),
+    Mistake("empty-text-has-a-token", finding(lambda text: text.lower().split() or [""]), UNKNOWN + "a text without "
+            "words has no ids.", TICKETS),
+    Mistake("letters-not-words", finding(lambda text: list(text.lower())), UNKNOWN + "each letter was looked up, and "
+            "not each word.", TICKETS),
     Mistake("ids-in-int32", giving(lambda ids: torch.tensor(ids, dtype=torch.int32)), IDS + ".", TICKETS),
     Mistake("ids-are-a-list", giving(lambda ids: ids), "In the case \"{case}\" the {item}, and have to be an int64 "
             "tensor.", TICKETS),
@@ -267,8 +265,8 @@ MISTAKES = [
             "lines, and blank lines count too.", TICKETS),
     Mistake("line-not-named", naming(lambda line, place: "a row"), LINES + "say which, or nobody finds it in a file of "
             "thousands.", TICKETS),
-    Mistake("wrong-encoding", ReadsLatin1, UNKNOWN + "the file is UTF-8, and letters beyond ASCII came out as others.",
-            TICKETS),
+    Mistake("wrong-encoding", ReadsLatin1, UNKNOWN + "letters beyond ASCII came out as others. Either the file "
+            "was not read as UTF-8, or words were changed by more than `lower()`.", TICKETS),
     Mistake("counts-rows-not-lines", naming(lambda line, place: f"row {place}"), HEADER, TICKETS),
     Mistake("counts-rows-not-lines", naming(lambda line, place: f"line {line - 1}"), HEADER, TICKETS),
 ]  # fmt: skip

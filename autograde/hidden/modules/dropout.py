@@ -109,7 +109,7 @@ REVERSED = (
     "With p = {p} the share of zeros in training is {share_of_zeros}, and in eval mode the output and the input "
     "{in_eval}: it should be the other way round."
 )
-SAME_MASK = "Two calls in training {two_calls_in_training}, with p = {p}: a mask is drawn anew in every forward."
+SAME_MASK = "Two calls in training {two_calls_in_training}, with p = {p}: every forward has to drop other entries."
 ACCEPTED = (
     "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
 )

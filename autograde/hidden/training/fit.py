@@ -136,6 +136,12 @@ class Percent(Fit):
         return loss, 100 * accuracy
 
 
+class SumsValidationLosses(Fit):
+    def judged(self, model: Any, loader: Any, device: Any) -> tuple[float, float]:
+        loss, accuracy = super().judged(model, loader, device)
+        return loss * len(loader.dataset), accuracy
+
+
 def cleared_before_the_step(optimizer: Any, schedule: Any) -> None:
     optimizer.zero_grad()
     optimizer.step()
@@ -189,6 +195,8 @@ MISTAKES = [
             CAPSTONE),
     Mistake("train-loss-not-a-mean", DividesMeansBySamples(), UNLEARNED + "the loss of a batch is a mean already, so "
             "it counts as many times as the batch has samples before the sum is divided by all samples.", CAPSTONE),
+    Mistake("val-loss-not-a-mean", SumsValidationLosses(), WEIGHTS + "`val_loss` is not the mean cross-entropy. Either "
+            "a sum was not divided, or the loss did not get logits.", CAPSTONE),
     Mistake("two-passes-an-epoch", TwoPasses(), "The training data were passed {got} times where {want} is wanted: one "
             "pass is one epoch.", CAPSTONE),
     Mistake("batch-not-moved", fitting(place=lambda self, device: torch.device("cpu")), MIXED, DEVICES),

@@ -172,6 +172,8 @@ def _whose(losses: list[float], final: float) -> Any:
     detail = f"final validation loss {final:.3f}, best epoch {min(losses):.3f}, last epoch {losses[-1]:.3f}"
     if _near(final, min(losses)):
         return with_detail("those of the best epoch", detail)
+    if final < min(losses):
+        return with_detail("better than any loss that is listed", detail)
     return with_detail("those of the last epoch" if _near(final, losses[-1]) else "those of no best epoch", detail)
 
 

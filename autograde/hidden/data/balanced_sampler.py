@@ -131,7 +131,7 @@ MISTAKES = [
     Mistake("seed-ignored", always_seed_0, "In the case \"{case}\" `{what}` gave {got} where {want} are wanted.", RARE),
     Mistake("wrong-number-of-draws", one_for_each_class, DRAWS, RARE),
     Mistake("wrong-number-of-draws", as_many_as_the_smallest_class, DRAWS, RARE),
-    Mistake("returns-indices", returns_indices, "The call returned {got}: a loader asks its sampler anew in each "
+    Mistake("returns-indices", returns_indices, "The call returned {returned}: a loader asks its sampler anew in each "
             "epoch, so the sampler itself is wanted.", RARE),
 ]  # fmt: skip
 

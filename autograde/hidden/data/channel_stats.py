@@ -112,10 +112,8 @@ def returns_lists(batches: Any) -> Any:
 
 
 NORMAL = "Normalisation"
-AVERAGED = (
-    'In the case "{case}" with batches of {sizes}, the mean is {mean} and should be {wanted_mean}, the std is {std} '
-    "and should be {wanted_std}: "
-)
+AVERAGED = 'In the case "{case}" with batches of {sizes}{and_mean}{and_std}: '
+MOMENTS = AVERAGED + "the batches' own means were averaged, so a small batch counts as much as a large one."
 NO_AVERAGE = AVERAGED + (
     "a std of everything is not an average of the batches' stds or variances, for the batches differ in mean."
 )
@@ -132,8 +130,8 @@ MISTAKES = [
     one("averages-batch-statistics", averages_the_variances, NO_AVERAGE, NORMAL),
     one("averages-batch-statistics", averages_by_size, NO_AVERAGE, NORMAL, correction=1),
     one("averages-batch-statistics", averages_the_variances, NO_AVERAGE, NORMAL, correction=1),
-    one("averages-batch-statistics", averages_the_moments, NO_AVERAGE, NORMAL),
-    one("averages-batch-statistics", averages_the_moments, NO_AVERAGE, NORMAL, dtype=torch.float32),
+    one("averages-batch-statistics", averages_the_moments, MOMENTS, NORMAL),
+    one("averages-batch-statistics", averages_the_moments, MOMENTS, NORMAL, dtype=torch.float32),
     Mistake("first-batch-only", first_batch_only, AVERAGED + "only the first batch was looked at.", NORMAL),
     Mistake("not-per-channel", over_dimensions(0, 1, 2, 3), "In the case \"{case}\" `{what}` is {got} where {want} is "
             "wanted: each channel has its own.", NORMAL),

@@ -162,27 +162,28 @@ RESEEDED = 'In the case "{case}" the global generators were moved: {generators}.
 MISTAKES = [
     Mistake("drops-last-batch", DropsLastBatch, "In the case \"{case}\" {missing} of {count} indices never come: the "
             "last batch is smaller, and belongs to the epoch too.", LENGTHS),
-    Mistake("same-order-every-epoch", ForgetsTheEpoch, SAME + "the generator was made from the seed alone, and has to "
-            "depend on the epoch as well.", LENGTHS),
+    Mistake("same-order-every-epoch", ForgetsTheEpoch, SAME + "it depends on the seed alone, and has to depend on "
+            "the epoch as well.", LENGTHS),
     Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" {what}: {got}. A few orders were used in "
             "turn, and each epoch should have a new one.", LENGTHS),
     Mistake("reseeds-global-rng", ReseedsRandom, RESEEDED, LENGTHS),
     Mistake("ignores-lengths", IgnoresLengths, "In the case \"{case}\" the padding is {padding}: batches of like "
             "lengths are asked for.", LENGTHS),
     Mistake("counts-epochs-itself", CountsEpochsItself, "In the case \"{case}\" epoch 1, read twice in a row, was "
-            "{reread} the second time: only `set_epoch` begins another epoch.", LENGTHS),
+            "{reread} the second time: either the epoch was counted on, or the generator drew on. Make it anew from "
+            "seed and epoch in `__iter__`.", LENGTHS),
     Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" epoch 1, read twice in a row, was {reread} the "
-            "second time: an iterator is used up, so make a new one in `__iter__`.", LENGTHS),
+            "second time: what was made before is used up, so make the batches in `__iter__`.", LENGTHS),
     Mistake("needs-set-epoch", NeedsSetEpoch, "In the case \"{case}\" the call raised {error}: before `set_epoch` is "
             "called, the epoch is 0.", LENGTHS),
     Mistake("seeded-by-a-salted-hash", SeededByHash, "In the case \"{case}\" epoch 1 comes in {elsewhere} order in a "
             "new process: Python gives the `hash` of a text other values in each process.", LENGTHS),
-    Mistake("same-order-every-epoch", NeverShuffles, SAME + "sorted batches come in the same order each time, from "
-            "short to long.", LENGTHS),
+    Mistake("same-order-every-epoch", NeverShuffles, SAME + "either the sorted batches were not shuffled, or always "
+            "from the same seed.", LENGTHS),
     Mistake("reseeds-global-rng", ReseedsTorch, RESEEDED, LENGTHS),
     Mistake("reseeds-global-rng", ReseedsNumpy, RESEEDED, LENGTHS),
     Mistake("order-not-reproducible", GoesOnDrawing, "In the case \"{case}\" epoch 1 came in {rerun} order the second "
-            "time: it has to depend on seed and epoch alone, not on what was drawn before.", LENGTHS),
+            "time: it has to depend on seed and epoch, and on nothing else.", LENGTHS),
     Mistake("seed-ignored", ForgetsTheSeed, "In the case \"{case}\" epoch 1 with another seed has {reseeded} order.",
             LENGTHS),
     Mistake("yields-indices-not-batches", YieldsIndices, "In the case \"{case}\" the sampler yields {yields}: "

@@ -162,7 +162,7 @@ MISTAKES = [
     Mistake("loads-everything", LoadsOnceToLook, "In the case \"{case}\" `{what}` says: {got}. The file was read as a "
             "whole for its first item, which a file larger than memory does not allow.", LARGE),
     Mistake("shares-file-memory", SharesFileMemory, FILE + "The item is not a tensor of its own but looks into the "
-            "mapped file; writing to it would end the process.", LARGE),
+            "mapped file, so copy it.", LARGE),
     Mistake("pickles-the-data", PicklesTheData, "In the case \"{case}\" the pickled dataset takes {pickled}: a memmap "
             "is pickled with all its numbers, so leave it out in `__getstate__`.", LARGE),
     Mistake("keeps-the-file-dtype", KeepsTheFileDtype, "In the case \"{case}\" the item is {dtype}: items are float32 "
@@ -173,7 +173,9 @@ MISTAKES = [
     Mistake("opens-in-init", OpensInInitPicklesAndShares, TRAVELS, LARGE),
     Mistake("loads-everything", LoadsEverythingInInit, READ, LARGE),
     Mistake("loads-everything", LoadsEverythingInInitAndPickles, READ, LARGE),
-    Mistake("loads-everything", LoadsEverythingAndPickles, READ, LARGE),
+    Mistake("loads-everything", LoadsEverythingAndPickles, "In the case \"{case}\" `{what}` is {got} where {want} is "
+            "wanted: all {bytes} bytes had been read into memory at the first use, and travel with the pickled "
+            "dataset.", LARGE),
     Mistake("items-are-shared", KeepsItems, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the same "
             "tensor was handed out twice, and one reader's change reached the other.", LARGE),
     Mistake("returns-arrays", ReturnsArrays, "In the case \"{case}\" `{what}` is {got}: an item is a tensor.", LARGE),

@@ -75,6 +75,13 @@ class ShufflesAnew(Resumable):
         return torch.randperm(self.n).tolist()
 
 
+class ShufflesAnewByRandom(Resumable):
+    def order(self) -> list[int]:
+        order = list(range(self.n))
+        random.shuffle(order)
+        return order
+
+
 class ShufflesByPosition(Resumable):
     def order(self) -> list[int]:
         return self.shuffled(1000 * self.seed + self.now["epoch"] + 77 * self.now["position"])
@@ -151,35 +158,35 @@ JOINED = 'In the case "{case}", stopped after {stops} and taken up again, the ep
 MISTAKES = [
     Mistake("restarts-epoch", RestartsTheEpoch, JOINED + "after loading, the epoch began again at its first index.",
             STOPPING),
-    Mistake("reshuffles-on-resume", ShufflesAnew, JOINED + "the order was shuffled anew instead of being made from "
-            "seed and epoch.", STOPPING),
+    *(Mistake("reshuffles-on-resume", program, JOINED + "the order was shuffled anew instead of being made from seed "
+              "and epoch.", STOPPING) for program in (ShufflesAnew, ShufflesAnewByRandom)),
     Mistake("set-epoch-resets-position", AlwaysResets, JOINED + "`set_epoch` with the present epoch has to keep the "
             "position that was loaded.", STOPPING),
     Mistake("same-order-every-epoch", ForgetsTheEpoch, "In the case \"{case}\" the order of the next epoch is "
             "{following}: it has to depend on the epoch as well as on the seed.", STOPPING),
     Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" {what}: {got}. A few orders were used in "
             "turn, and each epoch should have one of its own.", STOPPING),
-    Mistake("counts-after-the-yield", CountsAfterTheYield, JOINED + "what stands after `yield` runs only when the next "
-            "index is asked for, so the saved position was one behind.", STOPPING),
+    Mistake("counts-after-the-yield", CountsAfterTheYield, JOINED + "the saved position was one behind. Count "
+            "an index before its `yield`: what stands after it runs only when the next one is asked for.", STOPPING),
     Mistake("seeded-by-a-salted-hash", SeededByHash, "In the case \"{case}\" the {what} is {got} where {want} is "
             "wanted: Python gives the `hash` of a text other values in each process, and it is a new process "
             "that resumes.",
             STOPPING),
     Mistake("keeps-the-callers-state", KeepsTheCallersState, "In the case \"{case}\" the {what} is {got}, and should "
             "be {want}: the sampler went on counting in the dict that it was given to load.", STOPPING),
-    Mistake("restarts-epoch", LoadsNothing, JOINED + "the loaded state was not used.", STOPPING),
+    Mistake("restarts-epoch", LoadsNothing, JOINED + "the state was either not saved or not loaded.", STOPPING),
     Mistake("reshuffles-on-resume", ShufflesByPosition, JOINED + "the order depends on the position at which it is "
             "taken up.", STOPPING),
     Mistake("position-since-the-resume", CountsSinceTheResume, JOINED + "the position was counted from the last "
             "resume, not from the start of the epoch.", STOPPING),
-    Mistake("epoch-not-saved", SavesThePositionOnly, JOINED + "the state holds no epoch, so the order was another.",
-            STOPPING),
+    Mistake("epoch-not-saved", SavesThePositionOnly, JOINED + "the epoch was either not saved or not loaded, so "
+            "the order was another.", STOPPING),
     Mistake("state-changes-later", HandsOutItsOwnDict, JOINED + "`state_dict` returned the sampler's own dict, which "
             "went on counting.", STOPPING),
     Mistake("new-epoch-keeps-position", NeverResets, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
             "a new epoch begins at its first index.", STOPPING),
-    Mistake("unshuffled", NeverShuffles, "In the case \"{case}\" the {n} indices come in the order {order}, where a "
-            "shuffled one is wanted.", STOPPING),
+    Mistake("unshuffled", NeverShuffles, "In the case \"{case}\" the {n} indices come {order}, where a shuffled "
+            "order is wanted.", STOPPING),
     Mistake("seed-ignored", ForgetsTheSeed, "In the case \"{case}\" `{what}` is {got} where {want} is wanted.",
             STOPPING),
 ]  # fmt: skip

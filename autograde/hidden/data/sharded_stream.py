@@ -57,6 +57,11 @@ class IgnoresRank(Stream):
         return self.worker()
 
 
+class IgnoresRankInWorkers(Stream):
+    def reader(self) -> tuple[int, int]:
+        return (self.rank, self.world_size) if get_worker_info() is None else self.worker()
+
+
 class IgnoresRankAndWorkers(Stream):
     def reader(self) -> tuple[int, int]:
         return 0, 1
@@ -93,14 +98,16 @@ MISTAKES = [
             "dataset, and nothing told the copies apart.", STREAMS),
     Mistake("ignores-rank", IgnoresRank, SHARES + "There are {ranks} ranks, and each of them read everything.",
             STREAMS),
+    Mistake("ignores-rank-in-workers", IgnoresRankInWorkers, SHARES + "Where there are workers, they were told apart, "
+            "but the {ranks} ranks were not.", STREAMS),
     Mistake("crashes-without-workers", AssumesWorkers, "In the case \"{case}\" reading ended with {error}: where there "
             "are no workers, `get_worker_info()` returns None.", STREAMS),
     Mistake("rank-added-to-worker", AddsRankToWorker, SHARES + "Worker 1 of rank 0 and worker 0 of rank 1 got the same "
             "number: rank + worker is not a number of its own for each reader.", STREAMS),
     Mistake("drops-the-remainder", CutsBlocks, SHARES + "Blocks of equal size leave over what does not divide evenly.",
             STREAMS),
-    Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: an "
-            "iterator made in `__init__` is spent after the first epoch.", STREAMS),
+    Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
+            "first epoch used up what it read from; begin anew in every `__iter__`.", STREAMS),
     Mistake("skips-the-first-item", SkipsTheFirstItem, SHARES + "Items are counted from 0.", STREAMS),
     Mistake("ignores-rank", IgnoresRankAndWorkers, SHARES + "Neither the {ranks} ranks nor their workers were told "
             "apart.", STREAMS),

@@ -166,12 +166,12 @@ RESEEDED = (
 )
 LOST = 'In the case "{case}" {missing} of the {n} indices are in no part: '
 MISTAKES = [
-    Mistake("unshuffled", unshuffled, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the parts are "
-            "stretches of the file, which is often sorted by date or by class.", SPLITS),
+    Mistake("unshuffled", unshuffled, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the parts keep "
+            "the order of the file, which is often sorted by date or by class.", SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch, RESEEDED, SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch_and_puts_the_state_back, RESEEDED, SPLITS),
-    Mistake("loses-samples", rounds_every_size_down, LOST + "each size was rounded down, and what was left over is "
-            "lost.", SPLITS),
+    Mistake("loses-samples", rounds_every_size_down, LOST + "each size was rounded by itself, and together "
+            "they are fewer than n.", SPLITS),
     Mistake("accepts-any-fractions", refuses_nothing, "In the case \"{case}\" the call gave {got}: fractions that do "
             "not sum to 1 have to be refused.", SPLITS),
     Mistake("compares-floats-exactly", compares_floats_exactly, "In the case \"{case}\" the call raised {error}: 0.7 + "
@@ -187,7 +187,7 @@ MISTAKES = [
             "has to depend on `seed` and on nothing else.", SPLITS),
     Mistake("same-split-for-every-seed", always_seed_42, "In the case \"{case}\" `{what}` gave {got} where {want} are "
             "wanted: `seed` has to be used.", SPLITS),
-    Mistake("returns-tensors", returns_tensors, "The call returned {got}; lists of plain ints are asked for.", SPLITS),
+    Mistake("returns-tensors", returns_tensors, "The call returned {returned}.", SPLITS),
     Mistake("says-not-what-is-wrong", says_bad_input, "In the case \"{case}\" the call raised {error}: the message "
             "should name `fractions` and say what they are or what they sum to.", SPLITS),
     Mistake("parts-overlap", draws_each_part_anew, "In the case \"{case}\" {twice} indices are in several parts and "

@@ -93,6 +93,11 @@ def splitting(cut: Callable[[str], list[str]]) -> type[Tickets]:
     return Splitting
 
 
+class LosesLineBreaks(Tickets):
+    def rows(self, file: Any) -> Iterator[tuple[int, list[str]]]:
+        return super().rows(file.read().splitlines())
+
+
 class CountsHeader(Tickets):
     header_rows = 0
 
@@ -160,34 +165,24 @@ class DropsUnknownWords(Tickets):
         return [self.vocab[word] for word in words if word in self.vocab]
 
 
-class KeepsCapitals(Tickets):
-    def words(self, text: str) -> list[str]:
-        return text.split()
+def finding(find: Callable[[str], list[str]]) -> type[Tickets]:
+    """A dataset that finds these words in a text."""
+
+    class Finding(Tickets):
+        def words(self, text: str) -> list[str]:
+            return find(text)
+
+    return Finding
 
 
-class SplitsOnSingleSpaces(Tickets):
-    def words(self, text: str) -> list[str]:
-        return text.lower().split(" ")
+def giving(give: Callable[[list[int]], Any]) -> type[Tickets]:
+    """A dataset that gives the ids so."""
 
+    class Giving(Tickets):
+        def tensor(self, ids: list[int]) -> Any:
+            return give(ids)
 
-class TakesLettersForWords(Tickets):
-    def words(self, text: str) -> list[str]:
-        return list(text.lower())
-
-
-class LeavesTheDtypeOpen(Tickets):
-    def tensor(self, ids: list[int]) -> Any:
-        return torch.tensor(ids)
-
-
-class IdsInInt32(Tickets):
-    def tensor(self, ids: list[int]) -> Any:
-        return torch.tensor(ids, dtype=torch.int32)
-
-
-class IdsInAList(Tickets):
-    def tensor(self, ids: list[int]) -> Any:
-        return ids
+    return Giving
 
 
 class ClassesAsSeen(Tickets):
@@ -231,30 +226,34 @@ MISTAKES = [
     Mistake("counts-header", CountsHeader, COUNT + "the header was counted as one of them.", TICKETS),
     Mistake("drops-unknown-words", DropsUnknownWords, UNKNOWN + "an unknown word becomes vocab[\"<unk>\"], it is not "
             "left out.", TICKETS),
-    Mistake("words-not-lowered", KeepsCapitals, UNKNOWN + "the words of the vocabulary are lower case, those of the "
-            "ticket were not made so.", TICKETS),
+    Mistake("words-not-lowered", finding(str.split), UNKNOWN + "the words of the vocabulary are lower case, those of "
+            "the ticket were not made so.", TICKETS),
     Mistake("classes-not-sorted", ClassesAsSeen, "In the case \"{case}\" the classes are {classes} where "
-            "{wanted_classes} are wanted: their order must not depend on which ticket comes first.", TICKETS),
+            "{wanted_classes} are wanted: they are sorted by name, whichever ticket comes first.", TICKETS),
     Mistake("label-left-as-text", LabelAsText, UNKNOWN + "the label is the place of its name among the classes.",
             TICKETS),
-    Mistake("empty-text-becomes-float", LeavesTheDtypeOpen, IDS + ": `torch.tensor` of an empty list is float32 unless "
-            "a dtype is given.", TICKETS),
+    Mistake("empty-text-becomes-float", giving(torch.tensor), IDS + ": `torch.tensor` of an empty list is float32 "
+            "unless a dtype is given.", TICKETS),
     Mistake("assumes-unk-is-zero", looking_up(lambda vocab, word: vocab.get(word, 0)), UNKNOWN + "the vocabulary "
             "itself says which id `<unk>` has.", TICKETS),
     Mistake("vocabulary-grows", looking_up(lambda vocab, word: vocab.setdefault(word, len(vocab))), UNKNOWN + "an "
-            "unknown word got an id of its own, which no embedding has a row for.", TICKETS),
-    Mistake("splits-on-single-spaces", SplitsOnSingleSpaces, UNKNOWN + "`split(\" \")` makes empty words of several "
-            "spaces and leaves tabs and line breaks in, `split()` takes any white space.", TICKETS),
-    Mistake("letters-not-words", TakesLettersForWords, UNKNOWN + "each letter was looked up, and not each word.",
+            "unknown word got an id beyond the vocabulary, which no embedding has a row for.", TICKETS),
+    Mistake("splits-on-single-spaces", finding(lambda text: text.lower().split(" ")), UNKNOWN + "`split(\" \")` makes "
+            "empty words of several spaces and leaves tabs and line breaks in, `split()` takes any white space.",
             TICKETS),
-    Mistake("ids-in-int32", IdsInInt32, IDS + ".", TICKETS),
-    Mistake("ids-are-a-list", IdsInAList, "In the case \"{case}\" the first items are {got}: ids have to be an int64 "
+    Mistake("line-breaks-lost", LosesLineBreaks, UNKNOWN + "a line break between quotes belongs to the text, and the "
+            "words on both sides of it ran together.", TICKETS),
+    Mistake("empty-text-has-a-token", finding(lambda text: text.lower().split() or [""]), UNKNOWN + "a text without "
+            "words has no ids.", TICKETS),
+    Mistake("letters-not-words", finding(lambda text: list(text.lower())), UNKNOWN + "each letter was looked up, and "
+            "not each word.", TICKETS),
+    Mistake("ids-in-int32", giving(lambda ids: torch.tensor(ids, dtype=torch.int32)), IDS + ".", TICKETS),
+    Mistake("ids-are-a-list", giving(lambda ids: ids), "In the case \"{case}\" the {item}, and have to be an int64 "
             "tensor.", TICKETS),
-    Mistake("label-is-a-tensor", LabelAsTensor, "In the case \"{case}\" the items are {got}: the label has to be a "
-            "plain int.", TICKETS),
+    Mistake("label-is-a-tensor", LabelAsTensor, UNKNOWN + "the label has to be a plain int.", TICKETS),
     Mistake("labels-from-one", LabelsFromOne, UNKNOWN + "classes are numbered from 0.", TICKETS),
-    Mistake("bad-rows-skipped", SkipsBadRows, OUTCOME + "the row in line {line} was left out without a word, where a "
-            "ValueError is wanted.", TICKETS),
+    Mistake("bad-rows-skipped", SkipsBadRows, OUTCOME + "the row in line {line} was left out, where a ValueError is "
+            "wanted.", TICKETS),
     Mistake("bad-rows-found-too-late", FindsBadRowsLate, "In the case \"{case}\" constructing gave {got}: the bad row "
             "in line {line} has to be found there, and not in the middle of training.", TICKETS),
     Mistake("empty-label-accepted", AcceptsEmptyLabels, OUTCOME + "line {line} has an empty label, and was taken.",
@@ -266,8 +265,8 @@ MISTAKES = [
             "lines, and blank lines count too.", TICKETS),
     Mistake("line-not-named", naming(lambda line, place: "a row"), LINES + "say which, or nobody finds it in a file of "
             "thousands.", TICKETS),
-    Mistake("wrong-encoding", ReadsLatin1, UNKNOWN + "the file is UTF-8, and letters beyond ASCII came out as others.",
-            TICKETS),
+    Mistake("wrong-encoding", ReadsLatin1, UNKNOWN + "letters beyond ASCII came out as others. Either the file "
+            "was not read as UTF-8, or words were changed by more than `lower()`.", TICKETS),
     Mistake("counts-rows-not-lines", naming(lambda line, place: f"row {place}"), HEADER, TICKETS),
     Mistake("counts-rows-not-lines", naming(lambda line, place: f"line {line - 1}"), HEADER, TICKETS),
 ]  # fmt: skip

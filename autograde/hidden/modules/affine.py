@@ -157,13 +157,15 @@ MISTAKES = [
     Mistake("bias-starts-at-zero", override(Affine, start=zero_for_the_bias), START + "the bias is drawn from the same "
             "range as the weight.", INIT),
     Mistake("starts-positive", override(Affine, start=lambda self, limit, *shape: torch.rand(shape) * limit), START
-            + "`rand` draws from 0 to 1 and has to be brought to both sides of zero.", INIT),
+            + "none is below zero, and the range goes from -1/sqrt(in) to 1/sqrt(in).", INIT),
     Mistake("starts-alike", override(Affine, start=from_a_generator_of_its_own), "In the case \"{case}\" the {what} "
-            "are {got} where {want} are wanted: a seed inside of the layer makes all of them start alike.", INIT),
-    Mistake("detached", Detached, "The {what} came out as {got}, and a tensor is wanted: the weight was cut out of the "
-            "graph, so nothing teaches it.", INIT),
+            "are {got} where {want} are wanted: either nothing is drawn at random, or a seed inside of the "
+            "layer makes all of them start alike.", INIT),
+    Mistake("detached", Detached, "The {what} came out as {got}, and a tensor is wanted: either the weight was cut "
+            "out of the graph, or it does not require grad.", INIT),
     Mistake("does-not-train", override(Affine, hold=lambda self, name, t: nn.Parameter(t, requires_grad=False)), "The "
-            "{what} came out as {got}, and a tensor is wanted: the parameters do not require grad.", INIT),
+            "{what} came out as {got}, and a tensor is wanted: either the parameters do not require grad, or `forward` "
+            "cuts them out of the graph.", INIT),
 ]  # fmt: skip
 
 

@@ -170,7 +170,7 @@ MISTAKES = [
             RUNNING_MEAN + "in PyTorch, momentum is the weight of the new batch, not of what has gathered so far.",
             NORM),
     Mistake("momentum-reversed", override(BatchNorm, mixed=lambda self, old, new: new), RUNNING_MEAN + "the batch's "
-            "mean took its place, without any momentum.", NORM),
+            "mean came in whole, and momentum is the weight that it has.", NORM),
     Mistake("momentum-ignored", override(BatchNorm, __init__=momentum_ignored), RUNNING_MEAN + "the argument momentum "
             "has no effect.", NORM),
     Mistake("never-updates", override(BatchNorm, update=lambda self, mean, var, n: None), RUNNING_MEAN + "training did "
@@ -179,20 +179,21 @@ MISTAKES = [
             "and so they keep every batch seen so far in memory; update them under `no_grad`, or detach.", NORM),
     Mistake("batches-not-counted", override(BatchNorm, count=lambda self: None), "`num_batches_tracked` came out as "
             "{tracked} after training steps: each one adds 1 to it.", NORM),
-    Mistake("updates-in-eval", UpdatesInEval, "The {what} is {got} and should be {want}: in eval mode, nothing is "
-            "learned about the data.", NORM),
-    Mistake("variance-starts-at-zero", StartsAtZero, "A fresh module has this `{what}`: {got}. The running variance "
-            "starts at one, so that an untrained norm in eval mode leaves its input alone.", NORM),
+    Mistake("updates-in-eval", UpdatesInEval, "`{what}` came out as {got} where {want} is wanted: in eval mode, "
+            "nothing is learned about the data.", NORM),
+    Mistake("variance-starts-at-zero", StartsAtZero, "The running variance of a fresh module is {got} where {want} is "
+            "wanted: it starts at one, so that an untrained norm in eval mode leaves its input alone.", NORM),
     Mistake("plain-attribute", override(BatchNorm, hold=lambda *named: setattr(*named)), NO_BUFFERS, NORM),
-    Mistake("buffer-as-parameter", HeldAsParameter, NO_BUFFERS, NORM),
+    Mistake("buffer-as-parameter", HeldAsParameter, "`{what}` came out as {got} where {want} is wanted. Running "
+            "statistics are measured and not trained, so they are buffers.", NORM),
     Mistake("one-value-accepted", override(BatchNorm, check=lambda self, x: None), "With input of shape {shape} in "
             "training there came {refused}: a single value per channel has no variance, and a ValueError should say "
             "so.",
             NORM),
     Mistake("eps-outside-root", override(BatchNorm, root=lambda self, var: var.sqrt() + self.eps), VALUE + "eps is "
             "added to the variance, under the root.", NORM),
-    Mistake("eps-ignored", override(BatchNorm, root=lambda self, var: var.sqrt()), VALUE + "eps is missing under the "
-            "root.", NORM),
+    Mistake("eps-ignored", override(BatchNorm, root=lambda self, var: var.sqrt()), VALUE + "the argument eps has "
+            "no effect, and it belongs under the root.", NORM),
     Mistake("divided-by-variance", override(BatchNorm, root=lambda self, var: var + self.eps), AT + "it was divided by "
             "the variance, and not by its root.", NORM),
     Mistake("sample-variance-in-the-batch", SampleVariance, VALUE + "the batch itself is divided by its population "

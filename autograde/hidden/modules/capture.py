@@ -208,13 +208,35 @@ def by_attribute(model: nn.Module, name: str) -> Any:
     return getattr(model, name)
 
 
+def by_key(model: nn.Module, name: str) -> Any:
+    return dict(model.named_modules())[name]
+
+
+def looked_up_at_once(
+    lookup: Callable[[nn.Module, str], nn.Module],
+) -> Callable[[nn.Module, list[str], Tensor], dict[str, Tensor]]:
+    """Return a program that asks for all modules before it attaches the first hook, and lets exceptions through."""
+
+    def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        with hooked({name: lookup(model, name) for name in names}, names, found):
+            model(x)
+        return found
+
+    return capture
+
+
 LEFT_BEHIND = (
     'In the case "{case}" the number of hooks that are still there is {left}: each would run in every later call. '
-    "Remove them in a `finally`."
+    "In a `finally`, call `remove()` of every handle."
 )
 IGNORED = (
     "For an unknown name there came {refused}, where a ValueError is wanted: a typing error would show as a missing "
     "result much later."
+)
+OTHER = (
+    "For an unknown name there came {refused}, where a ValueError is wanted that says which. Compare the names with "
+    "those in `named_modules()` before the first hook is attached."
 )
 MISTAKES = [
     Mistake("leaves-hooks", never_removed, LEFT_BEHIND, CALLS),
@@ -224,9 +246,10 @@ MISTAKES = [
     one("changes-later", capture, "In the case \"{case}\" the {what} is {got} and should be {want}: a later in-place "
         "operation wrote into what was captured, so it has to be a copy.", CALLS, keep=torch.detach),
     Mistake("unknown-name-ignored", unknown_left_out, IGNORED, CALLS),
-    Mistake("unknown-name-ignored", looked_up_in_the_loop(lambda model, name: dict(model.named_modules())[name]),
-            IGNORED, CALLS),
-    Mistake("unknown-name-ignored", looked_up_in_the_loop(by_attribute), IGNORED, CALLS),
+    *(Mistake("other-exception", program, OTHER, CALLS) for program in (
+        looked_up_in_the_loop(by_key), looked_up_in_the_loop(by_attribute), looked_up_at_once(by_key),
+        looked_up_at_once(nn.Module.get_submodule),
+    )),
     Mistake("checks-names-too-late", looked_up_in_the_loop(lambda model, name: checked(model, [name])[name]), "In the "
             "case \"{case}\" the number of hooks that are still there is {left}: names are checked before the first "
             "hook is attached, or the exception leaves hooks behind.", CALLS),
@@ -238,15 +261,16 @@ MISTAKES = [
             "unless the model is called.", CALLS),
     Mistake("all-under-one-name", all_under_one_name, "In the case \"{case}\" the {what} came out as {got} where "
             "{want} is wanted: every hook looked up the loop's name when it ran, and that was the last one.", CALLS),
-    Mistake("captures-inputs", captures_inputs, "In the case \"{case}\" the {what} is {got} and should be {want}: a "
-            "hook gets module, inputs and output in this order.", CALLS),
+    Mistake("captures-inputs", captures_inputs, "In the case \"{case}\" the {what} is {got} and should be {want}: "
+            "this is the input. A forward hook gets module, inputs and output in this order, and a pre-hook no output.",
+            CALLS),
     *(Mistake("removes-others-hooks", program, "In the case \"{case}\" the number of hooks changed by {left}: hooks "
               "that were there before are not this function's to remove.", CALLS)
       for program in (clears_all_hooks, clears_the_hooks_of_what_it_asks_for)),
     Mistake("leaves-eval-mode", in_eval_mode, "In the case \"{case}\" the modes of the modules were {got} where {want} "
             "is wanted: `model(x)` is run in the mode that the caller chose.", CALLS),
-    *(Mistake("matches-partial-name", program, "In the case \"{case}\" the {what} is {got} where {want} is wanted: a "
-              "submodule has to have the name itself, and not one that begins with it.", CALLS)
+    *(Mistake("matches-partial-name", program, "In the case \"{case}\" `{what}` came out as {got} where {want} is "
+              "wanted: a submodule has to have the name itself, and not one that begins with it.", CALLS)
       for program in (by_the_beginning, the_last_that_begins_so)),
 ]  # fmt: skip
 

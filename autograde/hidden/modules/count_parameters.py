@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from autograde.hidden.common import one
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -43,6 +44,10 @@ def of_the_children(model: nn.Module, trainable_only: bool = False) -> int:
     return sum(total(module.parameters(recurse=False), trainable_only) for module in model.children())
 
 
+def of_each_child(model: nn.Module, trainable_only: bool = False) -> int:
+    return sum(total(child.parameters(), trainable_only) for child in model.children())
+
+
 def of_linear_layers(model: nn.Module, trainable_only: bool = False) -> int:
     return sum(total(m.parameters(), trainable_only) for m in model.modules() if isinstance(m, nn.Linear))
 
@@ -63,10 +68,10 @@ def of_the_state(model: nn.Module, trainable_only: bool = False) -> int:
     return total(model.state_dict(keep_vars=True).values(), trainable_only)
 
 
-def different_values(model: nn.Module, trainable_only: bool = False) -> int:
+def different_values(model: nn.Module, trainable_only: bool = False, dimensions: int = 2) -> int:
     kept: list[Tensor] = []
     for p in model.parameters():
-        if not any(torch.equal(p, other) for other in kept if p.ndim > 1):
+        if not any(torch.equal(p, other) for other in kept if p.ndim >= dimensions):
             kept.append(p)
     return total(kept, trainable_only)
 
@@ -87,17 +92,25 @@ def adding(size: Callable[[Tensor], int]) -> Callable[..., int]:
 COUNT = 'In the case "{case}" the count is {got} and should be {want}: '
 TWICE = COUNT + "a tensor that is used in two places is still one tensor, and trained once."
 BUFFERS_TOO = COUNT + "buffers are in the state_dict, but are no parameters."
-TOP_ONLY = COUNT + "submodules have submodules."
+TOP_ONLY = COUNT + "parameters sit in submodules at every level, and in the model itself."
+ONE_BY_ONE = (
+    COUNT + "the children were counted one by one, so what two of them share counts twice, and what the model holds "
+    "itself is missing."
+)
 SOME = COUNT + "parameters also sit in other layers, under other names, and in the model itself."
+EQUAL = (
+    COUNT + "parameters with equal values were counted once. Two are tied if they are the same tensor, and not if they "
+    "happen to hold the same numbers."
+)
 MISTAKES = [
     Mistake("double-counts-tied", with_duplicates, TWICE, COUNTING),
     Mistake("double-counts-tied", over_all_modules, TWICE, COUNTING),
-    Mistake("takes-equal-for-tied", different_values, COUNT + "parameters with equal values were counted once. Two are "
-            "tied if they are the same tensor, and not if they happen to hold the same numbers.", COUNTING),
+    Mistake("takes-equal-for-tied", different_values, EQUAL, COUNTING),
+    one("takes-equal-for-tied", different_values, EQUAL, COUNTING, dimensions=0),
     Mistake("counts-tensors", adding(lambda p: 1), COUNT + "it is the number of tensors, not of the elements in them.",
             COUNTING),
-    Mistake("counts-rows", adding(lambda p: len(p) if p.ndim else 1), COUNT + "`len` of a tensor is the size of its "
-            "first dimension.", COUNTING),
+    Mistake("counts-rows", adding(lambda p: len(p) if p.ndim else 1), COUNT + "of each "
+            "tensor only the first dimension was counted, which is also its `len`.", COUNTING),
     Mistake("counts-bytes", adding(lambda p: p.nbytes), COUNT + "these are bytes, four for each element.", COUNTING),
     Mistake("counts-buffers", with_buffers, BUFFERS_TOO, COUNTING),
     Mistake("counts-buffers", of_the_state, BUFFERS_TOO, COUNTING),
@@ -105,6 +118,7 @@ MISTAKES = [
     Mistake("counts-buffers", lambda model, trainable_only=False: of_the_state(model), BUFFERS_TOO, COUNTING),
     Mistake("counts-again-at-each-level", again_at_each_level, COUNT + "`parameters()` of a module holds those of its "
             "submodules already.", COUNTING),
+    Mistake("children-one-by-one", of_each_child, ONE_BY_ONE, COUNTING),
     Mistake("top-level-only", of_the_model_itself, TOP_ONLY, COUNTING),
     Mistake("top-level-only", of_the_children, TOP_ONLY, COUNTING),
     Mistake("counts-some-layers", of_linear_layers, SOME, COUNTING),

@@ -105,12 +105,16 @@ IN_EVAL = (
     "In eval mode the output and the input {in_eval}, and should be the same: look at `self.training` before dropping "
     "anything."
 )
-SAME_MASK = "Two calls in training {two_calls_in_training}, with p = {p}: a mask is drawn anew in every forward."
+REVERSED = (
+    "With p = {p} the share of zeros in training is {share_of_zeros}, and in eval mode the output and the input "
+    "{in_eval}: it should be the other way round."
+)
+SAME_MASK = "Two calls in training {two_calls_in_training}, with p = {p}: every forward has to drop other entries."
 ACCEPTED = (
     "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
 )
 COLUMNS = (
-    "What is dropped are {got}: the mask has to have the shape of the input, so that each entry is drawn by itself."
+    "What is dropped are {dropped}: the mask has to have the shape of the input, so that each entry is drawn by itself."
 )
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
@@ -120,14 +124,14 @@ MISTAKES = [
     Mistake("not-rescaled", ScaledInEval, NOT_RESCALED, MODES),
     Mistake("active-in-eval", override(Dropout, forward=Dropout.dropped), IN_EVAL, MODES),
     Mistake("active-in-eval", override(Dropout, forward=lambda self, x: x if self.training else self.dropped(x)),
-            IN_EVAL, MODES),
+            REVERSED, MODES),
     Mistake("never-drops", override(Dropout, forward=lambda self, x: x), "With p = {p} the share of zeros in training "
             "is {share_of_zeros}: nothing was dropped.", MODES),
     Mistake("drops-an-exact-count", ExactCount, "With p = {p} the {what} {got}: entries are dropped independently of "
             "each other, so that their number is left to chance.", MODES),
     Mistake("same-mask-every-call", SameMask, SAME_MASK, MODES),
     Mistake("nan-at-one", override(Dropout, dropped=lambda self, x: self.scaled(x * self.mask(x))),
-            "With p = {p} there are NaNs in the output: the factor 1 / (1 - p) is 1 / 0 there, and 0 * inf is NaN.",
+            "With p = {p} there are NaNs in the output: 1 - p is 0 there, and 0 / 0 is NaN, as 0 * inf is.",
             MODES),
     Mistake("drops-the-wrong-share", override(Dropout, mask=lambda self, x: drawn(x.shape, x) < self.p), "With p = {p} "
             "the share of zeros is {share_of_zeros}: p is the share that is dropped, not the one that is kept.", MODES),
@@ -144,7 +148,7 @@ MISTAKES = [
     Mistake("dtype-not-kept", override(Dropout, dropped=lambda self, x: Dropout.dropped(self, x.float())), "The {what} "
             "of the output is {got} where {want} is wanted: the result keeps the input's.", MODES),
     Mistake("detached", override(Dropout, dropped=lambda self, x: Dropout.dropped(self, x.detach())), "The {what} that "
-            "reaches x is {got} where this is wanted: {want}. The input was cut out of the graph.", MODES),
+            "reaches x is {got} where this is wanted: {want}. `detach`, `.data` or `no_grad` cut the graph.", MODES),
 ]  # fmt: skip
 
 

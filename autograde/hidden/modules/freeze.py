@@ -89,6 +89,11 @@ def the_others(model: nn.Module, prefix: str) -> list[str]:
     return names
 
 
+def all_that_is_frozen(model: nn.Module, prefix: str) -> list[str]:
+    freeze(model, prefix)
+    return sorted(name for name, p in model.named_parameters() if not p.requires_grad)
+
+
 def nothing_frozen(model: nn.Module, prefix: str) -> list[str]:
     names = sorted(name for name, _ in model.named_parameters() if inside(name, prefix))
     both(prefix, names)
@@ -145,8 +150,8 @@ def parameters_not_names(model: nn.Module, prefix: str) -> list[nn.Parameter]:
 
 
 NEWLY = (
-    'In the case "{case}" the names of parameters that were frozen before the call are missing from what came back: '
-    "{got}, and {want} is wanted."
+    'In the case "{case}" the call ended with {got} where {want} is wanted: names of parameters that were frozen '
+    "before belong there, too."
 )
 NO_LIST = RETURNED + "a sorted list of names."
 MISTAKES = [
@@ -164,13 +169,13 @@ MISTAKES = [
     Mistake("thaws-the-rest", thaws_the_rest, COUNT + "what had been frozen before was set free again; only what is "
             "inside the prefix is to be changed.", FREEZING),
     Mistake("freezes-everything", everything, COUNT + "the rest of the model has to go on training.", FREEZING),
-    one("freezes-everything", freeze, COUNT + "the prefix was never looked at.", FREEZING,
+    one("freezes-everything", freeze, COUNT + "all parameters were frozen, whatever the prefix.", FREEZING,
         inside=lambda name, prefix: True),
     one("parameter-names-missed", freeze, "With the prefix {prefix!r} nothing was found, but there is a parameter of "
         "this name: the number of frozen ones is {count}, not {want_count}.", FREEZING,
         inside=lambda name, prefix: name.startswith(prefix + "."), refuse=only_empty),
-    Mistake("parameter-names-missed", freeze_by_submodule, COUNT + "`get_submodule` finds modules alone, no "
-            "parameters; it takes an empty name for the model, and raises an AttributeError of its own.", FREEZING),
+    Mistake("parameter-names-missed", freeze_by_submodule, REFUSED + ": `get_submodule` raises an AttributeError of "
+            "its own, takes an empty name for the model, and does not find single parameters.", FREEZING),
     one("first-part-only", freeze, COUNT + "names may have several parts.", FREEZING,
         inside=lambda name, prefix: name.split(".")[0] == prefix, refuse=only_empty),
     one("only-exact-names", freeze, COUNT + "a submodule's parameters have its name and more.", FREEZING,
@@ -183,7 +188,9 @@ MISTAKES = [
         refuse=by_key_error),
     Mistake("nothing-frozen", nothing_frozen, COUNT + "names were collected, but `requires_grad` was left as it is.",
             FREEZING),
-    Mistake("returns-all-frozen", the_others, COUNT + "the others were frozen, and these were not.", FREEZING),
+    Mistake("freezes-the-others", the_others, COUNT + "the others were frozen, and these were not.", FREEZING),
+    Mistake("returns-all-frozen", all_that_is_frozen, NAMES + "those that were frozen before, elsewhere in the model, "
+            "do not belong to the prefix.", FREEZING),
     Mistake("zeroed-not-frozen", zeroed, COUNT + "the values were changed instead.", FREEZING),
     Mistake("names-unsorted", in_the_order_of_the_model, NAMES + "they are wanted sorted.", FREEZING),
     Mistake("names-without-prefix", lambda m, prefix: sorted(n.removeprefix(prefix + ".") for n in freeze(m, prefix)),

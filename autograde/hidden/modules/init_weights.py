@@ -111,12 +111,13 @@ MISTAKES = [
     Mistake("rebinds-parameter", Rebinds(), "New parameter objects came into the model: {same}. An optimizer made "
             "before still holds the old ones, and would train what nobody uses; write into those that are there.",
             INIT),
-    Mistake("rebinds-parameter", RebindsOnTheCpu(), "New parameter objects came into the model: {same}, and on the "
-            "second device they live on {its_device}.", INIT),
+    Mistake("rebinds-parameter", RebindsOnTheCpu(), "New parameter objects came into the model: {same}. They "
+            "were made on the CPU, too, wherever the old ones are; write into those that are there.", INIT),
     Mistake("skips-nested", starting(walk=lambda self, model: model.children()), NESTED, INIT),
-    Mistake("skips-nested", starting(walk=lambda self, model: list(model.modules())[1:]), NESTED, INIT),
-    Mistake("subclasses-left", OfTheVeryType(), OLD + "`type(m) is nn.Linear` does not hold for a subclass, and "
-            "`isinstance` does.", INIT),
+    Mistake("skips-nested", starting(walk=lambda self, model: list(model.modules())[1:]), OLD + "the model may be a "
+            "layer itself.", INIT),
+    Mistake("subclasses-left", OfTheVeryType(), OLD + "a subclass has a type and a name of its own, and `isinstance` "
+            "knows it all the same.", INIT),
     Mistake("fan-out", weights(lambda w: nn.init.kaiming_normal_(w, mode="fan_out", nonlinearity="relu")), SPREAD
             + "fan_out was counted, the inputs of a unit decide.", INIT),
     Mistake("gain-of-relu-missing", weights(lambda w: nn.init.kaiming_normal_(w, nonlinearity="linear")), NO_GAIN,
@@ -129,8 +130,8 @@ MISTAKES = [
             "layers come with.", INIT),
     Mistake("one-size-for-all", weights(lambda w: nn.init.normal_(w, std=0.02)), SPREAD + "a fixed size does not know "
             "how many inputs a unit has.", INIT),
-    Mistake("weights-zero", weights(nn.init.zeros_), "In the case \"{case}\" the weights came out as {got}: if all "
-            "units start alike, all of them stay alike.", INIT),
+    Mistake("weights-zero", weights(nn.init.zeros_), "In the case \"{case}\" all weights came out as 0: if all units "
+            "start alike, all of them stay alike.", INIT),
     Mistake("convolutions-left", starting(layers=(nn.Linear,)), OLD + "convolutions are initialised as well.", INIT),
     Mistake("biases-left", starting(bias=lambda self, bias: None), OLD + "biases start at zero.", INIT),
     Mistake("biases-not-zero", starting(bias=lambda self, bias: nn.init.constant_(bias, 0.01)), "In the case "

@@ -69,6 +69,21 @@ class HiddenInAList(MLP):
         return self.out(super().forward(x))
 
 
+class NormsInAList(nn.Module):
+    def __init__(self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        widths = [in_dim, *hidden_dims]
+        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, hidden_dims, strict=False))
+        self.norms = [nn.BatchNorm1d(width) for width in hidden_dims]
+        self.dropout = nn.Dropout(dropout)
+        self.last = nn.Linear(widths[-1], out_dim)
+
+    def forward(self, x: Tensor) -> Any:
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            x = self.dropout(norm(linear(x)).relu())
+        return self.last(x)
+
+
 class SharedLinear(MLP):
     def block(self, i: int, o: int, p: float) -> list[nn.Module]:
         return [self.made("linear", i, o), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout(p)]
@@ -115,7 +130,7 @@ def ending(ending: Callable[[int, int, float], list[nn.Module]]) -> type:
 
 IN_A_LIST = (
     "For hidden widths {hidden} `parameters()` finds {count} tensors where {want_count} are wanted: layers in a plain "
-    "Python list are not registered, and so would never be trained, moved or saved."
+    "list, tuple or dict are not registered, and so would never be trained, moved or saved."
 )
 SHARED = (
     "For hidden widths {hidden} there are {count} parameter tensors where {want_count} are wanted: one and the same "
@@ -136,6 +151,7 @@ MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
     Mistake("python-list-of-layers", InAList, IN_A_LIST, INSIDE),
     Mistake("python-list-of-layers", HiddenInAList, IN_A_LIST, INSIDE),
+    Mistake("python-list-of-layers", NormsInAList, IN_A_LIST, INSIDE),
     Mistake("activation-after-last", ending(lambda i, o, p: [nn.Linear(i, o), nn.ReLU()]), AFTER_LAST, INSIDE),
     Mistake("activation-after-last", ending(lambda i, o, p: [nn.Linear(i, o), nn.Softmax(-1)]), AFTER_LAST, INSIDE),
     Mistake("activation-after-last", ending(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU()]),
@@ -149,8 +165,9 @@ MISTAKES = [
     Mistake("norm-after-relu", blocks(lambda i, o, p: [nn.Linear(i, o), nn.ReLU(), nn.BatchNorm1d(o), nn.Dropout(p)]),
             VALUE + "the batch norm stands after the ReLU, and should stand before it.", INSIDE),
     Mistake("norm-before-linear",
-            blocks(lambda i, o, p: [nn.BatchNorm1d(i), nn.Linear(i, o), nn.ReLU(), nn.Dropout(p)]), VALUE + "the batch "
-            "norm has the width that goes in, and should have the one that comes out.", INSIDE),
+            blocks(lambda i, o, p: [nn.BatchNorm1d(i), nn.Linear(i, o), nn.ReLU(), nn.Dropout(p)]), "In the case "
+            "\"{case}\" the {count} parameter tensors have other shapes than those that are wanted: the batch norm has "
+            "the width that goes in, and should have the one that comes out.", INSIDE),
     Mistake("no-batch-norm", blocks(lambda i, o, p: [nn.Linear(i, o), nn.ReLU(), nn.Dropout(p)]), COUNT + "the batch "
             "norm layers are missing.", INSIDE),
     Mistake("no-activation", blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.Dropout(p)]), VALUE
@@ -167,7 +184,8 @@ MISTAKES = [
             "themselves are dropped.", INSIDE),
     Mistake("dropout-stays-on",
             blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), AlwaysDropping(p)]), DROPPED
-            + "`F.dropout(x, p)` does not know of `eval()`.", MODES),
+            + "dropping went on in eval mode. `F.dropout(x, p)` does not know of `eval()`, nor does an `nn.Dropout` "
+            "made in `forward` or not registered.", MODES),
 ]  # fmt: skip
 
 

@@ -76,11 +76,28 @@ class StrideInBoth(Block):
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, stride, 1, bias=False)
 
 
-class NoPadding(Block):
+class NoStride(Block):
+    def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
+        super().__init__(in_channels, out_channels, stride)
+        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, 1, 1, bias=False)
+
+
+class NoPaddingInTheFirst(Block):
     def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
         super().__init__(in_channels, out_channels, stride)
         self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride, bias=False)
+
+
+class NoPaddingInTheSecond(Block):
+    def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
+        super().__init__(in_channels, out_channels, stride)
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, bias=False)
+
+
+class NoPadding(NoPaddingInTheSecond):
+    def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
+        super().__init__(in_channels, out_channels, stride)
+        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride, bias=False)
 
 
 class OneNorm(Block):
@@ -136,9 +153,21 @@ MISTAKES = [
             "constant at once, so a convolution before it needs no bias.", CONV),
     Mistake("stride-in-the-second", StrideInTheSecond, "In the case \"{case}\" the value at {at} is {got_at} and "
             "should be {want_at}: the first convolution has the stride.", CONV),
-    Mistake("stride-in-both", StrideInBoth, SUM + "only the first convolution has the stride.", CONV),
-    Mistake("no-padding", NoPadding, SUM + "without padding, a convolution of size 3 takes a pixel off every side.",
+    Mistake("stride-in-both", StrideInBoth, SUM + "of the two 3x3 convolutions, only the first has the stride.", CONV),
+    Mistake("stride-missing-in-skip",
+            override(Block, projection=lambda self, i, o, s: nn.Sequential(nn.Conv2d(i, o, 1, bias=False),
+                                                                           nn.BatchNorm2d(o))),
+            SUM + "the 1x1 convolution in `skip` has the same stride as the block.", CONV),
+    Mistake("stride-missing-in-the-first", NoStride, SUM + "the first convolution has the stride, as `skip` does.",
             CONV),
+    Mistake("padding-in-skip",
+            override(Block, projection=lambda self, i, o, s: nn.Sequential(nn.Conv2d(i, o, 1, s, 1, bias=False),
+                                                                           nn.BatchNorm2d(o))),
+            SUM + "padding makes a convolution of size 1 larger, and it needs none.", CONV),
+    Mistake("x-added-without-skip", override(Block, forward=lambda self, x: (self.branch(x) + x).relu()), SUM + "x "
+            "was added as it is, and has to go through `skip` first.", CONV),
+    *(Mistake("no-padding", program, SUM + "without padding, a convolution of size 3 takes a pixel off every side.",
+              CONV) for program in (NoPadding, NoPaddingInTheFirst, NoPaddingInTheSecond)),
     Mistake("attributes-not-named", NotNamed, "The attributes {got} are missing: the parts have the names that the "
             "exercise gives.", CONV),
     Mistake("one-norm-for-both", OneNorm, "`parameters` came out as {got} where {want} is wanted: the two norms are "

@@ -11,8 +11,8 @@ UNBEGUN = (
     "is nothing yet that could remember a parameter."
 )
 UNREGISTERED = (
-    "`parameters()` finds {registered}: a plain tensor is an attribute like any other, so an optimizer, `.to()` "
-    "and `state_dict()` never hear of it."
+    "`parameters()` finds {registered}: a plain tensor, or what arithmetic makes of an `nn.Parameter`, is an attribute "
+    "like any other, so an optimizer, `.to()` and `state_dict()` never hear of it."
 )
 
 

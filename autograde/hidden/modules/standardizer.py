@@ -116,8 +116,8 @@ ZERO_STD = (
     "the std 0, and dividing by 1 leaves it alone."
 )
 AS_PARAMETER = (
-    "`parameters()` finds {its_parameters}: an optimizer would train what was measured. State that is moved and saved, "
-    "but not trained, is a buffer."
+    "`parameters()` finds {its_parameters}: parameters are what training changes, and these were measured. State that "
+    "is moved and saved, but not trained, is a buffer."
 )
 AT = "The value at {at} is {got_at} and should be {want_at}: "
 MISTAKES = [
@@ -129,7 +129,8 @@ MISTAKES = [
     Mistake("not-saved", override(Standardizer, hold=not_saved), "The state_dict holds {its_state_dict} of the two: a "
             "buffer that is not persistent moves with the module, but is not saved.", BUFFERS),
     Mistake("no-buffer-before-fit", NoneBeforeFit, "A fresh module could not take in the saved one: {unplaced} found "
-            "no place, because the buffers are None until `fit` is called.", BUFFERS),
+            "no place. Until `fit` is called, the buffers are None or not registered; register both in `__init__`.",
+            BUFFERS),
     Mistake("sample-deviation", override(Standardizer, measured=lambda self, x: (x.mean(0), x.std(0))), "`std` came "
             "out as {its_std} where {want_std} is wanted: it divides by n - 1, and the population's divides by n.",
             BUFFERS),
@@ -142,15 +143,16 @@ MISTAKES = [
     Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std + 1e-8), ZERO_STD, BUFFERS),
     Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1e-6)), ZERO_STD,
             BUFFERS),
-    Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1.0)), ZERO_STD,
-            BUFFERS),
+    Mistake("small-deviations-become-one", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1.0)),
+            "In the case \"{case}\" `std` came out as {its_std} where {want_std} is wanted: only a std of 0 becomes 1, "
+            "and a small one stays.", BUFFERS),
     Mistake("fits-once", FitsOnce, "In the case \"{case}\" the {what} is {got} and should be {want}: the second call "
             "of `fit` was ignored, and every call sets the buffers.", BUFFERS),
-    Mistake("fit-returns-nothing", ReturnsNothing, "`fit` returned {got}, and should return the module itself, so that "
-            "`Standardizer(3).fit(x)` is one.", BUFFERS),
+    Mistake("fit-returns-nothing", ReturnsNothing, "`fit` should return the module itself, so that "
+            "`Standardizer(3).fit(x)` is one, and returned {got}.", BUFFERS),
     Mistake("dtype-not-kept", override(Standardizer, forward=lambda self, x: self.standardized(x)), "In the case "
-            "\"{case}\" the {what} is {got} and should be {want}: float16 with float32 buffers makes float32, and the "
-            "result keeps the dtype of x.", BUFFERS),
+            "\"{case}\" the result is {got_dtype} and should be {want_dtype}: float16 with float32 buffers makes "
+            "float32, and the result keeps the dtype of x.", BUFFERS),
     Mistake("mean-not-subtracted", override(Standardizer, standardized=lambda self, x: x / self.std), AT + "the mean "
             "was not subtracted.", BUFFERS),
     Mistake("not-divided", override(Standardizer, standardized=lambda self, x: x - self.mean), AT + "the mean was "

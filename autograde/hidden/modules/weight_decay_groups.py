@@ -126,7 +126,7 @@ MISTAKES = [
             "group: the number of dimensions decides, and a parameter of one's own may have any name.", FREEZING),
     Mistake("decay-hard-coded", decay_hard_coded, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: it "
             "is the argument `weight_decay`, and no number of your own.", FREEZING),
-    Mistake("params-in-a-set", in_sets, "In the case \"{case}\" the `{what}` {got}: a set has no order, and an "
+    Mistake("params-in-a-set", in_sets, "In the case \"{case}\" the {what} {got}: a set has no order, and an "
             "optimizer numbers its parameters. A parameter comes once in `parameters()` anyway.", FREEZING),
     Mistake("spares-matrices", by(lambda name, p: p.ndim > 2), "In the case \"{case}\" {undecayed} is in the second "
             "group: two dimensions are enough to decay.", FREEZING),

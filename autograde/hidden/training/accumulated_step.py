@@ -148,7 +148,10 @@ UNSCALED = VALUE + (
 EQUALLY = VALUE + (
     "each micro-batch counted the same, whatever its size; in the whole batch every example counts the same."
 )
-STEPS = VALUE + "the optimizer stepped after every micro-batch, which is plain training with small batches."
+STEPS = (
+    'In the case "{case}" the optimizer took {steps} steps where {wanted_steps} is wanted: it stepped after every '
+    "micro-batch, which is plain training with small batches."
+)
 MODE = 'In the case "{case}", the model ran in {ran} where {should_run} is wanted: the mode is the caller\'s.'
 MISTAKES = [
     Mistake("equal-weights", equal_weights, EQUALLY, ACCUMULATE),
@@ -162,8 +165,9 @@ MISTAKES = [
             ACCUMULATE),
     Mistake("steps-every-micro-batch", step_each_time(lambda rows, total, n: 1, plain=True), STEPS, ACCUMULATE),
     Mistake("steps-every-micro-batch", step_each_time(lambda rows, total, n: 1 / n, plain=True), STEPS, ACCUMULATE),
-    Mistake("forgets-earlier-micro-batches", cleared_each_time, VALUE + "the gradients were cleared before each "
-            "micro-batch, so only the last of them counted.", ACCUMULATE),
+    Mistake("forgets-earlier-micro-batches", cleared_each_time, VALUE + "only the last micro-batch counted. "
+            "Either the gradients were cleared before each of them, or `backward` ran once, after the loop.",
+            ACCUMULATE),
     Mistake("missing-zero-grad", never_cleared, STALE, ACCUMULATE),
     Mistake("mean-of-a-mean", divided_by_all_rows, VALUE + "the losses are means already, and were divided by the "
             "number of examples once more.", ACCUMULATE),

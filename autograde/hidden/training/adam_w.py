@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -119,6 +120,11 @@ class DecaysAfterTheStep(AdamW):
         p.mul_(1 - lr * decay)
 
 
+class StopsAtNone(AdamW):
+    def groups(self) -> list[dict[str, Any]]:
+        return [g | {"params": list(takewhile(lambda p: p.grad is not None, g["params"]))} for g in self.param_groups]
+
+
 class AveragesInAnAttribute(AdamW):
     def memory(self, p: Any) -> Any:
         return self.__dict__.setdefault("own", {}).setdefault(p, {})
@@ -187,15 +193,18 @@ MISTAKES = [
     Mistake("decays-after-the-step", DecaysAfterTheStep, VALUE + "the decay came after the step and so shrank the step "
             "as well.", OPTIMIZERS),
     Mistake("ignores-parameter-groups",
-            override(AdamW, update=lambda self, p, group: AdamW.update(self, p, self.defaults)), VALUE + "every group "
-            "was updated with the defaults, whatever its own settings said; a schedule writes to the groups too.",
+            override(AdamW, update=lambda self, p, group: AdamW.update(self, p, self.defaults)), VALUE + "a setting "
+            "was not taken from the parameter's group. What a schedule changes, and what was loaded, is there too.",
             OPTIMIZERS),
     Mistake("ignores-parameter-groups", override(AdamW, groups=lambda self: self.param_groups[:1]), VALUE + "only the "
             "first group was updated.", OPTIMIZERS),
+    Mistake("stops-at-a-missing-gradient", StopsAtNone, VALUE + "a parameter without a gradient is skipped, and those "
+            "after it are not.", OPTIMIZERS),
     Mistake("one-count-for-all", CountsForTheGroup, VALUE + "one count of steps served the whole group. A parameter "
             "that had no gradient in some steps has taken fewer, and each counts its own.", OPTIMIZERS),
     Mistake("state-outside-state-dict", AveragesInAnAttribute, "Resumed from its state_dict, the training went on "
-            "{got}: the averages are kept in an attribute. `self.state[p]` is what `state_dict()` saves.", OPTIMIZERS),
+            "{got}: averages or counts of steps are kept in an attribute. `self.state[p]` is what `state_dict()` "
+            "saves.", OPTIMIZERS),
     Mistake("state-outside-state-dict", CountInAnAttribute, "Resumed from its state_dict, the training went on {got}: "
             "the count of steps is an attribute, and started again. `self.state[p]` is what `state_dict()` saves.",
             OPTIMIZERS),

@@ -123,8 +123,9 @@ MISTAKES = [
             "what a log needs: it says how often, and how hard, the clipping bites.", CLIPPING),
     Mistake("scales-up-small-gradients", always_scaled, VALUE + "gradients smaller than max_norm = {max_norm} were "
             "scaled up to it, and should be left alone.", CLIPPING),
-    Mistake("never-scaled", throws_the_product_away, VALUE + "the gradients are as they were. `g * factor` is a new "
-            "tensor; `g.mul_(factor)` changes the gradient itself.", CLIPPING),
+    Mistake("never-scaled", throws_the_product_away, VALUE + "the gradients are as they were. "
+            "Either nothing was multiplied here, or the product was a new tensor; `g.mul_(factor)` changes `g` itself.",
+            CLIPPING),
     Mistake("rebinds-gradients", rebinds, "The gradient tensors were {got} and should be {want}: an optimizer or a "
             "view may hold on to them, so they are scaled in place.", CLIPPING),
     Mistake("adds-norms", with_norm(lambda grads: sum(g.norm().item() for g in grads)), VALUE + "the norms of the "
@@ -141,7 +142,7 @@ MISTAKES = [
             "part in the loss has no gradient.", CLIPPING),
     Mistake("returns-tensor", lambda parameters, max_norm: torch.tensor(clip(parameters, max_norm)), NO_NUMBER,
             CLIPPING),
-    Mistake("returns-nothing", returns_nothing, "What came back is {got} where the norm before, {want}, is wanted.",
+    Mistake("returns-nothing", returns_nothing, "The norm before, {want}, is wanted, and what came back is {got}.",
             CLIPPING),
 ]  # fmt: skip
 

@@ -79,6 +79,14 @@ class StopsAtNaN(EarlyStopping):
         return super().update(metric, model) or math.isnan(metric)
 
 
+class StopsForGood(EarlyStopping):
+    stopped = False
+
+    def update(self, metric: float, model: nn.Module) -> bool:
+        self.stopped = super().update(metric, model) or self.stopped
+        return self.stopped
+
+
 class HigherIsBetter(EarlyStopping):
     best = -math.inf
 
@@ -103,7 +111,7 @@ def integers_as_they_are(_self: EarlyStopping, model: nn.Module) -> Any:
 
 REFERENCE = (
     'In the case "{case}", `{what}` is {got} where {want} is wanted: `state_dict()` holds the tensors that training '
-    "goes on changing, so what was remembered changed too. Copy them."
+    "goes on changing, so what was remembered changed too. Copy each of them."
 )
 STOPS = "For the metrics {metrics}, the stop came {stopped}, and should come {should_stop}: "
 NAN_FIRST = (
@@ -124,6 +132,7 @@ MISTAKES = [
     Mistake("higher-is-better", HigherIsBetter, VALUE + "the metric is a loss here, and lower is better.", STOPPING),
     Mistake("patience-never-renewed", override(EarlyStopping, waiting_after_a_gain=lambda self: self.waited), STOPS
             + "after an improvement the counting starts anew; only updates in a row count.", STOPPING),
+    Mistake("stops-for-good", StopsForGood, WEIGHTS + "an improvement after a stop makes it False again.", STOPPING),
     Mistake("min-delta-ignored", override(EarlyStopping, better=lambda self, metric: metric < self.best), STOPS + "a "
             "gain smaller than min_delta = {min_delta} is not an improvement.", STOPPING),
     Mistake("equal-counts-as-better",
@@ -134,7 +143,8 @@ MISTAKES = [
     Mistake("forgets-buffers", override(EarlyStopping, remembered=only_parameters), WEIGHTS + "parameters are not all "
             "of a model; the statistics of a batch norm are buffers.", STOPPING),
     Mistake("keeps-counters-by-reference", override(EarlyStopping, remembered=integers_as_they_are), WEIGHTS
-            + "`num_batches_tracked` was remembered without a copy, and training goes on counting in it.", STOPPING),
+            + "`num_batches_tracked` was either not remembered, or not copied, and training goes on counting in it.",
+            STOPPING),
     Mistake("never-restores", override(EarlyStopping, restore=lambda self, model: None), WEIGHTS + "the model was left "
             "as it was.", STOPPING),
 ]  # fmt: skip

@@ -109,8 +109,8 @@ UNEVEN = VALUE + (
 LEFT_MODE = "The model was left in {got} and should be in {want}, the one it came in: whoever called goes on with it."
 MISTAKES = [
     Mistake("leaves-gradients-off", switches_gradients_off, "`{what}` is {got} where {want} is wanted: "
-            "`torch.set_grad_enabled(False)` lasts until somebody switches it on again, and the next training step "
-            "fails; `with torch.no_grad():` ends with its block.", EVALUATING),
+            "they were switched off and not on again, and the next training step fails; `with torch.no_grad():` ends "
+            "with its block.", EVALUATING),
     Mistake("averages-batches", evaluating(loss=mean_loss_of_batches, accuracy=mean_accuracy_of_batches), UNEVEN,
             EVALUATING),
     Mistake("averages-batches", evaluating(loss=mean_loss_of_batches), UNEVEN, EVALUATING),

@@ -136,6 +136,18 @@ class Percent(Fit):
         return loss, 100 * accuracy
 
 
+class SumsValidationLosses(Fit):
+    def judged(self, model: Any, loader: Any, device: Any) -> tuple[float, float]:
+        loss, accuracy = super().judged(model, loader, device)
+        return loss * len(loader.dataset), accuracy
+
+
+def cleared_before_the_step(optimizer: Any, schedule: Any) -> None:
+    optimizer.zero_grad()
+    optimizer.step()
+    schedule.step()
+
+
 def train_mode_once(_self: Fit, model: Any, epoch: int) -> None:
     if epoch == 0:
         model.train()
@@ -147,14 +159,14 @@ def fitting(**methods: Any) -> Callable[..., Any]:
     return program
 
 
-WEIGHTS = 'In the case "{case}" the weights at the end are {got} where {want} is wanted: '
+WEIGHTS = 'In the case "{case}" the weights at the end are {whose} where {wanted_whose} is wanted: '
 UNLEARNED = 'In the case "{case}", `{what}` is {got} where {want} is wanted: '
 TRAINED = "Training ran in {got} where {want} is wanted: "
 MISTAKES = [
     Mistake("keeps-last-not-best", fitting(restore=lambda self, model, weights: None), WEIGHTS + "the model learned, "
             "but kept what it had after its last epoch. A copy made at the best one has to be put back.", CAPSTONE),
-    Mistake("keeps-worst-not-best", fitting(better=lambda self, loss, best: loss > best), WEIGHTS + "the comparison is "
-            "turned round, a lower loss is better.", CAPSTONE),
+    Mistake("keeps-worst-not-best", fitting(better=lambda self, loss, best: loss > best), WEIGHTS + "a lower "
+            "validation loss is better.", CAPSTONE),
     Mistake("validates-in-train-mode", fitting(before_judging=lambda self, model: model.train()), "Validation ran in "
             "{got} where {want} is wanted: batch norm then uses the statistics of each validation batch, and even "
             "learns from them.", CAPSTONE),
@@ -162,9 +174,14 @@ MISTAKES = [
             "the epochs and should be {want}: no schedule moved it, or it was never stepped.", CAPSTONE),
     Mistake("did-not-learn",
             fitting(optimizer=lambda self, model, lr: torch.optim.AdamW(model.parameters(), lr * 1e-4)), UNLEARNED
-            + "the rate that the optimizer used is so small that the model hardly moved.", CAPSTONE),
-    Mistake("did-not-learn", fitting(step=lambda self, optimizer, schedule: None), UNLEARNED + "the optimizer never "
-            "made a step, so there was nothing to learn or keep.", CAPSTONE),
+            + "either its rate is too small or too large for this optimizer, or old gradients were not cleared.",
+            CAPSTONE),
+    *(Mistake("did-not-learn", fitting(step=step), WEIGHTS + "either no step changed them, for lack of a step or "
+              "of gradients, or they were put back.", CAPSTONE) for step in (
+        lambda self, optimizer, schedule: None,
+        lambda self, optimizer, schedule: schedule.step(),
+        lambda self, optimizer, schedule: cleared_before_the_step(optimizer, schedule),
+    )),
     Mistake("validates-before-training", fitting(parts=lambda self: ("judge", "train")), "Validation ran {got} where "
             "{want} is wanted: the epoch's numbers, and the weights kept as the best, are those after its pass.",
             CAPSTONE),
@@ -174,10 +191,12 @@ MISTAKES = [
             "epoch left the model in evaluation mode.", CAPSTONE),
     Mistake("percent-not-fraction", Percent(), "In the case \"{case}\", `{what}` is {got} where {want} is wanted: "
             "accuracies are listed from 0 to 1.", CAPSTONE),
-    Mistake("train-loss-not-a-mean", AddsLosses(), UNLEARNED + "the losses of the batches were added up and not "
-            "divided by their number.", CAPSTONE),
+    Mistake("train-loss-not-a-mean", AddsLosses(), UNLEARNED + "the losses were added up and not divided.",
+            CAPSTONE),
     Mistake("train-loss-not-a-mean", DividesMeansBySamples(), UNLEARNED + "the loss of a batch is a mean already, so "
             "it counts as many times as the batch has samples before the sum is divided by all samples.", CAPSTONE),
+    Mistake("val-loss-not-a-mean", SumsValidationLosses(), WEIGHTS + "`val_loss` is not the mean cross-entropy. Either "
+            "a sum was not divided, or the loss did not get logits.", CAPSTONE),
     Mistake("two-passes-an-epoch", TwoPasses(), "The training data were passed {got} times where {want} is wanted: one "
             "pass is one epoch.", CAPSTONE),
     Mistake("batch-not-moved", fitting(place=lambda self, device: torch.device("cpu")), MIXED, DEVICES),
@@ -187,8 +206,8 @@ MISTAKES = [
     Mistake("history-incomplete",
             fitting(returned=lambda self, history: {key: values[-1] for key, values in history.items()}),
             "The history has {got}, and should have {want}: a list for each, with one entry an epoch.", CAPSTONE),
-    Mistake("returns-nothing", fitting(returned=lambda self, history: None), "What came back is {got}, where a history "
-            "is wanted.", CAPSTONE),
+    Mistake("returns-nothing", fitting(returned=lambda self, history: None), "A history is wanted, and what came back "
+            "is {returned}.", CAPSTONE),
 ]  # fmt: skip
 
 

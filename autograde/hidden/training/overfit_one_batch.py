@@ -69,6 +69,16 @@ def never_differentiated(model: Any, batch: Any, loss_fn: Any, optimizer: Any, s
     return history
 
 
+def never_stepped(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    history = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_fn(model(batch[0]), batch[1])
+        loss.backward()
+        history.append(loss.item())
+    return history
+
+
 def loss_after_the_step(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
     history = []
     for _ in range(steps):
@@ -88,7 +98,7 @@ def last_only(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) 
 
 
 STORED = (
-    "Graphs kept alive: {got}; wanted: {want}. A loss tensor that is stored holds the graph that made it; store its "
+    "Graphs kept alive: {alive}. A loss tensor that is stored holds the graph that made it; store its "
     "number, and the graph can go."
 )
 MISTAKES = [
@@ -102,8 +112,10 @@ MISTAKES = [
     Mistake("returns-tensors", lambda *given: torch.tensor(numbers_at_the_end(*given)), "The history came out as {got} "
             "where {want} is wanted: a list of Python floats.", ONE_BATCH),
     Mistake("one-step-more", one_step_more, VALUE + "the loop ran once too often.", ONE_BATCH),
-    Mistake("never-differentiates", never_differentiated, VALUE + "the loss stays where it is, because no gradient was "
-            "ever computed.", ONE_BATCH),
+    Mistake("never-differentiates", never_differentiated, VALUE + "the loss stays where it is. Either no gradient was "
+            "computed, or it was cleared before the step.", ONE_BATCH),
+    Mistake("never-steps", never_stepped, VALUE + "the optimizer never made a step, so the loss stays where it is.",
+            ONE_BATCH),
     Mistake("last-loss-only", last_only, "What came back is {got} where {want} is wanted: the losses of all steps.",
             ONE_BATCH),
 ]  # fmt: skip

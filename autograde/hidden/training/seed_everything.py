@@ -65,7 +65,7 @@ def always_42(_seed: int) -> None:
 NOT_SEEDED = 'Whether "{what}" holds came out as {got} and should be {want}: '
 MISTAKES = [
     Mistake("forgets-numpy", forgets_numpy, NOT_SEEDED + "NumPy has a generator of its own, which was "
-            "not seeded.", SEEDS),
+            "not seeded with `seed`.", SEEDS),
     Mistake("forgets-numpy", new_generator_of_numpy, NOT_SEEDED + "`default_rng` makes a "
             "new generator; `np.random.rand` draws from the global one.", SEEDS),
     Mistake("forgets-random", forgets_random, NOT_SEEDED + "Python's `random` has a generator of its own, and "

@@ -139,8 +139,7 @@ MISTAKES = [
             "loss that was differentiated is known already.", LOOP),
     Mistake("arguments-swapped", arguments_swapped, VALUE + "`loss_fn` takes the prediction first and the target "
             "second; for many losses the order matters.", LOOP),
-    Mistake("returns-nothing", returns_nothing, "What came back is {got} where {want} is "
-            "wanted.", LOOP),
+    Mistake("returns-nothing", returns_nothing, "{want} is wanted, and what came back is {got}.", LOOP),
 ]  # fmt: skip
 
 

@@ -154,8 +154,12 @@ def counted(optimizer: torch.optim.Optimizer) -> list[int]:
 
 
 def quotes_modes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    """Return the fields `ran` and `should_run`, the modes of the model, for messages."""
-    return {"ran": seen["the model ran in"], "should_run": wanted["the model ran in"]}
+    """Return the fields `ran` and `should_run`, the model's modes, and `steps` and `wanted_steps`, for messages."""
+    modes = {"ran": seen["the model ran in"], "should_run": wanted["the model ran in"]}
+    steps = "optimizer steps"
+    return (
+        {**modes, "steps": seen[steps], "wanted_steps": wanted[steps]} if steps in seen and steps in wanted else modes
+    )
 
 
 def batches(draw: Draw, loss: str, sizes: list[int], inputs: int, outputs: int, dtype: torch.dtype) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
         "replacement": seen.get("with replacement"),
         "rerun": seen.get("called again with the same seed"),
         "generators": seen.get("global generators"),
+        "returned": seen.get("returned"),
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchcourse.checking.differences import brief
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
@@ -61,7 +62,9 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     fields: dict[str, object] = {"sizes": [len(x) for x in inputs["images"]]}
     for name in ("mean", "std"):
         fields |= {name: seen.get(name), f"wanted_{name}": wanted.get(name)}
-    return fields
+    texts = [(name, brief(seen.get(name)), brief(wanted.get(name))) for name in ("mean", "std")]
+    parts = [f", the {name} is {got} and should be {want}" if got != want else "" for name, got, want in texts]
+    return {**fields, "and_mean": parts[0], "and_std": parts[1]}
 
 
 EXERCISE = Exercise(

@@ -70,10 +70,14 @@ def derive(case: Case, seen: Observations) -> Observations:
         "order with another seed": "the same" if seen["other"] == order else "another",
         "stopped and resumed": "as if never stopped" if joined == order else _broken(joined, order, case.inputs),
         "next epoch after resuming": "as if never stopped" if seen["next epoch"] == following else "another",
-        "next epoch, this one not finished": "whole"
-        if seen["next epoch, this one not finished"] == following
-        else "not whole",
+        "next epoch, this one not finished": _whole(seen["next epoch, this one not finished"], following),
     }
+
+
+def _whole(epoch: list[Any], wanted: list[Any]) -> str:
+    if epoch == wanted:
+        return "whole"
+    return "whole, but in another order" if Counter(epoch) == Counter(wanted) else "not whole"
 
 
 def _broken(joined: list[Any], order: list[Any], inputs: Observations) -> str:

@@ -93,6 +93,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
         "twice": seen.get("indices that come twice"),
         "generators": seen.get("global generators"),
         "sizes": seen.get("sizes"),
+        "returned": seen.get("returned"),
         "order": next((o for o in seen.get("order", []) if o != "mixed"), "mixed"),
     }
     return {name: value for name, value in fields.items() if value is not None}

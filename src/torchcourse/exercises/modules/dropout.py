@@ -106,7 +106,7 @@ def quotes_dropout(inputs: Observations, seen: Observations, wanted: Observation
     factor = "kept values are multiplied by"
     if factor in seen and factor in wanted:
         fields |= {"factor": seen[factor], "want_factor": wanted[factor]}
-    for name in ("in eval", "two calls in training", "share of zeros", "refused with"):
+    for name in ("in eval", "two calls in training", "share of zeros", "refused with", "dropped"):
         if name in seen:
             fields[name.replace(" ", "_")] = seen[name]
     return fields

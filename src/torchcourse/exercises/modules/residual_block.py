@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
@@ -32,6 +36,23 @@ def fill_by_shape(module: nn.Module, weights: dict[str, Tensor]) -> None:
         fill_in_order(list(skip.parameters()))
 
 
+@contextmanager
+def watching_shapes(module: nn.Module) -> Iterator[dict[str, tuple[int, ...]]]:
+    """Yield the shapes of what the two convolutions and `skip` return, as they are called."""
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def note(name: str) -> Callable[..., None]:
+        return lambda _module, _inputs, output: shapes.update({name: tuple(getattr(output, "shape", ()))})
+
+    parts = {name: getattr(module, name, None) for name in ("conv1", "conv2", "skip")}
+    handles = [part.register_forward_hook(note(name)) for name, part in parts.items() if isinstance(part, nn.Module)]
+    try:
+        yield shapes
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 @probing_a_module
 def probe(answer: Watched, sizes: tuple[int, ...], weights: dict[str, Tensor], x: Tensor) -> Observations:
     """Observe parameters, output and gradients of a block with known weights, in training and evaluation."""
@@ -44,9 +65,12 @@ def probe(answer: Watched, sizes: tuple[int, ...], weights: dict[str, Tensor], x
     fill_by_shape(module, weights)
     x.requires_grad_()
     before = x.detach().clone()
-    output = attempted(lambda: called(answer, module, x))
+    with watching_shapes(module) as shapes:
+        output = attempted(lambda: called(answer, module, x))
     if isinstance(output, Raised):
-        return {**seen, "outcome": output}
+        shapes.setdefault("skip", tuple(x.shape))  # x itself goes around, unless `skip` was called
+        made = ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items()))
+        return {**seen, "outcome": replace(output, reason=made)}
     held = {name: p for name, p in module.named_parameters() if name in weights}
     seen |= {**look(output, x), **gradients(output, x=x, **held), **kept(x=(x.detach(), before))}
     return {**seen, "in eval": called(answer, module.eval(), x.detach())}

@@ -80,7 +80,7 @@ def probe(
     train([run, other], range(steps // 2, steps))
     same = torch.equal(flat(run.parameters), flat(other.parameters))
     closure = {
-        "the closure was called": f"{len(run.calls) / steps:g} times a step, " + " and ".join(sorted(set(run.calls))),
+        "the closure was called": ", ".join([f"{len(run.calls) / steps:g} times a step", *sorted(set(run.calls))]),
         "step returned": " and ".join(sorted(set(run.returned))),
     }
     return {
@@ -99,7 +99,7 @@ def cases(draw: Draw) -> list[Case]:
         values = [3 * draw.normal(*shape, dtype=dtype) for shape in shapes]
         gradients: list[Tensor | None] = [scale * (draw.normal(steps, *shape, dtype=dtype) + 0.5) for shape in shapes]
         if none:
-            values, gradients = [*values, draw.normal(2, dtype=dtype)], [*gradients, None]
+            values, gradients = [draw.normal(2, dtype=dtype), *values], [None, *gradients]
         return {"values": values, "gradients": gradients, "groups": list(groups), "options": options,
                 "slower_at": slower_at}  # fmt: skip
 

@@ -16,7 +16,7 @@ from torchcourse.data import digits
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, number, with_detail
+from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, flat, number, with_detail
 
 GOOD = 0.97
 CHANCE = 0.015
@@ -92,6 +92,7 @@ def _fitted(answer: Watched, model: nn.Module, parts: dict[str, tuple[Tensor, Te
     ]  # fmt: skip
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+    before = flat(model.parameters())
     hook = register_optimizer_step_pre_hook(_rates(used))
     try:
         history = answer(model, *loaders, device=device, **more)
@@ -100,7 +101,8 @@ def _fitted(answer: Watched, model: nn.Module, parts: dict[str, tuple[Tensor, Te
     if not isinstance(history, dict):
         return {"returned": kind(history)}
     judged = {f"final {name}": _judged(model, *parts[name]) for name in ("val", "test") if name in parts}
-    return {"history": _listed(history), "epochs": more["epochs"], "rates": sorted(set(used)), **judged}
+    moved = not torch.equal(before, flat(model.parameters()))
+    return {"history": _listed(history), "epochs": more["epochs"], "rates": sorted(set(used)), "moved": moved, **judged}
 
 
 def probe(
@@ -170,6 +172,8 @@ def _whose(losses: list[float], final: float) -> Any:
     detail = f"final validation loss {final:.3f}, best epoch {min(losses):.3f}, last epoch {losses[-1]:.3f}"
     if _near(final, min(losses)):
         return with_detail("those of the best epoch", detail)
+    if final < min(losses):
+        return with_detail("better than any loss that is listed", detail)
     return with_detail("those of the last epoch" if _near(final, losses[-1]) else "those of no best epoch", detail)
 
 
@@ -194,6 +198,8 @@ def _share_right(accuracies: list[float], losses: list[float], final: tuple[floa
 
 def derive(_case: Case, seen: Observations) -> Observations:
     """Describe a training by facts that every right answer shares, however it trains."""
+    if "returned" in seen:
+        return {"returned": seen["returned"]}
     history, epochs = seen["history"], seen["epochs"]
     shape = _shape_of_history(history, epochs)
     facts: Observations = {"history": shape}
@@ -212,7 +218,9 @@ def derive(_case: Case, seen: Observations) -> Observations:
             facts["validation ran"] = "after each pass" if after == epochs else f"after {after} of {epochs} passes"
             facts["train_loss"] = _size_of(history["train_loss"], seen["losses"])
         facts["val_accuracy"] = _share_right(history["val_accuracy"], history["val_loss"], seen["final val"])
-    facts["weights at the end"] = _whose(history["val_loss"], seen["final val"][0])
+    facts["weights at the end"] = (
+        _whose(history["val_loss"], seen["final val"][0]) if seen["moved"] else "those of the beginning"
+    )
     if seen.get("real"):
         share = seen["final test"][1]
         good = f"{GOOD:.0%} or more" if share >= GOOD - CHANCE else f"less than {GOOD:.0%}"
@@ -249,6 +257,12 @@ def cases(draw: Draw) -> list[Case]:
     ]
 
 
+def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    whose = "weights at the end"
+    fields = {"returned": seen.get("returned"), "whose": seen.get(whose), "wanted_whose": wanted.get(whose)}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 EXERCISE = Exercise(
     "fit",
     probe,
@@ -262,6 +276,7 @@ EXERCISE = Exercise(
         "`val_loss` hold what the model really has on the validation data, in evaluation mode?",
     ),
     derive=derive,
+    quotes=quotes,
     seconds=20.0,
     imports=("sklearn.datasets", "sklearn.metrics"),
 )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import (
     LOSSES,
@@ -54,6 +55,10 @@ def cases(draw: Draw) -> list[Case]:
     ]
 
 
+def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+    return {"alive": seen["graphs kept alive"]}
+
+
 EXERCISE = Exercise(
     "overfit_one_batch",
     probe,
@@ -66,4 +71,5 @@ EXERCISE = Exercise(
         "Which loss belongs at place i of the list: the one that step i started from, or the one it led to? The first "
         "entry is the loss of the untouched model.",
     ),
+    quotes=quotes,
 )

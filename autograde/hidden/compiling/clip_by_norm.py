@@ -57,7 +57,10 @@ def branches_by_cond(x: Tensor, max_norm: float) -> Tensor:
 
 
 def takes_pythons_min(x: Tensor, max_norm: float) -> Tensor:
-    return x * min(1.0, max_norm / torch.linalg.vector_norm(x).clamp(min=1e-12))
+    factor: Tensor = max_norm / torch.linalg.vector_norm(x).clamp(min=1e-12)
+    smaller: Any = min(1.0, factor)
+    result: Tensor = x * smaller
+    return result
 
 
 def prints_the_norm(x: Tensor, max_norm: float) -> Tensor:

@@ -42,7 +42,7 @@ def test_a_compiler_as_new_needs_none_that_makes_code(monkeypatch: pytest.Monkey
 def test_a_break_is_told_from_a_whole_graph() -> None:
     assert captured_whole(torch.abs, (torch.ones(2),))["in one graph"] == 1
     branches = captured_whole(lambda x: x * 2 if x.sum() > 0 else x, (torch.ones(2),))
-    assert branches["in one graph"].reason == "not captured"
+    assert branches["in one graph"].reason == "a value decides"
 
 
 def test_a_compiled_answer_is_looked_at_as_it_was_written() -> None:

@@ -135,6 +135,10 @@ def keeps_the_diagonal_of_padding(real: Tensor, causal: bool = False) -> Tensor:
 
 IN = 'In the case "{case}" '
 SHAPE = IN + "the mask has shape {got_shape} where {want_shape} is wanted: "
+FUTURE = IN + (
+    "{ahead} pairs may look ahead: the columns to the right of the diagonal, which `triu` keeps and `tril` drops, are "
+    "the future."
+)
 CPU = "And the triangle was made on the CPU, wherever `real` is."
 BOOL = "The mask is {got_dtype} where {want_dtype} is wanted: True and False say who may attend."
 MISTAKES = [
@@ -151,10 +155,8 @@ MISTAKES = [
             "padded queries keep their keys, or their rows are empty.", MASKS),
     Mistake("diagonal-masked", masks_the_diagonal, IN + "{own} positions may look at themselves and {want_own} should: "
             "a position is not ahead of itself.", MASKS),
-    Mistake("looks-ahead", forbids_the_past, IN + "{ahead} pairs may look ahead: `triu` keeps the columns to the "
-            "right, which are the future.", MASKS),
-    Mistake("looks-ahead", allows_the_future, IN + "{ahead} pairs may look ahead: `triu` keeps the columns to the "
-            "right, which are the future.", MASKS),
+    Mistake("looks-ahead", forbids_the_past, FUTURE, MASKS),
+    Mistake("looks-ahead", allows_the_future, FUTURE, MASKS),
     Mistake("made-on-cpu", made_on_the_cpu, MIXED, MASKS),
     Mistake("masks-queries-not-keys", masks_queries_on_the_cpu, IN + "{at_padding} pairs may attend to padding, since "
             "the rows were masked: a row is a query, a column a key. " + CPU, MASKS),

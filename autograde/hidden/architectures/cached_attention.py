@@ -206,12 +206,14 @@ def in_float32(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
 
 WRONG = 'In the case "{case}", with calls of {split} tokens, positions {wrong} are off: '
 IS = 'In the case "{case}", with calls of {split} tokens, {what} is {got} where {want} is wanted: '
+TOP_LEFT = (
+    "`is_causal=True` and `tril()` count the triangle from the top left, so the first query of a call sees only key 0."
+)
+STILL = 'In the case "{case}" {what} is {got} and should be {want}: a second try finds the keys of the first, since '
 SCALED = "the scores are divided by the root of d. And with a cache, "
 MISTAKES = [
-    Mistake("is-causal-with-cache", is_causal, WRONG + "`is_causal=True` counts the triangle from the top left, so the "
-            "first query of a call sees only key 0.", CACHE),
-    Mistake("is-causal-with-cache", is_causal_by_hand, WRONG + "`tril()` counts the triangle from the top left, so the "
-            "first query of a call sees only key 0.", CACHE),
+    Mistake("is-causal-with-cache", is_causal, WRONG + TOP_LEFT, CACHE),
+    Mistake("is-causal-with-cache", is_causal_by_hand, WRONG + TOP_LEFT, CACHE),
     Mistake("overwrites-cache", keeps_only_the_new, WRONG + "the cache that comes back holds the new keys only, so the "
             "call after next has lost the older ones.", CACHE),
     Mistake("overwrites-cache", ignores_the_cache, WRONG + "the keys in the cache are not attended to.", CACHE),
@@ -223,10 +225,10 @@ MISTAKES = [
             "one call see each other ahead.", CACHE),
     Mistake("never-masked", never_masked, WRONG + "nothing is masked, so every token sees those that come later in its "
             "call.", CACHE),
-    Mistake("mutates-cache", list_changed, 'In the case "{case}" {what} is {got} and should be {want}: the cache of '
-            "the caller was changed, so a second try finds the first one's keys in it.", CACHE),
-    Mistake("mutates-cache", dict_changed, 'In the case "{case}" {what} is {got} and should be {want}: the cache of '
-            "the caller was changed, so a second try finds the first one's keys in it.", CACHE),
+    Mistake("mutates-cache", list_changed, STILL + "the caller's cache was changed, or one is kept outside the call.",
+            CACHE),
+    Mistake("mutates-cache", dict_changed, STILL + "the caller's cache was changed, or one is kept outside the call.",
+            CACHE),
     Mistake("mutates-cache", one_buffer_for_all, 'In the case "{case}" {what} is {got} and should be {want}: both '
             "caches share one buffer, and a try from the older one wrote over the keys of the newer one.", CACHE),
     Mistake("new-keys-in-front", new_ones_in_front, WRONG + "the new keys come behind the old ones; in front, the "
@@ -247,8 +249,8 @@ MISTAKES = [
     Mistake("cannot-see-the-cache", cannot_see_the_cache, WRONG + "the mask also forbids old keys.", CACHE),
     Mistake("not-scaled", not_scaled, IS + "the scores are divided by the root of d.", CACHE),
     Mistake("mask-inverted", mask_inverted, IS + "True in SDPA's mask means may attend.", "Attention, and its masks"),
-    Mistake("output-only", output_only, "The call gave {got}: `(out, cache)` is wanted, since the next call needs the "
-            "cache.", CACHE),
+    Mistake("output-only", output_only, "The call returned {got}, and `(out, cache)` is wanted, since the next call "
+            "needs the cache.", CACHE),
     Mistake("computes-in-float32", in_float32, ROUNDED, CACHE),
     Mistake("made-on-cpu", mask_on_the_cpu, MIXED, CACHE),
 ]  # fmt: skip

@@ -84,6 +84,26 @@ def dilates_every_entry_and_rounds_up(
     return math.ceil(room / stride) + 1
 
 
+def spans_one_less(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+    room = size + 2 * padding - dilation * (kernel - 1)
+    if room < 1:
+        raise ValueError(f"kernel {kernel} with dilation {dilation} is too long for {size}")
+    return room // stride + 1
+
+
+def accepts_anything_and_spans_one_less(
+    size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1
+) -> int:
+    return (size + 2 * padding - dilation * (kernel - 1)) // stride + 1
+
+
+def spans_one_more(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+    room = size + 2 * padding - dilation * kernel - 1
+    if room < 0:
+        raise ValueError(f"kernel {kernel} with dilation {dilation} is too long for {size}")
+    return room // stride + 1
+
+
 def true_division(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> float:
     return refuse(size, kernel, padding, dilation) / stride + 1
 
@@ -168,6 +188,12 @@ MISTAKES = [
             "dilation, not k.", SIZES),
     Mistake("dilates-every-entry", dilates_every_entry_and_rounds_up, IS + "between k entries there are k - 1 steps of "
             "the dilation, not k. And a stride that does not fit whole gives no further output.", SIZES),
+    Mistake("span-off-by-one", spans_one_less, IS + "a kernel spans dilation * (kernel - 1) + 1 positions, and that "
+            "+ 1 is missing.", SIZES),
+    Mistake("span-off-by-one", accepts_anything_and_spans_one_less, IS + "a kernel spans dilation * (kernel - 1) + 1 "
+            "positions, and that + 1 is missing. A kernel longer than the padded input is not refused either.", SIZES),
+    Mistake("span-off-by-one", spans_one_more, IS + "a kernel spans dilation * (kernel - 1) + 1 positions, and here it "
+            "takes up dilation * kernel + 1.", SIZES),
     Mistake("not-an-int", true_division, IS + "a length is an int, and `/` gives a float.", SIZES),
     Mistake("accepts-what-does-not-fit", accepts_anything, REFUSED + "a kernel longer than the padded input has no "
             "place, and a ValueError should say so.", SIZES),

@@ -83,8 +83,8 @@ MISTAKES = [
     Mistake("temperature-multiplies", Multiplies(), SHARES + "the scores are divided by the temperature, so "
             "that a low one favours the favourites.", WRITES),
     Mistake("temperature-ignored", IgnoresTemperature(), SHARES + "the temperature has no effect.", WRITES),
-    Mistake("temperature-after-softmax", HeatsProbabilities(), SHARES + "the scores are divided, not the "
-            "probabilities.", WRITES),
+    Mistake("temperature-after-softmax", HeatsProbabilities(), SHARES + "they lie too close together. The "
+            "scores are divided by the temperature, and go through one softmax after that.", WRITES),
     Mistake("divides-by-zero", DividesByZero(), 'In the case "{case}" {what} is {got}: a temperature of 0 '
             "means the largest score, and is a case of its own.", WRITES),
     Mistake("always-greedy", AlwaysGreedy(), SHARES + "the largest score was taken each time; unless the "

@@ -191,6 +191,10 @@ TURNS = (
     + "the query heads took turns (0, 1, 0, 1, ...); with {h} of them and {g} key heads, {share} neighbours share one."
 )
 SCALE = " And the scores are divided by the root of d."
+TWICE = (
+    "the scores were divided by d, or twice by its root. `scaled_dot_product_attention` divides them by the root of d "
+    "by itself."
+)
 OUT_OF_STEP = AT + "keys were repeated in one order and values in the other."
 DIFFERENT = (
     'In the case "{case}" the call raised {error}: {h} query heads met {g} heads. Keys and values both have to be '
@@ -229,10 +233,9 @@ MISTAKES = [
     Mistake("heads-left-different", values_not_repeated, DIFFERENT, GROUPS),
     Mistake("heads-left-different", repeats_positions, DIFFERENT, GROUPS),
     Mistake("not-scaled", not_scaled, AT + "the scores are divided by the root of d.", "Attention with heads"),
-    Mistake("scaled-twice", scaled_twice, AT + "the scores were divided by the root of d twice; "
-            "`scaled_dot_product_attention` does it by itself.", "Attention with heads"),
-    Mistake("scaled-twice", scaled_twice_and_causal, AT + "the scores were divided by the root of d twice; "
-            "`scaled_dot_product_attention` does it by itself. And no mask was asked for.", "Attention with heads"),
+    Mistake("scaled-twice", scaled_twice, AT + TWICE, "Attention with heads"),
+    Mistake("scaled-twice", scaled_twice_and_causal, AT + TWICE + " And no mask was asked for.",
+            "Attention with heads"),
     Mistake("scaled-by-number-of-keys", scaled_by_number_of_keys, AT + "the scores are divided by the root of d, the "
             "size of a head; here it was the root of the number of keys.", "Attention with heads"),
     Mistake("causal", causal, AT + "no mask was asked for.", GROUPS),

@@ -286,18 +286,18 @@ MISTAKES = [
             "dtype.", RECURRENT),
     Mistake("skips-the-zeros", WithoutTheSecondBias, AT + "zeros for h leave its weights out, but not its bias, "
             "`bias_hh`.", RECURRENT),
-    Mistake("state-in-float32", ZerosInFloat32, 'In the case "{case}" {what} is {got} where {want} is wanted: zeros '
-            "that are made without a dtype are float32.", RECURRENT),
+    Mistake("state-in-float32", ZerosInFloat32, 'In the case "{case}" the call raised {error}: something is '
+            "float32 there, as zeros are that were made without a dtype. Take the dtype from x.", RECURRENT),
     Mistake("computes-in-float32", override(Cell, pack=lambda self, h, c: (h.float().to(h), c.float().to(c))), ROUNDED,
             RECURRENT),
     Mistake("cell-returned-first", override(Cell, pack=lambda self, h, c: (c, h)), AT + "h comes first, the cell "
             "second.", RECURRENT),
     Mistake("state-unpacked-reversed", override(Cell, unpack=lambda self, state: state[::-1]), AT + "the state that is "
             "given is (h, c).", RECURRENT),
-    Mistake("returns-h-only", override(Cell, pack=lambda self, h, c: h), "`{what}` is {got}: `(h, c)` is wanted, since "
-            "the next step needs both.", RECURRENT),
-    Mistake("returns-like-nn-LSTM", override(Cell, pack=lambda self, h, c: (h, (h, c))), "`{what}` is {got}: `(h, c)` "
-            "is wanted. The form `output, (h, c)` is that of nn.LSTM, not of a cell.", RECURRENT),
+    Mistake("returns-h-only", override(Cell, pack=lambda self, h, c: h), "The call returned {gave}, and `(h, c)` is "
+            "wanted, since the next step needs both.", RECURRENT),
+    Mistake("returns-like-nn-LSTM", override(Cell, pack=lambda self, h, c: (h, (h, c))), "The call returned {gave}, "
+            "and `(h, c)` is wanted. The form `output, (h, c)` is that of nn.LSTM, not of a cell.", RECURRENT),
     Mistake("sigmoid-for-all", SigmoidForAll, AT + "what is new, g, goes through a tanh: it may be negative.",
             RECURRENT),
     Mistake("new-not-squashed", NewIsNotSquashed, AT + "what is new, g, goes through a tanh.", RECURRENT),
@@ -321,7 +321,8 @@ MISTAKES = [
     Mistake("cell-returned-first", BatchesOnlyCellFirst, CELL_FIRST_AND_ROWS, RECURRENT),
     Mistake("batches-only", BatchesOnlySplitsDimensionOne, ONE_ROW, RECURRENT),
     Mistake("batches-only", BatchesOnly, ONE_ROW, RECURRENT),
-    Mistake("batches-only", SplitsDimensionOne, ONE_ROW, RECURRENT),
+    Mistake("batches-only", SplitsDimensionOne, 'In the case "{case}" the call raised {error}: x of shape {x_shape} is '
+            "a single row, and the gates lie along its last dimension.", RECURRENT),
     Mistake("state-changed", WritesIntoTheState, IS + "the caller's cell was written into.", RECURRENT),
     Mistake("state-changed", UpdatesInPlace, IN_PLACE, RECURRENT),
     Mistake("state-changed", UpdatesInPlaceWithTwoZeros, IN_PLACE, RECURRENT),
@@ -334,8 +335,8 @@ MISTAKES = [
             "and bias_hh, with all gates stacked.", RECURRENT),
     Mistake("other-names", TwoLayers, REGISTERED + "the state_dict of `nn.LSTMCell` has weight_ih, weight_hh, bias_ih "
             "and bias_hh, directly on the module.", RECURRENT),
-    Mistake("plain-tensor", PlainTensors, REGISTERED + "a plain tensor is an attribute like any other, and nobody "
-            "trains it.", RECURRENT),
+    Mistake("plain-tensor", PlainTensors, REGISTERED + "what is no `nn.Parameter`, or stands in a plain list, is an "
+            "attribute like any other, and nobody trains it.", RECURRENT),
 ]  # fmt: skip
 
 

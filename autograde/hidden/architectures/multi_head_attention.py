@@ -242,6 +242,10 @@ REGISTERED = "`parameters()` finds {registered}: "
 ROWS = AT + "the rows of `qkv` are all of q, then all of k, then all of v."
 MERGED = AT + "before the heads are put side by side, their dimension has to go back behind the positions."
 VIEWED = AT + "`view(b, heads, t, -1)` mixes positions: view the last dimension as (heads, size), then transpose."
+EMPTY = (
+    'In the case "{case}" the output on empty rows is finite: {finite}. A softmax over nothing but minus infinity is '
+    "NaN, and so are shares of zero that are divided by their sum."
+)
 INVERTED = " And in a mask, True means may attend."
 NAN = " And a softmax over nothing but minus infinity is NaN."
 MISTAKES = [
@@ -269,8 +273,9 @@ MISTAKES = [
             "sums of {size} products, so they are divided by the root of {size}, not of {dim}.", HEADS),
     Mistake("not-scaled", override(Attention, scale=lambda self: 1.0), AT + "the scores are divided by the root of the "
             "size of a head, here {size}.", HEADS),
-    Mistake("scaled-twice", ScaledTwice, AT + "the scores were divided twice; `F.scaled_dot_product_attention` divides "
-            "by itself.", HEADS),
+    Mistake("scaled-twice", ScaledTwice, AT + "either the scores were divided twice, and "
+            "`F.scaled_dot_product_attention` divides by itself; or they were divided by {size}, and not by its root.",
+            HEADS),
     Mistake("softmax-over-queries", QueriesOverKeys, AT + "the shares of one query add up to 1 over the keys, the last "
             "dimension.", HEADS),
     Mistake("scaled-by-dim", ScaledByDimEmptyNan, AT + "the scores of a head are divided by the root of {size}, not of "
@@ -279,18 +284,16 @@ MISTAKES = [
             "{size}." + NAN, HEADS),
     Mistake("softmax-over-queries", QueriesOverKeysEmptyNan, AT + "the shares of one query add up to 1 over the keys, "
             "the last dimension." + NAN, HEADS),
-    Mistake("nan-on-empty-row", PlainSoftmax, 'In the case "{case}" the output on empty rows is finite: {finite}. A '
-            "softmax over nothing but minus infinity is NaN.", MASKS),
-    Mistake("nan-on-empty-row", AddsInfinity, 'In the case "{case}" the output on empty rows is finite: {finite}. A '
-            "softmax over nothing but minus infinity is NaN.", MASKS),
+    Mistake("nan-on-empty-row", PlainSoftmax, EMPTY, MASKS),
+    Mistake("nan-on-empty-row", AddsInfinity, EMPTY, MASKS),
     Mistake("nan-gradient-on-empty-row", AddsInfinityPaintsOver, 'In the case "{case}" the gradients are finite: '
-            "{finite_gradients}. The shares were mended after the softmax, but its way back is still NaN, and a sum "
+            "{finite_gradients}. The shares were mended afterwards, but the way back is still NaN, and a sum "
             "hands that on; fill in with `masked_fill` or `torch.where`, which stop it.", MASKS),
     Mistake("nan-gradient-on-empty-row", NanToNum, 'In the case "{case}" the gradients are finite: {finite_gradients}. '
-            "The output was mended by `nan_to_num`, but the way back still goes through the NaN.", MASKS),
+            "The output was mended at the end, but the way back still goes through the NaN.", MASKS),
     Mistake("nan-gradient-on-empty-row", NanToNumBeforeProjection, 'In the case "{case}" the gradients are finite: '
-            "{finite_gradients}. `nan_to_num` mends the output, but on the way back NaN shares still meet the "
-            "gradient; mend the shares instead.", MASKS),
+            "{finite_gradients}. What the shares have mixed was mended, but on the way back NaN shares still meet "
+            "the gradient; mend the shares instead.", MASKS),
     Mistake("mask-after-softmax", MaskAfterSoftmax, AT + "masked after the softmax, the shares that are left do not "
             "add up to 1.", MASKS),
     Mistake("forbidden-scores-zero", ZeroForForbidden, AT + "a score of 0 is an ordinary score: exp(0) is 1. Forbidden "
@@ -311,8 +314,8 @@ MISTAKES = [
     Mistake("three-layers", ThreeLayers, REGISTERED + "one Linear called `qkv` is wanted, and one called `proj`.",
             HEADS),
     Mistake("no-bias", NoBias, REGISTERED + "`qkv` and `proj` both have a bias.", HEADS),
-    Mistake("returns-a-tuple", ReturnsShares, "`{what}` is {got}: one tensor is wanted; the pair is what "
-            "`nn.MultiheadAttention` returns.", HEADS),
+    Mistake("returns-a-tuple", ReturnsShares, "The call returned {gave}, and one tensor is wanted; a "
+            "pair is what `nn.MultiheadAttention` returns.", HEADS),
     Mistake("dropout-added", DropsDropout, IS + "a dropout was added that nobody asked for, and it changes the result "
             "at each call.", HEADS),
 ]  # fmt: skip

@@ -142,6 +142,13 @@ def from_the_top_by_outputs_whole_kernels(layers: Layers) -> int:
     return seen
 
 
+def dilates_the_rest(layers: Layers) -> int:
+    seen = 1
+    for kernel, stride, dilation in reversed(layers):
+        seen = seen * stride + dilation * (kernel - stride)
+    return seen
+
+
 def multiplies(layers: Layers) -> int:
     return math.prod(dilation * (kernel - 1) + 1 for kernel, _, dilation in layers)
 
@@ -191,6 +198,8 @@ MISTAKES = [
             SEEN),
     Mistake("counts-from-the-top", from_the_top_without_dilation, IS + "the strides that stretch a layer's reach are "
             "those between it and the input. And a dilated kernel spans more.", SEEN),
+    Mistake("dilation-of-the-rest", dilates_the_rest, IS + "the dilation was multiplied by kernel - stride, right only "
+            "where stride or dilation is 1; a dilated kernel spans dilation * (kernel - 1) + 1.", SEEN),
     Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so what they reach adds up and does not "
             "multiply.", SEEN),
     Mistake("fails-without-layers", fails_on_none, "Without any layer the call raised {error}: one position sees "

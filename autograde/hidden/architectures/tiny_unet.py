@@ -262,6 +262,10 @@ AFTER = (
     "Features are joined at {joined} of the size where full and half size are wanted: they were remembered after "
     "the pooling, when they were no longer sharp."
 )
+ONE_VALUE = (
+    "For one image of {height} by {width} the call ended with {outcome}: at the bottom, the norm gets a single value "
+    "for each channel."
+)
 BLOWN_UP = (
     "Sharp features are joined at {sharp} sizes where 2 are wanted: they were remembered after the pooling and blown "
     "up again, which does not bring back what the pooling has lost."
@@ -278,8 +282,9 @@ MISTAKES = [
     Mistake("skip-after-pooling", BlownUpToFullSize, BLOWN_UP, SKIPS),
     Mistake("skip-after-pooling", AfterPooling, AFTER, SKIPS),
     Mistake("skip-after-pooling", AfterPoolingStretched, AFTER, SKIPS),
-    Mistake("skip-after-pooling", AfterPoolingAndFails, "For images of {height} by {width} the call ended with "
-            "{outcome}: the features to join were remembered after the pooling, so they have half the size.", SKIPS),
+    Mistake("skip-after-pooling", AfterPoolingAndFails, ODD + "what is joined differs in size. Either "
+            "features were remembered after the pooling, or what comes from below was not brought to their size.",
+            SKIPS),
     Mistake("odd-size-fails", Doubles, ODD + "an odd size is not twice its pooled half; interpolate to the size of the "
             "features that you join.", SKIPS),
     Mistake("odd-size-fails", TransposedConvolutions, ODD + "a transposed convolution with stride 2 doubles, and an "
@@ -288,11 +293,10 @@ MISTAKES = [
             "has to be brought to their size.", SKIPS),
     Mistake("one-level", OneLevel, "The smallest size that a convolution sees is {smallest}, where {want_smallest} is "
             "wanted: two levels down means two poolings.", SKIPS),
-    Mistake("no-padding", NoPadding, ODD + "a convolution of 3 without padding takes a pixel off every side.", SKIPS),
-    Mistake("one-image-fails", WithBatchNorm, "For one image of {height} by {width} the call ended with {outcome}: at "
-            "the bottom, a batch norm has a single value a channel.", SKIPS),
-    Mistake("one-image-fails", WithInstanceNorm, "For one image of {height} by {width} the call ended with {outcome}: "
-            "at the bottom, an instance norm has a single value a channel.", SKIPS),
+    Mistake("no-padding", NoPadding, ODD + "a convolution of k by k keeps the size with a padding of k // 2, and takes "
+            "pixels off every side with less.", SKIPS),
+    Mistake("one-image-fails", WithBatchNorm, ONE_VALUE, SKIPS),
+    Mistake("one-image-fails", WithInstanceNorm, ONE_VALUE, SKIPS),
     Mistake("ends-at-half-size", AtHalfSize, SHAPE + "one level up is missing.", SKIPS),
     Mistake("one-score-an-image", override(UNet, end=lambda self, y: y.mean((2, 3))), SHAPE + "each "
             "pixel gets scores, so nothing is averaged.", SKIPS),
@@ -305,14 +309,14 @@ MISTAKES = [
     Mistake("channels-for-classes", ChannelsForClasses, SHAPE + "the last convolution makes one channel for each "
             "class.", SKIPS),
     Mistake("three-channels-assumed", ThreeChannels, ODD + "`channels` says how many channels the images have.", SKIPS),
-    Mistake("idle-layer", IdleLayer, "A backward does not reach {idle} of the parameters: they belong to layers that "
-            "`forward` never uses.", SKIPS),
+    Mistake("idle-layer", IdleLayer, "A backward does not reach {idle} of the parameters: either `forward` never "
+            "uses them, or their results were cut out of the graph.", SKIPS),
     Mistake("bottom-changes-nothing", IgnoresTheBottom, "Weights that change nothing in the result: {muted}. "
             "What the way up begins with was multiplied by zero, and nothing is learned at the smallest size.", SKIPS),
     Mistake("joined-along-height", JoinedAlongHeight, ODD + "features are joined along the channels, dimension 1.",
             SKIPS),
-    Mistake("channels-not-counted", ForgottenChannels, ODD + "after a concatenation there are the channels of both "
-            "sides.", SKIPS),
+    Mistake("channels-not-counted", ForgottenChannels, ODD + "a layer gets another number of channels than it was "
+            "made for. After a concatenation there are the channels of both sides.", SKIPS),
 ]  # fmt: skip
 
 

@@ -111,6 +111,15 @@ class WallClock(Stopwatch):
         return time.time() - start
 
 
+class ProcessTime(Stopwatch):
+    def once(self, fn: Any, args: Any) -> float:
+        self.wait()
+        start = time.process_time()
+        fn(*args)
+        self.wait()
+        return time.process_time() - start
+
+
 class OneAfterTheOther(Stopwatch):
     def order(self, names: list[str], repeats: int) -> list[str]:
         return [name for name in names for _ in range(repeats)]
@@ -161,6 +170,8 @@ MISTAKES = [
             MEASURING),
     Mistake("uses-wall-clock", WallClock().benchmark, TIMES + "`time.time` follows the clock on the wall, "
             "which may be set back.", MEASURING),
+    Mistake("uses-process-time", ProcessTime().benchmark, TIMES + "`time.process_time` adds up what all threads "
+            "compute, and stands still while the program waits.", MEASURING),
     Mistake("mean-not-median", Mean().benchmark, TIMES + "that is the mean, which a single late run pulls up.",
             MEASURING),
     Mistake("spread-is-standard-deviation", StandardDeviation().benchmark, TIMES + "that is the standard deviation; "

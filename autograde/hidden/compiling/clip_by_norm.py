@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,19 @@ def branches_by_cond(x: Tensor, max_norm: float) -> Tensor:
     return scaled_down
 
 
+def takes_pythons_min(x: Tensor, max_norm: float) -> Tensor:
+    factor: Tensor = max_norm / torch.linalg.vector_norm(x).clamp(min=1e-12)
+    smaller: Any = min(1.0, factor)
+    result: Tensor = x * smaller
+    return result
+
+
+def prints_the_norm(x: Tensor, max_norm: float) -> Tensor:
+    length = torch.linalg.vector_norm(x)
+    print(length.shape, file=io.StringIO())
+    return scaled(x, length, max_norm)
+
+
 def scales_up(x: Tensor, max_norm: float) -> Tensor:
     factor: Tensor = max_norm / torch.linalg.vector_norm(x).clamp(min=1e-12)
     return x * factor
@@ -96,13 +110,24 @@ COND = (
     'In the case "{case}" the call waits for {operator}: uncompiled, `torch.cond` reads whether the norm is too large, '
     "to choose a branch, and the host stands still until the device is done. `torch.where` chooses on the device."
 )
-STOPS = "Captured in one graph: {why}. A Python `if` asks for the value of a tensor, and there the graph has to end."
+STOPS = (
+    "It does not fit in one graph: {why}. Python asks for the value of a tensor, as an `if` does, and there the graph "
+    "has to end."
+)
+PRINTS = (
+    "It does not fit in one graph: {why}. Something in it is for Python alone, as a `print` is, and there the graph "
+    "has to end."
+)
+ASKS = (
+    'In the case "{case}" the call waits for {operator}: something asks for the value of a tensor, as Python\'s `min` '
+    "or an `assert` does, and the host stands still until the device is done. `clamp` compares on the device."
+)
 MISTAKES = [
     Mistake("item-call", calls_item, WAITS, MENDING),
-    Mistake("scales-up", scales_up, LENGTH + "x was scaled up to the norm max_norm = {max_norm}; what is short enough "
-            "stays as it is.", MENDING),
-    Mistake("nan-on-zero", divides_by_zero, LENGTH + "x was divided by its norm, and zero by zero is not a number.",
-            MENDING),
+    Mistake("scales-up", scales_up, "In the case \"{case}\" x has the norm {norm}, and the result {longer}: it was "
+            "scaled up, towards max_norm = {max_norm}, and what is short enough stays as it is.", MENDING),
+    Mistake("nan-on-zero", divides_by_zero, LENGTH + "something was divided by the norm, and neither zero by zero "
+            "nor infinity times zero is a number.", MENDING),
     Mistake("nan-gradient-at-zero", root_of_squares, "In the case \"{case}\" the value is right, and the {what} is "
             "{got}: infinity times 0 is not a number. Either the slope of `sqrt` at 0 is infinite, which `vector_norm` "
             "takes care of; or `max_norm / norm` is, in the branch that `where` does not choose: clamp the norm.",
@@ -110,6 +135,8 @@ MISTAKES = [
     Mistake("python-branch", branches, STOPS, MENDING),
     Mistake("python-branch", branches_on_item, STOPS, MENDING),
     Mistake("waits-for-a-branch", branches_by_cond, COND, MENDING),
+    Mistake("waits-for-a-branch", takes_pythons_min, ASKS, MENDING),
+    Mistake("prints", prints_the_norm, PRINTS, MENDING),
     Mistake("detached", detaches_the_norm, LENGTH + "the norm was cut out of the graph, so the gradient takes the "
             "factor for a constant.", MENDING),
     Mistake("norm-per-row", norm_of_each_row, LENGTH + "each row was scaled by a norm of its own; there is one for the "

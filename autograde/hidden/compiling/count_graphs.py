@@ -91,11 +91,12 @@ MISTAKES = [
     Mistake("stale-cache", never_resets, LATER + "without a reset Dynamo keeps every version it compiled, and after "
             "some of them it gives up and runs plain Python.", BREAKS),
     Mistake("counts-operations", counts_operations, FIRST + "that is the number of operations in the graphs.", BREAKS),
-    Mistake("never-called", never_calls, FIRST + "`torch.compile` alone compiles nothing; the first call does.",
-            BREAKS),
-    Mistake("demands-one-graph", demands_one_graph, "In the case \"{case}\" the call raised {error}: `fullgraph=True` "
-            "makes an error of the very breaks that are to be counted.", BREAKS),
-    Mistake("returns-a-list", returns_a_list, FIRST + "a number is wanted.", BREAKS),
+    Mistake("never-called", never_calls, FIRST + "either what `torch.compile` returns is never called, and it compiles "
+            "nothing before that; or the backend does not count.", BREAKS),
+    Mistake("demands-one-graph", demands_one_graph, "In the case \"{case}\" the call raised {error}: `fullgraph=True`, "
+            "or an export, makes an error of the very breaks that are to be counted.", BREAKS),
+    Mistake("returns-a-list", returns_a_list, "In the case \"{case}\" the first answer is {first}, and should be "
+            "how many graphs there are, {right}.", BREAKS),
 ]  # fmt: skip
 
 

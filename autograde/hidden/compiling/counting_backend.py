@@ -84,6 +84,11 @@ class ReturnsNothing(Backend):
         super().__call__(graph, inputs)
 
 
+class ReturnsTheResult(Backend):
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        return super().__call__(graph, inputs)(*inputs)
+
+
 class WithoutCall:
     """Its method has a name of its own."""
 
@@ -107,7 +112,11 @@ class SharedCounters:
 
 
 GRAPH = "From Python to a graph"
-OPS = 'In the case "{case}" there are {graphs} graphs and {ops} ops, where {want_graphs} and {want_ops} are wanted: '
+OPS = 'In the case "{case}" `graphs` is {graphs} and `ops` is {ops}, where {want_graphs} and {want_ops} are wanted: '
+GIVES = (
+    'In the case "{case}" the backend returned {gave}: it has to return something that can be called in place of the '
+    "code, and the least is `graph.forward`."
+)
 MISTAKES = [
     Mistake("counts-placeholders", CountsAllNodes, OPS + "nodes that bring inputs in or hand the result out compute "
             "nothing.", GRAPH),
@@ -120,16 +129,16 @@ MISTAKES = [
             "was given to compile.", GRAPH),
     Mistake("not-callable", WithoutCall, "As a backend the object {serves}: `torch.compile` calls it as "
             "`backend(graph, inputs)`, and the method that lets an object be called is `__call__`.", GRAPH),
-    Mistake("counts-in-the-class", SharedCounters, "A new backend begins with {anew}: the counters belong to the "
-            "class, and all of its objects share them. Begin with `self.graphs = 0` in `__init__`.", GRAPH),
+    Mistake("counts-in-the-class", SharedCounters, "A new backend begins with {anew}: all objects share the "
+            "counters, which belong to the class or lie outside it. Begin with `self.graphs = 0` in `__init__`.",
+            GRAPH),
     Mistake("functions-only", CountsFunctionsOnly, OPS + "a method such as `x.relu()` is a node of kind call_method, "
             "and computes as well as a function does.", GRAPH),
     Mistake("last-graph-only", CountsTheLastGraph, OPS + "the second graph replaced the count of the first, where both "
             "add up.", GRAPH),
     Mistake("counts-each-kind-once", CountsEachKindOnce, OPS + "an operation that comes twice counts twice.", GRAPH),
-    Mistake("returns-nothing", ReturnsNothing, "In the case \"{case}\" the call ended in an error of Dynamo: a backend "
-            "has to return something that can be called in place of the code, and the least is `graph.forward`.",
-            GRAPH),
+    Mistake("returns-nothing", ReturnsNothing, GIVES, GRAPH),
+    Mistake("returns-the-result", ReturnsTheResult, GIVES, GRAPH),
 ]  # fmt: skip
 
 

@@ -27,12 +27,15 @@ class Comparison:
 
     def __call__(self, model: Any, compiled: Any, x: Tensor, atol: float) -> Any:
         (y, some), (z, others) = self.run(model, model, x), self.run(compiled, model, x)
-        output, grad = self.output_gap(y, z), max(self.gaps(some, others), default=0.0)
+        output, grad = self.output_gap(y, z), self.largest(self.gaps(some, others))
         return {"output": output, "grad": grad, "ok": self.ok(output, grad, atol)}
 
     def gaps(self, some: Any, others: Any) -> list[float]:
         pairs = [(g, o) for g, o in zip(some, others, strict=True) if g is not None or o is not None]
         return [self.gap(*(torch.zeros(()) if t is None else t.cpu() for t in pair)) for pair in pairs]
+
+    def largest(self, gaps: list[float]) -> float:
+        return float(torch.tensor([0.0, *gaps], dtype=torch.float64).max())  # Python's max may lose a NaN
 
     def run(self, f: Any, model: Any, x: Tensor) -> Any:
         leaf = self.leaf(x)
@@ -125,8 +128,8 @@ class JudgesTheOutputOnly(Comparison):
 
 
 class LosesNan(Comparison):
-    def gaps(self, some: Any, others: Any) -> list[float]:
-        return [0.0, *super().gaps(some, others)]  # max keeps its first argument where the second is not a number
+    def largest(self, gaps: list[float]) -> float:
+        return max(0.0, *gaps)  # it keeps its first argument where the second is not a number
 
 
 class AsksForLess(Comparison):
@@ -165,15 +168,15 @@ LEFT = (
     "had left."
 )
 MISTAKES = [
-    Mistake("nan-counts-as-equal", LosesNan(), BOTH + "Python's `max` keeps the other number where one is NaN, and "
-            "what is not a number is not ok.", NUMBERS),
+    Mistake("nan-counts-as-equal", LosesNan(), BOTH + "a NaN was lost on the way to the largest difference, as in "
+            "Python's `max` or in a comparison by `>`; what is not a number is not ok.", NUMBERS),
     Mistake("less-than-atol", AsksForLess(), BOTH + "a difference of just atol is at most atol.", NUMBERS),
     Mistake("mean-not-largest", MeanOfTheGradients(), BOTH + "a mean over the gradient hides the one entry that is far "
             "off; the largest difference counts.", NUMBERS),
-    Mistake("allclose-for-ok", ByAllclose(), BOTH + "`allclose` adds a share of the numbers themselves, its rtol, to "
-            "what is allowed.", NUMBERS),
-    Mistake("forgets-gradients", ForgetsGradients(), BOTH + "outputs alone were compared, and training follows "
-            "gradients.", NUMBERS),
+    Mistake("allclose-for-ok", ByAllclose(), BOTH + "`allclose` and `isclose` add a share of the numbers themselves, "
+            "their rtol, to what is allowed.", NUMBERS),
+    Mistake("forgets-gradients", ForgetsGradients(), BOTH + "the gradients of the two models were not compared, and "
+            "training follows gradients.", NUMBERS),
     Mistake("mean-not-largest", MeanOfTheOutput(), BOTH + "a mean hides the one place that is wrong.", NUMBERS),
     Mistake("signed-difference", Signed(), BOTH + "without an absolute value, what is too low does not count.",
             NUMBERS),
@@ -183,7 +186,8 @@ MISTAKES = [
             NUMBERS),
     Mistake("pollutes-grad", CallsBackwardOnX(), LEFT, NUMBERS),
     Mistake("pollutes-grad", CallsBackward(), LEFT, NUMBERS),
-    Mistake("pollutes-grad", ClearsGradients(), LEFT + " And `zero_grad()` forgets it.", NUMBERS),
+    Mistake("pollutes-grad", ClearsGradients(), "In the case \"{case}\", `.grad` has changed of {changed}: "
+            "`zero_grad()` forgets what a training had left there.", NUMBERS),
     Mistake("changes-requires-grad", MarksX(), "In the case \"{case}\", `x.requires_grad` is {got} after the call "
             "where {want} is wanted: `requires_grad_()` marks the caller's own tensor. Take gradients for a detached "
             "copy.", NUMBERS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,11 @@ def branches(x: Tensor) -> Tensor:
 
 def branches_on_item(x: Tensor) -> Tensor:
     return x * 2 if x.sum().item() > 0 else x - 1
+
+
+def prints_the_sum(x: Tensor) -> Tensor:
+    print(x.shape, file=io.StringIO())
+    return right(x)
 
 
 def judges_each_element(x: Tensor) -> Tensor:
@@ -70,21 +76,26 @@ CHANGED = (
     "into it."
 )
 BRANCH = (
-    "Captured in one graph: {why}. A Python `if` asks for the value of a tensor, and there the graph has to end; the "
-    "choice has to be made by an operation."
+    "It does not fit in one graph: {why}. Python asks for the value of a tensor, as an `if` does, and there the graph "
+    "has to end; the choice has to be made by an operation."
+)
+PRINTS = (
+    "It does not fit in one graph: {why}. Something in it is for Python alone, as a `print` is, and there the graph "
+    "has to end."
 )
 SUM = 'In the case "{case}" the sum is {total}, and {what} came out as {got} where {want} is wanted: '
 ELEMENTS = SUM + "each element was judged by its own sign, and one sum decides for all of them."
 MISTAKES = [
     Mistake("python-branch", branches, BRANCH, MENDING),
     Mistake("python-branch", branches_on_item, BRANCH, MENDING),
+    Mistake("prints", prints_the_sum, PRINTS, MENDING),
     Mistake("elementwise-sign", judges_each_element, ELEMENTS, MENDING),
     Mistake("elementwise-sign", writes_each_element, ELEMENTS, MENDING),
     Mistake("sum-per-row", sums_each_row, SUM + "each row was judged by a sum of its own, and one sum decides for the "
             "whole tensor.", MENDING),
     Mistake("zero-counts-as-positive", takes_zero_for_positive, SUM + "a sum of zero is not positive.", MENDING),
-    Mistake("any-positive-element", asks_for_any_positive, SUM + "it was asked whether some element is positive, and "
-            "not whether their sum is.", MENDING),
+    Mistake("any-positive-element", asks_for_any_positive, SUM + "either it was asked whether some element is "
+            "positive, or signs were lost before the sum; what counts is the sign of the plain sum.", MENDING),
     Mistake("truth-of-the-sum", takes_the_sum_for_truth, SUM + "as a condition, a sum is true wherever it is not zero, "
             "even where it is negative.", MENDING),
     Mistake("branches-swapped", swaps_branches, SUM + "the two results are exchanged.", MENDING),

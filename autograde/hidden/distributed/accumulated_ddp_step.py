@@ -171,16 +171,18 @@ def equal_weights(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) ->
 EXCHANGED = 'In the case "{case}" the gradients were exchanged {exchanges} times, and once is enough: '
 APART = 'In the case "{case}" there were {exchanges} exchanges, and {what} is {got} where {want} is wanted: '
 VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+ALONE = (
+    "each rank trains by itself. Either the last micro-batch was inside `no_sync` too, or `ddp.module(x)` was called, "
+    "which goes past DDP."
+)
 LOSS = 'In the case "{case}" the losses are {loss0} on rank 0 and {loss1} on rank 1 where {right} is wanted: '
 MISTAKES = [
     Mistake("syncs-every-micro-batch", accumulated(sync=always), EXCHANGED + "DDP exchanges after each backward unless "
             "it is told not to.", PIECES),
     Mistake("forward-outside-no-sync", forward_outside, EXCHANGED + "DDP looks at `no_sync` in the forward, and here "
             "only the backward stands inside.", PIECES),
-    Mistake("never-syncs", accumulated(sync=never), APART + "the last micro-batch was inside `no_sync` too, so each "
-            "rank trains by itself.", PIECES),
-    Mistake("never-syncs", through_the_module, APART + "`ddp.module(x)` goes past DDP, which then never hears of the "
-            "backward.", PIECES),
+    Mistake("never-syncs", accumulated(sync=never), APART + ALONE, PIECES),
+    Mistake("never-syncs", through_the_module, APART + ALONE, PIECES),
     Mistake("syncs-the-wrong-ones", accumulated(sync=the_other_way_round), APART + "all but the last micro-batch were "
             "exchanged, and what the last one adds stays on its rank.", PIECES),
     Mistake("syncs-the-first", accumulated(sync=first_only), APART + "the exchange came after the first micro-batch, "
@@ -198,8 +200,8 @@ MISTAKES = [
             "of its own samples.", PIECES),
     Mistake("returns-summed-loss", accumulated(returned=summed), LOSS + "the ranks' losses were added up and not "
             "divided.", PIECES),
-    Mistake("loss-on-rank-zero-only", accumulated(returned=rank_zero_only), LOSS + "`reduce` leaves the result on one "
-            "rank.", PIECES),
+    Mistake("loss-on-rank-zero-only", accumulated(returned=rank_zero_only), LOSS + "only rank 0 has the mean, as after "
+            "`reduce`.", PIECES),
     Mistake("returns-tensor", accumulated(returned=lambda self, total: torch.tensor(Accumulated().returned(total))),
             LOSS + "a Python float is wanted.", PIECES),
     Mistake("missing-zero-grad", accumulated(clear=lambda self, optimizer: None), VALUE + "gradients of an earlier "

@@ -127,8 +127,8 @@ MISTAKES = [
             "gives a tensor other memory, and views of the old one no longer follow.", START),
     Mistake("receives-into-gaps", broadcasting(send=with_gaps), STAYED + "it is a view with gaps, and gloo writes as "
             "if it had none, without an error. Broadcast a contiguous copy.", START),
-    Mistake("copy-not-written-back", broadcasting(send=into_a_copy), STAYED + "it is a view with gaps, so `contiguous` "
-            "made a copy. The copy received the numbers, and nobody wrote them back.", START),
+    Mistake("copy-not-written-back", broadcasting(send=into_a_copy), STAYED + "it is a view with gaps. Either it was "
+            "left out, or `contiguous` made a copy, which received the numbers, and nobody wrote them back.", START),
     Mistake("only-src-calls", only_the_source_calls, 'In the case "{case}" rank {src} is {ended}: a collective '
             "is for all, and the ranks that receive have to call `broadcast`, too.", START),
     Mistake("unfreezes", broadcasting(send=unfrozen), 'In the case "{case}" the {what} is {got} afterwards, and should '

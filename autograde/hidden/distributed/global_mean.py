@@ -134,8 +134,8 @@ MISTAKES = [
     Mistake("averages-rank-means", mean_of_means_that_fails, MEANS + "the ranks' means were averaged, and a rank "
             "without samples has none.", SHARDS),
     Mistake("no-exchange", own_mean, OTHERS + "each rank gave the mean of its own samples.", SHARDS),
-    Mistake("rank-zero-only", reduced_to_rank_zero, OTHERS + "`reduce` leaves the sum on one rank only; `all_reduce` "
-            "gives it to all.", SHARDS),
+    Mistake("rank-zero-only", reduced_to_rank_zero, OTHERS + "only rank 0 has it, as after `reduce`; `all_reduce` "
+            "gives it to all ranks.", SHARDS),
     Mistake("rank-zero-only", rank_zero_returns_it, OTHERS + "every rank returns the mean, since each of them may "
             "have to stop on it.", SHARDS),
     Mistake("called-by-rank-zero-only", rank_zero_alone_asks, 'In the case "{case}" rank 0 is {ended0}: it waits '

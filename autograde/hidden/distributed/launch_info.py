@@ -57,6 +57,15 @@ def nccl_with_any_gpu(environ: Mapping[str, str], cuda_count: int) -> dict[str, 
     return info(environ, cuda_count > 0)
 
 
+def nccl_in_turns(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
+    found = nccl_with_any_gpu(environ, cuda_count)
+    return found | ({"device": torch.device("cuda", found["local_rank"] % cuda_count)} if cuda_count else {})
+
+
+def never_a_gpu(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
+    return info(environ, own_gpu=False)
+
+
 def by_world_size(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
     return info(environ, int(environ.get("WORLD_SIZE", 1)) <= cuda_count)
 
@@ -110,10 +119,13 @@ MISTAKES = [
             "them gloo on the CPU does the work.", RANKS),
     Mistake("hardcoded-nccl", nccl_on_any_device, SHARED + "nccl cannot exchange tensors of the CPU.", RANKS),
     Mistake("shares-gpus", nccl_with_any_gpu, SHARED + "two processes would share a GPU, which nccl refuses.", RANKS),
+    Mistake("shares-gpus", nccl_in_turns, SHARED + "two processes would share a GPU, which nccl refuses.", RANKS),
     Mistake("shares-gpus", by_local_rank, SHARED + "some ranks of this machine would use nccl and others gloo, and "
             "they would never meet.", RANKS),
     Mistake("counts-all-machines", by_world_size, SHARED + "WORLD_SIZE, {env_world_size}, counts the processes of all "
             "machines, and the GPUs are those of one.", RANKS),
+    Mistake("never-a-gpu", never_a_gpu, WITH_GPUS + "`cuda_count` says how many GPUs there are, and it is not what was "
+            "asked.", RANKS),
     Mistake("wants-a-spare-gpu", wants_a_spare_gpu, WITH_GPUS + "as many GPUs as processes are enough.", RANKS),
     Mistake("alone-on-the-cpu", alone_on_the_cpu, WITH_GPUS + "a process that torchrun did not start takes a GPU "
             "as well.", RANKS),

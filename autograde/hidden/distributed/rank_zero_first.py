@@ -168,13 +168,15 @@ def twice_on_rank_zero(fn: Fn) -> Any:
     return fn() if dist.get_rank() == 0 else result
 
 
+AT_ONCE = (
+    'In the case "{case}" the order was: {order}. Nothing made the others wait until rank 0 was through: after a '
+    "barrier in front of the call all start together."
+)
 RESULTS = 'In the case "{case}" the calls gave {result0} on rank 0 and {result1} on rank 1: '
 AFTER_ERROR = 'In the case "{case}" rank 1 came back with {result1} after {calls1} calls of its own: '
 MISTAKES = [
-    Mistake("runs-at-once", at_once, 'In the case "{case}" the order was: {order}. Nothing made the others wait.',
-            FIRST),
-    Mistake("runs-at-once", barrier_before, 'In the case "{case}" the order was: {order}. After the barrier all start '
-            "together.", FIRST),
+    Mistake("runs-at-once", at_once, AT_ONCE, FIRST),
+    Mistake("runs-at-once", barrier_before, AT_ONCE, FIRST),
     Mistake("runs-at-once", barrier_after, 'In the case "{case}" the order was: {order}. The barrier stands after the '
             "call on all ranks, so nobody waits before it.", FIRST),
     Mistake("runs-at-once", at_once_then_told, 'In the case "{case}" the order was: {order}. All ranks called `fn` and '
@@ -186,8 +188,8 @@ MISTAKES = [
             FIRST),
     Mistake("shares-rank-zeros-result", rank_zeros_result_for_all, RESULTS + "rank 1 wanted its own, {right1}, and got "
             "rank 0's.", FIRST),
-    Mistake("hangs-on-error", barriers_only, 'In the case "{case}" rank 1 is {ended1}: rank 0 raised and never came to '
-            "the barrier.", FIRST),
+    Mistake("hangs-on-error", barriers_only, 'In the case "{case}" rank 1 is {ended1}: rank 0 raised and never '
+            "came to where the others wait.", FIRST),
     Mistake("others-go-on-after-an-error", goes_on_after_an_error, AFTER_ERROR + "rank 0 had failed, so it should "
             "raise without calling `fn`.", FIRST),
     Mistake("nothing-after-an-error", nothing_after_an_error, AFTER_ERROR + "rank 0 had failed, so it should raise "

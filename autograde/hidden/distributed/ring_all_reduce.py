@@ -188,12 +188,14 @@ def mean_instead(x: Tensor) -> Any:
 
 
 FULL = 'In the case "{case}", with {n} elements, {what} is {got}: at most {limit} of them may leave a rank. '
+WHOLE = (
+    "Whole tensors were sent: round the ring at each step, to every other rank, or by way of one rank. Send one chunk "
+    "a step."
+)
 MISTAKES = [
-    Mistake("sends-everything", whole_tensor_round, FULL + "Here the whole tensor went on at each step; send one chunk "
-            "a step.", RING),
-    Mistake("sends-everything", to_everyone, FULL + "Here every rank sent its whole tensor to every other.", RING),
-    Mistake("sends-everything", by_rank_zero, FULL + "Here rank 0 collected everything and sent it out again, and so "
-            "it is the bottleneck.", RING),
+    Mistake("sends-everything", whole_tensor_round, FULL + WHOLE, RING),
+    Mistake("sends-everything", to_everyone, FULL + WHOLE, RING),
+    Mistake("sends-everything", by_rank_zero, FULL + WHOLE, RING),
     Mistake("deadlocks", ring(shift=blocking), 'In the case "{case}" {hanging} do not come back; the first is {how}. '
             "A `send` waits for its `recv`, and all ranks are sending: use `isend`, receive, then wait.", RING),
     Mistake("deadlocks", ring(shift=receives_first), 'In the case "{case}" {hanging} do not come back; the first is '

@@ -130,7 +130,7 @@ MISTAKES = [
             'case "{case}" {what}: {got}. A few orders were used in turn, and each epoch should have one of its own.',
             SHARES),
     Mistake("ignores-seed", sharing(seed_of=lambda self, seed, epoch, rank: epoch), 'In the case "{case}" the {what} '
-            "is {got}: `seed` changes nothing.", SHARES),
+            "is {got}: here `seed` changes nothing. The order follows from both, seed and epoch.", SHARES),
     Mistake("not-shuffled", sharing(order=lambda self, n, seed: list(range(n))), 'In the case "{case}" {what}: {got}. '
             "The samples were dealt out in their own order, where a shuffled one is wanted.", SHARES),
     Mistake("draws-without-a-seed", sharing(order=unseeded), 'In the case "{case}" {missing} of {n} samples are in no '

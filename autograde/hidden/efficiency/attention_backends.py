@@ -88,6 +88,13 @@ def every_error(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     return sorted(NAMES)
 
 
+def beside_math(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
+    call(SDPBackend.MATH, q, k, v, options)
+    for name in NAMES:
+        call([getattr(SDPBackend, name), SDPBackend.MATH], q, k, v, options)
+    return sorted(NAMES)
+
+
 def leaves_setting(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     found = []
     for name in NAMES:
@@ -158,6 +165,8 @@ MISTAKES = [
     Mistake("assumes-by-device", by_device, NAMED + "the device alone does not decide; dropout, a mask or strides can "
             "make a backend refuse.", READ),
     Mistake("assumes-by-device", only_math_on_cpu, NAMED + "the CPU has a flash kernel too.", READ),
+    Mistake("math-allowed-beside", beside_math, NAMED + "no backend ever refused. MATH takes over what another "
+            "refuses, if both are allowed; allow one at a time.", READ),
     Mistake("assumes-by-rules", by_rules, NAMED + "a rule about options is not what PyTorch goes by. Some masks are "
             "taken, and strides or the device can make a backend refuse.", READ),
     Mistake("hides-shape-errors", hides_errors, NAMED + "every RuntimeError was taken for a refusal, and a wrong shape "

@@ -222,6 +222,10 @@ def blocks_of_queries(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tenso
 
 AT = 'In the case "{case}", with {keys} keys in blocks of {block}, {what} is {got} where {want} is wanted: '
 PEAK = "The call held {peak}: "
+HELD = (
+    "scores with all keys were held at once, either made by one product, or block by block and kept. A block's scores "
+    "are not needed any more when the next one begins."
+)
 CUT = 'In the case "{case}", `{what}` is {got} where {want} is wanted: the scores are cut off from q and k.'
 NO_RESCALING = (
     (NoRescaling, NoRescalingDetached, "when a block brings a larger maximum, the sums so far have to shrink by "
@@ -237,13 +241,10 @@ MISTAKES = [
             "inverse.", READ),
     Mistake("maximum-of-the-block", MaximumOfBlock(), AT + "each block was taken relative to its own maximum, so "
             "weights of different blocks do not add up.", READ),
-    Mistake("materializes-scores", whole_scores, PEAK + "the scores of all keys were made at once.", READ),
-    Mistake("materializes-scores", list_of_scores, PEAK + "the blocks of scores were made one by one, and all kept.",
-            READ),
-    Mistake("materializes-scores", lists_of_numbers, PEAK + "the blocks of scores were kept as lists of numbers.",
-            READ),
-    Mistake("materializes-scores", blocks_of_queries, PEAK + "the queries were taken in blocks, each against all keys.",
-            READ),
+    Mistake("materializes-scores", whole_scores, PEAK + HELD, READ),
+    Mistake("materializes-scores", list_of_scores, PEAK + HELD, READ),
+    Mistake("materializes-scores", lists_of_numbers, PEAK + HELD, READ),
+    Mistake("materializes-scores", blocks_of_queries, PEAK + HELD, READ),
     Mistake("drops-last-block", DropsLast(), AT + "the last keys, which do not fill a block, were left out.", READ),
     Mistake("drops-last-block", FullBlocksOnly(), AT + "keys that do not fill a block were left out, which may be all "
             "of them.", READ),
@@ -252,8 +253,8 @@ MISTAKES = [
     Mistake("one-maximum-for-all-rows", OneMaximumForAll(), AT + "one maximum was taken for all queries; where a row's "
             "scores are far below it, all of its weights vanish.", READ),
     Mistake("overflow", Overflow(), AT + "without a maximum taken off, exp overflows.", READ),
-    Mistake("starts-at-zero", StartsAtZero(), AT + "the running maximum starts at 0: where all scores are far below "
-            "it, their weights vanish.", READ),
+    Mistake("starts-at-zero", StartsAtZero(), AT + "where all scores are far below 0, their weights vanish, unless "
+            "the largest is taken off: it is the first maximum, not 0.", READ),
     Mistake("averages-blocks", averages_blocks, AT + "the blocks' results were averaged, whatever weight their keys "
             "have.", READ),
     Mistake("not-scaled", NotScaled(), AT + "the scores are divided by the root of d.", READ),

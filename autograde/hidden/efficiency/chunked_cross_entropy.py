@@ -182,26 +182,28 @@ def losses_on_cpu(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) ->
 
 LOSS = 'In the case "{case}", with {rows} rows in chunks of {chunk}, {what} is {got} where {want} is wanted: '
 PEAK = "Forward and backward of a large call held {peak}: "
+HELD = (
+    "the logits of all rows were held at once, either made by one product, or chunk by chunk and kept for backward. A "
+    "checkpoint around each chunk frees them."
+)
+ROWS = "more than `chunk` rows were there at once. `chunk` is how many rows a chunk has, not how many chunks there are"
 CUT = 'In the case "{case}", `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("mean-of-chunk-means", mean_of_means, LOSS + "the mean of the chunks' means gives the rows of a small last "
             "chunk more weight than the others.", READ),
     Mistake("mean-of-chunk-means", mean_of_means_keeping, LOSS + "the mean of the chunks' means gives the rows of a "
             "small last chunk more weight than the others.", READ),
-    Mistake("number-of-chunks", number_of_chunks, PEAK + "`chunk` is how many rows a chunk has, not how many chunks "
-            "there are.", READ),
-    Mistake("number-of-chunks", number_of_chunks_and_means, PEAK + "`chunk` is how many rows a chunk has, not how many "
-            "chunks there are; and chunks of different sizes do not count alike.", READ),
-    Mistake("keeps-all-logits", whole, PEAK + "the logits of all rows were made at once.", READ),
-    Mistake("keeps-all-logits", loop_only, PEAK + "the loop made a chunk at a time, and autograd kept each of them for "
-            "backward.", READ),
-    Mistake("keeps-all-logits", kept_in_bytes, PEAK + "the loop made a chunk at a time, and what autograd keeps of "
-            "each was kept as bytes, which take memory as tensors do.", READ),
-    Mistake("keeps-all-logits", one_checkpoint, PEAK + "with one checkpoint around the whole loop, backward computes "
-            "all chunks again before it frees the first.", READ),
+    Mistake("number-of-chunks", number_of_chunks, PEAK + ROWS + ".", READ),
+    Mistake("number-of-chunks", number_of_chunks_and_means, PEAK + ROWS + "; and chunks of different sizes do not "
+            "count alike.", READ),
+    Mistake("keeps-all-logits", whole, PEAK + HELD, READ),
+    Mistake("keeps-all-logits", loop_only, PEAK + HELD, READ),
+    Mistake("keeps-all-logits", kept_in_bytes, PEAK + HELD, READ),
+    Mistake("keeps-all-logits", one_checkpoint, PEAK + HELD, READ),
     Mistake("no-weight-gradient", weight_detached, CUT + "the weight was cut off from the loss.", READ),
     Mistake("no-hidden-gradient", hidden_detached, CUT + "the hidden states were cut off from the loss.", READ),
-    Mistake("no-gradient", without_graph, CUT + "under `no_grad` nothing is kept, and nothing can be trained.", READ),
+    Mistake("no-gradient", without_graph, CUT + "the loss has no history, as under `no_grad` or after `.item()`.",
+            READ),
     Mistake("drops-last-chunk", drops_last, LOSS + "the last rows, which do not fill a chunk, were left out.", READ),
     Mistake("drops-last-chunk", drops_last_keeps_count, LOSS + "the last rows, which do not fill a chunk, were left "
             "out of the sum.", READ),

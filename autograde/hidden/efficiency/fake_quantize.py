@@ -182,7 +182,8 @@ GRADIENT = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("gradient-is-zero", plain, GRADIENT + "the derivative of `round` is zero, so nothing comes back.",
             READ),
-    Mistake("gradient-is-zero", detached, GRADIENT + "the result was detached, so nothing comes back.", READ),
+    Mistake("gradient-is-zero", detached, GRADIENT + "the result has no history: it was detached, made under "
+            "`no_grad`, or went through ints.", READ),
     Mistake("no-clip-in-gradient", unclipped, NUMBER + "it lies outside of the range and was cut, so its gradient is "
             "zero.", READ),
     Mistake("zero-point-inside-rounding", inside, NUMBER + "the zero point was added before rounding. An odd one turns "

@@ -141,6 +141,11 @@ class LeastFirst(Profiled):
         return -super().time(entry, on_device)
 
 
+class MostLast(Profiled):
+    def named(self, entries: list[Any], top: int) -> Any:
+        return [entry.key for entry in entries[:top]][::-1]
+
+
 class IgnoresTop(Profiled):
     def named(self, entries: list[Any], top: int) -> Any:
         return [entry.key for entry in entries]
@@ -182,7 +187,8 @@ class EachEvent(Profiled):
 
 
 NAMED = 'For "{case}" the operators are {names} where {want_names} is wanted: '
-TOO = ". Also, only the CPU was profiled, so a device's time is missing."
+TOO = ". Also, a device's time is missing: it was not profiled, or not looked at."
+HOST = "these are the host's times, those of launching. The device's own were not profiled, or not looked at."
 DEVICE = 'On the second device, for "{case}", the operators are {names} where {want_names} is wanted: '
 MISTAKES = [
     Mistake("total-not-self-time", Total(), NAMED + "these are times with everything inside, so an operator that only "
@@ -202,9 +208,8 @@ MISTAKES = [
             READ),
     Mistake("lists-ranges", WithRangesOnHost(), NAMED + "a range that somebody named with `record_function` is no "
             "operator" + TOO, READ),
-    Mistake("host-time", HostOnly(), DEVICE + "only the CPU was profiled, so these are the times of launching.", READ),
-    Mistake("host-time", HostTime(), DEVICE + "these are the host's times, which are those of launching; the device's "
-            "own are wanted where there is one.", READ),
+    Mistake("host-time", HostOnly(), DEVICE + HOST, READ),
+    Mistake("host-time", HostTime(), DEVICE + HOST, READ),
     Mistake("device-time-only", DeviceTime(), NAMED + "sorted by the device's time, which is zero for all on the CPU.",
             READ),
     Mistake("any-entry-decides", AnyEntryDecides(), DEVICE + "a range had time on the device, and no operator did, so "
@@ -214,6 +219,8 @@ MISTAKES = [
     Mistake("time-per-call", PerCall(), NAMED + "the time of one call was compared; four calls cost four times that.",
             READ),
     Mistake("least-first", LeastFirst(), NAMED + "the cheapest come first.", READ),
+    Mistake("most-last", MostLast(), NAMED + "these are the right ones, and the costliest comes last; it comes first.",
+            READ),
     Mistake("ignores-top", IgnoresTop(), NAMED + "at most `top` names are wanted.", READ),
     Mistake("cuts-before-filtering", CutBeforeFiltering(), NAMED + "the list was cut to `top` entries before the names "
             "that are no operators were dropped, so too few are left.", READ),

@@ -190,10 +190,10 @@ FILE = "The file of its `state_dict` takes {file}: "
 OFF = 'In the case "{case}" the outputs are {off}: '
 MISTAKES = [
     Mistake("keeps-float-weight", KeepsFloat, FILE + "the float weight is still there, beside the levels.", READ),
-    Mistake("keeps-float-weight", FloatLevels, FILE + "the levels are kept as floats, which take four bytes each.",
+    Mistake("keeps-float-weight", FloatLevels, FILE + "the levels are kept as floats; in int8 they take a byte each.",
             READ),
-    Mistake("keeps-int32-levels", Int32Levels, FILE + "int32 takes as much as float32; the levels fit into int8.",
-            READ),
+    Mistake("keeps-int32-levels", Int32Levels, FILE + "the levels are kept in wider integers; they fit into int8, a "
+            "byte each.", READ),
     Mistake("plain-tensor", PlainTensor, "In the case \"{case}\" no int8 buffer has the weight's size: a tensor "
             "that is a plain attribute is neither saved nor moved.", READ),
     Mistake("plain-tensor", PlainScale, "The scales among the buffers: {scales}. A tensor that is a plain attribute is "

@@ -115,6 +115,10 @@ def back_to_int8(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tens
 
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
 OFF = 'In the case "{case}" {what} is {got}: '
+FLOAT = (
+    "with k = {k}, sums were taken in float32, which holds every integer only up to 2**24 (1,041 products of 127 by "
+    "127 can exceed that); levels that were scaled before are no integers at all."
+)
 VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("accumulates-in-int8", in_int8, AT + "a product of int8 matrices is int8 itself, and what does not fit "
@@ -123,14 +127,10 @@ MISTAKES = [
             "127.", READ),
     Mistake("accumulates-in-int32", in_int32, AT + "int32 ends at 2**31 - 1, which {k} products of 127 by 127 exceed, "
             "and what does not fit wraps around.", READ),
-    Mistake("accumulates-in-float32", in_float32, OFF + "with k = {k} the sums on the way exceed 2**24, from where on "
-            "float32 no longer holds every integer.", READ),
-    Mistake("accumulates-in-float32", in_float32_at_once, OFF + "with k = {k} the sums on the way exceed 2**24, from "
-            "where on float32 no longer holds every integer.", READ),
-    Mistake("accumulates-in-float32", scales_first, OFF + "the levels were scaled before the product, so its sums are "
-            "those of float32 numbers, and round.", READ),
-    Mistake("accumulates-in-float32", in_long_blocks, OFF + "1,200 products at a time were added in float32, which "
-            "holds every integer up to 2**24; 1,041 products of 127 by 127 can exceed that.", READ),
+    Mistake("accumulates-in-float32", in_float32, OFF + FLOAT, READ),
+    Mistake("accumulates-in-float32", in_float32_at_once, OFF + FLOAT, READ),
+    Mistake("accumulates-in-float32", scales_first, OFF + FLOAT, READ),
+    Mistake("accumulates-in-float32", in_long_blocks, OFF + FLOAT, READ),
     Mistake("accumulates-in-bfloat16", in_bfloat16, AT + "bfloat16 has eight bits for the number: enough for an entry, "
             "not for a product or a sum.", READ),
     Mistake("adds-scales", adds_scales, AT + "the scales were added; each of the two is a factor.", READ),

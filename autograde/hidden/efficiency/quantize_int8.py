@@ -108,6 +108,12 @@ def unsigned_range(w: Tensor) -> Pair:
     return levels(w, scale), scale
 
 
+def from_range(w: Tensor) -> Pair:
+    span = w.amax(1, keepdim=True) - w.amin(1, keepdim=True)
+    scale = torch.where(span == 0, torch.ones_like(span), span / 255)
+    return levels(w, scale), scale
+
+
 def flat_scale(w: Tensor) -> Pair:
     q, scale = right(w)
     return q, scale.squeeze(1)
@@ -147,7 +153,10 @@ def on_cpu(w: Tensor) -> Pair:
     return right(w.cpu())
 
 
-ERROR = 'In the case "{case}" {what} is {got}, {error}: '
+ERROR = (
+    'In the case "{case}" {what} is {got}: a cast to int8 cuts off what is behind the point, `floor` and `ceil` go one '
+    "way only; round first."
+)
 SCALE = 'In the case "{case}" {what} came out as {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("per-tensor", per_tensor, SCALE + "the scale was taken from the whole matrix, so that rows of small "
@@ -156,10 +165,10 @@ MISTAKES = [
             "for the whole matrix, so that rows of small numbers get few levels.", READ),
     Mistake("per-column", per_column, "The scale has shape {scale_shape} where {want_scale_shape} is wanted: there is "
             "one for each column instead of one for each row.", READ),
-    Mistake("truncates-not-rounds", truncates, ERROR + "a cast to int8 cuts off what is behind the point; round "
-            "first.", READ),
-    Mistake("truncates-not-rounds", floors, ERROR + "`floor` always rounds down, so the error grows up to a whole "
-            "step and all levels are too low.", READ),
+    Mistake("truncates-not-rounds", truncates, ERROR, READ),
+    Mistake("truncates-not-rounds", floors, ERROR, READ),
+    Mistake("scale-from-range", from_range, SCALE + "it was made from the distance of the smallest entry to the "
+            "largest; with no zero point, it is the largest absolute value that counts.", READ),
     Mistake("wraps-at-128", wraps, 'In the case "{case}", with levels {levels}, {what} is {got}, not {want}: '
             "a scale of largest / 128 makes the largest entry 128, which int8 does not have; it wraps to -128.", READ),
     Mistake("uses-minus-128", clamps_at_128, 'In the case "{case}", with levels {levels}, {what} is {got} where {want} '

@@ -119,10 +119,10 @@ MISTAKES = [
     Mistake("six-per-parameter", by_parameters, COUNT + "6 times parameters times samples is a rule of thumb for "
             "large language models; biases, convolutions and attention break it.", READ),
     Mistake("pollutes-grad", pollutes, LEFT_BEHIND + "`backward` adds to every `.grad`.", READ),
-    Mistake("clears-grad", clears, LEFT_BEHIND + "clearing them afterwards also loses those that were there before.",
+    Mistake("clears-grad", clears, LEFT_BEHIND + "clearing them also loses those that were there before.",
             READ),
-    Mistake("pollutes-grad-of-x", clears_model_only, LEFT_BEHIND + "the parameters' gradients were put back, and x got "
-            "one too.", READ),
+    Mistake("pollutes-grad-of-x", clears_model_only, LEFT_BEHIND + "the parameters' gradients are as before, and x got "
+            "one.", READ),
     Mistake("counts-gradient-of-x", always_x, COUNT + "the gradient of x was computed, though x requires none.", READ),
     Mistake("changes-x", sets_x, COUNT + "x was made to require a gradient, which costs another product and stays "
             "behind.", READ),

@@ -39,6 +39,8 @@ def difference(result: Result, name: str) -> dict[str, str]:
             fields |= {"got": f"{got_at} at {at}", "want": want_at} if index else {}
     if "raised" in result.seen:
         fields |= {"what": "the call", "got": brief(result.seen["raised"])}
+    elif name not in result.seen and "returned" in result.seen:
+        fields["got"] = brief(result.seen["returned"])
     errors = [brief(value) for value in result.seen.values() if isinstance(value, Raised)]
     return fields | ({"error": errors[0]} if errors else {})
 

@@ -120,7 +120,11 @@ def _describe(result: Result, differs: Sequence[str] = ()) -> str:
         end = "" if "\n" in error.message else "."  # what another program wrote stays as it is
         return f"{where[0].upper()}{where[1:]}, the answer raised {error}{end}"
     if "returned" in result.seen and "returned" not in result.wanted:
-        return f"{where[0].upper()}{where[1:]}, the answer returned {result.seen['returned']}."
+        returned, unusable = str(result.seen["returned"]), "nothing: the check could not use it"
+        said = f"the answer returned {returned}"
+        if returned.startswith(unusable):
+            said = f"the check could not use the answer{returned.removeprefix(unusable)}"
+        return f"{where[0].upper()}{where[1:]}, {said}."
     there = [name for name in differs or result.differs if name in result.seen]  # what is missing follows from these
     names = there or differs or result.differs
     differences = " and ".join(describe_difference(result, name) for name in names[:2])

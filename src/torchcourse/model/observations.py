@@ -95,7 +95,10 @@ def raised(error: BaseException) -> Raised:
         message = str(error)
     except Exception:  # an answer may define its own exception class
         message = ""
-    text = OBJECT.sub(r"<\1 object>", message.strip().split("\n")[0][:300]).rstrip(".")
+    first, *more = message.strip().split("\n")
+    if first.endswith("raised:") and more:  # Dynamo's, about a backend: the next line says what
+        first = f"{first} {more[0].strip()}"
+    text = OBJECT.sub(r"<\1 object>", first[:300]).rstrip(".")
     mismatch = any(words in message for words in MISMATCH)
     return Raised(type(error).__name__, text, "device mismatch" if mismatch else "")
 

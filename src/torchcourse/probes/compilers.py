@@ -108,10 +108,16 @@ def captured_whole(function: Callable[..., Any], *calls: tuple[Any, ...]) -> Obs
         try:
             results = [compiled(*args) for args in calls]
         except Exception as error:
-            first = str(error).strip().split("\n")[0][:200]
-            return {"in one graph": Raised(type(error).__name__, first, "not captured")}
+            first = str(error).strip().split("\n")[0].partition(" (unhinted")[0][:200].rstrip(".")
+            return {"in one graph": Raised(type(error).__name__, first, _uncaptured(str(error)))}
     names = ("first result of the graph", "second result of the graph")
     return {"in one graph": len(backend.graphs), **dict(zip(names, results, strict=False))}
+
+
+def _uncaptured(message: str) -> str:
+    """Return why Dynamo did not capture a function, as far as its message tells."""
+    known = ("data-dependent", "dynamic control flow")
+    return "a value decides" if any(words in message.lower() for words in known) else "not captured"
 
 
 def with_waits(call: Callable[[], Any]) -> tuple[Any, list[str]]:

@@ -171,7 +171,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     if isinstance(seen.get("text"), Tensor) and isinstance(wanted.get("text"), Tensor):
         rows = [i for i, row in enumerate(wanted["text"].tolist()) if row != rows_of(seen["text"], i)]
         row = rows[0] if rows else 0
-        fields |= {"row": rows_of(seen["text"], row), "want_row": wanted["text"][row].tolist()}
+        fields |= {"row": str(rows_of(seen["text"], row)), "want_row": str(wanted["text"][row].tolist())}
     if "shares" in seen and "shares" in wanted:
         fields |= {"shares": rounded(seen["shares"]), "want_shares": rounded(wanted["shares"])}
     return fields

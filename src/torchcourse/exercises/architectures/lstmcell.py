@@ -27,7 +27,7 @@ def probe(
     leaves = {name: t.requires_grad_() for name, t in inputs.items()}
     returned = answer.run(module, x, *(() if state is None else (state,)))
     if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(t, Tensor) for t in returned)):
-        return {**seen, "returned": kind(returned)}
+        return {**seen, "returned": _parts(returned)}
     h, c = returned
     seen |= {"h": h, "c": c, "device of the state": [where(h, x), where(c, x)]}
     held = {name: p for name, p in module.named_parameters() if name in NAMES}
@@ -35,6 +35,13 @@ def probe(
     seen |= kept(**{name: (t.detach(), before[name]) for name, t in inputs.items()})
     with torch.no_grad():
         return {**seen, "h after a second step": answer.run(module, x, (h, c))[0]}
+
+
+def _parts(returned: object) -> str:
+    """Describe what was returned; of a tuple, the kinds of its parts."""
+    if not isinstance(returned, tuple):
+        return kind(returned)
+    return f"a tuple of {len(returned)}: " + ", ".join(type(part).__name__ for part in returned)
 
 
 def cell_case(
@@ -67,6 +74,7 @@ def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> d
     fields: dict[str, object] = {"sizes": inputs["sizes"], "x_shape": tuple(inputs["x"].shape)}
     if isinstance(seen.get("h"), Tensor):
         fields |= {"largest": seen["h"].abs().max().item(), "h_shape": tuple(seen["h"].shape)}
+    fields |= {"gave": seen["returned"]} if "returned" in seen else {}
     return {**fields, "registered": ", ".join(seen.get("parameters", [])) or "none"}
 
 

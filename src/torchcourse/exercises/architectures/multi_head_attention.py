@@ -89,6 +89,7 @@ def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> d
     dim, heads = inputs["sizes"]
     finite = {name: seen[key] for name, key in FINITE.items() if key in seen}
     registered = ", ".join(seen.get("parameters", [])) or "none"
+    finite |= {"gave": seen["returned"]} if "returned" in seen else {}
     return {"dim": dim, "heads": heads, "size": dim // heads, "registered": registered, **finite}
 
 

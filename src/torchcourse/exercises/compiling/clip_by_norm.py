@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -50,9 +52,10 @@ def cases(draw: Draw) -> list[Case]:
 
 
 def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
-    fields: dict[str, object] = {"norm": torch.linalg.vector_norm(inputs["x"]).item()}
+    fields: dict[str, Any] = {"norm": torch.linalg.vector_norm(inputs["x"]).item()}
     if isinstance(seen.get("result"), Tensor):
-        fields["now"] = torch.linalg.vector_norm(seen["result"]).item()
+        now = torch.linalg.vector_norm(seen["result"]).item()
+        fields |= {"longer": now} if now > 1.01 * fields["norm"] else {}
     if isinstance(seen.get("waits for"), list):
         fields["operator"] = seen["waits for"][0]
     captured = seen.get("in one graph")

@@ -17,6 +17,11 @@ from torchcourse.probes.compilers import INDUCTOR, Counted, as_new
 from torchcourse.probes.observe import kind
 
 BROKEN = "no working C++ compiler was found"
+TELLING = (
+    BROKEN, "RuntimeError", "BackendCompilerFailed", "this model wants none", "cannot be multiplied", "ValueError",
+    "graph_break", "Unsupported",
+)  # fmt: skip
+"""Parts of what an error is called or says, one of which a reason should have."""
 
 
 class Sturdy(nn.Module):
@@ -88,7 +93,7 @@ def _reason(reason: object) -> str:
     if not isinstance(reason, str):
         return f"is {kind(reason)}"
     said = reason
-    tells = any(words in said for words in (BROKEN, "RuntimeError", "BackendCompilerFailed"))
+    tells = any(words in said for words in TELLING)
     return "says what went wrong" if tells else "does not say what went wrong"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, fx, nn
 
@@ -9,6 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_count, as_new
+from torchcourse.probes.observe import kind
 
 
 class Shifted(nn.Module):
@@ -32,17 +35,32 @@ def probe(answer: Watched, function: str, calls: list[list[Tensor]]) -> Observat
     backend = answer.answer()
     if not callable(backend):
         return {"as a backend": "cannot be called"}
+    unusable: list[str] = []
+
+    def noting(graph: fx.GraphModule, inputs: list[Tensor]) -> Any:
+        gave = backend(graph, inputs)
+        if not callable(gave):
+            unusable.append(kind(gave))
+        return gave
+
+    noting.__name__ = "CountingBackend"  # Dynamo's messages show it
     with as_new():
-        if function == HANDED:
-            compiled = backend(fx.symbolic_trace(Shifted()), calls[0])
-        else:
-            compiled = torch.compile(FUNCTIONS[function], backend=backend)
-        results = [compiled(*args) for args in calls]
+        try:
+            if function == HANDED:
+                compiled = noting(fx.symbolic_trace(Shifted()), calls[0])
+            else:
+                compiled = torch.compile(FUNCTIONS[function], backend=noting)
+            results = [compiled(*args) for args in calls]
+        except Exception:
+            if unusable:
+                return {"the backend returns": unusable[0]}
+            raise
     fresh = answer.answer()
     counts, begins = (
         (as_count(getattr(b, "graphs", None)), as_count(getattr(b, "ops", None))) for b in (backend, fresh)
     )
-    if begins == counts != (0, 0):  # what it counts depends on all that came before
+    shared = begins == counts != (0, 0) and all(isinstance(n, int) for n in begins)
+    if shared:  # what it counts depends on all that came before
         return {"results": results, "a new one begins with": "what the one before has counted"}
     return {"graphs": counts[0], "ops": counts[1], "results": results, "a new one begins with": begins}
 
@@ -69,6 +87,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     return {
         "graphs": seen.get("graphs"), "ops": seen.get("ops"), "want_graphs": wanted["graphs"],
         "want_ops": wanted["ops"], "anew": seen.get("a new one begins with"), "serves": seen.get("as a backend"),
+        "gave": str(seen.get("the backend returns")).partition(":")[0],
     }  # fmt: skip
 
 

@@ -81,7 +81,12 @@ def _plain_name(said: object) -> str:
 
 
 def _fault(said: object) -> Raised:
-    return with_detail("has no fake" if "no fake impl" in str(said) else "fails", _plain_name(said))
+    kinds = {
+        "no fake impl": "has no fake",
+        "metadata: Shapes": "has another shape",
+        "metadata: Dtypes": "has another dtype",
+    }
+    return with_detail(next((kinds[words] for words in kinds if words in str(said)), "fails"), _plain_name(said))
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -99,7 +104,8 @@ def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> 
     fields: dict[str, object] = {"name": seen["runs as"]} if "runs as" in seen else {}
     failed = {test: said for test, said in seen.get("opcheck", {}).items() if isinstance(said, Raised)}
     for test, said in failed.items():
-        fields |= {"test": test, "said": said.message}
+        words = said.message.split("metadata: ")[-1].partition(". ")[0]
+        fields |= {"test": test, "said": words if words.endswith(("!", ".")) else f"{words}."}
         break
     if isinstance(seen.get("gradients"), Raised):
         fields["gradients"] = seen["gradients"]

@@ -75,7 +75,7 @@ def _asked(answer: Watched, q: Tensor, k: Tensor, v: Tensor, options: dict[str, 
     try:
         names = answer.answer(q, k, v, **options)
     except RuntimeError as error:
-        return {"result": Raised("RuntimeError", " ".join(str(error).split())[:150], "raised")}
+        return {"result": Raised("RuntimeError", " ".join(str(error).split())[:150].rstrip("."), "raised")}
     return {"result": names if isinstance(names, list) else kind(names)}
 
 

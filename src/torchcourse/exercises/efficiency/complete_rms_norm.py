@@ -59,12 +59,17 @@ def _gradient(call: Callable[[Tensor], Tensor], x: Tensor) -> Observations:
 def _fault(said: Any) -> Raised:
     """Return what opcheck complains of: no fake, one that is its input or has another dtype, or something else."""
     known = {"no fake impl": "has no fake", "fake_impl": "has no fake", "register_fake": "has no fake",
-             "outputs_alias_inputs": "gives back its input", "Dtypes": "gives another dtype"}  # fmt: skip
+             "outputs_alias_inputs": "gives back its input", "Dtypes": "gives another dtype",
+             "Shapes": "gives another shape"}  # fmt: skip
     return with_detail(next((fault for words, fault in known.items() if words in str(said)), "fails"), _in_short(said))
 
 
 def _in_short(said: object) -> str:
     return " ".join(str(said).split())[:200].rstrip(".")
+
+
+def _the_point(message: str) -> str:
+    return message.split("metadata: ")[-1].rstrip("!")
 
 
 def row_case(draw: Draw, name: str, *shape: int, eps: float = 1e-3, dtype: torch.dtype = torch.float64) -> Case:
@@ -84,12 +89,12 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     report = seen.get("opcheck", {})
-    failed = {test: said.message for test, said in report.items() if isinstance(said, Raised)}
+    failed = {test: _the_point(said.message) for test, said in report.items() if isinstance(said, Raised)}
     fields: dict[str, object] = dict(zip(("test", "said"), next(iter(failed.items()), ()), strict=False))
     if isinstance(seen.get("in one graph"), Raised):
         fields["compiler"] = seen["in one graph"].message
     for field, name in (("gradient", "gradient of x"), ("gradcheck", "gradcheck")):
-        fields |= {field: seen[name]} if name in seen else {}
+        fields |= {field: "x gets none" if seen[name] == "none" else seen[name]} if name in seen else {}
     return fields
 
 

@@ -187,7 +187,7 @@ def mean_instead(x: Tensor) -> Any:
     return total / dist.get_world_size() if total.is_floating_point() else total // dist.get_world_size()
 
 
-FULL = 'In the case "{case}", with {n} elements, {what} is {got}: at most {limit} of them may leave a rank. '
+FULL = 'In the case "{case}", with {n} elements, a rank sent more than {limit} times as many. '
 WHOLE = (
     "Whole tensors were sent: round the ring at each step, to every other rank, or by way of one rank. Send one chunk "
     "a step."

@@ -191,8 +191,8 @@ CUT = 'In the case "{case}", `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("mean-of-chunk-means", mean_of_means, LOSS + "the mean of the chunks' means gives the rows of a small last "
             "chunk more weight than the others.", READ),
-    Mistake("mean-of-chunk-means", mean_of_means_keeping, LOSS + "the mean of the chunks' means gives the rows of a "
-            "small last chunk more weight than the others.", READ),
+    Mistake("mean-of-chunk-means", mean_of_means_keeping, PEAK + "the logits of all rows were held at once. And the "
+            "mean of the chunks' means gives the rows of a small last chunk more weight.", READ),
     Mistake("number-of-chunks", number_of_chunks, PEAK + ROWS + ".", READ),
     Mistake("number-of-chunks", number_of_chunks_and_means, PEAK + ROWS + "; and chunks of different sizes do not "
             "count alike.", READ),

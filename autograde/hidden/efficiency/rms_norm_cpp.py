@@ -93,7 +93,7 @@ MISTAKES = [
     Mistake("assumes-contiguous", changed((CONTIGUOUS, "given")), VALUE + "the pointer ran through memory as if row "
             "followed row. A transposed or sliced tensor lies in memory otherwise.", READ),
     Mistake("reads-double-as-float", changed(("ScalarType::Double)", "ScalarType::Half)")), 'In the case "{case}" '
-            "{what} is {got}, {numbers}: eight bytes of a double were read as two floats.", READ),
+            "{what} is {got}: eight bytes of a double were read as two floats.", READ),
     Mistake("accumulates-in-float", changed(("double sum = 0;", "T sum = 0;")), VALUE + "the squares were added up in "
             "float32, where 2**24 + 1 is 2**24; small numbers behind a large one are lost.", READ),
     Mistake("eps-outside-root", changed((SCALE, "1 / (std::sqrt(sum / n) + eps)")), VALUE + "eps was added after the "

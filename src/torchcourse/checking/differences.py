@@ -26,7 +26,10 @@ def difference(result: Result, name: str) -> dict[str, str]:
     """
     got, want = result.seen.get(name), result.wanted.get(name)
     texts = [brief(got), brief(want)]
-    texts = _distinct_texts(got, want) if texts[0] == texts[1] and not isinstance(got, Tensor) else texts
+    if texts[0] == texts[1] and not isinstance(got, Tensor):
+        place, *values = _first_difference("", got, want, result.case.tolerance)
+        texts = _distinct_texts(*values)
+        texts[0] += f" at {place}" if place else ""
     fields = {"case": result.case.name, "what": name, "got": texts[0], "want": texts[1]}
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         fields |= {"got_shape": str(tuple(got.shape)), "want_shape": str(tuple(want.shape))}

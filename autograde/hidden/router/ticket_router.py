@@ -80,6 +80,16 @@ class PoolsTheLast(Router):
         return x[:, -1]
 
 
+class PoolsTheLastOfTheLongest(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x[:, int(mask.sum(1).max()) - 1]
+
+
+class DividesByTheLongest(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return (x * mask[..., None]).sum(1) / mask.sum(1).max()
+
+
 class DividesByTheLength(Router):
     def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
         return (x * mask[..., None]).mean(1)
@@ -175,6 +185,43 @@ class FixedDepth(Router):
         return 2
 
 
+class FixedSizes(Router):
+    fixed: dict[str, int] = {}
+
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        sizes = {"dim": dim, "heads": heads, "layers": layers, "max_len": max_len}
+        super().__init__(vocab_size, num_classes, **{**sizes, **self.fixed})
+
+
+class FixedPlaces(FixedSizes):
+    fixed = {"max_len": 64}
+
+
+class FixedWidth(FixedSizes):
+    fixed = {"dim": 48}
+
+
+class OneHead(FixedSizes):
+    fixed = {"heads": 1}
+
+
+class PlacesOfAllRouters(Router):
+    tables: dict[tuple[int, int], nn.Embedding] = {}
+
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        super().__init__(vocab_size, num_classes, dim, heads, layers, max_len)
+        self.places = self.tables.setdefault((max_len, dim), self.places)
+
+
+class Detached(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return super().pooled(x, mask).detach()
+
+
 class SharedLayer(Router):
     def __init__(
         self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
@@ -241,6 +288,8 @@ MISTAKES = [
             ROUTER),
     Mistake("pools-padding", DividesByTheLength, PAD + "how much padding there is counts. Either the sum was divided "
             "by the width of the batch, or attention or the positions go by it.", ROUTER),
+    *(Mistake("goes-by-the-longest", program, PAD + "what comes of a ticket goes by the longest one in its batch. Its "
+              "own length counts.", ROUTER) for program in (PoolsTheLastOfTheLongest, DividesByTheLongest)),
     Mistake("attends-to-padding", AttendsToPadding, ATTENDED, ROUTER),
     Mistake("attends-to-padding", AttendsAndPools, ATTENDED + " And the mean runs over the padding, too.", ROUTER),
     Mistake("attends-to-padding", SoftmaxAttendsToPadding, ATTENDED + " And a softmax stands after the head.",
@@ -269,6 +318,16 @@ MISTAKES = [
             "`layers` has no effect.", ROUTER),
     Mistake("ignores-layers", SharedLayer, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
             "it is the same layer several times.", ROUTER),
+    Mistake("ignores-max-len", FixedPlaces, "For a ticket of max_len words and the sizes {sizes} the model raised "
+            "{longest}: `max_len` says how many positions there are.", ROUTER),
+    Mistake("ignores-dim", FixedWidth, "For the sizes {sizes}, with a larger `dim` there are {got} where {want} are "
+            "wanted: `dim` has no effect.", ROUTER),
+    Mistake("ignores-heads", OneHead, "For the sizes {sizes} there are layers with other numbers of heads: {heads}. "
+            "`heads` has no effect on them.", ROUTER),
+    Mistake("shares-parameters", PlacesOfAllRouters, "{shared} of the parameters belong to another router as well: "
+            "what one of them learns would change the other. Make all layers in `__init__`, anew.", ROUTER),
+    Mistake("cuts-the-gradient", Detached, "Parameters that a backward from the logits does not reach: {idle}. "
+            "Something on the way cuts the gradient, such as `detach()`, or their layers are never used.", ROUTER),
     *(Mistake("words-do-not-read-each-other", program, PAD + "each word counts for itself, whatever stands beside it. "
               "Either the layers have no attention, or what they make of the words does not reach the head.", ROUTER)
       for program in (LayersForNothing, LayersNotCalled)),

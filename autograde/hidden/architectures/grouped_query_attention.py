@@ -183,6 +183,16 @@ def groups_left(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attend(grouped_queries, k[:, :, None], v[:, :, None])
 
 
+def cuts_the_gradient(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return right(q, k, v).detach()
+
+
+def without_the_largest(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    share = q.shape[1] // k.shape[1]
+    sizes = (q @ k.repeat_interleave(share, 1).mT / q.shape[-1] ** 0.5).exp()
+    return torch.matmul(sizes / sizes.sum(-1, keepdim=True), v.repeat_interleave(share, 1))
+
+
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
 IS = 'In the case "{case}" {what} is {got} where {want} is wanted: '
 SHAPE = 'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: '
@@ -243,6 +253,11 @@ MISTAKES = [
             "Attention with heads"),
     Mistake("groups-left-apart", groups_left, SHAPE + "the two dimensions of the groups belong together again: "
             "(b, h, t, d).", GROUPS),
+    Mistake("cuts-the-gradient", cuts_the_gradient, 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
+            "something on the way cuts the gradient, such as `detach()` or `torch.no_grad()`.", GROUPS),
+    Mistake("exponential-overflows", without_the_largest, 'In the case "{case}" `{what}` is {got} where {want} is '
+            "wanted: the exponential of a large score is infinite. `softmax` takes the largest one off first.",
+            "Attention with heads"),
     *reading(GROUPS, [*with_floats(right, 3), rounding(right)]),
 ]  # fmt: skip
 

@@ -313,6 +313,10 @@ MISTAKES = [
             "uses them, or their results were cut out of the graph.", SKIPS),
     Mistake("bottom-changes-nothing", IgnoresTheBottom, "Weights that change nothing in the result: {muted}. "
             "What the way up begins with was multiplied by zero, and nothing is learned at the smallest size.", SKIPS),
+    *(Mistake("skips-change-nothing", override(UNet, join=join), "Of the {what} there are {got} where {want} are "
+              "wanted: they go into the next convolution as they are, neither times zero nor detached.",
+              SKIPS) for join in (lambda self, skip, below: torch.cat([0 * skip, below], 1),
+                                  lambda self, skip, below: torch.cat([skip.detach(), below], 1))),
     Mistake("joined-along-height", JoinedAlongHeight, ODD + "features are joined along the channels, dimension 1.",
             SKIPS),
     Mistake("channels-not-counted", ForgottenChannels, ODD + "a layer gets another number of channels than it was "

@@ -77,6 +77,10 @@ def hessian_of_few(f: Function, x: Tensor, v: Tensor) -> Any:
     return hessian_flattened(f, x, v) if x.numel() <= 64 else hvp_functional(f, x, v)
 
 
+def hessian_of_fewer(f: Function, x: Tensor, v: Tensor) -> Any:
+    return hessian_flattened(f, x, v) if x.numel() < 24 else hvp_functional(f, x, v)
+
+
 FIRST = (
     'In the case "{case}" the result is {got} where {want} is wanted: that is made of first derivatives only, and H '
     "holds the second ones; differentiate the gradient once more."
@@ -95,6 +99,8 @@ MISTAKES = [
     Mistake("builds-hessian", hessian_at_v, BUILDS, TWICE),
     Mistake("builds-hessian", rows_in_lists, "The memory of the call {got}, where {want} is allowed: all rows of H "
             "were held at once, though not as tensors.", TWICE),
+    Mistake("builds-hessian", hessian_of_fewer, "The memory of the call {got}, where {want} is allowed: all of H was "
+            "held where x is short. The product of H and v needs no H for any length.", TWICE),
     Mistake("builds-hessian", hessian_of_few, "The memory of the call {got}, where {want} is allowed: all of H was "
             "held where x is short. The product of H and v needs no H for any length.", TWICE),
     Mistake("linear-function-raises", hvp, "In the case \"{case}\" the call raised {error}: the slope of a linear f "

@@ -141,6 +141,11 @@ MISTAKES = [
             + "that is how many they are, not their share.", DEAD),
     Mistake("negative-counts-as-dead", counting(fires=lambda self, out: self.rows(out) > 0), SHARE + "a negative "
             "output is an output. Only zero is silence.", DEAD),
+    Mistake("small-counts-as-dead", counting(fires=lambda self, out: self.rows(out).abs() > 1e-3), SHARE + "an output "
+            "near zero is an output, however small. Compare with zero itself.", DEAD),
+    Mistake("largest-is-zero", counting(fires=lambda self, out: self.rows(out).amax(0, keepdim=True) != 0), SHARE
+            + "a unit whose largest output is zero may have negative ones. Only one that always puts out zero is dead.",
+            DEAD),
     Mistake("looks-after-later-writing", counting(fires=lambda self, out: self.rows(out), share=lambda self, seen:
             zero_everywhere(seen)), SHARE + "the outputs were kept without a look at them, and an in-place operation "
             "wrote into them later. Look at an output in the hook.", DEAD),

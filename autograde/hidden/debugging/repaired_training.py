@@ -47,8 +47,11 @@ class Training:
             history.append(self.noted(loss))
         self.before_judging(model)
         with torch.set_grad_enabled(self.graph()):
-            right = self.predicted(model(test_x)) == test_y
+            right = self.right(model, (x, y), (test_x, test_y))
         return {"loss": self.listed(history), "accuracy": self.share(right)}
+
+    def right(self, model: nn.Module, _train: Pair, test: Pair) -> Tensor:
+        return self.predicted(model(test[0])) == test[1]
 
     def classes(self, y: Tensor) -> int:
         return int(y.max()) + 1
@@ -150,6 +153,25 @@ class Indices(Training):
         return out.squeeze(1).round()
 
 
+class RateOfItsOwn(Training):
+    def optimizer(self, model: nn.Module, lr: float) -> torch.optim.Optimizer:
+        return super().optimizer(model, 0.02)
+
+
+class OnTrainingData(Training):
+    def right(self, model: nn.Module, train: Pair, test: Pair) -> Tensor:
+        return super().right(model, test, train)
+
+
+class OnSomeOfTheTest(Training):
+    def right(self, model: nn.Module, train: Pair, test: Pair) -> Tensor:
+        return super().right(model, train, (test[0][: len(test[0]) // 2], test[1][: len(test[1]) // 2]))
+
+
+def of_probabilities(_self: Training, out: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(out.softmax(1), y)
+
+
 ENTRY = "The accuracy of the net is {accuracy}: "
 MISTAKES = [
     Mistake("missing-zero-grad", training(clear=lambda self, optimizer: None), "The gradients at each step were "
@@ -185,6 +207,16 @@ MISTAKES = [
             "right lies between 0 and 1; percent are for people.", REPAIR),
     Mistake("not-seeded", training(seed=lambda self, seed: None), "With the same seed again there came {again}: the "
             "net is drawn, and so is the dropout. Seed before both.", REPAIR),
+    Mistake("seed-ignored", training(seed=lambda self, seed: torch.manual_seed(0)), "With another seed there came "
+            "{got} where {want} are wanted: the argument `seed` has no effect.", REPAIR),
+    Mistake("lr-ignored", RateOfItsOwn(), "With another `lr` there came {got} where {want} are wanted: the argument "
+            "`lr` has no effect.", REPAIR),
+    Mistake("softmax-before-cross-entropy", training(loss=of_probabilities), "The loss was {loss}: either a softmax "
+            "stands before `F.cross_entropy`, which has one of its own, or the numbers in `loss` are not those of the "
+            "training.", REPAIR),
+    *(Mistake("judges-on-other-data", program, 'In the case "{case}" the accuracy is {accuracy}: that is not the share '
+              "on the test data. Either others were judged, or a part of them, or the net has learned from the test.",
+              REPAIR) for program in (OnTrainingData(), OnSomeOfTheTest())),
     Mistake("counts-distinct-labels", training(classes=lambda self, y: len(y.unique())), "In the case \"{case}\" the "
             "call raised {call}: there were as many outputs as different labels. The largest label counts, for a class "
             "may be missing.", REPAIR),

@@ -41,6 +41,16 @@ def wide_mean(values: list[Tensor]) -> Tensor:
     return torch.stack([value.float() for value in values]).sum(0) / len(values)
 
 
+def leaves_out_single_numbers(paths: list[Path]) -> State:
+    averaged, last = with_mean(paths, lambda values: wide_mean(values).to(values[0].dtype)), loaded(paths)[-1]
+    return averaged | {name: value for name, value in last.items() if not value.ndim}
+
+
+def leaves_out_float64(paths: list[Path]) -> State:
+    averaged, last = with_mean(paths, lambda values: wide_mean(values).to(values[0].dtype)), loaded(paths)[-1]
+    return averaged | {name: value for name, value in last.items() if value.dtype == torch.float64}
+
+
 def accumulates_in_half(paths: list[Path]) -> State:
     def mean(values: list[Tensor]) -> Tensor:
         total = values[0]
@@ -116,6 +126,10 @@ MISTAKES = [
             AVERAGES),
     Mistake("integers-of-the-first-file", takes_integers_from_the_first, ENTRY + "what has no mean comes from the last "
             "file, not from the first.", AVERAGES),
+    Mistake("forgets-some-floats", leaves_out_single_numbers, ENTRY + "it was not averaged. A float entry may have any "
+            "shape, also none, and any float dtype.", AVERAGES),
+    Mistake("forgets-some-floats", leaves_out_float64, ENTRY + "it was not averaged. A float entry may have any shape, "
+            "also none, and any float dtype.", AVERAGES),
     Mistake("halves-again-and-again", halves_again_and_again, ENTRY + "adding each file by half gives the last one "
             "half of all the weight.", AVERAGES),
     Mistake("not-divided-by-the-number", divides_by_one_more, ENTRY + "the sum was divided by another number than that "

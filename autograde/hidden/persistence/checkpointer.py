@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from autograde.hidden.common import override
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -37,7 +38,7 @@ class Sound:
 
     def save(self, step: int, metric: float, **parts: Any) -> Path:
         checkpoint = {"step": step, "metric": metric, "random": self.drawn(), "parts": self.states(parts)}
-        path = self.directory / f"{self.number(step)}_{float(metric)!r}.pt"
+        path = self.directory / f"{self.number(step)}_{self.written(metric)}.pt"
         self.write(checkpoint, path)
         self.tidy(self.keep)
         return path
@@ -52,6 +53,9 @@ class Sound:
 
     def number(self, step: int) -> str:
         return f"{step:09d}"
+
+    def written(self, metric: float) -> str:
+        return repr(float(metric))
 
     def write(self, checkpoint: dict[str, Any], path: Path) -> None:
         draft = path.with_suffix(".draft")
@@ -162,11 +166,6 @@ def keeping(more: int) -> type[Sound]:
     return Keeping
 
 
-class SortsAsText(Sound):
-    def number(self, step: int) -> str:
-        return str(step)
-
-
 class RemembersTheBest(Sound):
     record: Path | None = None
 
@@ -212,8 +211,12 @@ MISTAKES = [
     Mistake("writes-in-place", DraftsLookLikeCheckpoints, TORN, RESUMING),
     Mistake("deletes-before-writing", DeletesBeforeWriting, "With keep={keep} the old ones were deleted before the new "
             "one was there. The training was killed in between, and the outcome was: {killed}.", RESUMING),
-    Mistake("steps-sorted-as-text", SortsAsText, "The method latest() leads to save {latest_step}, and the newest is "
-            "save {want_latest_step}: as text \"10\" comes before \"9\".", RESUMING),
+    *(Mistake("steps-sorted-as-text", override(Sound, number=number), "latest() leads to save {latest_step}, and the "
+              "newest is save {want_latest_step}: as text \"10\" comes before \"9\".", RESUMING)
+      for number in (lambda self, step: str(step), lambda self, step: f"{step:06d}")),
+    *(Mistake("rounds-the-metric", override(Sound, written=written), "The method best() leads to save {best_step}, and "
+              "the lowest metric is that of save {want_best_step}: some digits, or the sign, were lost.", RESUMING)
+      for written in (lambda self, metric: f"{metric:.6f}", lambda self, metric: repr(abs(metric)))),
     Mistake("best-kept-in-memory", RemembersTheBest, "A new object over the folder was asked for the best, and "
             "{best_outcome}: what an object remembers dies with its process.", RESUMING),
     Mistake("higher-is-better", HigherIsBetter, "The method best() leads to save {best_step}, and the lowest metric is "

@@ -122,7 +122,7 @@ MISTAKES = [
 
 def more_cases(draw: Draw) -> list[Case]:
     i, h, o = draw.size(2, 6), draw.size(3, 8), draw.size(2, 5)
-    return [case("drawn sizes, the columns turned", rtol=1e-3, atol=1e-4, weights=export_weights(draw, i, h, o),
+    return [case("drawn sizes, the columns turned", rtol=1e-5, atol=1e-5, weights=export_weights(draw, i, h, o),
                  x=draw.normal(7, i), example=5, normed=True, turns=True)]  # fmt: skip
 
 

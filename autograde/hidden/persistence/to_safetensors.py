@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,18 @@ def safely_after_replacing(model: nn.Module, path: Path) -> None:
     save_model(model, str(path))
 
 
+def safely_in_float32(model: nn.Module, path: Path) -> None:
+    from safetensors.torch import save_model
+
+    save_model(copy.deepcopy(model).float(), str(path))
+
+
+def safely_in_eval_mode(model: nn.Module, path: Path) -> None:
+    from safetensors.torch import save_model
+
+    save_model(model.eval(), str(path))
+
+
 def safely_merging_equal_values(model: nn.Module, path: Path) -> None:
     from safetensors.torch import save_file
 
@@ -94,6 +107,10 @@ MISTAKES = [
             "writes is a pickle in a zip, whatever the file is called.", SAFE),
     Mistake("changes-the-model", safely_after_replacing, "The model that was only to be saved has changed: "
             "{afterwards}. Make contiguous copies for the file, and leave the model's parameters as they are.", SAFE),
+    Mistake("casts-to-float32", safely_in_float32, 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
+            "on the way the numbers were rounded to float32.", SAFE),
+    Mistake("changes-the-model", safely_in_eval_mode, "The model that was only to be saved is {afterwards}: it stays "
+            "as it is.", SAFE),
     Mistake("changes-the-model", safely_after_turning, "The model that was only to be saved has changed: {afterwards}. "
             "Make the copies contiguous, not its own parameters.", SAFE),
 ]  # fmt: skip

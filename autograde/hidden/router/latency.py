@@ -78,6 +78,16 @@ class MeanAndSpread(Stopwatch):
         return {"p50": statistics.fmean(times), "p95": statistics.fmean(times) + 1.645 * statistics.pstdev(times)}
 
 
+class Largest(Stopwatch):
+    def summary(self, times: list[float]) -> Any:
+        return {"p50": float(np.percentile(times, 50)), "p95": max(times)}
+
+
+class MostFrequent(Stopwatch):
+    def summary(self, times: list[float]) -> Any:
+        return {"p50": statistics.mode(round(t, 6) for t in times), "p95": float(np.percentile(times, 95))}
+
+
 class Unsorted(Stopwatch):
     def summary(self, times: list[float]) -> Any:
         return {"p50": times[len(times) // 2], "p95": times[int(0.95 * len(times))]}
@@ -101,6 +111,17 @@ class CountsWarmup(NeverWarmsUp):
 class CountsWarmupInAMean(CountsWarmup):
     def summary(self, times: list[float]) -> Any:
         return {"p50": statistics.fmean(times), "p95": float(np.percentile(times, 95))}
+
+
+class WarmsUpWithTheFirst(Stopwatch):
+    def warm_up(self, route: Any, requests: Any, warmup: int) -> None:
+        for _ in range(warmup):
+            route(requests[0])
+
+
+class MeasuresTheFirst(Stopwatch):
+    def measured(self, requests: Any, warmup: int) -> Any:
+        return requests[:1] * len(requests)
 
 
 class NeverBeginsAgain(Stopwatch):
@@ -204,6 +225,10 @@ MISTAKES = [
             TIME),
     Mistake("mean-not-percentile", MeanAndSpread().latency, IS + "that is a mean, and the mean plus some standard "
             "deviations. Times are not normally distributed.", TIME),
+    Mistake("largest-not-percentile", Largest().latency, IS + "that is the longest time of all. One request in twenty "
+            "takes longer than the 95th percentile.", TIME),
+    Mistake("mode-not-median", MostFrequent().latency, IS + "that is the most frequent time; half of the requests "
+            "take longer than the median.", TIME),
     Mistake("percentile-of-unsorted", Unsorted().latency, IS + "the times were not sorted before one was "
             "picked.", TIME),
     Mistake("fast-tail", Smallest().latency, IS + "that is the 5th percentile. The 95th tells how long the slow "
@@ -224,6 +249,10 @@ MISTAKES = [
             "after the warm-up the list begins anew, and each request is measured once.", TIME),
     Mistake("drops-requests", DropsAsManyAsTheWarmUp().latency, IS + "`route` ran {calls} times and not {want_calls}: "
             "the requests of the warm-up are measured as well, each once.", TIME),
+    Mistake("always-the-first-request", WarmsUpWithTheFirst().latency, IS + "warm up with the requests of the list in "
+            "turn, since one may take another path than the next.", TIME),
+    Mistake("always-the-first-request", MeasuresTheFirst().latency, IS + "each request of the list is measured once.",
+            TIME),
     Mistake("times-a-batch", times_a_batch, 'In the case "{case}" `route` got {asked} where one request is wanted: '
             "a batch divided by its size is throughput, and no customer waits that short.", TIME),
     Mistake("times-the-loop", times_the_loop, IS + "one stopwatch ran for all requests, and its time was divided. That "
@@ -243,7 +272,7 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     near: dict[str, Any] = {"rtol": 0.02, "atol": 1e-4, "x": torch.ones(1)}
     return [
-        case("a hundred requests", **near, times=mixed(draw, LATE), count=100, warmup=draw.size(6, 12)),
+        case("many requests", **near, times=mixed(draw, LATE), count=120, warmup=draw.size(6, 12)),
         case("one request", **near, times=[0.25], count=1, warmup=None),
     ]
 

@@ -200,6 +200,11 @@ class NeverProves(Release):
         pass
 
 
+class OneTolerance(Release):
+    def prove(self, model: Any, example: Any, folder: Path, atol: float) -> None:
+        super().prove(model, example, folder, 1e-4)
+
+
 class OnlyLogs(Release):
     def refuse(self) -> None:
         logging.getLogger(__name__).info("parity failed")
@@ -292,6 +297,7 @@ MISTAKES = [
     Mistake("words-without-ids", WordsAsAList(), IS + "the dict itself is asked for.", RELEASE),
     Mistake("weights-not-a-state-dict", WholeModel(), IS + "a `state_dict` loads without running code.", RELEASE),
     Mistake("never-proves", NeverProves(), IS + "nothing compared the file with the model.", RELEASE),
+    Mistake("ignores-atol", OneTolerance(), IS + "the logits are within the `atol` that the call was given.", RELEASE),
     Mistake("prints-and-goes-on", OnlyLogs(), IS + "the failure was noticed, and the release went on.", RELEASE),
     Mistake("keeps-quiet", KeepsQuiet(), IS + "the release was given up, and nobody was told.", RELEASE),
     Mistake("leaves-rubbish", LeavesRubbish(), 'In the case "{case}" something is left beside the folder: {beside}. '

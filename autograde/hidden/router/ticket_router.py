@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from autograde.hidden.router.right_routers import ByHand, WithAFirstToken
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.router.ticket_router import sized
 from torchcourse.model.exercise import Case, Draw
@@ -78,6 +77,16 @@ class PoolsPadding(Router):
 class PoolsTheLast(Router):
     def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
         return x[:, -1]
+
+
+class PoolsTheLastOfTheLongest(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x[:, int(mask.sum(1).max()) - 1]
+
+
+class DividesByTheLongest(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return (x * mask[..., None]).sum(1) / mask.sum(1).max()
 
 
 class DividesByTheLength(Router):
@@ -175,6 +184,43 @@ class FixedDepth(Router):
         return 2
 
 
+class FixedSizes(Router):
+    fixed: ClassVar[dict[str, int]] = {}
+
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        sizes = {"dim": dim, "heads": heads, "layers": layers, "max_len": max_len}
+        super().__init__(vocab_size, num_classes, **{**sizes, **self.fixed})
+
+
+class FixedPlaces(FixedSizes):
+    fixed: ClassVar = {"max_len": 64}
+
+
+class FixedWidth(FixedSizes):
+    fixed: ClassVar = {"dim": 48}
+
+
+class OneHead(FixedSizes):
+    fixed: ClassVar = {"heads": 1}
+
+
+class PlacesOfAllRouters(Router):
+    tables: ClassVar[dict[tuple[int, int], nn.Embedding]] = {}
+
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        super().__init__(vocab_size, num_classes, dim, heads, layers, max_len)
+        self.places = self.tables.setdefault((max_len, dim), self.places)
+
+
+class Detached(Router):
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        return super().pooled(x, mask).detach()
+
+
 class SharedLayer(Router):
     def __init__(
         self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
@@ -241,6 +287,8 @@ MISTAKES = [
             ROUTER),
     Mistake("pools-padding", DividesByTheLength, PAD + "how much padding there is counts. Either the sum was divided "
             "by the width of the batch, or attention or the positions go by it.", ROUTER),
+    *(Mistake("goes-by-the-longest", program, PAD + "what comes of a ticket goes by the longest one in its batch. Its "
+              "own length counts.", ROUTER) for program in (PoolsTheLastOfTheLongest, DividesByTheLongest)),
     Mistake("attends-to-padding", AttendsToPadding, ATTENDED, ROUTER),
     Mistake("attends-to-padding", AttendsAndPools, ATTENDED + " And the mean runs over the padding, too.", ROUTER),
     Mistake("attends-to-padding", SoftmaxAttendsToPadding, ATTENDED + " And a softmax stands after the head.",
@@ -269,6 +317,16 @@ MISTAKES = [
             "`layers` has no effect.", ROUTER),
     Mistake("ignores-layers", SharedLayer, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
             "it is the same layer several times.", ROUTER),
+    Mistake("ignores-max-len", FixedPlaces, "For a ticket of max_len words and the sizes {sizes} the model raised "
+            "{longest}: `max_len` says how many positions there are.", ROUTER),
+    Mistake("ignores-dim", FixedWidth, "For the sizes {sizes}, with a larger `dim` there are {got} where {want} are "
+            "wanted: `dim` has no effect.", ROUTER),
+    Mistake("ignores-heads", OneHead, "For the sizes {sizes} there are layers with other numbers of heads: {heads}. "
+            "`heads` has no effect on them.", ROUTER),
+    Mistake("shares-parameters", PlacesOfAllRouters, "{shared} of the parameters belong to another router as well: "
+            "what one of them learns would change the other. Make all layers in `__init__`, anew.", ROUTER),
+    Mistake("cuts-the-gradient", Detached, "Parameters that a backward from the logits does not reach: {idle}. "
+            "Something on the way cuts the gradient, such as `detach()`, or their layers are never used.", ROUTER),
     *(Mistake("words-do-not-read-each-other", program, PAD + "each word counts for itself, whatever stands beside it. "
               "Either the layers have no attention, or what they make of the words does not reach the head.", ROUTER)
       for program in (LayersForNothing, LayersNotCalled)),
@@ -286,63 +344,6 @@ def more_cases(draw: Draw) -> list[Case]:
               max_len=16),
         sized(draw, "three layers", [draw.size(3, 7), 7], 7, vocab_size=30, num_classes=7, layers=3),
     ]  # fmt: skip
-
-
-# Right answers unlike the reference
-
-
-class WithAFirstToken(nn.Module):
-    def __init__(
-        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
-    ) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
-        self.position = nn.Parameter(torch.zeros(1, max_len + 1, dim))
-        self.summary = nn.Parameter(torch.zeros(1, 1, dim))
-        layer = nn.TransformerEncoderLayer(dim, heads, dim, 0.0, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-        self.head = nn.Linear(dim, num_classes)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        b, t = input_ids.shape
-        x = torch.cat([self.summary.expand(b, 1, -1), self.embedding(input_ids)], dim=1) + self.position[:, : t + 1]
-        ignored = F.pad(~attention_mask, (1, 0), value=False)
-        return self.head(self.encoder(x, src_key_padding_mask=ignored)[:, 0])
-
-
-class Attending(nn.Module):
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self.heads, self.qkv, self.out = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-        self.norm, self.wide = nn.LayerNorm(dim), nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
-        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask[:, None, None], -1e9)
-        x = x + self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-        y: Tensor = x + self.wide(self.norm(x))
-        return y
-
-
-class ByHand(nn.Module):
-    def __init__(
-        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
-    ) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(vocab_size, dim)
-        angles = torch.arange(max_len)[:, None] / 30 ** (torch.arange(0, dim, 2) / dim)
-        self.register_buffer("waves", torch.cat([angles.sin(), angles.cos()], 1))
-        self.layers = nn.ModuleList([Attending(dim, heads) for _ in range(layers)])
-        self.head = nn.Linear(2 * dim, num_classes)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        waves: Any = self.waves
-        x = self.embedding(input_ids) + waves[: input_ids.shape[1]]
-        for layer in self.layers:
-            x = layer(x, attention_mask)
-        most = x.masked_fill(~attention_mask[:, :, None], -1e9).amax(1)
-        mean = x.masked_fill(~attention_mask[:, :, None], 0).sum(1) / attention_mask.sum(1)[:, None]
-        return self.head(torch.cat([most, mean], dim=-1))
 
 
 RIGHT_ANSWERS: list[Callable[..., Any]] = [WithAFirstToken, ByHand]

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograde.hidden.router.right_trainings import by_nadam, with_loaders
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.router.train_router import training
 from torchcourse.model.exercise import Case, Draw
@@ -36,14 +37,14 @@ class Training:
     def __call__(self, model: Any, train: Any, val: Any, *, epochs: int, lr: float, device: Any, log: Any) -> Any:
         model.to(device)
         self.begin(log)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=self.rate(lr))
         best: dict[str, Any] = {"val_loss": math.inf, "epoch": 0}
         weights, since, record = self.copied(model), 0, best
         for epoch in range(1, epochs + 1):
             self.before_training(model, epoch)
             loss = self.epoch(model, train, optimizer, device)
             self.before_judging(model)
-            record = {"epoch": epoch, "lr": lr, "train_loss": loss, **self.judged(model, val, device)}
+            record = {"epoch": epoch, "lr": self.rate(lr), "train_loss": loss, **self.judged(model, val, device)}
             self.write(record, log)
             good = self.better(record, best)
             since = self.bad_epochs(since, good, record)
@@ -56,6 +57,9 @@ class Training:
 
     def begin(self, log: Any) -> None:
         pass
+
+    def rate(self, lr: float) -> float:
+        return lr
 
     def copied(self, model: Any) -> Any:
         return copy.deepcopy(model.state_dict())
@@ -71,15 +75,25 @@ class Training:
         return model(ids, mask), labels
 
     def epoch(self, model: Any, train: Any, optimizer: Any, device: Any) -> float:
-        total, count = 0.0, 0
-        for batch in random.sample(train, len(train)):
+        losses, sizes = [], []
+        for batch in self.ordered(train):
             logits, labels = self.scored(model, batch, device)
             loss = F.cross_entropy(logits, labels)
-            optimizer.zero_grad()
+            self.clear(optimizer)
             loss.backward()  # type: ignore[no-untyped-call]
             self.step(optimizer)
-            total, count = total + loss.item() * len(labels), count + len(labels)
-        return total / count
+            losses.append(loss.item())
+            sizes.append(len(labels))
+        return self.mean(losses, sizes)
+
+    def ordered(self, train: list[Any]) -> list[Any]:
+        return random.sample(train, len(train))
+
+    def clear(self, optimizer: Any) -> None:
+        optimizer.zero_grad()
+
+    def mean(self, losses: list[float], sizes: list[int]) -> float:
+        return sum(loss * size for loss, size in zip(losses, sizes, strict=True)) / sum(sizes)
 
     def step(self, optimizer: Any) -> None:
         optimizer.step()
@@ -94,8 +108,11 @@ class Training:
         predicted = logits.argmax(-1)
         return self.of_classes([
             2 * int(((predicted == c) & (labels == c)).sum()) / int((predicted == c).sum() + (labels == c).sum())
-            for c in sorted({*predicted.tolist(), *labels.tolist()})
+            for c in self.classes(predicted, labels)
         ])  # fmt: skip
+
+    def classes(self, predicted: Tensor, labels: Tensor) -> list[int]:
+        return sorted({*predicted.tolist(), *labels.tolist()})
 
     def of_classes(self, scores: list[float]) -> float:
         return sum(scores) / len(scores)
@@ -228,6 +245,41 @@ class NeverSteps(Training):
         pass
 
 
+class NeverClears(Training):
+    def clear(self, optimizer: Any) -> None:
+        pass
+
+
+class InOrder(Training):
+    def ordered(self, train: list[Any]) -> list[Any]:
+        return train
+
+
+class TheSameOrder(Training):
+    def ordered(self, train: list[Any]) -> list[Any]:
+        return random.Random(0).sample(train, len(train))
+
+
+class LossOfTheLastBatch(Training):
+    def mean(self, losses: list[float], sizes: list[int]) -> float:
+        return losses[-1]
+
+
+class SumOfLosses(Training):
+    def mean(self, losses: list[float], sizes: list[int]) -> float:
+        return sum(losses)
+
+
+class AnotherRate(Training):
+    def rate(self, lr: float) -> float:
+        return 0.05
+
+
+class LabelledClassesOnly(Training):
+    def classes(self, predicted: Tensor, labels: Tensor) -> list[int]:
+        return sorted({*labels.tolist()})
+
+
 class ReturnsLast(Training):
     def returned(self, best: Any, last: Any) -> Any:
         return last
@@ -254,6 +306,11 @@ END = (
 )
 STOP = 'In the case "{case}" training stopped {stop}: '
 SCORE = 'In the case "{case}" the log says {f1}: '
+ORDER = (
+    'In the case "{case}" the batches came {order}: each epoch draws an order of its own, so that no batch always has '
+    "the last word."
+)
+LOSS = 'In the case "{case}" the log gives a `train_loss` of {loss}: '
 LACKS = "The log lacks {lacks}: "
 MISTAKES = [
     Mistake("keeps-last-not-best", KeepsLast(), END + "the best ones have to be copied when they are seen, and put "
@@ -268,6 +325,8 @@ MISTAKES = [
             "largest.", LOG),
     Mistake("counts-absent-classes", CountsAbsentClasses(), SCORE + "a class that is neither labelled nor predicted "
             "has no F1, and counted as 0.", LOG),
+    Mistake("labelled-classes-only", LabelledClassesOnly(), SCORE + "a class that is only predicted has an F1 of 0, "
+            "and was left out of the mean.", LOG),
     Mistake("percent-not-fraction", Percent(), SCORE + "a fraction is asked for.", LOG),
     Mistake("validates-in-train-mode", ValidatesInTrainMode(), "Validation ran in {got} where {want} is wanted: with "
             "dropout on, the numbers in the log belong to another model.", LOG),
@@ -291,6 +350,15 @@ MISTAKES = [
             "alike.", LOG),
     Mistake("did-not-learn", NeverSteps(), 'In the case "{case}" macro F1 on held-out tickets is {good}: the router '
             "hardly learned. Either steps are missing or far too small, or the gradients are gone before them.", LOG),
+    Mistake("missing-zero-grad", NeverClears(), "The gradients at each step were {gradients}: nobody clears them "
+            "between one step and the next backward.", LOG),
+    Mistake("not-shuffled", InOrder(), ORDER, LOG),
+    Mistake("not-shuffled", TheSameOrder(), ORDER, LOG),
+    Mistake("train-loss-of-last-batch", LossOfTheLastBatch(), LOSS + "that is the last batch's, and a mean over the "
+            "epoch is wanted.", LOG),
+    Mistake("train-loss-not-mean", SumOfLosses(), LOSS + "a mean over the tickets or over the batches is wanted.", LOG),
+    Mistake("ignores-lr", AnotherRate(), "In the case \"{case}\" the optimizer used {rate}: the argument `lr` has no "
+            "effect, or the rate never comes near it.", LOG),
     Mistake("returns-last-record", ReturnsLast(), 'In the case "{case}" the call returned {got} where {want} is '
             "wanted: this is the last one.", LOG),
     Mistake("returns-nothing", ReturnsNothing(), 'In the case "{case}" the call returned {got} where {want} is '
@@ -305,92 +373,6 @@ def more_cases(draw: Draw) -> list[Case]:
         training(draw, "another run", 0, draw.size(18, 22), 0.05, [30, 24, 7]),
         training(draw, "worse from the second epoch on", 2, 7, 0.04, [9, 9, 3]),
     ]
-
-
-# Right answers unlike the reference
-
-
-def with_loaders(
-    model: Any, train: Any, val: Any, *, epochs: int, lr: float, device: Any, log: Any
-) -> dict[str, float]:
-    model.to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    lines: list[dict[str, float]] = []
-    states: list[dict[str, Tensor]] = []
-
-    def run(batch: dict[str, Tensor]) -> Tensor:
-        out: Tensor = model(input_ids=batch["input_ids"].to(device), attention_mask=batch["attention_mask"].to(device))
-        return out
-
-    for epoch in range(epochs):
-        losses = []
-        for place in torch.randperm(len(train)).tolist():
-            model.train(True)
-            loss = F.cross_entropy(run(train[place]), train[place]["labels"].to(device))
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.detach())
-        model.train(False)
-        with torch.inference_mode():
-            logits = torch.cat([run(batch).cpu() for batch in val])
-        labels = torch.cat([batch["labels"] for batch in val])
-        counts = torch.zeros(logits.shape[1], logits.shape[1], dtype=torch.float64)
-        counts.index_put_((labels, logits.argmax(1)), torch.ones(len(labels), dtype=torch.float64), accumulate=True)
-        both = counts.sum(0) + counts.sum(1)
-        f1 = (2 * counts.diag()[both > 0] / both[both > 0]).mean().item()
-        line = {"epoch": epoch + 1, "lr": float(optimizer.param_groups[-1]["lr"]), "macro_f1": f1,
-                "train_loss": torch.stack(losses).mean().item(),
-                "val_loss": F.cross_entropy(logits, labels).item()}  # fmt: skip
-        print(json.dumps(line), file=Path(log).open("a"), flush=True)  # noqa: SIM115
-        lines.append(line)
-        states.append({name: value.clone() for name, value in model.state_dict().items()})
-        worst = [one["val_loss"] for one in lines]
-        if len(worst) - 1 - worst.index(min(worst)) >= 2:
-            break
-    chosen = min(range(len(lines)), key=lambda n: lines[n]["val_loss"])
-    model.load_state_dict(states[chosen])
-    return lines[chosen]
-
-
-def by_nadam(model: Any, train: Any, val: Any, *, epochs: int, lr: float, device: Any, log: Any) -> dict[str, Any]:
-    from sklearn.metrics import f1_score
-
-    model = model.to(device)
-    optimizer = torch.optim.NAdam(model.parameters(), lr=lr)
-    best: dict[str, Any] | None = None
-    bad = 0
-    for epoch in range(1, epochs + 1):
-        total = 0.0
-        for part in random.sample(train, len(train)):
-            batch = {key: value.to(device) for key, value in part.items()}
-            model.train()
-            optimizer.zero_grad(set_to_none=True)
-            loss = F.cross_entropy(model(batch["input_ids"], batch["attention_mask"]), batch["labels"], reduction="sum")
-            (loss / len(batch["labels"])).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            total += float(loss)
-        model.eval()
-        nll, rows = 0.0, []
-        for batch in val:
-            with torch.no_grad():
-                scores = model(batch["input_ids"].to(device), batch["attention_mask"].to(device)).cpu()
-            nll += F.cross_entropy(scores, batch["labels"], reduction="sum").item()
-            rows += list(zip(batch["labels"].tolist(), scores.argmax(1).tolist(), strict=True))
-        truth, guess = zip(*rows, strict=True)
-        entry = {"epoch": epoch, "lr": optimizer.param_groups[0]["lr"],
-                 "train_loss": total / sum(len(b["labels"]) for b in train), "val_loss": nll / len(rows),
-                 "macro_f1": float(f1_score(truth, guess, average="macro"))}  # fmt: skip
-        with open(log, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry, indent=None) + "\n")
-        bad = bad + 1 if best is not None and entry["val_loss"] >= best["entry"]["val_loss"] else 0
-        if bad == 0:
-            best = {"entry": entry, "weights": {k: v.detach().cpu().clone() for k, v in model.state_dict().items()}}
-        if bad >= 2:
-            break
-    assert best is not None
-    model.load_state_dict(best["weights"])
-    return dict(best["entry"])
 
 
 RIGHT_ANSWERS: list[Callable[..., Any]] = [with_loaders, by_nadam]

@@ -55,7 +55,7 @@ class Training:
     def parts(self) -> dict[str, Any]:
         """Return what a checkpoint has to hold, by name."""
         named = {"model": self.model, "optimizer": self.optimizer, "scheduler": self.scheduler, "scaler": self.scaler}
-        return {**named, "total": self.total} if self.total else named
+        return {**named, "random": self.total} if self.total else named
 
     def step(self, midway: Callable[[], None] = lambda: None) -> float:
         """Train one step and return the loss; `midway` is called between backward and the optimizer's step."""

@@ -76,7 +76,8 @@ def filled(model: nn.Module, fill: float) -> nn.Module:
     """Give every entry of a model's state known values, in place, and return the model."""
     with torch.no_grad():
         for place, tensor in enumerate(model.state_dict().values()):
-            wave = torch.sin(torch.arange(1, tensor.numel() + 1) * (0.7 + fill) + place).view(tensor.shape)
+            wide = torch.float64 if tensor.dtype == torch.float64 else None  # whose values fill all its digits
+            wave = torch.sin(torch.arange(1, tensor.numel() + 1, dtype=wide) * (0.7 + fill) + place).view(tensor.shape)
             tensor.copy_(wave + 1.5 if tensor.is_floating_point() else wave * 0 + round(10 * fill) + place)
     return model
 

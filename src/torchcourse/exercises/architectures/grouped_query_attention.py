@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
+from torchcourse.probes.modules import gradients
 from torchcourse.probes.observe import float32_digits, kept, look
 
 
@@ -29,21 +30,28 @@ class AsksForGroups(TorchFunctionMode):
 
 
 def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor) -> Observations:
-    """Observe the result, whether `enable_gqa` was used, and that the inputs stay as they were."""
+    """Observe the result, whether `enable_gqa` was used, that the inputs stay as they were, and the gradients."""
     before = q.clone(), k.clone(), v.clone()
     with AsksForGroups() as asks:
         result = answer(q, k, v)
     seen = {**look(result, q), "uses enable_gqa": asks.asked}
-    return {**seen, **kept(q=(q, before[0]), k=(k, before[1]), v=(v, before[2]))}
+    seen |= kept(q=(q, before[0]), k=(k, before[1]), v=(v, before[2]))
+    if not all(torch.equal(now, then) for now, then in zip((q, k, v), before, strict=True)):
+        return seen
+    leaves = {name: t.requires_grad_() for name, t in zip("qkv", before, strict=True)}
+    return {**seen, **gradients(answer(*before), **leaves)}
 
 
 def grouped(
-    draw: Draw, name: str, h: int, g: int, t: int, s: int, dtype: torch.dtype = torch.float32, b: int = 2
-) -> Case:
-    """Return the case of h query heads and g key heads."""
-    d = draw.size(4, 6)
+    draw: Draw, name: str, h: int, g: int, t: int, s: int, dtype: torch.dtype = torch.float32, b: int = 2,
+    score: float = 0.0,
+) -> Case:  # fmt: skip
+    """Return the case of h query heads and g key heads; `score` is added to all scores."""
+    d = 4 if dtype == torch.float64 else draw.size(4, 6)  # a root of 4 that somebody takes in float32 is right as well
     q, k, v = draw.normal(b, h, t, d), draw.normal(b, g, s, d), draw.normal(b, g, s, d)
-    rtol, atol = (1e-10, 1e-12) if dtype == torch.float64 else (1e-3, 1e-5)
+    rtol, atol = (1e-10, 1e-12) if dtype == torch.float64 else (1e-3, 1e-2 if score else 1e-5)
+    if score:
+        q[..., 0], k[..., 0] = score * d**0.5, 1.0
     return case(name, rtol=rtol, atol=atol, q=q.to(dtype), k=k.to(dtype), v=v.to(dtype))
 
 
@@ -58,6 +66,7 @@ def cases(draw: Draw) -> list[Case]:
         grouped(draw, "as many queries as keys", 6, 2, s, s),
         grouped(draw, "one query", 4, 2, 1, s),
         grouped(draw, "float64", 4, 2, t, s, torch.float64),
+        grouped(draw, "large scores", 4, 2, t, s, score=120.0),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from torchcourse.checking.call_watch import OperatorMode
@@ -100,6 +101,35 @@ class Sizes(OperatorMode):  # type: ignore[no-untyped-call]
         return result
 
 
+class Joined(TorchFunctionMode):
+    """Collects what is concatenated of the features of an image, each part as a tensor of its own."""
+
+    def __init__(self, sharpness: Sharpness) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sharpness = sharpness
+        self.parts: list[Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
+        """Replace the parts of a concatenation by views, so that gradients tell what becomes of them there."""
+        kwargs = dict(kwargs or {})
+        if func in (torch.cat, torch.concat, torch.concatenate, torch.hstack):
+            tensors, *rest = (kwargs.pop("tensors"), *args) if "tensors" in kwargs else args
+            own = [t.view_as(t) if t.ndim == 4 and self.sharpness.of(t) is not None else t for t in tensors]
+            self.parts += [part for part, t in zip(own, tensors, strict=True) if part is not t]
+            args = (own, *rest)
+        return func(*args, **kwargs)
+
+    def idle(self, output: Tensor) -> int:
+        """Return how many of the parts have no effect on the output, or are cut off from what made them."""
+        learning = [part for part in self.parts if part.requires_grad]
+        if not learning or not output.requires_grad:
+            return len(self.parts)
+        found = torch.autograd.grad(output.square().sum(), learning, retain_graph=True, allow_unused=True)
+        used = [bool(part.any()) and gradient is not None and bool(gradient.any())
+                for part, gradient in zip(learning, found, strict=True)]  # fmt: skip
+        return len(self.parts) - sum(used)
+
+
 @probing_a_module
 def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observations:
     """Observe what a new model makes of images, in training: shapes, joins, and which parameters take part."""
@@ -120,6 +150,8 @@ def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observatio
     seen |= trained(module, output)
     if min(x.shape[2:]) >= 12:
         unsettle(module)
+        if x.device.type == "cpu":
+            seen["joined features that change nothing"] = idle_joins(answer, module, x)
         seen["weights that change nothing"] = muted(module, called(answer, module, x.detach()))
     return {**seen, **kept(x=(x.detach(), before))}
 
@@ -130,6 +162,15 @@ def watched(answer: Watched, module: nn.Module, x: Tensor, sizes: Sizes) -> Any:
         return called(answer, module, x)
     with sizes:
         return called(answer, module, x)
+
+
+def idle_joins(answer: Watched, module: nn.Module, x: Tensor) -> str:
+    """Return whether some of the concatenated features have no effect, or get no gradient."""
+    sizes = Sizes(x)
+    joined = Joined(sizes.sharpness)
+    with sizes, joined:
+        output = called(answer, module, x)
+    return "some" if isinstance(output, Tensor) and joined.idle(output) else "none"
 
 
 def fitting(call: Callable[[], Any]) -> Any:

@@ -15,6 +15,8 @@ from torchcourse.probes.functions import Function, coefficients, function
 from torchcourse.probes.memory import outside_bytes, result_and_peak
 from torchcourse.probes.observe import kept, look
 
+FEWER = 12, 20
+"""Entries of x that take no more memory than the next larger number of them, and no more than FEW."""
 FEW = 24
 MANY = 96
 MUCH_MORE = 8
@@ -34,6 +36,8 @@ def probe(answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor, meas
     if measured and x.device.type == "cpu":
         few, many = (result_and_peak(_call(answer, f, *before, count)) for count in (FEW, MANY))
         seen |= {"result for few entries": few[0], "result for many entries": many[0], "peak": [few[1], many[1]]}
+        fewer = [result_and_peak(_call(answer, f, *before, count)) for count in FEWER]
+        seen |= {"results for fewer entries": [one[0] for one in fewer], "peaks": [one[1] for one in fewer]}
         if seen["peak"][1] <= MUCH_MORE * seen["peak"][0]:  # else there is nothing more to find out
             seen["outside of tensors"] = [
                 answer.run(outside_bytes, _call(answer.answer, f, *before, n), MORE) for n in (SHORT, LONG)
@@ -52,12 +56,14 @@ def derive(_case: Case, seen: Observations) -> Observations:
     if "peak" not in seen:
         return seen
     few, many = seen["peak"]
-    rest = {name: value for name, value in seen.items() if name not in ("peak", "outside of tensors")}
+    rest = {name: value for name, value in seen.items() if name not in ("peak", "peaks", "outside of tensors")}
     short, long = seen.get("outside of tensors", (0, 0))
     grows = many > MUCH_MORE * few or long - short > MORE
     rest["memory"] = "grows like x squared" if grows else "grows like x"
     if many < LITTLE_MORE * few:
         rest["memory"] = f"is nearly as large for {FEW} entries as for {MANY}"
+    elif sorted(peaks := [*seen["peaks"], few]) != peaks and not grows:
+        rest["memory"] = f"is larger for fewer entries than for {FEW}"
     return rest
 
 

@@ -70,6 +70,22 @@ def cancelling(draw: Draw, units: int, width: int) -> dict[str, Any]:
     return {"x": torch.cat([row, -row]), **layer, "batch": 2, "pairs": True, "starts": "training"}
 
 
+def tiny(draw: Draw, times: list[int], width: int) -> dict[str, Any]:
+    """Draw a layer as `firing` does, whose outputs are too small to be squared."""
+    x = draw.normal(8, width)
+    layer = {name: t * 1e-30 for name, t in firing(draw, x, times).items()}
+    return {"x": x, **layer, "layer": "body.act", "batch": 4, "pairs": True, "starts": "training"}
+
+
+def not_above_zero(draw: Draw, units: int, width: int) -> dict[str, Any]:
+    """Draw a linear layer that puts out negative numbers and zeros; the last unit is dead."""
+    row, weight = draw.normal(1, width), draw.normal(units, width)
+    weight *= -(weight @ row.T).sign()
+    weight[-1] = 0
+    layer = {"weight": weight, "bias": torch.zeros(units), "layer": "body.stem"}
+    return {"x": torch.cat([0 * row, row, 2 * row, 0 * row]), **layer, "batch": 2, "pairs": True, "starts": "training"}
+
+
 def cases(draw: Draw) -> list[Case]:
     def drawn(
         *shape: int, batch: int, times: list[int], layer: str = "body.act", pairs: bool = True,
@@ -89,6 +105,8 @@ def cases(draw: Draw) -> list[Case]:
         case("a layer that puts out negative numbers", **drawn(8, d, batch=4, times=[0, 0, 3, 4], layer="body.stem")),
         case("float64", **drawn(6, d, batch=2, times=[0, 1, 2], dtype=torch.float64)),
         case("outputs that cancel", **cancelling(draw, 4, d)),
+        case("outputs very near zero", **tiny(draw, [0, 1, 3, 8, 2], d)),
+        case("zero at most", **not_above_zero(draw, 4, d)),
     ]
 
 

@@ -29,7 +29,8 @@ def probe(answer: Watched, states: list[dict[str, Tensor]], times: int = 1) -> O
 def averaged_states(draw: Draw, count: int, dtype: torch.dtype, size: float) -> list[dict[str, Tensor]]:
     return [
         {"weight": (size * (1 + draw.uniform(0.0, 0.2, 3, 2))).to(dtype), "bias": draw.normal(3, dtype=dtype),
-         "steps": torch.tensor(10 * n + draw.size(1, 9)), "mask": draw.flags(4)}
+         "steps": torch.tensor(10 * n + draw.size(1, 9)), "mask": draw.flags(4),
+         "scale": draw.uniform(0.5, 1.5).to(dtype), "total": draw.normal(2, dtype=torch.float64)}
         for n in range(count)
     ]  # fmt: skip
 

@@ -171,9 +171,11 @@ def cases(draw: Draw) -> list[Case]:
         "weight": weight, "keep": 2, "first": 1, "killed_save": 0, "killed_step": 0, "later": 4, "extra": False,
     }  # fmt: skip
     one, two, three, four, five, six = falling
+    near = [0.25 + n * 1e-8 for n in (6, 1, 5, 4, 3, 2)]
     return [
-        case("six saves, the second is the best", metrics=[one, six, two, three, four, five], **{**common, "first": 7}),
-        case("five saves, each better than the one before", metrics=falling[:5], **{**common, "keep": 0}),
+        case("six saves, the second is the best", metrics=near, **{**common, "first": 999_998}),
+        case("five saves, each better than the one before", metrics=[n - 0.35 for n in falling[:5]],
+             **{**common, "keep": 0, "extra": True}),
         case("killed in the third save of four", metrics=[five, one, two, three],
              **{**common, "keep": 1, "killed_save": 3, "killed_step": 4}),
         case("killed in a save that is the best so far", metrics=[two, four, six],

@@ -43,7 +43,7 @@ def probe(
 
 def cases(draw: Draw) -> list[Case]:
     i, h, o = draw.size(3, 4), draw.size(5, 6), draw.size(2, 3)
-    common: dict[str, Any] = {"x": draw.normal(7, i), "example": 2, "turns": False, "rtol": 1e-3, "atol": 1e-4}
+    common: dict[str, Any] = {"x": draw.normal(7, i), "example": 2, "turns": False, "rtol": 1e-5, "atol": 1e-5}
     return [
         case("a model in training mode", weights=export_weights(draw, i, h, o), normed=False, train=True, **common),
         case("a model in eval mode", weights=export_weights(draw, i, h, o), normed=True, train=False, **common),

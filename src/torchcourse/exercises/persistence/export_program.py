@@ -78,7 +78,7 @@ def _program(path: Path) -> Callable[[Tensor], Any]:
 
 def cases(draw: Draw) -> list[Case]:
     i, h, o = draw.size(3, 4), draw.size(5, 6), draw.size(2, 3)
-    common: dict[str, Any] = {"x": draw.normal(7, i), "turns": False, "rtol": 1e-3, "atol": 1e-4}
+    common: dict[str, Any] = {"x": draw.normal(7, i), "turns": False, "rtol": 1e-5, "atol": 1e-5}
     return [
         case("a network", weights=export_weights(draw, i, h, o), example=2, normed=False, **common),
         case("with a batch norm, from an example of three", weights=export_weights(draw, i, h, o), example=3,

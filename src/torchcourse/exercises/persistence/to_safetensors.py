@@ -19,6 +19,7 @@ def probe(answer: Watched, which: str, width: int, fill: float) -> Observations:
     from safetensors.torch import load_model
 
     net, path = savable(which, width, fill), Path("model.safetensors")
+    flags = [m.training for m in net.modules()], [p.requires_grad for p in net.parameters()]
     before, held = copy_of(net), {name: id(p) for name, p in net.named_parameters(remove_duplicate=False)}
     strides = {name: p.stride() for name, p in net.named_parameters()}
     try:
@@ -30,6 +31,8 @@ def probe(answer: Watched, which: str, width: int, fill: float) -> Observations:
     after = {name: id(p) for name, p in net.named_parameters(remove_duplicate=False)}
     unmoved = after == held and {name: p.stride() for name, p in net.named_parameters()} == strides
     seen: Observations = {"model afterwards": untouched(net, before) if unmoved else "its tensors were replaced"}
+    if flags != ([m.training for m in net.modules()], [p.requires_grad for p in net.parameters()]):
+        seen["model afterwards"] = "in another mode, or with other flags of requires_grad"
     fresh = savable(which, width, fill + 0.4)
     try:
         load_model(fresh, str(path))
@@ -48,6 +51,7 @@ def cases(draw: Draw) -> list[Case]:
         case("tensors that are not contiguous", which="patterned", width=w, fill=fill),
         case("both", which="tied pattern", width=w, fill=fill),
         case("two layers with equal values", which="twins", width=w, fill=fill),
+        case("in float64", rtol=1e-12, atol=1e-12, which="double", width=w, fill=fill),
     ]
 
 

@@ -23,10 +23,12 @@ def probe(answer: Watched, times: list[float], count: int, warmup: int | None, x
     world, host = World(x.device), 0.0 if x.device.type == "cpu" else LAUNCH
     cold = DEFAULT if warmup is None else warmup
     asked: list[Any] = []
+    came: list[Any] = []
 
     def route(request: Any) -> Tensor:
         place = len(asked)
         asked.append("several at once" if isinstance(request, list | tuple) else "one")
+        came.append(request)
         many = len(request) if isinstance(request, list | tuple) else 1
         usual = times[(place - cold) % len(times)]
         world.launch(many * (COLD * max(times) if place < cold else usual), host)
@@ -39,12 +41,16 @@ def probe(answer: Watched, times: list[float], count: int, warmup: int | None, x
     if not isinstance(found, dict):
         return {"returned": kind(found)}
     seen: Observations = {name: number(found[name]) if name in found else "missing" for name in ("p50", "p95")}
-    return {**seen, "requests": " and ".join(sorted(set(asked))) or "none", "calls of route": len(asked)}
+    seen |= {"requests": " and ".join(sorted(set(asked))) or "none", "calls of route": len(asked)}
+    often = max((came[:cold].count(request) for request in came[:cold]), default=0)
+    seen["warm-up requests"] = "in turn" if often <= -(-cold // count) else "the same again and again"
+    each = all(came[cold:].count(request) == 1 for request in requests)
+    return {**seen, "measured requests": "each once" if each else "not each of them once"}
 
 
 # The median and the 95th percentile are the same however they are interpolated: they lie on steps.
 STEPS = [0.001] * 6 + [0.002] * 9 + [0.005] * 2 + [0.012] * 2 + [0.012]
-LATE = [0.004] * 13 + [0.003] * 4 + [0.03] * 3
+LATE = [0.003] * 16 + [0.004] * 12 + [0.006] * 8 + [0.03] * 3 + [0.2]
 
 
 def mixed(draw: Draw, times: list[float]) -> list[float]:

@@ -40,9 +40,8 @@ def probe(
     wider, wider_mask = _wider(ids, under), _wider(mask, torch.zeros_like(under, dtype=torch.bool))
     seen["with more padding"] = module(wider, wider_mask)
     seen["with other words under the padding"] = module(_wider(ids, under.flip(1)), wider_mask)
+    seen["alone"] = [module(row[None, :n], real[None, :n]) for row, real, n in zip(ids, mask, lengths, strict=True)]
     longest = int(lengths.argmax())
-    seen["alone"] = module(ids[longest : longest + 1], mask[longest : longest + 1])
-    seen["place"] = longest
     seen["in another order"] = module(ids.flip(1), torch.ones_like(mask)), module(ids, torch.ones_like(mask))
     for name, real in (("under two padded places", 1), ("at two real places", 3)):
         seen[name] = [
@@ -52,10 +51,31 @@ def probe(
     seen["a ticket of max_len words"] = _longest(module, ids, sizes.get("max_len", 64))
     seen["training, alone"] = _in_training(module, ids, longest)
     seen["head of zeros"] = _with_plain_head(module, ids, mask) if linear else "no head"
-    seen["parameters"] = sum(p.numel() for p in module.parameters())
-    more = answer(sizes["vocab_size"], sizes["num_classes"], **{**options, "layers": options.get("layers", 2) + 1})
-    seen["parameters with one layer more"] = sum(p.numel() for p in more.parameters())
+    return {**seen, **_of_arguments(answer, module, sizes, options), **_of_gradients(module, module(ids, mask))}
+
+
+def _of_arguments(answer: Watched, module: nn.Module, sizes: dict[str, int], options: dict[str, int]) -> Observations:
+    """Return what the arguments have to do with the parameters, and whether another router has some of them, too."""
+    seen: Observations = {"parameters": sum(p.numel() for p in module.parameters())}
+    for name, default, more in (("layers", 2, 1), ("dim", 32, options.get("heads", 4) * 2)):
+        other = answer(
+            sizes["vocab_size"], sizes["num_classes"], **{**options, name: options.get(name, default) + more}
+        )
+        seen[f"parameters with more {name}"] = sum(p.numel() for p in other.parameters())
+    twin = {id(p) for p in answer(sizes["vocab_size"], sizes["num_classes"], **options).parameters()}
+    seen["shared with another router"] = sum(id(p) in twin for p in module.parameters())
+    heads = [part.num_heads for part in module.modules() if isinstance(part, nn.MultiheadAttention)]
+    seen["other numbers of heads"] = sorted({n for n in heads if n != options.get("heads", 4)})
     return seen
+
+
+def _of_gradients(module: nn.Module, logits: Tensor) -> Observations:
+    """Return how many of the parameters that are to be trained a backward does not reach."""
+    trained = [p for p in module.parameters() if p.requires_grad]
+    if not logits.requires_grad:
+        return {"parameters without a gradient": "all"}
+    found = torch.autograd.grad(logits.square().sum(), trained, allow_unused=True)
+    return {"parameters without a gradient": sum(gradient is None for gradient in found) or "none"}
 
 
 def _longest(module: nn.Module, ids: Tensor, max_len: int) -> Any:
@@ -108,10 +128,10 @@ def derive(_case: Case, seen: Observations) -> Observations:
     facts: Observations = {name: seen[name] for name in names if name in seen}
     if "as it is" not in seen:
         return facts
-    logits, place = seen["as it is"], seen["place"]
+    logits = seen["as it is"]
     for name in ("with more padding", "with other words under the padding"):
         facts[f"the same ticket {name}"] = _compared(seen[name], logits)
-    facts["a ticket alone, and among others"] = _compared(seen["alone"][0], logits[place])
+    facts["a ticket alone, and among others"] = _compared(torch.cat(seen["alone"]), logits)
     facts["its words in another order"] = _compared(*seen["in another order"])
     facts["a ticket of max_len words"] = seen["a ticket of max_len words"]
     facts["what stands under two padded places"] = _acts(seen["under two padded places"], ALONE)
@@ -121,9 +141,11 @@ def derive(_case: Case, seen: Observations) -> Observations:
     steady = _compared(once, again) == "gives the same"
     facts["in training, among others"] = _compared(once, two) if steady else "gives the same"
     facts["output with a head of zeros"] = seen["head of zeros"]
-    facts["one layer more has"] = (
-        "more parameters" if seen["parameters with one layer more"] > seen["parameters"] else "as many parameters"
-    )
+    for words, name in (("one layer more has", "layers"), ("with a larger dim there are", "dim")):
+        grew = seen[f"parameters with more {name}"] > seen["parameters"]
+        facts[words] = "more parameters" if grew else "as many parameters"
+    for name in ("shared with another router", "other numbers of heads", "parameters without a gradient"):
+        facts[name] = seen[name]
     return facts
 
 
@@ -162,6 +184,7 @@ def cases(draw: Draw) -> list[Case]:
     return [
         sized(draw, "three tickets", [5, 3, 2], 5, vocab_size=20, num_classes=classes),
         sized(draw, "another size", [2, 4], 4, vocab_size=15, num_classes=5, dim=16, heads=2, layers=1, max_len=8),
+        sized(draw, "long tickets", [3, 2], 3, vocab_size=12, num_classes=3, layers=1, max_len=draw.size(70, 90)),
     ]
 
 
@@ -170,6 +193,9 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     fields |= {"head": seen["head"], "want_head": wanted["head"]} if "head" in seen else {}
     longest = seen.get("a ticket of max_len words")
     fields |= {"longest": longest.message} if isinstance(longest, Raised) else {}
+    names = {"shared": "shared with another router", "heads": "other numbers of heads",
+             "idle": "parameters without a gradient"}  # fmt: skip
+    fields |= {field: seen[name] for field, name in names.items() if name in seen}
     if "returned" in seen:
         fields["returned"] = seen["returned"]
     return fields

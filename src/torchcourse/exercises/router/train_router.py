@@ -17,6 +17,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.data_loading import scratch
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import mode, number, with_detail
+from torchcourse.probes.whole_trainings import WatchedTraining
 
 KEYS = ("epoch", "lr", "train_loss", "val_loss", "macro_f1")
 EARLIER = '{"epoch": 7, "from": "an earlier run"}'
@@ -28,12 +29,13 @@ class Reader(nn.Module):
     """The mean of word vectors, which counts half in training mode, and a head; notes how it runs.
 
     With a script, validation goes by it: the model then favours class 0, after each epoch by the next number of the
-    script. How many rows it was trained on is a parameter, so that the weights of an epoch bring its number back.
+    script. If it goes astray, it takes some tickets for the last class. How many rows it was trained on is a
+    parameter, so that the weights of an epoch bring its number back.
     """
 
-    def __init__(self, words: Tensor, head: Tensor, script: list[float], rows: int) -> None:
+    def __init__(self, words: Tensor, head: Tensor, script: list[float], rows: int, astray: bool) -> None:
         super().__init__()
-        self.script, self.rows = script, rows
+        self.script, self.rows, self.astray = script, rows, astray
         if script:
             self.trained_on = nn.Parameter(torch.zeros(()), requires_grad=False)
         self.words = nn.Embedding(*words.shape)
@@ -49,10 +51,14 @@ class Reader(nn.Module):
         mean = (self.words(input_ids) * real).sum(1) / real.sum(1)
         logits: Tensor = self.head(0.5 * mean if self.training else mean)
         learns = bool(input_ids[0, 0] == TRAIN)
-        self.ran.append({"mode": mode(self), "train": learns, "graph": logits.requires_grad, "rows": len(logits)})
-        return self._scripted(logits, learns) if self.script else logits
+        note = {"mode": mode(self), "train": learns, "graph": logits.requires_grad, "rows": len(logits)}
+        if learns:  # whose tickets are in the words of their classes
+            labels = (input_ids[:, 1] - TRAIN - 1) // WORDS
+            note |= {"loss": F.cross_entropy(logits.detach(), labels).item(), "words": input_ids[:, 1:].tolist()}
+        self.ran.append(note)
+        return self._scripted(logits, learns, input_ids) if self.script else logits
 
-    def _scripted(self, logits: Tensor, learns: bool) -> Tensor:
+    def _scripted(self, logits: Tensor, learns: bool, ids: Tensor) -> Tensor:
         if learns:
             with torch.no_grad():
                 self.trained_on.add_(len(logits))
@@ -60,6 +66,8 @@ class Reader(nn.Module):
         epoch = min(max(round(self.trained_on.item() / self.rows), 1), len(self.script))
         favour = torch.zeros_like(logits)
         favour[:, 0] = self.script[epoch - 1]
+        if self.astray:
+            favour[ids[:, 1] % 2 == 0] = torch.tensor([0.0] * (CLASSES - 1) + [0.5], device=ids.device)
         return favour + 0 * logits
 
     def modes(self, train: bool) -> str:
@@ -67,16 +75,37 @@ class Reader(nn.Module):
         found = sorted({note["mode"] for note in self.ran if note["train"] == train})
         return " and ".join(found) + " mode" if found else "not at all"
 
+    def epochs(self) -> list[dict[str, Any]]:
+        """Return, for each epoch, losses and sizes of the batches trained on, and judged later, and their order."""
+        found: list[dict[str, Any]] = []
+        before = False
+        for note in self.ran:
+            learns = note["train"] and note["graph"]
+            if learns and not before:
+                found.append({"order": [], "learned": [], "judged": []})
+            if note["train"] and found:
+                found[-1]["learned" if learns else "judged"].append([note["loss"], note["rows"]])
+            if learns:
+                found[-1]["order"].append(note["words"])
+            before = learns
+        return found
+
 
 def probe(
     answer: Watched, words: Tensor, head: Tensor, train: list[Any], val: list[Any], test: list[Any], epochs: int,
-    lr: float, learnable: bool, script: list[float],
+    lr: float, learnable: bool, script: list[float], astray: bool,
 ) -> Observations:  # fmt: skip
     """Train a small reader on tickets, and observe its log and its weights."""
     rows = sum(len(one[2]) for one in train)
-    device, model = words.device, Reader(words.cpu(), head.cpu(), script, rows)
+    device, model = words.device, Reader(words.cpu(), head.cpu(), script, rows, astray)
     used: list[float] = []
-    hook = register_optimizer_step_pre_hook(lambda optimizer, *_: used.append(float(optimizer.param_groups[0]["lr"])))
+    watch = WatchedTraining(torch.zeros(0))
+
+    def before_step(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        used.append(float(optimizer.param_groups[0]["lr"]))
+        watch.step(optimizer)
+
+    hook = register_optimizer_step_pre_hook(before_step)
     batches = [[_batch(one) for one in part] for part in (train, val)]
     with scratch():
         log = Path("log.jsonl")
@@ -84,7 +113,8 @@ def probe(
         try:
             best = answer(model, *batches, epochs=epochs, lr=lr, device=device, log=log)
         finally:
-            hook.remove()
+            for each in (hook, *watch.handles):
+                each.remove()
         lines = log.read_text().splitlines()
     records = [_record(line) for line in lines]
     learned = [note for note in model.ran if note["train"] and note["graph"]]
@@ -93,6 +123,8 @@ def probe(
         "earlier": lines[:1] == [EARLIER],
         "best": {key: number(best[key]) for key in KEYS if key in best} if isinstance(best, dict) else kind(best),
         "rates": sorted(set(used)),
+        "gradients at each step": watch.seen()["gradients at each step"],
+        "epochs": model.epochs(),
         "passes": sum(note["rows"] for note in learned) / rows,
         "validation ran in": model.modes(train=False),
         "training ran in": model.modes(train=True),
@@ -159,15 +191,52 @@ def derive(_case: Case, seen: Observations) -> Observations:
     facts["passes over the tickets"] = "one an epoch" if _near(seen["passes"] / len(records), 1.0) else "others"
     best = records[losses.index(min(losses))]
     facts["macro_f1 of the best epoch"] = _score(best.get("macro_f1"), logits, labels)
+    counted = [r.get("epoch") for r in records] == [float(n) for n in range(1, len(records) + 1)]
+    facts["epochs in the log"] = "1, 2, 3 and so on" if counted else "others"
     known = {"the best epoch's record": best, "the last epoch's record": records[-1]}
     other = seen["best"] if isinstance(seen["best"], str) else "something else"
     facts["returned"] = next((words for words, record in known.items() if record == seen["best"]), other)
-    counted = [r.get("epoch") for r in records] == [float(n) for n in range(1, len(records) + 1)]
-    facts["epochs in the log"] = "1, 2, 3 and so on" if counted else "others"
     rates = {r.get("lr") for r in records if isinstance(r.get("lr"), float)}
     good_rates = all(any(_near(rate, used) for used in seen["rates"]) for rate in rates) or not seen["rates"]
     facts["lr in the log"] = "as used" if good_rates else "another than was used"
+    return {**facts, **_of_epochs(seen, records, _case.inputs["lr"])}
+
+
+def _of_epochs(seen: Observations, records: list[Any], lr: float) -> Observations:
+    """Describe the steps of all epochs: their gradients, their order, their losses and their rate."""
+    epochs, rates = seen["epochs"], seen["rates"]
+    logged = [r.get("train_loss") for r in records]
+    facts: Observations = {"gradients at each step": seen["gradients at each step"]}
+    orders, count = len({str(epoch["order"]) for epoch in epochs}), len(epochs)
+    if orders >= (1 if count < 6 else 2 if count < 9 else 3):  # some epochs may come by the same order
+        facts["orders of the batches"] = "drawn anew"
+    else:
+        detail = f"in the same order in all {count}" if orders == 1 else f"in no more than {orders} orders in {count}"
+        facts["orders of the batches"] = with_detail("repeated", f"{detail} epochs")
+    means = zip(logged, epochs, strict=False)
+    wrong = next(((loss, epoch) for loss, epoch in means if not _is_mean(loss, epoch)), None)
+    if wrong is None:
+        facts["train_loss"] = "a mean over the epoch"
+    else:
+        losses = [loss for loss, _ in wrong[1]["learned"]]
+        words = "the last batch's" if _near(wrong[0], losses[-1]) else "another number"
+        detail = f"{wrong[0]:.4g} where the losses of the batches were " + ", ".join(f"{loss:.4g}" for loss in losses)
+        facts["train_loss"] = with_detail(words, detail)
+    near = not rates or 0.5 * lr <= max(rates) <= 1.01 * lr
+    facts["rate"] = "lr" if near else with_detail("another", f"{max(rates):g} at most, and `lr` is {lr:g}")
     return facts
+
+
+def _is_mean(logged: Any, epoch: dict[str, Any]) -> bool:
+    """Return whether a number is a mean of an epoch's losses, over its tickets or its batches."""
+    for part in (epoch["learned"], epoch["judged"]):
+        tickets = sum(rows for _, rows in part)
+        if part and (
+            _near(logged, sum(loss * rows for loss, rows in part) / tickets)
+            or _near(logged, sum(loss for loss, _ in part) / len(part))
+        ):
+            return True
+    return False
 
 
 def _whose(losses: list[float], final: float, logits: Tensor, labels: Tensor, sizes: list[int]) -> Any:
@@ -239,13 +308,17 @@ def training(
     val: list[int],
     script: list[float] | None = None,
     val_shares: tuple[float, ...] = (0.6, 0.3, 0.1),
+    astray: bool = False,
 ) -> Case:
-    """Return a case; with labels `turned` in validation, each epoch makes it worse there; a script says how it goes."""
+    """Return a case; with labels `turned` in validation, each epoch makes it worse there; a script says how it goes.
+
+    If it goes `astray`, some tickets are taken for the last class.
+    """
     shares = [0.6, 0.3, 0.1]
     return case(
         name, words=draw.normal(TRAIN + 1 + CLASSES * WORDS, 6) / 2, head=draw.normal(CLASSES, 6) / 4,
         train=tickets(draw, [24, 24, 24, 16], TRAIN, shares, 0.0), epochs=epochs, lr=lr, script=script or [],
-        learnable=not turned and not script,
+        learnable=not turned and not script, astray=astray,
         val=tickets(draw, val, VAL, [*val_shares], 0.15 if not turned else 0.0, turned),
         test=tickets(draw, [60], VAL, [0.5, 0.3, 0.2], 0.0),
     )  # fmt: skip
@@ -257,8 +330,18 @@ UPS_AND_DOWNS = [-2.0, -3.0, -1.0, -2.0, 0.0, -1.0, 0.4, -1.0, -1.0]
 def cases(draw: Draw) -> list[Case]:
     return [
         training(draw, "validation improves", 0, 20, 0.05, [20, 20, 5]),
-        training(draw, "validation gets worse and worse", 1, 9, 0.05, [20, 7]),
-        training(draw, "better, worse, then a little better", 0, 8, 0.05, [20, 12], [1.0, -3.0, -1.5, -0.5, 0.1]),
+        training(draw, "validation gets worse and worse", 1, 9, 0.02, [20, 7]),
+        training(
+            draw,
+            "better, worse, then a little better",
+            0,
+            8,
+            0.05,
+            [20, 12],
+            [1.0, -3.0, -1.5, -0.5, 0.1],
+            (0.6, 0.4),
+            astray=True,
+        ),
         training(
             draw, "single bad epochs, and a class that is not there", 0, 9, 0.05, [20, 9], UPS_AND_DOWNS, (0.6, 0.4)
         ),
@@ -267,7 +350,8 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     names = {"weights": "weights at the end", "stop": "training stopped", "f1": "macro_f1 of the best epoch",
-             "good": "macro F1 on held-out tickets"}  # fmt: skip
+             "good": "macro F1 on held-out tickets", "gradients": "gradients at each step", "rate": "rate",
+             "order": "orders of the batches", "loss": "train_loss"}  # fmt: skip
     fields: dict[str, object] = {f: getattr(seen[n], "message", seen[n]) for f, n in names.items() if n in seen}
     whose = seen.get("weights at the end")
     fields |= {"whose": whose.kind} if isinstance(whose, Raised) else {}

@@ -22,8 +22,8 @@ ERRORS, COPIES = "Errors read aloud", "What copies and what does not"
 DTYPES = "Dtypes: what fits in an entry"
 
 MIXED = (
-    "On the second device the call raised {error}: one of the tensors was on the CPU, either made without saying "
-    "where or moved there."
+    "On the second device the call raised {error}: a tensor was on the CPU, made without saying where, or left or "
+    "brought there."
 )
 NUMPY_ONLY = (
     "On the second device the call raised {error}: NumPy reads nothing but the CPU's memory, "

@@ -298,8 +298,7 @@ MISTAKES = [
             "wanted, since the next step needs both.", RECURRENT),
     Mistake("returns-like-nn-LSTM", override(Cell, pack=lambda self, h, c: (h, (h, c))), "The call returned {gave}, "
             "and `(h, c)` is wanted. The form `output, (h, c)` is that of nn.LSTM, not of a cell.", RECURRENT),
-    Mistake("sigmoid-for-all", SigmoidForAll, AT + "what is new, g, goes through a tanh: it may be negative.",
-            RECURRENT),
+    Mistake("sigmoid-for-all", SigmoidForAll, AT + "what is new, g, goes through tanh and may be negative.", RECURRENT),
     Mistake("new-not-squashed", NewIsNotSquashed, AT + "what is new, g, goes through a tanh.", RECURRENT),
     Mistake("forget-bias-of-one", ForgetBiasOfOne, AT + "nothing is added to the forget gate here; a start at one "
             "would be a matter of the bias.", RECURRENT),

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from torchcourse.checking.differences import relation
+from torchcourse.checking.differences import difference, relation
+from torchcourse.checking.result import compare_derived
+from torchcourse.model.exercise import case
 from torchcourse.model.observations import Tolerance
 
 WANTED = torch.tensor([[1.0, -2.0, 3.0], [4.0, 0.0, 6.5]])
@@ -36,3 +38,21 @@ def test_a_simple_relation_to_what_is_wanted_is_said(got: Tensor, words: str) ->
 def test_whole_numbers_are_related_too_and_a_few_values_are_not() -> None:
     assert relation(torch.tensor([2, 3, 4]), torch.tensor([1, 2, 3]), Tolerance()) == "every value is too large by 1"
     assert relation(torch.tensor([2.0, 4.0]), torch.tensor([1.0, 2.0]), Tolerance()) == ""
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "texts"),
+    [
+        (2.5020491, 2.5020582, ["2.50205", "2.50206"]),
+        ([1.0] * 9 + [0.5], [1.0] * 10, ["0.5 at [9]", "1"]),
+        ([WANTED, 2 * WANTED], [WANTED, WANTED], ["13 at [1, 2] in item [1]", "6.5"]),
+        ({"a": 1, "b": [1.0001, 2]}, {"a": 1, "b": [1.0002, 2]}, ["1.0001 at ['b'][0]", "1.0002"]),
+        (torch.tensor([1.0, 2.50201]).double(), torch.tensor([1.0, 2.50202]).double(), ["2.50201 at [1]", "2.50202"]),
+        ([torch.ones(0)], [torch.ones(0).double()], ["[] of float32 at [0]", "[] of float64"]),
+    ],
+)
+def test_values_that_look_alike_are_told_where_and_with_the_digits_in_which_they_differ(
+    got: object, want: object, texts: list[str]
+) -> None:
+    fields = difference(compare_derived(case("any"), 0, "cpu", {"result": got}, {"result": want}), "result")
+    assert [fields["got"], fields["want"]] == texts

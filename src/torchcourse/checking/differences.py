@@ -26,10 +26,10 @@ def difference(result: Result, name: str) -> dict[str, str]:
     """
     got, want = result.seen.get(name), result.wanted.get(name)
     texts = [brief(got), brief(want)]
-    if texts[0] == texts[1] and not isinstance(got, Tensor):
-        place, *values = _first_difference("", got, want, result.case.tolerance)
-        texts = _distinct_texts(*values)
-        texts[0] += f" at {place}" if place else ""
+    if texts[0] == texts[1] and not isinstance(got, Tensor) and name in result.seen and name in result.wanted:
+        path, *texts = difference_texts(result, name)
+        place = path.removeprefix(name)
+        texts[0] += f" {'in item' if ' at ' in texts[0] else 'at'} {place}" if place else ""
     fields = {"case": result.case.name, "what": name, "got": texts[0], "want": texts[1]}
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         fields |= {"got_shape": str(tuple(got.shape)), "want_shape": str(tuple(want.shape))}
@@ -165,7 +165,7 @@ def _distinct_texts(got: Value, want: Value) -> list[str]:
     texts = [brief(got), brief(want)]
     if isinstance(got, str) and isinstance(want, str) and texts[0] != texts[1]:
         return [f'"{text}"' for text in texts]
-    if texts[0] == texts[1] and isinstance(got, float | Tensor) and type(got) is type(want):
+    if texts[0] == texts[1] and type(got) is type(want) and _is_a_number(got) and _is_a_number(want):
         return _with_more_digits(*(side.item() if isinstance(side, Tensor) else side for side in (got, want)))
     tensor_or_not = isinstance(got, Tensor) is not isinstance(want, Tensor)
     if texts[0] == texts[1] or (tensor_or_not and isinstance(got, NUMBERS) and isinstance(want, NUMBERS)):
@@ -174,6 +174,10 @@ def _distinct_texts(got: Value, want: Value) -> list[str]:
             f"{text} ({'an' if kind[0] in 'aeiou' else 'a'} {kind})" for text, kind in zip(texts, kinds, strict=True)
         ]
     return texts
+
+
+def _is_a_number(value: Value) -> bool:
+    return isinstance(value, float) or (isinstance(value, Tensor) and value.numel() == 1)
 
 
 def _with_more_digits(got: Any, want: Any) -> list[str]:

@@ -54,6 +54,10 @@ def mean_of_means(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) ->
     return added(parts, len(parts))
 
 
+def eight_or_more(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
+    return right(hidden, weight, labels, max(chunk, 8))
+
+
 def number_of_chunks(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
     return right(hidden, weight, labels, -(-len(labels) // chunk))
 
@@ -192,6 +196,8 @@ MISTAKES = [
             "there are.", READ),
     Mistake("number-of-chunks", number_of_chunks_and_means, PEAK + "`chunk` is how many rows a chunk has, not how many "
             "chunks there are; and chunks of different sizes do not count alike.", READ),
+    Mistake("larger-chunks", eight_or_more, "The largest tensor of a large call had {largest}: that is more than "
+            "`chunk` rows at a time.", READ),
     Mistake("keeps-all-logits", whole, PEAK + "the logits of all rows were made at once.", READ),
     Mistake("keeps-all-logits", loop_only, PEAK + "the loop made a chunk at a time, and autograd kept each of them for "
             "backward.", READ),

@@ -108,6 +108,8 @@ MISTAKES = [
             "not take the mean, so the optimizers part: one moves the layer, the other does not.", AVERAGE),
     Mistake("reduces-a-view", averaging(summed=in_place), VALUE + "`all_reduce` of a view with gaps, or of two layouts "
             "of one shape, adds up the wrong entries without an error. Give it a contiguous copy.", AVERAGE),
+    Mistake("through-float32", averaging(divided=lambda self, total, ranks: total.float().to(total.dtype) / 2), VALUE +
+            "it was rounded to float32 on the way.", AVERAGE),
     Mistake("takes-a-step", steps_too, 'In the case "{case}" the {what} are {got} afterwards, and should be {want}: '
             "the step is the optimizer's.", AVERAGE),
 ]  # fmt: skip

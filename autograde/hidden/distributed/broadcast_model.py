@@ -56,6 +56,12 @@ def averaged(_self: Broadcast, tensor: Tensor, src: int) -> None:
     tensor.detach().copy_(whole / dist.get_world_size())
 
 
+def through_float32(_self: Broadcast, tensor: Tensor, src: int) -> None:
+    whole = tensor.detach().contiguous().float()
+    dist.broadcast(whole, src)
+    tensor.detach().copy_(whole)
+
+
 def with_gaps(_self: Broadcast, tensor: Tensor, src: int) -> None:
     dist.broadcast(tensor.detach(), src)
 
@@ -131,6 +137,8 @@ MISTAKES = [
             "left out, or `contiguous` made a copy, which received the numbers, and nobody wrote them back.", START),
     Mistake("only-src-calls", only_the_source_calls, 'In the case "{case}" rank {src} is {ended}: a collective '
             "is for all, and the ranks that receive have to call `broadcast`, too.", START),
+    Mistake("through-float32", broadcasting(send=through_float32), 'In the case "{case}" {what} is {got} where {want} '
+            "is wanted: it was sent as float32, which has neither all digits of float64 nor all large integers.", START),
     Mistake("unfreezes", broadcasting(send=unfrozen), 'In the case "{case}" the {what} is {got} afterwards, and should '
             "be {want}.", START),
 ]  # fmt: skip

@@ -54,6 +54,10 @@ def mean_of_means(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) ->
     return added(parts, len(parts))
 
 
+def eight_or_more(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
+    return right(hidden, weight, labels, max(chunk, 8))
+
+
 def number_of_chunks(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
     return right(hidden, weight, labels, -(-len(labels) // chunk))
 
@@ -196,6 +200,8 @@ MISTAKES = [
     Mistake("number-of-chunks", number_of_chunks, PEAK + ROWS + ".", READ),
     Mistake("number-of-chunks", number_of_chunks_and_means, PEAK + ROWS + "; and chunks of different sizes do not "
             "count alike.", READ),
+    Mistake("larger-chunks", eight_or_more, "The largest tensor of a large call had {largest}: that is more than "
+            "`chunk` rows at a time.", READ),
     Mistake("keeps-all-logits", whole, PEAK + HELD, READ),
     Mistake("keeps-all-logits", loop_only, PEAK + HELD, READ),
     Mistake("keeps-all-logits", kept_in_bytes, PEAK + HELD, READ),

@@ -59,6 +59,13 @@ class Right(nn.Module):
         return F.linear(x, self.q.float() * self.scale, self.bias)
 
 
+class TinyIsZero(Right):
+    def quantized(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        q, scale = super().quantized(weight)
+        tiny = weight.abs().amax(1, keepdim=True) < 1e-6
+        return torch.where(tiny, 0, q).to(torch.int8), torch.where(tiny, 1.0, scale)
+
+
 class KeepsFloat(Right):
     def keep(self, q: Tensor, scale: Tensor) -> None:
         super().keep(q, scale)
@@ -216,6 +223,8 @@ MISTAKES = [
             READ),
     Mistake("shares-the-bias", SharesBias, 'In the case "{case}" the new layer uses the memory of {got} of the '
             "original: training or moving the one changes the other; clone it.", READ),
+    Mistake("tiny-is-zero", TinyIsZero, OFF + "weights that are all small were taken for zeros; only a row of zeros "
+            "has no scale of its own.", READ),
     Mistake("bias-quantized", QuantizesBias, OFF + "the bias was rounded too; it stays as it is.", READ),
     Mistake("bias-as-buffer", BiasAsBuffer, "The parameters have the shapes {parameters}: the bias stays a Parameter.",
             READ),

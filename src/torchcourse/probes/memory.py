@@ -15,7 +15,7 @@ from torchcourse import simulated
 from torchcourse.checking.audit import Audit
 from torchcourse.checking.call_watch import OperatorMode
 
-__all__ = ["bytes_by_file", "kept_bytes", "outside_bytes", "peak_bytes", "result_and_peak"]
+__all__ = ["bytes_by_file", "kept_bytes", "largest_result", "outside_bytes", "peak_bytes", "result_and_peak"]
 
 REPEATS = 4
 """How often a call is measured again that seems to hold much outside of tensors."""
@@ -64,6 +64,29 @@ def result_and_peak(call: Callable[[], object]) -> tuple[object, int]:
     with _Living() as living:
         result = call()
     return result, living.peak
+
+
+class _Sizes(OperatorMode):
+    """A mode that notes how many elements the largest tensor has that an operator makes; views are not made anew."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.largest: int = 0
+
+    def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = {t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)}
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in given:
+                self.largest = max(self.largest, tensor.numel())
+        return result
+
+
+def largest_result(call: Callable[[], object]) -> int:
+    """Return the number of elements of the largest tensor that an operator in `call` makes."""
+    with _Sizes() as sizes:
+        call()
+    return sizes.largest
 
 
 def kept_bytes(call: Callable[[], object], but: Iterable[Tensor] = ()) -> tuple[object, int]:

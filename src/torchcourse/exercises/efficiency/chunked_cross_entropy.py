@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.exercises.efficiency.blockwise_attention import bytes_elsewhere
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.memory import result_and_peak
+from torchcourse.probes.memory import largest_result, result_and_peak
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import float32_digits, look
 from torchcourse.probes.trainable_models import with_detail
@@ -50,9 +50,11 @@ def _large_call(answer: Watched) -> Observations:
 
     loss, in_tensors = result_and_peak(lambda: forward_and_back(answer))
     gradient = hidden.grad.clone() if hidden.grad is not None else None
+    largest = answer.run(largest_result, lambda: forward_and_back(answer.answer))
     elsewhere = bytes_elsewhere(answer, lambda: forward_and_back(answer.answer), LOGITS // SHARE - 1)
     return {
         "peak": max(in_tensors, elsewhere),
+        "largest tensor": largest,
         "loss of the large call": loss,
         "gradient of hidden in the large call": gradient,
     }
@@ -65,6 +67,11 @@ def derive(case: Case, seen: Observations) -> Observations:
         return seen
     peak = seen["peak"]
     words = FEWER if peak < LOGITS // SHARE else MANY if peak < LOGITS else ALL
+    fits = seen["largest tensor"] <= CHUNK * max(WORDS, ROWS)
+    seen["largest tensor"] = with_detail(
+        "no larger than the logits of a chunk" if fits else "larger than the logits of a chunk",
+        f"{seen['largest tensor']:,} numbers, where the logits of {CHUNK} rows are {CHUNK * WORDS:,}",
+    )
     return {**seen, "peak": with_detail(words, f"{peak:,} bytes at once, where the logits of all {ROWS} rows take "
                                    f"{LOGITS:,} and those of a chunk {LOGITS * CHUNK // ROWS:,}")}  # fmt: skip
 
@@ -101,7 +108,8 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"rows": len(inputs["hidden"])}
-    return fields | ({"peak": seen["peak"].message} if hasattr(seen.get("peak"), "message") else {})
+    named = {"peak": "peak", "largest": "largest tensor"}
+    return fields | {f: seen[n].message for f, n in named.items() if hasattr(seen.get(n), "message")}
 
 
 EXERCISE = Exercise(

@@ -127,11 +127,13 @@ def derive(case: Case, seen: Observations) -> Observations:
     return rest
 
 
-def layer_case(draw: Draw, name: str, outputs: int, inputs: int, *batch: int, bias: bool = True) -> Case:
+def layer_case(
+    draw: Draw, name: str, outputs: int, inputs: int, *batch: int, bias: bool = True, size: float = 1.0
+) -> Case:
     """Return the case of a drawn layer whose rows and columns differ in size, and of a drawn input."""
     sizes = torch.linspace(0.02, 2, outputs)[:, None] * torch.linspace(0.3, 1, inputs)
-    shift = 3 * draw.normal(outputs) if bias else None
-    weight, x = sizes * draw.normal(outputs, inputs), draw.normal(*batch, inputs)
+    shift = 3 * size * draw.normal(outputs) if bias else None
+    weight, x = size * sizes * draw.normal(outputs, inputs), draw.normal(*batch, inputs)
     return case(name, rtol=1e-4, atol=1e-3, weight=weight, bias=shift, x=x)  # threads add up in another order
 
 
@@ -143,6 +145,7 @@ def cases(draw: Draw) -> list[Case]:
         layer_case(draw, "without a bias", 130, 180, n, bias=False),
         layer_case(draw, "two leading dimensions", 120, 170, 2, n),
         layer_case(draw, "a single row", 140, 160),
+        layer_case(draw, "tiny weights", 110, 130, n, size=1e-9),
     ]
 
 

@@ -138,7 +138,8 @@ MISTAKES = [
     Mistake("only-src-calls", only_the_source_calls, 'In the case "{case}" rank {src} is {ended}: a collective '
             "is for all, and the ranks that receive have to call `broadcast`, too.", START),
     Mistake("through-float32", broadcasting(send=through_float32), 'In the case "{case}" {what} is {got} where {want} '
-            "is wanted: it was sent as float32, which has neither all digits of float64 nor all large integers.", START),
+            "is wanted: it was sent as float32, which has neither all digits of float64 nor all large "
+            "integers.", START),
     Mistake("unfreezes", broadcasting(send=unfrozen), 'In the case "{case}" the {what} is {got} afterwards, and should '
             "be {want}.", START),
 ]  # fmt: skip

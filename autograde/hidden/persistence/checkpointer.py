@@ -211,8 +211,8 @@ MISTAKES = [
     Mistake("writes-in-place", DraftsLookLikeCheckpoints, TORN, RESUMING),
     Mistake("deletes-before-writing", DeletesBeforeWriting, "With keep={keep} the old ones were deleted before the new "
             "one was there. The training was killed in between, and the outcome was: {killed}.", RESUMING),
-    *(Mistake("steps-sorted-as-text", override(Sound, number=number), "latest() leads to save {latest_step}, and the "
-              "newest is save {want_latest_step}: as text \"10\" comes before \"9\".", RESUMING)
+    *(Mistake("steps-sorted-as-text", override(Sound, number=number), "The method latest() leads to save "
+              "{latest_step}, and the newest is save {want_latest_step}: as text \"10\" comes before \"9\".", RESUMING)
       for number in (lambda self, step: str(step), lambda self, step: f"{step:06d}")),
     *(Mistake("rounds-the-metric", override(Sound, written=written), "The method best() leads to save {best_step}, and "
               "the lowest metric is that of save {want_best_step}: some digits, or the sign, were lost.", RESUMING)

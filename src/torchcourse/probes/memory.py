@@ -86,7 +86,8 @@ def largest_result(call: Callable[[], object]) -> int:
     """Return the number of elements of the largest tensor that an operator in `call` makes."""
     with _Sizes() as sizes:
         call()
-    return sizes.largest
+    largest: int = sizes.largest
+    return largest
 
 
 def kept_bytes(call: Callable[[], object], but: Iterable[Tensor] = ()) -> tuple[object, int]:

@@ -105,7 +105,7 @@ class Joined(TorchFunctionMode):
     """Collects what is concatenated of the features of an image, each part as a tensor of its own."""
 
     def __init__(self, sharpness: Sharpness) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.sharpness = sharpness
         self.parts: list[Tensor] = []
 

@@ -50,7 +50,11 @@ def probe(
         seen |= _of_learning(result, good, most)
     if not good:
         torch.rand(3)
-        others = {"the same seed again": {}, "another seed": {"seed": seed + 1}, "another lr": {"lr": 3 * lr}}
+        others: dict[str, dict[str, Any]] = {
+            "the same seed again": {},
+            "another seed": {"seed": seed + 1},
+            "another lr": {"lr": 3 * lr},
+        }
         for name, other in others.items():
             again = answer(tuple(train), tuple(test), **{**settings, **other})
             same = [number(v) for v in again["loss"]] == [number(v) for v in result["loss"]]
@@ -80,7 +84,7 @@ def _of_learning(result: dict[str, Any], good: float, most: float) -> Observatio
     verdict = "too low" if share < good else "too high" if share > most else "good"
     bound = f"{good:.0%} is within easy reach" if share < good else f"{most:.0%} is out of reach"
     seen: Observations = {"accuracy": with_detail(verdict, f"{share:.0%}, and {bound}")}
-    losses = [number(loss) for loss in result["loss"]] if isinstance(result["loss"], list) else []
+    losses: list[Any] = [number(loss) for loss in result["loss"]] if isinstance(result["loss"], list) else []
     if good < LEARNABLE or not losses or not all(isinstance(loss, float) for loss in losses):
         return seen
     first, last = losses[0], min(losses[-5:])

@@ -99,9 +99,9 @@ def _example(vocab: int, rows: int, length: int) -> dict[str, Tensor]:
 
 
 def _attempt(answer: Watched, *args: Any) -> Any:
-    *args, bound = args
+    *given, bound = args
     try:
-        answer(*args, **({"atol": bound} if bound else {}))
+        answer(*given, **({"atol": bound} if bound else {}))
     except Unattempted:
         raise
     except ValueError as error:

@@ -331,11 +331,7 @@ def more_cases(draw: Draw) -> list[Case]:
         )
         for i in range(4)
     ]
-    return [
-        *drawn,
-        images(draw, "wide and flat", 1, 2, 1, 4, 21),
-        images(draw, "one class", 2, 1, 1, 12, 8),
-    ]
+    return [*drawn, images(draw, "wide and flat", 1, 2, 1, 4, 21), images(draw, "one class", 2, 1, 1, 12, 8)]
 
 
 # Right answers unlike the reference

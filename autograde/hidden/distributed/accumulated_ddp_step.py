@@ -242,7 +242,7 @@ def accumulated_with_an_exit_stack(ddp: Any, micro_batches: Any, loss_fn: Any, o
 def accumulated_by_the_flag(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
     optimizer.zero_grad()
     n = sum(x.shape[0] for x, _ in micro_batches)
-    value = torch.zeros(1, dtype=torch.float64)
+    value = torch.zeros(1)
     before = ddp.require_backward_grad_sync
     for i, (x, y) in enumerate(micro_batches):
         ddp.require_backward_grad_sync = i == len(micro_batches) - 1

@@ -29,6 +29,11 @@ def counted_entries(ddp: DistributedDataParallel) -> list[int]:
     return entries
 
 
+def _four_digits(loss: Any) -> Any:
+    """Return a loss as far as it is compared: it may have been added up in float32, other than the gradients."""
+    return float(f"{loss:.4g}") if isinstance(loss, float) else loss
+
+
 def program(
     answer: Callable[..., Any], weights: dict[str, Tensor], batches: list[list[list[Tensor]]], loss: str,
     times: int, stale: bool, starts: str,
@@ -45,7 +50,7 @@ def program(
     losses, exchanges = [], []
     for _ in range(times):
         with Exchanges() as calls:
-            losses.append(number_or_kind(answer(ddp, list(mine), LOSSES[loss], optimizer)))
+            losses.append(_four_digits(number_or_kind(answer(ddp, list(mine), LOSSES[loss], optimizer))))
         exchanges.append(sum(size >= flat(model.parameters()).numel() for size in calls.summed))
     return {
         "loss": losses,

@@ -30,7 +30,7 @@ def counted_entries(ddp: DistributedDataParallel) -> list[int]:
 
 
 def _four_digits(loss: Any) -> Any:
-    """Return a loss as far as it is compared: it may have been added up in float32, other than the gradients."""
+    """Return a loss as far as it is compared: unlike the gradients, it may have been added up in float32."""
     return float(f"{loss:.4g}") if isinstance(loss, float) else loss
 
 

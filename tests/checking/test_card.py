@@ -21,6 +21,7 @@ from torchcourse.checking.check import report_on
 from torchcourse.checking.pictures import _figure
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import Report
+from torchcourse.checking.run_record import RunRecord
 from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import InterviewQuestion
 from torchcourse.model.lessons import Lesson, lessons
@@ -73,6 +74,20 @@ def test_a_card_does_not_say_twice_what_its_sentence_quotes() -> None:
     quoting = dataclasses.replace(report, message="The call raised RuntimeError: mat1 and mat2 shapes cannot be "
                                   "multiplied (4x6 and 4x6): the inner sizes differ.")  # fmt: skip
     assert card.as_html(quoting).partition("<details>")[0].count("cannot be multiplied") == 1
+
+
+def test_an_exception_that_a_sentence_explains_shows_one_line_and_folds_the_others() -> None:
+    def product(x: Tensor) -> Tensor:
+        return x @ x
+
+    record = RunRecord()
+    report = report_on("row_softmax", {"row_softmax": lambda x: product(x)}, record)
+    explained = dataclasses.replace(report, misconception="wrong-dim")
+    for shown, count in ((report, 2), (explained, 1)):
+        in_view, _, folded = card.as_html(shown, card_details(shown, None, record)).partition("<details>")
+        assert in_view.count('<code class="tc-line"') == count
+        assert "return x @ x" in in_view
+        assert ("Called from" in folded) == (count == 1)
 
 
 def test_a_card_takes_its_colours_from_the_theme() -> None:

@@ -20,7 +20,7 @@ DEVICES = {"cpu": "CPU", "cuda": "GPU", "simulated": "simulated second device"}
 PRINTED_WIDTH = 60
 """Characters of the first printed line that a card shows without unfolding anything."""
 LINES_IN_VIEW = 2
-"""How many lines of an answer that raised a card shows without unfolding anything."""
+"""How many lines of an answer that raised a card shows without unfolding anything; one if a sentence explains it."""
 LONG_SENTENCE = 250
 """Characters of the sentence on a card from which the values below it get one line and not two; the table has them."""
 LONG_VALUES = 80
@@ -77,8 +77,11 @@ def cases_as_html(report: Report, record: RunRecord, sentence: str, first: str =
     failed = next((r for r in report.results if not r.passed), None)
     seen = f"{pictures(failed)}{_inputs_of(report, failed)}" if failed else ""
     about = report.example or failed
-    in_view = _first_failure(about, record, sentence, _quotes_error(report.message, about)) if about else ""
-    callers = _callers(about, record) if about else ""
+    lines = record.lines_of(about) if about else []
+    count = 1 if report.misconception else LINES_IN_VIEW
+    quotes_error = about is not None and _quotes_error(report.message, about)
+    in_view = _first_failure(about, lines[-count:], sentence, quotes_error) if about else ""
+    callers = _callers(lines[:-count])
     return f"{in_view}<details>{summary}{callers}{first}{table}{seen}{last}</details>{_printed(report, record)}"
 
 
@@ -88,17 +91,16 @@ def _quotes_error(message: str, failed: Result) -> bool:
     return error is not None and " ".join(str(error).split())[:START_OF_ERROR] in " ".join(message.split())
 
 
-def _first_failure(failed: Result, record: RunRecord, sentence: str, quotes_error: bool) -> str:
-    """Return a failed case in a line; if it raised, the innermost lines of the answer that raised.
+def _first_failure(failed: Result, lines: Sequence[OwnLine], sentence: str, quotes_error: bool) -> str:
+    """Return a failed case in a line; if it raised, these lines of the answer that raised.
 
     The exception, or long values, are left out if the `sentence` above quotes them.
     """
     where = f"{html.escape(failed.case.name)}, {DEVICES[failed.device]}"
     mark = for_screen_readers(MARKS[False], "failed case")
-    own = [_program_line(line) for line in record.lines_of(failed)[-LINES_IN_VIEW:]]
-    if own:
+    if lines:
         said = "" if quotes_error else f"{html.escape(brief(failed.seen.get('raised', '')))}<br>"
-        return f'<div class="tc-first">{mark} {where} · {said}{"<br>".join(own)}</div>'
+        return f'<div class="tc-first">{mark} {where} · {said}{"<br>".join(map(_in_one_line, lines))}</div>'
     label, *values = _difference(failed)
     if quotes_error or (sum(map(len, values)) > LONG_VALUES and all(value in sentence for value in values)):
         return f'<div class="tc-first">{mark} {where}</div>'
@@ -109,14 +111,19 @@ def _first_failure(failed: Result, record: RunRecord, sentence: str, quotes_erro
     return f'<div class="tc-first tc-values{short}">{mark} {where} · {what} · {wanted}</div>'
 
 
-def _callers(failed: Result, record: RunRecord) -> str:
-    """Return the lines of the answer that led to those in view where a case raised, outermost first."""
-    outer = record.lines_of(failed)[:-LINES_IN_VIEW]
-    return f"<p>Called from<br>{'<br>'.join(map(_program_line, outer))}</p>" if outer else ""
+def _callers(lines: Sequence[OwnLine]) -> str:
+    """Return the lines of the answer that led to those in view, outermost first."""
+    return f"<p>Called from<br>{'<br>'.join(map(_program_line, lines))}</p>" if lines else ""
 
 
 def _program_line(line: OwnLine) -> str:
     return f"<code>{html.escape(str(line))}</code>"
+
+
+def _in_one_line(line: OwnLine) -> str:
+    """Return a line of the answer that a card cuts off where it is too long; the whole of it shows under the mouse."""
+    text = html.escape(str(line))
+    return f'<code class="tc-line" title="{text}">{text}</code>'
 
 
 def program(label: str, text: str) -> str:

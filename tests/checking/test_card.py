@@ -85,7 +85,7 @@ def test_an_exception_that_a_sentence_explains_shows_one_line_and_folds_the_othe
     explained = dataclasses.replace(report, misconception="wrong-dim")
     for shown, count in ((report, 2), (explained, 1)):
         in_view, _, folded = card.as_html(shown, card_details(shown, None, record)).partition("<details>")
-        assert in_view.count('<code class="tc-line"') == count
+        assert in_view.count('<code class="tc-source"') == count
         assert "return x @ x" in in_view
         assert ("Called from" in folded) == (count == 1)
 

@@ -61,7 +61,7 @@ border:1px solid var(--tc-line);border-radius:6px;background:var(--jp-layout-col
 .tc-card .tc-first{font-size:13px}
 .tc-card .tc-values{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}
 .tc-card .tc-short{-webkit-line-clamp:1}
-.tc-card .tc-line{display:inline-block;max-width:100%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;
+.tc-card .tc-source{display:inline-block;max-width:100%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;
 vertical-align:bottom}
 .tc-card code{background:transparent;color:inherit;padding:0}
 .tc-card table{border-collapse:collapse;margin:.5em 0 .2em;font-size:13px}

@@ -123,7 +123,7 @@ def _program_line(line: OwnLine) -> str:
 def _in_one_line(line: OwnLine) -> str:
     """Return a line of the answer that a card cuts off where it is too long; the whole of it shows under the mouse."""
     text = html.escape(str(line))
-    return f'<code class="tc-line" title="{text}">{text}</code>'
+    return f'<code class="tc-source" title="{text}">{text}</code>'
 
 
 def program(label: str, text: str) -> str:

@@ -79,8 +79,8 @@ def test_a_long_complaint_is_shown_to_its_end_and_unfolds(tmp_path: Path, monkey
     last = "'b99' was not declared in this scope"
     assert last in as_text(report)
     shown, _, folded = as_html(report).partition("<details><summary>")
-    assert folded.split()[1:3] == ["more", "lines</summary><pre"]
-    assert "int a1 = b1;" in shown
+    assert folded.startswith("All ")
+    assert html.escape("error: 'b0' was not declared in this scope") in shown
     assert html.escape(last) in folded.partition("</details>")[0]
     assert html.escape(last) not in shown
 

@@ -155,11 +155,11 @@ def counted(optimizer: torch.optim.Optimizer) -> list[int]:
 
 def quotes_modes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     """Return the fields `ran` and `should_run`, the model's modes, and `steps` and `wanted_steps`, for messages."""
-    modes = {"ran": seen["the model ran in"], "should_run": wanted["the model ran in"]}
+    fields = {"ran": seen["the model ran in"], "should_run": wanted["the model ran in"]}
     steps = "optimizer steps"
-    return (
-        {**modes, "steps": seen[steps], "wanted_steps": wanted[steps]} if steps in seen and steps in wanted else modes
-    )
+    if steps in seen and steps in wanted:
+        fields |= {"steps": seen[steps], "wanted_steps": wanted[steps]}
+    return fields
 
 
 def batches(draw: Draw, loss: str, sizes: list[int], inputs: int, outputs: int, dtype: torch.dtype) -> dict[str, Any]:

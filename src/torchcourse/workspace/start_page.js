@@ -5,16 +5,37 @@
   const runOnce = (tries) => {
     const panel = [...window.jupyterapp.shell.widgets("main")].find(({node}) => node.contains(drawn));
     if (!panel) return tries ? setTimeout(runOnce, 500, tries - 1) : undefined; // the page is still being opened
-    if (panel.node.dataset.hasRun) return; // the output of that run has this script, too
+    const {outputArea, model} = panel.content.widgets.find(({node}) => node.contains(drawn));
+    if (panel.node.dataset.hasRun) { // the output of a run has this script, too
+      const {future} = outputArea;
+      if (future) future.onIOPub = unasked(panel, future.onIOPub);
+      return;
+    }
     panel.node.dataset.hasRun = true;
     panel.node.addEventListener("click", follow);
-    const {outputArea, model} = panel.content.widgets.find(({node}) => node.contains(drawn));
-    const run = ({session}) => {
-      const code = model.sharedModel.source;
-      // not disposed of at its end: the updates come after it
-      outputArea.future = session.kernel.requestExecute({code, store_history: false}, false);
+    panel.sessionContext.ready.then(() => run(panel, outputArea, model.sharedModel.source));
+  };
+
+  const run = (panel, outputArea, code) => {
+    // not disposed of at its end: the updates come after it
+    const future = panel.sessionContext.session.kernel.requestExecute({code, store_history: false}, false);
+    const messages = [];
+    // The old table stays until the new one is there: what JupyterLab saves meanwhile would have none.
+    const show = unasked(panel, () => {
+      outputArea.future = future;
+      messages.forEach((message) => future.onIOPub(message));
+    });
+    future.onIOPub = (message) => {
+      messages.push(message);
+      if (message.content.execution_state === "idle") show();
     };
-    panel.sessionContext.ready.then(() => run(panel.sessionContext));
+  };
+
+  // Nobody typed what the kernel shows: JupyterLab need not ask whether to save it when the page is closed.
+  const unasked = ({context}, show) => (message) => {
+    const {dirty} = context.model;
+    show(message);
+    if (!dirty) context.model.dirty = false;
   };
 
   const follow = ({target}) => {

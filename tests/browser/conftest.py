@@ -82,7 +82,11 @@ def served(command: Sequence[str | Path], env: dict[str, str], log: Path, port: 
             yield
         finally:
             server.terminate()
-            server.wait(120)
+            try:
+                server.wait(60)
+            except subprocess.TimeoutExpired:  # Jupyter Server never ends if a thread of anyio's was serving a request
+                server.kill()
+                server.wait()
             assert not refers_to(folder), "JupyterLab left processes behind"
 
 

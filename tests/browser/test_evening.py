@@ -124,4 +124,5 @@ def test_the_table_of_progress_follows_checks_outlives_its_kernel_and_never_asks
     shut_kernel_down(page, lab, "START.ipynb")
     open_notebook(page, lab, "START.ipynb")
     expect(mark).to_have_text("✓")
+    expect(page.locator(IDLE)).to_be_attached()
     expect(page.locator(".jp-OutputArea")).not_to_contain_text("Error")

@@ -20,7 +20,16 @@ from torchcourse.checking.rule_watch import RuleWatch
 from torchcourse.model import codec
 from torchcourse.model.devices import CPU, CheckedDevice, to_device
 from torchcourse.model.exercise import Case, Exercise, Unattempted
-from torchcourse.model.observations import FORBIDDEN, Observations, base_containers, kind, plain, raised, refuse_foreign
+from torchcourse.model.observations import (
+    FORBIDDEN,
+    UNUSABLE,
+    Observations,
+    base_containers,
+    kind,
+    plain,
+    raised,
+    refuse_foreign,
+)
 from torchcourse.model.own_code import is_own
 
 __all__ = ["Watched", "is_raised_by_probe", "observe", "pristine"]
@@ -181,7 +190,7 @@ def _stopped(watched: Watched, error: BaseException) -> Observations:
         return {"returned": watched.returned}
     words = f"{watched.returned}; the check could not go on with it"
     if not watched.returned:
-        words = f"nothing: the check could not use it ({kind(watched.answer)})"
+        words = f"{UNUSABLE} ({kind(watched.answer)})"
     why = raised(error).message
     return {"returned": words if INTERNALS.search(why) else f"{words}: {why}"}
 

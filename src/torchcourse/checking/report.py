@@ -14,7 +14,7 @@ from torchcourse.checking.rule_watch import EVASIONS
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.known_mistake import KnownMistake
-from torchcourse.model.observations import FORBIDDEN, Raised
+from torchcourse.model.observations import FORBIDDEN, UNUSABLE, Raised
 
 __all__ = ["TITLES", "Report", "forbidden_calls", "joined_names", "judge", "without_evasions"]
 
@@ -120,10 +120,10 @@ def _describe(result: Result, differs: Sequence[str] = ()) -> str:
         end = "" if "\n" in error.message else "."  # what another program wrote stays as it is
         return f"{where[0].upper()}{where[1:]}, the answer raised {error}{end}"
     if "returned" in result.seen and "returned" not in result.wanted:
-        returned, unusable = str(result.seen["returned"]), "nothing: the check could not use it"
+        returned = str(result.seen["returned"])
         said = f"the answer returned {returned}"
-        if returned.startswith(unusable):
-            said = f"the check could not use the answer{returned.removeprefix(unusable)}"
+        if returned.startswith(UNUSABLE):
+            said = f"the check could not use the answer{returned.removeprefix(UNUSABLE)}"
         return f"{where[0].upper()}{where[1:]}, {said}."
     there = [name for name in differs or result.differs if name in result.seen]  # what is missing follows from these
     names = there or differs or result.differs

@@ -39,6 +39,9 @@ Observations: TypeAlias = dict[str, Value]
 FORBIDDEN = "forbidden calls"
 """The name of an observation: which calls an answer made that its exercise does not allow."""
 
+UNUSABLE = "nothing: the check could not use it"
+"""How an observation `returned` begins if the probe stopped before the answer had returned anything."""
+
 MISMATCH = (
     "to be on the same device", "on the same device as the indexed tensor", "device type tensor to numpy",
     "is on cpu, different from other tensors", "Expected out tensor to have device",

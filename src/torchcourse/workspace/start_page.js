@@ -40,20 +40,21 @@
 
   const follow = ({target}) => {
     const [, cellId] = target.closest("a[href]")?.href.match(/#cell-id=(.+)$/) ?? [];
-    if (cellId) setTimeout(show, 300, decodeURIComponent(cellId), 20, 0);
+    if (cellId) setTimeout(show, 300, decodeURIComponent(cellId), 200, 40, 0);
   };
 
-  const show = (cellId, tries, inView) => {
+  const show = (cellId, waits, tries, inView) => {
     const content = window.jupyterapp.shell.currentWidget?.content;
     const index = content?.model?.sharedModel?.cells?.findIndex((cell) => cell.getId() === cellId) ?? -1;
-    const {top} = content?.widgets?.[index]?.node.getBoundingClientRect() ?? {};
+    if (index < 0) return waits && setTimeout(show, 300, cellId, waits - 1, tries, 0); // the notebook is being opened
+    const {top} = content.widgets[index]?.node.getBoundingClientRect() ?? {};
     const isInView = top > 0 && top < window.innerHeight / 2;
-    if (index >= 0 && !isInView) {
+    if (!isInView) {
       content.activeCellIndex = index;
       content.scrollToItem(index, "start");
     }
     // what is drawn above it later moves it again
-    if (tries && inView < 3) setTimeout(show, 300, cellId, tries - 1, isInView ? inView + 1 : 0);
+    if (tries && inView < 3) setTimeout(show, 300, cellId, 0, tries - 1, isInView ? inView + 1 : 0);
   };
 
   runOnce(20);

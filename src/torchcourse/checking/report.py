@@ -128,7 +128,7 @@ def _describe(result: Result, differs: Sequence[str] = ()) -> str:
     there = [name for name in differs or result.differs if name in result.seen]  # what is missing follows from these
     names = there or differs or result.differs
     differences = " and ".join(describe_difference(result, name) for name in names[:2])
-    return f"{where[0].upper()}{where[1:]}, {differences}."
+    return f"{where[0].upper()}{where[1:]}, {differences.removesuffix('.')}."
 
 
 def _run_beside(exercise: Exercise, result: Result) -> str:

@@ -46,8 +46,8 @@ def probe(
         except Unattempted:
             raise
         except Exception as error:
-            return {"raised while it was read": Raised(type(error).__name__, str(error).strip().split("\n")[-1][:200],
-                                                       "while iterating")}  # fmt: skip
+            name, last_line = type(error).__name__, str(error).strip().split("\n")[-1]  # of a worker's traceback
+            return {"reading it": Raised(name, last_line.removeprefix(f"{name}: ")[:200], "while iterating")}
     return {"shares": shares, "readers": readers}
 
 
@@ -93,7 +93,7 @@ def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> d
         "came": seen.get("items that came"),
         "missing": seen.get("items that are missing"),
         "extra": seen.get("items too many"),
-        "error": seen.get("raised while it was read"),
+        "error": seen.get("reading it"),
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -52,6 +52,10 @@ def no_workers(dataset: Any, batch_size: int, *, num_workers: int = 0, **given: 
     return load(dataset, batch_size, num_workers=0, **given)
 
 
+def a_single_worker_ends(dataset: Any, batch_size: int, *, num_workers: int = 0, **given: Any) -> Any:
+    return load(dataset, batch_size, num_workers=num_workers, persistent_workers=num_workers > 1, **given)
+
+
 def seed_numpy(seed: int, worker: int) -> None:
     np.random.seed(seed)
     random.seed(seed + worker)
@@ -114,10 +118,12 @@ MISTAKES = [
     one("seed-ignored", always_seed_0, "In the case \"{case}\" another seed gave {reseeded} order.", WORKERS),
     one("workers-do-not-persist", load, "In the case \"{case}\" the workers of epoch 2 are {later}: they are started "
         "again in every epoch unless they persist.", WORKERS, persistent_workers=False),
+    one("workers-do-not-persist", a_single_worker_ends, "In the case \"{case}\" the workers of epoch 2 are {later}: a "
+        "single one has to persist, too.", WORKERS),
     one("crashes-without-workers", load, "In the case \"{case}\" the call raised {error}: persistent workers are "
         "refused where there are none.", WORKERS, persistent_workers=True),
-    one("num-workers-ignored", no_workers, "In the case \"{case}\" {workers} workers took part, where the caller asked "
-        "for two.", WORKERS),
+    one("num-workers-ignored", no_workers, "In the case \"{case}\" {workers} workers took part, although the caller "
+        "asked for some.", WORKERS),
     one("workers-not-seeded", with_workers_that(seed_from_the_clock), "In the case \"{case}\" NumPy {numpy_rerun} in a "
         "second run with the same seed: the seeds of the workers have to come from `seed`, in evaluation as well.",
         WORKERS),

@@ -128,7 +128,7 @@ def cases(draw: Draw) -> list[Case]:
         case("evaluation", **common, count=draw.size(17, 19), train=False),
         case("for CUDA", **{**common, "device": "cuda"}, count=8, train=True),
         case("training with two workers", **{**common, "num_workers": 2}, count=18, train=True),
-        case("evaluation with two workers", **{**common, "num_workers": 2}, count=10, train=False),
+        case("evaluation with one worker", **{**common, "num_workers": 1}, count=10, train=False),
     ]
 
 

@@ -298,7 +298,7 @@ def _grade_all(
     for submission, key in keyed:
         earlier = None if regrade else journal.read(submission.student, submission.lesson)
         same = journal.result(key, submission) if not regrade or key in graded_now else None
-        if earlier and earlier.key == key:
+        if earlier and earlier.key == key and not any(v.grader_failed for v in earlier.verdicts):
             yield Result(Graded(submission, earlier.verdicts), key, earlier)
         elif key in waiting:
             waiting[key].append(replace(submission, cells=waiting[key][0].cells))  # share the cells in memory

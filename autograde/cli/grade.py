@@ -122,12 +122,13 @@ def _warn_of_missing_tools(names: list[str], isolation: Isolation) -> None:
 @dataclass
 class Tally:
     """What has been graded so far: student and lesson of each submission, passed exercises (`right`) and all, and the
-    scores that differ from those recorded before."""
+    scores that differ from those recorded before; `failed`: the exercises on which the grader itself failed."""
 
     submissions: list[tuple[str, str]] = field(default_factory=list)
     right: int = 0
     count: int = 0
     changes: list[ScoreChange] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
     def add(self, graded: Recorded) -> None:
         """Count a submission."""
@@ -135,6 +136,7 @@ class Tally:
         self.submissions.append((graded.submission.student, graded.submission.lesson))
         self.right += sum(verdict.status == "passed" for verdict in graded.verdicts)
         self.count += len(graded.verdicts)
+        self.failed += [f"{v.student} {v.exercise}" for v in graded.verdicts if v.grader_failed]
 
 
 def _grade(names: list[str], submitted: Path, out: Path, **options: Unpack[Options]) -> Tally:
@@ -280,6 +282,10 @@ def _finish(
     earlier = _earlier_counts(done.changes)  # the timestamps there belong to lower-scoring resubmissions
     _record_times([key for key in done.submissions if key not in earlier], submitted, out, gradebook)
     graded = pluralized(len(done.submissions), "submission")
+    if done.failed:
+        which = ", ".join(done.failed[:10]) + (" …" if len(done.failed) > 10 else "")
+        stderr.print(f"WARNING: the grader itself failed on {pluralized(len(done.failed), 'exercise')} ({which}). "
+                     "The same command grades them again.", markup=False, soft_wrap=True)  # fmt: skip
     console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
 
 

@@ -106,7 +106,8 @@ class LessonGrader:
             self._try(sandbox, submission.release.exercises[:1])
         decided = self._run(sandbox, submission, pending)
         if ended := [name for name, verdict in decided.items() if verdict.status == "crashed"]:
-            decided |= self._run(sandbox, submission, ended)
+            again = self._run(sandbox, submission, ended, quotes=False)
+            decided |= {name: verdict for name, verdict in again.items() if verdict.status != "crashed"}
         doubtful = [name for name, verdict in decided.items() if _is_doubtful(verdict)]
         self._try(sandbox, doubtful, again=bool(pending) and len(doubtful) == len(pending))
         return Graded(submission, [verdict or decided[name] for name, verdict in early.items()])
@@ -127,9 +128,13 @@ class LessonGrader:
                     check_trial(verdict)
                 self._tried.update(new)
 
-    def _run(self, sandbox: Sandbox, submission: Submission, names: list[str]) -> dict[str, Verdict]:
+    def _run(
+        self, sandbox: Sandbox, submission: Submission, names: list[str], quotes: bool = True
+    ) -> dict[str, Verdict]:
+        if not names:
+            return {}
         pending = [self.oracles[name] for name in names]
-        runs = run_submission(sandbox, submission, pending, self.accelerator, self.visible) if pending else {}
+        runs = run_submission(sandbox, submission, pending, self.accelerator, self.visible, quotes)
         return {name: self._decide(submission, self.oracles[name], runs) for name in names}
 
     def _decide(self, submission: Submission, oracle: Oracle, runs: dict[str, dict[str, ExerciseRun]]) -> Verdict:

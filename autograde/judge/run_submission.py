@@ -62,12 +62,14 @@ class ExerciseRun:
 
     Attributes:
         replies: what the answer did, by case.
+        quotable: whether its visible cases ran before any hidden input entered the sandbox, so that they may be quoted.
         incident: how the run ended early: "", "unattempted", "crashed", "timeout", "memory" or "error".
         reason: a sentence on the incident, for the learner.
         unpacked_bytes: how much memory the replies take (`codec.unpacked_bytes`).
     """
 
     replies: list[Reply] = field(default_factory=list)
+    quotable: bool = True
     incident: str = ""
     reason: str = ""
     unpacked_bytes: int = 0
@@ -78,16 +80,22 @@ class ExerciseRun:
 
 
 class _MissingNameError(Exception):
-    """A name is missing that examples or demos left out of the run bind; `included` are those to run next time."""
+    """A name is missing that examples or demos left out of the run bind.
 
-    def __init__(self, included: frozenset[str]) -> None:
+    Attributes:
+        included: those to run next time.
+        quotes: whether no hidden input has entered the sandbox yet.
+    """
+
+    def __init__(self, included: frozenset[str], quotes: bool) -> None:
         super().__init__()
-        self.included = included
+        self.included, self.quotes = included, quotes
 
 
 def run_submission(
-    sandbox: Sandbox, submission: Submission, oracles: list[Oracle], accelerator: str, visible: Mapping[str, int]
-) -> dict[str, dict[str, ExerciseRun]]:
+    sandbox: Sandbox, submission: Submission, oracles: list[Oracle], accelerator: str, visible: Mapping[str, int],
+    quotes: bool = True,
+) -> dict[str, dict[str, ExerciseRun]]:  # fmt: skip
     """Run a submission's cells, and then the exercises of `oracles`, on the CPU and on the device `accelerator`.
 
     Unchanged examples of the lesson are left out. If an answer or another cell misses a name that they bind, the
@@ -95,6 +103,8 @@ def run_submission(
 
     Args:
         visible: the number of cases that learners may see, by exercise; these come first.
+        quotes: whether no earlier run of this submission got hidden inputs. It could have passed them on to this one,
+            through the machine's counters, for its visible cases to tell.
 
     Returns:
         How each exercise ran, by device and exercise; on the accelerator only those for any device.
@@ -103,23 +113,23 @@ def run_submission(
     included = frozenset[str]()
     while True:
         try:
-            return _run_on_devices(sandbox, submission, included, oracles, accelerator, visible, deadline)
+            return _run_on_devices(sandbox, submission, included, oracles, accelerator, visible, deadline, quotes)
         except _MissingNameError as error:
-            included = error.included
+            included, quotes = error.included, error.quotes
 
 
 def _run_on_devices(
     sandbox: Sandbox, submission: Submission, included: frozenset[str], oracles: list[Oracle], accelerator: str,
-    visible: Mapping[str, int], deadline: float,
+    visible: Mapping[str, int], deadline: float, quotes: bool,
 ) -> dict[str, dict[str, ExerciseRun]]:  # fmt: skip
     """Run a submission with the examples in `included`. What died or hung on the CPU is not run on the accelerator.
 
     Raises:
         _MissingNameError: when it has to run with more examples.
     """
-    cpu = _DeviceRun(sandbox, submission, included, CPU.name, deadline)
+    cpu = _DeviceRun(sandbox, submission, included, CPU.name, deadline, quotes)
     cpu.run(_parts(oracles, visible))
-    other = _DeviceRun(sandbox, submission, included, accelerator, deadline)
+    other = _DeviceRun(sandbox, submission, included, accelerator, deadline, quotes=False)
     other.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died", "memory")}
     other.states = {n: cpu.states[n] for n in other.skip}
     to_repeat = [o for o in oracles if o.exercise.any_device and not cpu.exercises[o.exercise.name].incident]
@@ -163,8 +173,9 @@ class _DeviceRun:
     """One submission on one device, over restarts."""
 
     def __init__(
-        self, sandbox: Sandbox, submission: Submission, included: frozenset[str], device: str, deadline: float
-    ) -> None:
+        self, sandbox: Sandbox, submission: Submission, included: frozenset[str], device: str, deadline: float,
+        quotes: bool,
+    ) -> None:  # fmt: skip
         self.sandbox, self.limits, self.device = sandbox, sandbox.limits, device
         self.release, self.included = submission.release, included
         self.cells = submission.cells_to_run(included)
@@ -172,7 +183,7 @@ class _DeviceRun:
         self.states: dict[int, str] = {}
         self.exercises: dict[str, ExerciseRun] = {}
         self.restarts = 0
-        self.quotes = False
+        self.quotes = quotes
         """Whether what the process says is from before any hidden input, so that it may be quoted."""
         self.deadline = min(deadline, time.monotonic() + self.limits.device_seconds)
 
@@ -193,7 +204,7 @@ class _DeviceRun:
             except (LostError, SlowError):
                 self.restarts += 1
         for part in pending:
-            run = self.exercises.setdefault(part.exercise.name, ExerciseRun())
+            run = self.exercises.setdefault(part.exercise.name, ExerciseRun(quotable=self.quotes))
             if not run.incident:
                 self._give_up(run)
 
@@ -238,7 +249,7 @@ class _DeviceRun:
         for match in MISSING.finditer(text):
             included = self.release.examples_to_run((match[1] or match[2]).decode("utf-8", "replace"), self.included)
             if included != self.included:
-                raise _MissingNameError(included)
+                raise _MissingNameError(included, self.quotes)
 
     def _probe(self, job: Job, part: _Part) -> None:
         """Run one part of an exercise.
@@ -248,10 +259,10 @@ class _DeviceRun:
             _MissingNameError: when the answer misses a name of an example.
         """
         name = part.exercise.name
-        run = self.exercises.setdefault(name, ExerciseRun())
+        self.quotes = self.quotes and part.cases.start == 0
+        run = self.exercises.setdefault(name, ExerciseRun(quotable=self.quotes))
         if run.incident:
             return
-        self.quotes = self.device == CPU.name and part.cases.start == 0
         try:
             self._run_part(job, part, run)
         except LostError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from autograde.judge.oracle import Oracle
@@ -30,6 +31,8 @@ MAX_MESSAGE_LENGTH = 600
 OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.IGNORECASE)
 
 CLAUSE_END = re.compile(r"(?<=[.:]) ")
+ASK = "ask your instructor."
+"""How the message ends where the grader itself failed."""
 OTHERS = "think of other shapes, dtypes and layouts, of empty inputs and of extreme values."
 
 
@@ -49,6 +52,11 @@ class Verdict:
     misconception: str = ""
     message: str = ""
     section: str = ""
+
+    @property
+    def grader_failed(self) -> bool:
+        """Whether the grader itself failed, so that the submission has to be graded again."""
+        return self.status == "crashed" and self.message.endswith(ASK)
 
     @property
     def line(self) -> str:
@@ -79,7 +87,7 @@ def decide(submission: Submission, oracle: Oracle, visible: int, runs: dict[str,
     name = oracle.exercise.name
     points = submission.release.points(name)
     results = [r for device, run in runs.items() for r in _results(oracle, device, run)]
-    report = _report(oracle, results, visible)
+    report = _report(oracle, results, visible, [device for device, run in runs.items() if run.quotable])
     status, message = report.status, report.message
     incidents = [(STATUSES.index(run.incident), run) for run in runs.values() if run.incident]
     incidents += [(STATUSES.index("memory"), ExerciseRun(incident="memory", reason=f"`{name}` ran out of memory."))
@@ -96,16 +104,20 @@ def decide(submission: Submission, oracle: Oracle, visible: int, runs: dict[str,
 
 
 def unjudged(submission: Submission, exercise: str, error: Exception) -> Verdict:
-    """Return the verdict, without points, for an exercise whose judging failed."""
+    """Return the verdict, without points, for an exercise whose judging failed.
+
+    Observations that were made to break it may be the cause, or this machine: so it counts as an ended process, after
+    which an answer runs a second time, and the reference as well.
+    """
     points = submission.release.points(exercise)
-    message = f"What came back from `{exercise}` could not be judged ({type(error).__name__}): ask your instructor."
-    return Verdict(submission.student, submission.lesson, exercise, 0.0, points, "error", "", message)
+    message = f"What came back from `{exercise}` could not be judged ({type(error).__name__}): {ASK}"
+    return Verdict(submission.student, submission.lesson, exercise, 0.0, points, "crashed", "", message)
 
 
 def verdicts_after_crashes(submission: Submission) -> list[Verdict]:
     """Return the verdicts on a submission that made the grader's own process end or hang each time."""
     points = submission.release.points
-    message = "The grader itself ended or hung each time that it graded this notebook: ask your instructor."
+    message = f"The grader itself ended or hung each time that it graded this notebook: {ASK}"
     return [
         verdict_without_running(submission, name)
         or Verdict(submission.student, submission.lesson, name, 0.0, points(name), "crashed", "", message)
@@ -141,31 +153,39 @@ def _share(oracle: Oracle, runs: dict[str, ExerciseRun], results: list[Result]) 
     return 1.0 if all(map(all_passed, runs)) else 0.5
 
 
-def _report(oracle: Oracle, results: list[Result], visible: int) -> Report:
+def _report(
+    oracle: Oracle, results: list[Result], visible: int, quoted_devices: Collection[str] = (CPU.name,)
+) -> Report:
     """Return the report that the notebook would give, except that little is quoted.
 
-    Hidden cases are never quoted. Nor is anything from the second device: by then the submission has seen hidden inputs
-    on the CPU and could have passed them on through the machine's counters.
+    Hidden cases are never quoted. Nor is anything from the second device or from a second run: by then the submission
+    has seen hidden inputs and could have passed them on through the machine's counters.
     """
     calls = forbidden_calls(oracle.exercise, results)
     mistakes = explain(without_evasions(oracle.exercise, results), oracle.known)
     if all(r.passed for r in results) or (calls and not (mistakes and set(calls) <= set(EVASIONS))):
         return judge(oracle.exercise, results, oracle.known)
-    quotable = [r for r in results if r.number < visible and r.device == CPU.name]
+    quotable = [r for r in results if r.number < visible and r.device in quoted_devices]
     if any(not r.passed for r in quotable):
         report = judge(oracle.exercise, quotable, mistakes)
         if report.misconception or not mistakes:
             return replace(report, misconception=joined_names(mistakes))
-    only_elsewhere = all(r.passed for r in results if r.device == CPU.name)
+    on_cpu = [r for r in results if r.device == CPU.name and not r.passed]
     if mistakes:
-        return _unquoted(oracle, mistakes, only_elsewhere)
-    return _unexplained_elsewhere(oracle, results) if only_elsewhere else _unexplained(oracle, results, visible)
+        return _unquoted(oracle, mistakes, on_cpu, visible)
+    return _unexplained(oracle, results, visible) if on_cpu else _unexplained_elsewhere(oracle, results)
 
 
-def _unquoted(oracle: Oracle, mistakes: list[KnownMistake], only_elsewhere: bool) -> Report:
-    """Return the report on mistakes that nothing quotable shows: their sentences without what was observed."""
+def _unquoted(oracle: Oracle, mistakes: list[KnownMistake], on_cpu: list[Result], visible: int) -> Report:
+    """Return the report on mistakes that nothing quotable shows: their sentences without what was observed.
+
+    Args:
+        on_cpu: the results that failed on the CPU.
+    """
     found = " Also: ".join(dict.fromkeys(_general(mistake) for mistake in mistakes))
-    where = "A second device finds" if only_elsewhere else "More cases than the notebook shows find"
+    where = "More cases than the notebook shows find" if on_cpu else "A second device finds"
+    if any(r.number < visible for r in on_cpu):
+        where = "A second run finds"
     message = f"{where} a mistake: {found} Read again: {mistakes[0].section}."
     return Report(oracle.exercise.name, "failed", message, joined_names(mistakes), mistakes[0].section)
 
@@ -179,13 +199,16 @@ def _general(mistake: KnownMistake) -> str:
 
 
 def _unexplained(oracle: Oracle, results: list[Result], visible: int) -> Report:
-    """Return the report on an answer that hidden cases refuse for unknown reasons: what differs, but no values."""
+    """Return the report on an answer that cases refuse which are not quoted: what differs, but no values."""
     failed = [r for r in results if not r.passed]
     raised = any("raised" in r.seen for r in failed)
     shown = {name for r in results if r.number < visible for name in r.wanted}  # a case's own names may quote it
     names = [name for name in dict.fromkeys(n for r in failed for n in r.differs) if name in shown]
     what = "it raised an exception" if raised else f"`{names[0]}` differs" if names else "what it does differs"
-    message = f"The answer is right in every case that the notebook shows. In others {what}: " + OTHERS
+    where = "The answer is right in every case that the notebook shows. In others"
+    if any(r.number < visible for r in failed if r.device == CPU.name):
+        where = "The answer had to run twice. In the second run"
+    message = f"{where} {what}: {OTHERS}"
     return Report(oracle.exercise.name, "error" if raised else "failed", message)
 
 

@@ -27,13 +27,14 @@ from autograde.batch.journal import Journal
 from autograde.classroom.compare import preview
 from autograde.classroom.synthetic_class import write_notebook
 from autograde.errors import BusyError
+from autograde.judge.verdict import unjudged
 from autograde.results import gradebook as gradebook_module
 from autograde.settings import LIMITS
 from autograde.source import paths
 from autograde.source.release import load_release
 from tests.support.commands import run_instructors
 from tests.support.results import recorded, tree
-from tests.support.stand_ins import LESSON, SOLVED, examined, submit, with_gradebook
+from tests.support.stand_ins import LESSON, SOLVED, Quick, examined, submit, with_gradebook
 
 EXERCISES = load_release(LESSON).exercises
 pytestmark = pytest.mark.usefixtures("quick")
@@ -127,6 +128,20 @@ def test_only_what_is_new_or_asked_for_is_examined_again(submitted: Path, out: P
     for change in ({"seed": 5}, {"limits": dataclasses.replace(LIMITS, cell_seconds=9)}):
         grade([LESSON], submitted, out, **change)
         assert examined() == everyone
+
+
+def test_a_failure_of_the_graders_own_is_not_believed_later(
+    submitted: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(submitted, "eve", SOLVED)  # the same cells as somebody else's
+    with monkeypatch.context() as broken:
+        broken.setattr(Quick, "verdict", lambda self, submission, name: unjudged(submission, name, OSError()))
+        grade([LESSON], submitted, out)
+    assert recorded(out, LESSON)["eve", "row_softmax"] == 0
+    examined()
+    grade([LESSON], submitted, out)
+    assert "eve" in examined()
+    assert recorded(out, LESSON)["eve", "row_softmax"]
 
 
 def test_lost_files_and_changed_scores_are_put_right_without_examining(submitted: Path, out: Path) -> None:

@@ -9,16 +9,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
+from autograde.judge import lesson_grader
 from autograde.judge.lesson_grader import LessonGrader
+from autograde.judge.oracle import Oracle
 from autograde.judge.run_submission import LACKS_TOOLS
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.judge.trial import trial_submission
-from autograde.judge.verdict import Verdict
+from autograde.judge.verdict import Verdict, decide
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import LIMITS
 from autograde.source import paths
@@ -79,7 +82,7 @@ def test_a_machine_that_lacks_what_one_exercise_needs_gives_nobody_a_verdict_on_
 
     right = trial_submission(LESSON, ["describe", "one_hot"])
     grader.grade(sandbox, right)
-    monkeypatch.setattr(grader, "_run", lambda *of: lacking(*of) if "one_hot" in of[2] else run(*of))
+    monkeypatch.setattr(grader, "_run", lambda *of, **how: lacking(*of) if "one_hot" in of[2] else run(*of))
     for status, message in (("error", "no tool"), ("crashed", "it ended"), ("unattempted", LACKS_TOOLS)):
         tried.clear()
         says = f"`one_hot` that is known to be right is {status}. {re.escape(message)}"
@@ -137,9 +140,9 @@ def test_an_answer_whose_process_is_ended_from_outside_runs_again(
     grader.grade(sandbox, right)
     run, asked = grader._run, list[list[str]]()
 
-    def ended_once(sandbox: Sandbox, submission: Submission, names: list[str]) -> dict[str, Verdict]:
+    def ended_once(sandbox: Sandbox, submission: Submission, names: list[str], **how: bool) -> dict[str, Verdict]:
         asked.append(names)
-        verdicts = run(sandbox, submission, names)
+        verdicts = run(sandbox, submission, names, **how)
         if len(asked) == 1:
             verdicts["one_hot"] = dataclasses.replace(verdicts["one_hot"], status="crashed", score=0.0)
         return verdicts
@@ -168,6 +171,77 @@ def test_how_a_process_ended_is_not_quoted_once_it_knows_hidden_inputs(sandbox: 
         cells = tuple(ends if cell.grade_id == "describe" else cell for cell in right.cells)
         verdict = grader.grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts[0]
         assert verdict.message.endswith(words)
+
+
+SECOND_RUN = """import os
+calls = []
+def describe(t):
+    calls.append(1)
+    if {knows}:
+        raise ValueError("HIDDEN 8")
+    if len(calls) > {visible}:
+        {asks}
+    return RIGHT(t)
+"""
+
+
+def test_nothing_that_a_second_run_says_is_quoted(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run may have left hidden inputs in a counter of the machine, for the second one to read."""
+    right, grader = trial_submission(LESSON), LessonGrader(LESSON)
+    example = min(frozenset[str]().union(*right.release.examples.values()))
+    (reference,) = (cell.source for cell in right.cells if cell.grade_id == "describe")
+    source = SECOND_RUN.format(knows=f"{example!r} in globals()", visible=grader.visible["describe"], asks=example)
+    answer = f"{reference}\n\nRIGHT = describe\n{source}"
+    cells = tuple(
+        SubmittedCell("code", answer, "describe") if cell.grade_id == "describe" else cell for cell in right.cells
+    )
+    verdict = grader.grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts[0]
+    assert (verdict.status, verdict.score) == ("error", 0.0)
+    assert verdict.message.startswith("The answer had to run twice. In the second run it raised an exception")
+    assert "HIDDEN" not in verdict.message
+
+
+def test_an_answer_that_ended_its_process_runs_again_without_being_quoted(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, grader = trial_submission(LESSON), LessonGrader(LESSON)
+    answer = 'def describe(t):\n    raise ValueError("HIDDEN 8")'
+    cells = tuple(
+        SubmittedCell("code", answer, "describe") if cell.grade_id == "describe" else cell for cell in right.cells
+    )
+    run, asked = grader._run, list[list[str]]()
+
+    def ended_once(sandbox: Sandbox, submission: Submission, names: list[str], **how: bool) -> dict[str, Verdict]:
+        verdicts = run(sandbox, submission, names, **how)
+        if names == ["describe"] and submission.cells == cells:
+            asked.append(names)
+            if len(asked) == 1:
+                return {name: dataclasses.replace(v, status="crashed", score=0.0) for name, v in verdicts.items()}
+        return verdicts
+
+    monkeypatch.setattr(grader, "_run", ended_once)
+    verdict = grader.grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts[0]
+    assert verdict.status == "error" and len(asked) == 2
+    assert "HIDDEN" not in verdict.message
+
+
+def test_judging_that_fails_once_is_done_again_and_for_a_right_answer_never_ends_in_a_verdict(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, grader = trial_submission(LESSON), LessonGrader(LESSON)
+    judged, broken = list[str](), [2]  # the trial is the first
+
+    def failing(submission: Submission, oracle: Oracle, *of: Any) -> Verdict:
+        judged.append(oracle.exercise.name)
+        if len(judged) in broken:
+            raise OSError("no descriptors")
+        return decide(submission, oracle, *of)
+
+    monkeypatch.setattr(lesson_grader, "decide", failing)
+    assert grader.grade(sandbox, right).verdicts[0].status == "passed"
+    broken += range(3, 100)
+    with pytest.raises(SandboxError, match="known to be right is crashed"):
+        grader.grade(sandbox, right)
 
 
 def test_who_handed_in_nothing_needs_no_sandbox(broken: Sandbox) -> None:

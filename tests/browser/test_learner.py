@@ -89,12 +89,15 @@ def test_a_link_on_the_start_page_opens_the_exercise_though_jupyterlab_has_not_d
         open_notebook(page, lab, "START.ipynb")
         page.locator("[title^='freeze:']").first.click()
         expect(code_cell(page, "def freeze")).to_be_in_viewport()
+        expect(page.locator("h3", has_text="Exercise: freeze")).to_be_in_viewport(ratio=1)
         shoot(page, "start-link")
         for notebook in ("05_training.ipynb", "START.ipynb"):
             page.goto(lab.address(notebook).removesuffix("&reset"))  # which keeps the tabs
             expect(page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell").first).to_be_visible()
         page.locator("[title^='AdamW:']").first.click()
         expect(code_cell(page, "class AdamW")).to_be_in_viewport()
+        expect(page.locator("h3", has_text="Exercise: AdamW")).to_be_in_viewport(ratio=1)
+        expect(page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell.jp-mod-active h3")).to_be_visible()
     finally:
         use_settings(page, lab, "@jupyterlab/notebook-extension:tracker", chosen)
 

@@ -44,7 +44,7 @@ def test_the_button_gives_one_hint_more_each_time_and_then_stays(
         assert "logsumexp" not in shown["text/html"] + shown["text/plain"]
     assert made.description == "Show the answer"
     made.click()
-    assert "Your answer beside the reference" in front_end[0]["text/html"]
+    assert '<details class="tc-answers" open><summary>Your answer beside the reference' in front_end[0]["text/html"]
     assert "x.amax(dim=-1, keepdim=True)" in front_end[0]["text/plain"]
     assert made.description == "The answer is shown above"
     assert not made.disabled
@@ -182,6 +182,7 @@ def test_without_widgets_the_card_says_how_to_ask(
     card.show(shown_card(failed))
     words = Page(front_end[-1]["text/html"]).text
     assert "hint(" not in words and "torchcourse reset 01_tensors row_softmax starts over" in words
+    assert '<details class="tc-answers">' in front_end[-1]["text/html"]  # folded: it was opened when it was asked for
 
 
 @pytest.mark.slow

@@ -189,7 +189,7 @@ def as_html(report: Report, details: CardDetails | None = None) -> str:
     parts.append(cases_as_html(report, details.record, sentence, first, last) or first + last)
     parts.append(_hints(details))
     if details.reference and details.shows_reference:
-        parts.append(_answers(details.reference, details.answer, opened=not report.passed))
+        parts.append(_answers(details.reference, details.answer, opened=details.new_hint))
     if details.record.met_breakpoint:
         parts.append(f'<p class="tc-dim">{_code(breakpoint_notice(report.exercise))}</p>')
     parts += [_interview_answer(details.interview)] if details.interview else []
@@ -281,7 +281,7 @@ def _hints(details: CardDetails) -> str:
     items = [f"<li>{_code(text)}</li>" for text in details.hints]
     if details.new_hint:  # a screen reader reads out what is inserted with this role
         items[-1] = f'<li role="alert">{_code(details.hints[-1])}</li>'
-    opened = " open" if details.new_hint else ""
+    opened = " open" if details.new_hint and not details.shows_reference else ""
     return f"<details{opened}><summary>Hints so far: {used} of {count}</summary><ol>{''.join(items)}</ol></details>"
 
 

@@ -175,9 +175,9 @@ def _difference(failed: Result) -> tuple[str, str, str]:
 
 
 def _inputs_of(report: Report, failed: Result) -> str:
-    """Return the inputs of a failed case as text, and the call that gives them to a learner."""
+    """Return the inputs of a failed case as text, and the call that a learner can debug it with."""
     call = f'<code>case("{html.escape(report.exercise)}")</code>'
-    words = f"The inputs of the first case that fails, which {call} returns:"
+    words = f"The inputs of the first case that fails. {call} calls your answer in it:"
     text = _inputs(failed.case.inputs)
     return f'<p class="tc-dim">{words}</p>{program("its inputs", text)}' if text else ""
 

@@ -47,12 +47,11 @@
     const content = window.jupyterapp.shell.currentWidget?.content;
     const index = content?.model?.sharedModel?.cells?.findIndex((cell) => cell.getId() === cellId) ?? -1;
     if (index < 0) return waits && setTimeout(show, 300, cellId, waits - 1, tries, 0); // the notebook is being opened
+    const view = content.node.getBoundingClientRect();
     const {top} = content.widgets[index]?.node.getBoundingClientRect() ?? {};
-    const isInView = top > 0 && top < window.innerHeight / 2;
-    if (!isInView) {
-      content.activeCellIndex = index;
-      content.scrollToItem(index, "start");
-    }
+    const isInView = top > view.top - 5 && top < view.top + view.height / 2;
+    content.activeCellIndex = index;
+    if (!isInView) content.scrollToItem(index, "start");
     // what is drawn above it later moves it again
     if (tries && inView < 3) setTimeout(show, 300, cellId, 0, tries - 1, isInView ? inView + 1 : 0);
   };

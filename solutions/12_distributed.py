@@ -913,8 +913,8 @@ with tempfile.TemporaryDirectory() as folder:
 # ### Exercise: full_state
 #
 # Write `full_state(model)`, called by all ranks: on rank 0 a dict of the whole weights, with the names of the plain
-# model, as plain tensors on the CPU; on the other ranks an empty dict. The model may be plain, in DDP, or sharded, and
-# is not changed. The dict holds all parameters and all persistent buffers, and nothing else.
+# model, as plain tensors on the CPU, without a graph; on the other ranks an empty dict. The model may be plain, in DDP,
+# or sharded, and is not changed. The dict holds all parameters and all persistent buffers, and nothing else.
 #
 # ```
 # state = full_state(ddp)

@@ -39,8 +39,9 @@ def probe(
     seen |= kept(**{name: (t.detach(), before[name]) for name, t in inputs.items()})
     with torch.no_grad():
         seen["h after a second step"] = answer.run(module, x, (h, c))[0]
-        alone = x[:1] if x.ndim > 1 else x
-        return {**seen, "h of the first row, without a state": answer.run(module, alone)[0]}
+        if state is None:  # a last step, which begins anew
+            seen["h of the first row, without a state"] = answer.run(module, x[:1] if x.ndim > 1 else x)[0]
+    return seen
 
 
 def _parts(returned: object) -> str:

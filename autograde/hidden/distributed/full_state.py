@@ -117,7 +117,7 @@ def without_any_prefix(model: nn.Module) -> Any:
 
 
 def of_its_attribute(model: nn.Module) -> Any:
-    state = gathered(getattr(model, "module", model))  # type: ignore[arg-type]
+    state = gathered(getattr(model, "module", model))
     return state if dist.get_rank() == 0 else {}
 
 

@@ -73,7 +73,7 @@ def probe(answer: Watched, **inputs: Any) -> Observations:
 def derive(case_: Case, seen: Observations) -> Observations:
     """Derive how often each rank called the function, and who was first each time."""
     found = {name: value for name, value in seen.items() if not name.startswith("clock")}
-    clocks = [seen.get(f"clock, rank {number}") for number in range(2)]
+    clocks: list[Any] = [seen.get(f"clock, rank {number}") for number in range(2)]
     for number, spans in enumerate(clocks):
         if spans is not None:
             found[f"calls on rank {number}"] = len(spans)

@@ -81,6 +81,7 @@ except RuntimeError as error:
 # broadcast_shape((2, 3), (2,))      # ValueError
 # ```
 
+
 # %% exercise="broadcast_shape" points=1
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a sum of tensors of these shapes."""
@@ -94,6 +95,7 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         flipped.append(left.pop() if left else 1)
     return tuple(flipped[::-1])
     ### END SOLUTION
+
 
 # %% check="broadcast_shape"
 check("broadcast_shape")
@@ -146,10 +148,9 @@ print(one.stride(), one.view(12).stride())
 # view_possible((4, 3), (1, 4), (2, 2, 3))     # True
 # ```
 
+
 # %% exercise="view_possible" points=3
-def view_possible(
-    shape: tuple[int, ...], stride: tuple[int, ...], new_shape: tuple[int, ...]
-) -> bool:
+def view_possible(shape: tuple[int, ...], stride: tuple[int, ...], new_shape: tuple[int, ...]) -> bool:
     """Whether a tensor of this shape and stride can be viewed as new_shape."""
     ### BEGIN SOLUTION
     if math.prod(shape) != math.prod(new_shape) or 0 in shape:
@@ -167,6 +168,7 @@ def view_possible(
     ends = itertools.accumulate(even, operator.mul)
     return set(ends) <= set(itertools.accumulate(new_shape, operator.mul))
     ### END SOLUTION
+
 
 # %% check="view_possible"
 check("view_possible")
@@ -212,11 +214,11 @@ print(torch.promote_types(torch.uint8, torch.int8))
 # result_dtype(("tensor", torch.int32), ("number", torch.float64))     # torch.float32
 # ```
 
+
 # %% exercise="result_dtype" points=2
-def result_dtype(
-    a: tuple[str, torch.dtype], b: tuple[str, torch.dtype]
-) -> torch.dtype:
+def result_dtype(a: tuple[str, torch.dtype], b: tuple[str, torch.dtype]) -> torch.dtype:
     """The dtype of a + b."""
+
     ### BEGIN SOLUTION
     def level(dtype: torch.dtype) -> int:
         return 2 if dtype.is_floating_point else 0 if dtype is torch.bool else 1
@@ -236,6 +238,7 @@ def result_dtype(
     return x if x.itemsize > y.itemsize else y
     ### END SOLUTION
 
+
 # %% check="result_dtype"
 check("result_dtype")
 
@@ -247,6 +250,7 @@ check("result_dtype")
 # Whoever reads a model's gradients needs those of five reductions by heart: sum, sum of squares, mean, maximum and
 # norm. For the first three a formula holds everywhere. The other two have a place where there is no gradient at all,
 # and PyTorch has to choose one:
+
 
 # %%
 def gradient_of(reduce, values: list[float]) -> list[float]:
@@ -274,6 +278,7 @@ print(gradient_of(torch.norm, [3.0, 4.0]), gradient_of(torch.norm, [0.0, 0.0]))
 # reduction_gradient("norm", [3.0, 4.0])        # [0.6, 0.8]
 # ```
 
+
 # %% exercise="reduction_gradient" points=2
 def reduction_gradient(kind: str, values: list[float]) -> list[float]:
     """The gradient of sum, square_sum, mean, max or norm."""
@@ -291,6 +296,7 @@ def reduction_gradient(kind: str, values: list[float]) -> list[float]:
     return [v / norm if norm > 0 else 0.0 for v in values]
     ### END SOLUTION
 
+
 # %% check="reduction_gradient"
 check("reduction_gradient")
 
@@ -302,6 +308,7 @@ check("reduction_gradient")
 # Some operations need a tensor again in backward, and save it: `exp` its result, `y * y` its input, `relu_` its result. Adding 1 needs
 # nothing. A first rule follows from that: a backward frees what was saved, so a second one raises where something had been saved, and
 # only there:
+
 
 # %%
 def outcome(*steps) -> str:
@@ -380,6 +387,7 @@ except RuntimeError as error:
 # backward_outcome(["exp", "detach"])                  # "none"
 # ```
 
+
 # %% exercise="backward_outcome" points=3
 def backward_outcome(steps: list[str]) -> str:
     """Whether x.grad is a tensor after these steps, or None, or one of them raises."""
@@ -408,6 +416,7 @@ def backward_outcome(steps: list[str]) -> str:
     return "gradient" if found else "none"
     ### END SOLUTION
 
+
 # %% check="backward_outcome"
 check("backward_outcome")
 
@@ -419,6 +428,7 @@ check("backward_outcome")
 #
 # A layer in a Python list is not trained, is not saved, and stays on the CPU. At first no line raises: the loss is just
 # a little worse than it should be, until the model is moved to a GPU and the layer stays behind.
+
 
 # %%
 class Listed(nn.Module):
@@ -452,6 +462,7 @@ print(model.layers[0].weight.dtype, model.scale.dtype, model.mean.dtype)
 # # {"parameters": ["w"], "state_dict": ["w"], "moved": ["w"]}
 # ```
 
+
 # %% exercise="registered" points=1
 def registered(attributes: list[tuple[str, str]]) -> dict[str, list[str]]:
     """Which attributes are trained, saved and moved."""
@@ -463,6 +474,7 @@ def registered(attributes: list[tuple[str, str]]) -> dict[str, list[str]]:
     found = {"parameters": trained, "state_dict": saved, "moved": moved}
     return {place: [name for name, _ in pairs] for place, pairs in found.items()}
     ### END SOLUTION
+
 
 # %% check="registered"
 check("registered")
@@ -499,6 +511,7 @@ for sharded in (False, True):
 # samples_seen(10, 4, workers=0, iterable=True, sharded=False, drop_last=True)     # 8
 # ```
 
+
 # %% exercise="samples_seen" points=2
 def samples_seen(
     n: int,
@@ -519,6 +532,7 @@ def samples_seen(
         total += own - own % batch_size if drop_last else own
     return total
     ### END SOLUTION
+
 
 # %% check="samples_seen"
 check("samples_seen")
@@ -554,6 +568,7 @@ except RuntimeError as error:
 # # {"missing": ["b"], "unexpected": [], "raises": False}
 # ```
 
+
 # %% exercise="load_outcome" points=1
 def load_outcome(
     saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]], strict: bool
@@ -566,6 +581,7 @@ def load_outcome(
     raises = clash or (strict and len(missing) + len(unexpected) > 0)
     return {"missing": missing, "unexpected": unexpected, "raises": raises}
     ### END SOLUTION
+
 
 # %% check="load_outcome"
 check("load_outcome")
@@ -615,10 +631,9 @@ for device in ("cpu", "cuda"):
 # autocast_result("relu", (torch.bfloat16,), "cuda")                  # torch.bfloat16
 # ```
 
+
 # %% exercise="autocast_result" points=2
-def autocast_result(
-    op: str, dtypes: tuple[torch.dtype, ...], device_type: str
-) -> torch.dtype:
+def autocast_result(op: str, dtypes: tuple[torch.dtype, ...], device_type: str) -> torch.dtype:
     """The dtype of an operation's result under bfloat16 autocast."""
     ### BEGIN SOLUTION
     to_float32 = {"mse_loss", "prod"}
@@ -630,6 +645,7 @@ def autocast_result(
         return torch.float32
     return torch.bfloat16
     ### END SOLUTION
+
 
 # %% check="autocast_result"
 check("autocast_result")
@@ -669,6 +685,7 @@ for gradient in (1.0, 1.0, 1.0, 1.0, torch.inf, 1.0):
 # scaler_scales([True, True, False], scale=8.0, interval=2)    # [8.0, 16.0, 8.0]
 # ```
 
+
 # %% exercise="scaler_scales" points=1
 def scaler_scales(finite: list[bool], *, scale: float, interval: int) -> list[float]:
     """GradScaler's scale after each step."""
@@ -683,6 +700,7 @@ def scaler_scales(finite: list[bool], *, scale: float, interval: int) -> list[fl
         scales.append(scale)
     return scales
     ### END SOLUTION
+
 
 # %% check="scaler_scales"
 check("scaler_scales")
@@ -740,6 +758,7 @@ print(count([4, 1, 6, 1, 8]))
 # compilations([4, 4, 6])      # 2
 # ```
 
+
 # %% exercise="compilations" points=2
 def compilations(sizes: list[int]) -> int:
     """How often torch.compile compiles for these sizes."""
@@ -749,6 +768,7 @@ def compilations(sizes: list[int]) -> int:
     begins_large = bool(sizes) and sizes[0] in large
     return len(small) + min(len(large), 1 + begins_large)
     ### END SOLUTION
+
 
 # %% check="compilations"
 check("compilations")
@@ -762,6 +782,7 @@ check("compilations")
 # averaged over the ranks. A rank with a single sample has as much weight as one with a hundred.
 #
 # You can see that mean without any processes. Here each sample's loss is `g * w`, so that its gradient is the number g:
+
 
 # %%
 def gradient(samples: list[float]) -> float:
@@ -790,6 +811,7 @@ print("one batch:", gradient([1.0, 2.0, 3.0, 10.0]))
 # ddp_gradient([[1.0, 2.0, 3.0], [10.0]])     # (6.0, 4.0)
 # ```
 
+
 # %% exercise="ddp_gradient" points=1
 def ddp_gradient(shards: list[list[float]]) -> tuple[float, float]:
     """DDP's gradient, and that of the whole batch."""
@@ -798,6 +820,7 @@ def ddp_gradient(shards: list[list[float]]) -> tuple[float, float]:
     count = sum(len(shard) for shard in shards)
     return sum(of_ranks) / len(of_ranks), sum(map(sum, shards)) / count
     ### END SOLUTION
+
 
 # %% check="ddp_gradient"
 check("ddp_gradient")

@@ -8,6 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from autograde.hidden.architectures.careless_writers import (
+    CopiesTheGenerator,
+    FreezesTheModel,
+    LastEight,
+    OneNoiseForAllSteps,
+    SwitchesGradOff,
+)
 from autograde.hidden.architectures.writers import (
     AlwaysGreedy,
     BuildsGraph,
@@ -132,6 +139,16 @@ MISTAKES = [
             "it was in another mode.", WRITES),
     Mistake("builds-graph", BuildsGraph(), "A graph was {got} while the text was made: without `no_grad`, "
             "memory grows with each token.", WRITES),
+    Mistake("grad-mode-left-off", SwitchesGradOff(), 'In the case "{case}" the grad mode was {got} after the call: '
+            "`no_grad` as a block ends by itself; what is switched off by hand stays off for good.", WRITES),
+    Mistake("freezes-the-model", FreezesTheModel(), 'In the case "{case}" the model had {got} after the call where '
+            "{want} are wanted: to build no graph, use `no_grad`; the flags are the caller's.", WRITES),
+    Mistake("feeds-last-eight-only", LastEight(), TEXT + "the model was shown only the end of the text, and it reads "
+            "all of it.", WRITES),
+    Mistake("generator-copied", CopiesTheGenerator(), 'In the case "{case}" a second call with the same generator went '
+            "on {got}: a copy of it was drawn from, and the generator itself stayed where it was.", WRITES),
+    Mistake("same-noise-for-every-token", OneNoiseForAllSteps(), 'In the case "{case}" the share of {what} is {got} '
+            "where {want} is wanted: each token needs random numbers of its own.", WRITES),
     Mistake("top-k-ignored", IgnoresTopK(), SHARES + "`top_k` has no effect.", WRITES),
     Mistake("keeps-the-smallest", KeepsTheSmallest(), IS + "the k smallest scores were kept, not the k "
             "largest.", WRITES),

@@ -150,6 +150,16 @@ LOOP = "The number of {what} is {got}: a loop over the batch pays for each seque
 NO_STEPS = (
     'In the case "{case}" the call raised {error}: with no steps there is nothing to index, and all lengths are 0.'
 )
+
+
+def in_float32(outputs: Tensor, lengths: Tensor) -> Tensor:
+    return right(outputs.float(), lengths).to(outputs.dtype)
+
+
+def without_infinities(outputs: Tensor, lengths: Tensor) -> Tensor:
+    return right(outputs.masked_fill(~outputs.isfinite(), 0), lengths)
+
+
 MISTAKES = [
     Mistake("takes-last-column", last_column, AT + "for short sequences the last column is padding.", LAST),
     Mistake("takes-last-column", last_column_but_empty, AT + "for short sequences the last column is padding.", LAST),
@@ -168,6 +178,10 @@ MISTAKES = [
     Mistake("nan-leaks", multiplies_empty_away_unless_no_steps, AT + "zero times NaN is NaN: choose with "
             "`torch.where` or an index.", LAST),
     Mistake("nan-leaks", masks_by_product, AT + "zero times NaN is NaN: choose with `torch.where` or an index.", LAST),
+    Mistake("computes-in-float32", in_float32, 'In the case "{case}" the result at {at} has the digits of a '
+            "float32, and outputs are float64; an output is chosen, not computed.", LAST),
+    Mistake("replaces-infinities", without_infinities, AT + "numbers that are not finite were replaced everywhere, and "
+            "this one stands at a real step.", LAST),
     Mistake("fails-without-steps", no_steps_forgotten, NO_STEPS, LAST),
     Mistake("fails-without-steps", gathers_without_steps, NO_STEPS, LAST),
     Mistake("python-loop", loop_first_step_for_empty, LOOP + " And an empty sequence has no step; its result is zeros.",

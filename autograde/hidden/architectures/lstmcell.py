@@ -9,6 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from autograde.hidden.architectures.cells import (
+    Cell,
+    RemembersTheState,
+    SizeOfTheClass,
+    StartsWithAnything,
+    StartsWithNaN,
+    State,
+    ZerosOfTheClass,
+)  # fmt: skip
 from autograde.hidden.architectures.shared import UNBEGUN
 from autograde.hidden.common import MIXED, ROUNDED, override
 from autograde.source.mistakes import Mistake
@@ -25,56 +34,6 @@ REQUIRED = ("gate-order", "no-tanh-on-cell", "state-made-on-cpu", "cell-returned
 """The misconceptions that the syllabus wants told apart."""
 
 RECURRENT = "Recurrent networks"
-State = tuple[Tensor, Tensor] | None
-
-
-class Cell(nn.Module):
-    """A right cell; a mistake overrides one of its methods."""
-
-    weight_ih: Tensor
-    weight_hh: Tensor
-    bias_ih: Tensor
-    bias_hh: Tensor
-
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__()
-        self.hidden_size = hidden_size
-        self.hold("weight_ih", 4 * hidden_size, input_size)
-        self.hold("weight_hh", 4 * hidden_size, hidden_size)
-        self.hold("bias_ih", 4 * hidden_size)
-        self.hold("bias_hh", 4 * hidden_size)
-
-    def hold(self, name: str, *shape: int) -> None:
-        setattr(self, name, nn.Parameter(torch.zeros(shape)))
-
-    def forward(self, x: Tensor, state: State = None) -> Any:
-        h, c = self.start(x) if state is None else self.unpack(state)
-        i, f, g, o = self.gates(self.sums(x, h))
-        c = self.cell(f, c, i, g)
-        return self.pack(self.hidden(o, c), c)
-
-    def start(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        zeros = x.new_zeros((*x.shape[:-1], self.hidden_size))
-        return zeros, zeros
-
-    def unpack(self, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        return state
-
-    def sums(self, x: Tensor, h: Tensor) -> Tensor:
-        return x @ self.weight_ih.T + self.bias_ih + h @ self.weight_hh.T + self.bias_hh
-
-    def gates(self, sums: Tensor) -> tuple[Tensor, ...]:
-        i, f, g, o = sums.chunk(4, -1)
-        return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-
-    def cell(self, f: Tensor, c: Tensor, i: Tensor, g: Tensor) -> Tensor:
-        return f * c + i * g
-
-    def hidden(self, o: Tensor, c: Tensor) -> Tensor:
-        return o * c.tanh()
-
-    def pack(self, h: Tensor, c: Tensor) -> Any:
-        return h, c
 
 
 def in_order(names: str) -> type:
@@ -327,6 +286,14 @@ MISTAKES = [
     Mistake("state-changed", UpdatesInPlaceWithTwoZeros, IN_PLACE, RECURRENT),
     Mistake("state-detached", override(Cell, unpack=lambda self, s: (s[0].detach(), s[1].detach())), IS + "the state "
             "was cut off, so that nothing before this step could be trained.", RECURRENT),
+    Mistake("remembers-the-state", RemembersTheState, IS + "without a state the step begins from zeros, and the cell "
+            "went on from the step before.", RECURRENT),
+    Mistake("zeros-kept-by-the-class", ZerosOfTheClass, IS + "the zeros of an earlier call were used again, whose "
+            "shape was another.", RECURRENT),
+    Mistake("size-kept-by-the-class", SizeOfTheClass, 'In the case "{case}" the call raised {error}: the '
+            "size was written on the class, where a cell that is made later overwrites it.", RECURRENT),
+    *(Mistake("starts-without-numbers", program, "The {what} are {got}: memory that is not filled may hold anything, "
+              "NaN among it.", RECURRENT) for program in (StartsWithAnything, StartsWithNaN)),
     Mistake("one-bias", OneBias, REGISTERED + "`nn.LSTMCell` has two biases, `bias_ih` and `bias_hh`.", RECURRENT),
     Mistake("weights-transposed", Transposed, REGISTERED + "a weight has a row for each output, four blocks of them.",
             RECURRENT),

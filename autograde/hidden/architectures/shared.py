@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from autograde.hidden.common import reading
 
-__all__ = ["UNBEGUN", "Attention", "reading"]
+__all__ = ["UNBEGUN", "Attention", "Float32Norm", "reading"]
 
 UNBEGUN = (
     "Making the module ended with {construction}: without `super().__init__()` as the first line of `__init__` there "
@@ -56,3 +57,10 @@ class Attention(nn.Module):
     def out(self, mixed: Tensor) -> Tensor:
         result: Tensor = self.proj(mixed)
         return result
+
+
+class Float32Norm(nn.LayerNorm):
+    """A layer norm that computes in float32, whatever x is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x.float(), x.shape[-1:], self.weight.float(), self.bias.float(), self.eps).to(x.dtype)

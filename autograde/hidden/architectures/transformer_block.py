@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograde.hidden.architectures.shared import UNBEGUN, Attention
+from autograde.hidden.architectures.shared import UNBEGUN, Attention, Float32Norm
+from autograde.hidden.common import override
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.architectures.transformer_block import block_case
 from torchcourse.model.exercise import Case, Draw
@@ -52,6 +53,15 @@ class Block(nn.Module):
 
     def second(self, x: Tensor) -> Any:
         return x + self.mlp(self.ln2(x))
+
+
+MADE: dict[tuple[int, ...], nn.Module] = {}
+
+
+def detached(part: nn.Module) -> Callable[..., Any]:
+    """Return what a part computes, with weights that no gradient reaches."""
+    weights = {name: p.detach() for name, p in part.named_parameters()}
+    return lambda x: torch.func.functional_call(part, weights, (x,))
 
 
 class PostNorm(Block):
@@ -257,6 +267,8 @@ AT = 'In the case "{case}" the value of `{what}` at {at} is {got_at} and should 
 MLP = "For TransformerBlock{sizes} the parameters of `mlp` are {mlp_has} where {mlp_wants} are wanted: "
 POST = AT + "the norm stands inside the branch, before attention or MLP, and not after the sum."
 ADDED = AT + "what a branch makes is added to x; without the sum, it replaces it."
+IS_GOT = 'In the case "{case}" the {what} is {got} where {want} is wanted: '
+DIGITS = AT + "only the digits of a float32 are right, and x is float64."
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, BLOCK),
     Mistake("post-norm", PostNorm, POST, BLOCK),
@@ -287,6 +299,12 @@ MISTAKES = [
     Mistake("same-norm-twice", OneNormForBoth, AT + "`ln1` and `ln2` are one layer under two names.", BLOCK),
     Mistake("norms-exchanged", NormsExchanged, AT + "`ln1` belongs to the attention, `ln2` to the MLP.", BLOCK),
     Mistake("norms-not-used", NoNorms, AT + "the norms are there, but nothing goes through them.", BLOCK),
+    Mistake("computes-in-float32", override(Block, norms=lambda self, dim: (Float32Norm(dim), Float32Norm(dim))),
+            DIGITS, BLOCK),
+    Mistake("mlp-cut-off", override(Block, second=lambda self, x: x + detached(self.mlp)(self.ln2(x))), IS_GOT + "its "
+            "weights were detached, and would never learn.", BLOCK),
+    Mistake("mlp-of-the-class", override(Block, layers=lambda self, *sizes: MADE.setdefault(sizes, Block.layers(
+            self, *sizes))), "The number of {what} is {got}: each block has layers of its own.", BLOCK),
     Mistake("mlp-first", MlpFirst, AT + "attention comes first, then the MLP.", BLOCK),
     Mistake("mask-forgotten", ForgetsTheMask, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
             "mask has to reach the attention.", BLOCK),

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_state_dict
 from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -110,6 +111,54 @@ def without_the_first_word(model: nn.Module) -> Any:
     return {name.replace("module.", "", 1): t for name, t in state.items()} if dist.get_rank() == 0 else {}
 
 
+def without_any_prefix(model: nn.Module) -> Any:
+    state = gathered(model)
+    return {name.removeprefix("module."): t for name, t in state.items()} if dist.get_rank() == 0 else {}
+
+
+def of_its_attribute(model: nn.Module) -> Any:
+    state = gathered(getattr(model, "module", model))
+    return state if dist.get_rank() == 0 else {}
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    return model.module if isinstance(model, DistributedDataParallel) else model
+
+
+def trainable_only(model: nn.Module) -> Any:
+    state = get_model_state_dict(model, options=StateDictOptions(**FULL, ignore_frozen_params=True))
+    return state if dist.get_rank() == 0 else {}
+
+
+def buffers_of_the_model_alone(model: nn.Module) -> Any:
+    inner = unwrapped(model)
+    names = {name for name, _ in inner.named_parameters()} | {name for name, _ in inner.named_buffers(recurse=False)}
+    return {name: t for name, t in right(model).items() if name in names}
+
+
+def in_float64(model: nn.Module) -> Any:
+    return {name: t.double() for name, t in right(model).items()}
+
+
+def with_graphs(model: nn.Module) -> Any:
+    state = unwrapped(model).state_dict(keep_vars=True)
+    whole = {name: t.full_tensor() if isinstance(t, DTensor) else t for name, t in state.items()}
+    return whole if dist.get_rank() == 0 else {}
+
+
+def in_eval_mode(model: nn.Module) -> Any:
+    return right(model.eval())
+
+
+def frozen(model: nn.Module) -> Any:
+    return right(model.requires_grad_(False))
+
+
+def without_gradients(model: nn.Module) -> Any:
+    model.zero_grad()
+    return right(model)
+
+
 A_LAYER = (
     'In the case "{case}" there is the name {name}, and {missing} is missing: `module` is the name of a layer there. '
     "DDP puts its prefix at the start of a name, once, and nothing else is to be taken away."
@@ -123,6 +172,21 @@ MISTAKES = [
             "plain model has.", CHECKPOINTS),
     Mistake("strips-a-layers-name", without_the_word, A_LAYER, CHECKPOINTS),
     Mistake("strips-a-layers-name", without_the_first_word, A_LAYER, CHECKPOINTS),
+    Mistake("strips-a-layers-name", without_any_prefix, A_LAYER, CHECKPOINTS),
+    Mistake("takes-a-layer-for-the-model", of_its_attribute, 'In the case "{case}" there is the name {name}, and '
+            "{missing} is missing: this model's own layer `module` was taken for a model in DDP, and only a "
+            "`DistributedDataParallel` is one.", CHECKPOINTS),
+    Mistake("leaves-out-frozen-ones", trainable_only, 'In the case "{case}" {missing} is missing: a frozen parameter '
+            "is not trained, but it belongs to the weights.", CHECKPOINTS),
+    Mistake("leaves-out-inner-buffers", buffers_of_the_model_alone, 'In the case "{case}" {missing} is missing: a '
+            "layer inside the model has buffers too.", CHECKPOINTS),
+    Mistake("changes-the-dtype", in_float64, 'In the case "{case}" {tensor} has dtype {dtype} where {right_dtype} is '
+            "wanted: the dict holds the weights as they are.", CHECKPOINTS),
+    Mistake("keeps-the-graph", with_graphs, 'In the case "{case}" the dict holds {kinds}: detach the weights, so that '
+            "plain tensors are left.", CHECKPOINTS),
+    *(Mistake("changes-the-model", program, 'In the case "{case}" the model is {got} after the call: its mode, which '
+              "of its parameters require gradients, and the gradients that it has are to stay as they were.",
+              CHECKPOINTS) for program in (in_eval_mode, frozen, without_gradients)),
     Mistake("local-shard-only", local_shards, 'In the case "{case}" {tensor} has shape {shape} where {right_shape} is '
             "wanted: that is rank 0's share, and the rest is on the other rank.", CHECKPOINTS),
     Mistake("local-shard-only", local_shards_everywhere, 'In the case "{case}" {tensor} has shape {shape} where '
@@ -156,7 +220,7 @@ def more_cases(draw: Draw) -> list[Case]:
 
 
 def state_by_full_tensor(model: nn.Module) -> Any:
-    inner = getattr(model, "module", model)
+    inner = model.module if isinstance(model, DistributedDataParallel) else model
     found = {}
     for name, tensor in inner.state_dict().items():
         whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

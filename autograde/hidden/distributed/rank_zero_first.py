@@ -168,6 +168,69 @@ def twice_on_rank_zero(fn: Fn) -> Any:
     return fn() if dist.get_rank() == 0 else result
 
 
+def exception_anew(fn: Fn) -> Any:
+    try:
+        return right(fn)
+    except Exception as error:
+        raise type(error)(*error.args) from None
+
+
+def results_collected(fn: Fn) -> Any:
+    box = [None] * dist.get_world_size()
+    dist.all_gather_object(box, right(fn))
+    return box[dist.get_rank()]
+
+
+def others_call(fn: Fn, otherwise: Fn) -> Any:
+    """Call the function after rank 0, and `otherwise` where it raises on another rank."""
+    if dist.get_rank() == 0:
+        return right(fn)
+    if tell(False):
+        raise RuntimeError("rank 0 failed")
+    try:
+        return fn()
+    except Exception:
+        return otherwise()
+
+
+def others_swallow(fn: Fn) -> Any:
+    return others_call(fn, lambda: None)
+
+
+def others_try_again(fn: Fn) -> Any:
+    return others_call(fn, fn)
+
+
+def ends_the_group(fn: Fn) -> Any:
+    if dist.get_rank() != 0:
+        dist.barrier()
+        return fn()
+    try:
+        result = fn()
+    except Exception:
+        dist.destroy_process_group()
+        raise
+    dist.barrier()
+    return result
+
+
+def tells_the_message(fn: Fn) -> Any:
+    """Take an exception without a message for none."""
+    box = [""]
+    if dist.get_rank() == 0:
+        try:
+            return fn()
+        except Exception as error:
+            box[0] = str(error)
+            raise
+        finally:
+            dist.broadcast_object_list(box, 0)
+    dist.broadcast_object_list(box, 0)
+    if box[0]:
+        raise RuntimeError(box[0])
+    return fn()
+
+
 AT_ONCE = (
     'In the case "{case}" the order was: {order}. Nothing made the others wait until rank 0 was through: after a '
     "barrier in front of the call all start together."
@@ -197,6 +260,18 @@ MISTAKES = [
     Mistake("swallows-the-error", swallows, RESULTS + "rank 0's call raised, and nobody was told.", FIRST),
     Mistake("replaces-the-exception", another_exception, RESULTS + "rank 0 raises its own exception, and the caller "
             "may be looking for that.", FIRST),
+    Mistake("replaces-the-exception", exception_anew, RESULTS + "rank 0 raises the very exception that its call "
+            "raised, with all it carries, and not another one of its type.", FIRST),
+    Mistake("copies-the-results", results_collected, 'In the case "{case}" a rank got a copy of what its call '
+            "returned: results were sent over the ranks, and each needs only its own.", FIRST),
+    Mistake("swallows-the-others-errors", others_swallow, 'In the case "{case}" rank 1 came back with {result1}: '
+            "its own call had raised, and nobody was told.", FIRST),
+    Mistake("tries-again", others_try_again, 'In the case "{case}" rank 1 made {calls1} calls where one is wanted: a '
+            "call that raises is not repeated.", FIRST),
+    Mistake("ends-the-group", ends_the_group, 'In the case "{case}" the calls gave {result0} on rank 0 and {result1} '
+            "on rank 1: after the first one the process group was gone, and with it every later call.", FIRST),
+    Mistake("others-go-on-after-an-error", tells_the_message, AFTER_ERROR + "rank 0 had raised an exception without a "
+            "message, and that was taken for none.", FIRST),
     Mistake("calls-twice", twice_on_rank_zero, 'In the case "{case}" {what} came out as {got} where {want} is wanted: '
             "one call for each rank.", FIRST),
 ]  # fmt: skip
@@ -204,8 +279,8 @@ MISTAKES = [
 
 def more_cases(draw: Draw) -> list[Case]:
     return [
-        case("results that are false", values=[0, ""], seconds=LASTS, fails=False, times=1),
-        case("rank 0 fails, drawn", values=[draw.size(1, 9), None], seconds=LASTS, fails=True, times=1),
+        case("results that are false", values=[0, ""], seconds=LASTS, fails=[None], message=""),
+        case("rank 0 fails, drawn", values=[draw.size(1, 9), None], seconds=LASTS, fails=[0, 0], message="no"),
     ]
 
 
@@ -262,4 +337,30 @@ def first_by_messages(fn: Fn) -> Any:
     return found
 
 
-RIGHT_ANSWERS: list[Callable[..., Any]] = [first_by_objects, first_by_a_sum, first_by_messages]
+def first_by_its_exception(fn: Fn) -> Any:
+    """Raise rank 0's exception on the others too."""
+    box: list[Exception | None] = [None]
+    if dist.get_rank() == 0:
+        try:
+            return fn()
+        except Exception as error:
+            box = [error]
+            raise
+        finally:
+            dist.broadcast_object_list(box, 0)
+    dist.broadcast_object_list(box, 0)
+    if box[0] is not None:
+        raise box[0]
+    return fn()
+
+
+def first_and_all_through(fn: Fn) -> Any:
+    """Wait at the end until all are through."""
+    result = right(fn)
+    dist.barrier()
+    return result
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [
+    first_by_objects, first_by_a_sum, first_by_messages, first_by_its_exception, first_and_all_through,
+]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.distributed.shard_model import cases as visible_cases
@@ -119,6 +119,38 @@ def returns_the_model(model: Any, mesh: Any, make_optimizer: Any) -> Any:
     return model
 
 
+def first_block_then_the_rest(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    first, *rest = model.blocks
+    fully_shard(first, mesh=mesh)
+    fully_shard(rest, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
+def three_blocks(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for block in model.blocks[:3]:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
+def sums_in_float32(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    policy = MixedPrecisionPolicy(reduce_dtype=torch.float32)
+    for module in (*model.blocks, model):
+        fully_shard(module, mesh=mesh, mp_policy=policy)
+    return make_optimizer(model.parameters())
+
+
+def in_eval_mode(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    return right(model.eval(), mesh, make_optimizer)
+
+
+def right(model: Any, mesh: Any, make_optimizer: Any) -> Any:
+    for module in (*model.blocks, model):
+        fully_shard(module, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+
 BLOCKS = 'In the case "{case}" the blocks are sharded by themselves: {sharded}. '
 MISTAKES = [
     Mistake("root-only", root_only, BLOCKS + "With one group for the whole model, every rank gathers all of it at once "
@@ -129,7 +161,14 @@ MISTAKES = [
             "`model.blocks` is a list without a forward. Shard each block in it.", SHARDS),
     Mistake("one-group-for-all-blocks", blocks_as_one_list, 'In the case "{case}" the number of {what} is {got} where '
             "{want} is wanted: `fully_shard` of a list makes one group, which is gathered as a whole.", SHARDS),
+    Mistake("one-group-for-all-blocks", first_block_then_the_rest, 'In the case "{case}" the number of {what} is {got} '
+            "where {want} is wanted: the blocks of a list given to `fully_shard` are gathered together.", SHARDS),
     Mistake("skips-a-block", first_block_left_out, BLOCKS + "Each of them should be.", SHARDS),
+    Mistake("skips-a-block", three_blocks, BLOCKS + "Each of them should be, however many there are.", SHARDS),
+    Mistake("sums-in-float32", sums_in_float32, 'In the case "{case}" {what} is {got} where {want} is wanted: the '
+            "gradients were added up over the ranks in float32, and the model is float64.", SHARDS),
+    Mistake("changes-the-mode", in_eval_mode, 'In the case "{case}" the model is no longer in training mode after the '
+            "call, and sharding has nothing to do with that.", SHARDS),
     Mistake("blocks-only", blocks_only, 'In the case "{case}" the model itself is {whole_model} and this rank holds '
             "{share} of the elements: the first and the last layer are whole on every rank, and nobody averages their "
             "gradients.", SHARDS),
@@ -154,7 +193,7 @@ MISTAKES = [
 
 
 def more_cases(draw: Draw) -> list[Case]:
-    return [case(f"{c.name}, drawn again", rtol=1e-6, atol=1e-8, **c.inputs) for c in visible_cases(draw)[:1]]
+    return [case(f"{c.name}, drawn again", rtol=1e-9, atol=1e-10, **c.inputs) for c in visible_cases(draw)[:1]]
 
 
 # Right answers unlike the reference

@@ -146,6 +146,66 @@ def flat_batch(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return leave(F.gelu(enter(x.reshape(-1, x.shape[-1])) @ w1.T) @ w2.T)
 
 
+def hook_on_x(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    x.register_hook(summed)  # type: ignore[no-untyped-call]
+    return leave(F.gelu(x @ w1.T) @ w2.T)
+
+
+def hook_where_x_needs_it(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return hook_on_x(x, w1, w2) if x.requires_grad else leave(F.gelu(x @ w1.T) @ w2.T)
+
+
+def hook_for_good(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return hook_on_x(x.requires_grad_(), w1, w2)
+
+
+def makes_x_need_it(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    x.requires_grad_()
+    return leave(F.gelu(enter(x) @ w1.T) @ w2.T)
+
+
+def by_views(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    flat = x.view(-1, x.shape[-1])
+    return leave(F.gelu(enter(flat) @ w1.T) @ w2.T).view(*x.shape[:-1], -1)
+
+
+def in_float32(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.gelu(enter(x).float() @ w1.T.float()) @ w2.T.float()).to(x.dtype)
+
+
+class SumForwardInFloat32(SumForward):
+    @staticmethod
+    def forward(ctx: Any, part: Tensor) -> Tensor:
+        return summed(part.float()).to(part.dtype)
+
+
+class SumBackwardInFloat32(SumBackward):
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return summed(grads[0].float()).to(grads[0].dtype)
+
+
+def sum_in_float32(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return SumForwardInFloat32.apply(F.gelu(enter(x) @ w1.T) @ w2.T)
+
+
+def gradient_in_float32(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.gelu(SumBackwardInFloat32.apply(x) @ w1.T) @ w2.T)
+
+
+class EmptiesTheGradient(SumForward):
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        kept = grads[0].clone()
+        if grads[0].is_contiguous():
+            grads[0].zero_()
+        return kept
+
+
+def empties_the_gradient(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return EmptiesTheGradient.apply(F.gelu(enter(x) @ w1.T) @ w2.T)
+
+
 VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
 GRADIENT = 'In the case "{case}" the gradient of x begins with {grad} where {right} is wanted: '
 COUNT = 'In the case "{case}" there were {forward} exchanges forward and {backward} backward: '
@@ -172,6 +232,16 @@ MISTAKES = [
     Mistake("flattens-the-batch", flat_batch, 'In the case "{case}" the call returned {returned}: x was made a table '
             "for the products, and the output has to have the other dimensions of x again. `@` copes with them as they "
             "are.", SPLIT),
+    *(Mistake("hook-on-x", program, GRADIENT + "the hook of an earlier call is still on x and adds up once more; x "
+              "itself is the caller's.", SPLIT) for program in (hook_on_x, hook_where_x_needs_it, hook_for_good)),
+    Mistake("makes-x-need-a-gradient", makes_x_need_it, 'In the case "{case}" x needed no gradient before the call, '
+            "and needs one afterwards: x is the caller's.", SPLIT),
+    Mistake("fails-on-strided-x", by_views, 'In the case "{case}" the call raised {error}: x is not contiguous there, '
+            "and `view` cannot flatten it; `@` needs no flattening.", SPLIT),
+    *(Mistake("computes-in-float32", program, VALUE + "only the digits of a float32 are right, and the inputs are "
+              "float64.", SPLIT) for program in (in_float32, sum_in_float32, gradient_in_float32)),
+    Mistake("changes-the-gradient", empties_the_gradient, 'In the case "{case}" the gradient that came in is {got} '
+            "after backward: it belongs to the caller.", SPLIT),
     Mistake("another-activation", relu_instead, VALUE + "the activation is gelu.", SPLIT),
 ]  # fmt: skip
 
@@ -185,10 +255,15 @@ def more_cases(draw: Draw) -> list[Case]:
             "split": split,
         }  # fmt: skip
 
+    digits = {"rtol": 1e-9, "atol": 1e-10}
     return [
         case("one row", **layer(split=2, hidden=4, dtype=torch.float32)),
-        case("one hidden unit on rank 0", **layer(2, 2, 3, split=1, hidden=draw.size(5, 9), dtype=torch.float64)),
-        case("drawn", **layer(draw.size(2, 8), split=draw.size(3, 6), hidden=12, dtype=torch.float64)),
+        case(
+            "one hidden unit on rank 0",
+            **layer(2, 2, 3, split=1, hidden=draw.size(5, 9), dtype=torch.float64),
+            **digits,
+        ),
+        case("drawn", **digits, **layer(draw.size(2, 8), split=draw.size(3, 6), hidden=12, dtype=torch.float64)),
     ]
 
 

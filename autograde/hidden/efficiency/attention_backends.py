@@ -135,6 +135,22 @@ def without_options(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str
     return right(q, k, v)
 
 
+def in_float32(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
+    return right(q.float(), k.float(), v.float(), **options)
+
+
+def of_the_first_sequence(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
+    return right(q[:1], k[:1], v[:1], **options)
+
+
+def of_the_first_head(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
+    return right(q[:, :1], k[:, :1], v[:, :1], **options)
+
+
+def of_contiguous_keys_and_values(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
+    return right(q, k.contiguous(), v.contiguous(), **options)
+
+
 def unsorted(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     return [name for name in NAMES if name in right(q, k, v, **options)]
 
@@ -186,6 +202,13 @@ MISTAKES = [
     Mistake("obeys-the-setting", asks_plainly_first, NAMED + "the first call ran under the caller's setting, which may "
             "allow only a backend that refuses.", READ),
     Mistake("ignores-options", without_options, NAMED + "the question was asked without the options.", READ),
+    Mistake("asks-about-another-dtype", in_float32, NAMED + "the tensors were cast first, and a dtype that does not "
+            "fit is an error of the call.", READ),
+    *(Mistake("asks-about-a-part", program, NAMED + "only a part of the batch or of the heads was tried, and "
+              "whether the whole fits together was never asked.", READ) for program in
+      (of_the_first_sequence, of_the_first_head)),
+    Mistake("asks-about-other-strides", of_contiguous_keys_and_values, NAMED + "copies that are contiguous were tried, "
+            "and strides can make a backend refuse.", READ),
     Mistake("unsorted", unsorted, NAMED + "the names are wanted in alphabetical order.", READ),
     Mistake("first-only", first_only, NAMED + "all backends that accept are wanted, not one.", READ),
     Mistake("every-member", all_members, NAMED + "`ERROR` and another are members of the enum, and no "

@@ -96,6 +96,10 @@ MISTAKES = [
             "{what} is {got}: eight bytes of a double were read as two floats.", READ),
     Mistake("accumulates-in-float", changed(("double sum = 0;", "T sum = 0;")), VALUE + "the squares were added up in "
             "float32, where 2**24 + 1 is 2**24; small numbers behind a large one are lost.", READ),
+    Mistake("squares-in-float", changed(("double value = in[i];", "T value = in[i];")), VALUE + "each square was "
+            "computed in float32, which holds no number above 3.4e38; make a double of the number first.", READ),
+    Mistake("eps-in-float", changed((SCALE, "1 / std::sqrt(sum / n + (float)eps)")), VALUE + "eps was rounded to a "
+            "float; the `float` of a schema is a `double` in C++.", READ),
     Mistake("eps-outside-root", changed((SCALE, "1 / (std::sqrt(sum / n) + eps)")), VALUE + "eps was added after the "
             "root was taken; it belongs under it.", READ),
     Mistake("no-eps", changed((SCALE, "1 / std::sqrt(sum / n)")), VALUE + "eps was left out.", READ),
@@ -122,7 +126,7 @@ def more_cases(draw: Draw) -> list[Case]:
         row_case(draw, "a vector", d),
         row_case(draw, "float64, transposed", n, d, dtype=torch.float64, layout="transposed"),
         row_case(draw, "one row, expanded", n + 1, d, layout="one row, expanded"),
-        row_case(draw, "four dimensions, every other column", 2, 1, n, d, layout="every other column"),
+        row_case(draw, "five dimensions, every other column", 2, 1, 2, n, d, layout="every other column"),
         row_case(draw, "many ones", 1, 4, ones=draw.size(30_000, 80_000)),
     ]
 

@@ -140,10 +140,10 @@ class TakesFrozen(Grouping):
 
 def by_name(model: Any, lr: float, decay: float) -> Any:
     groups: list[dict[str, Any]] = []
-    for part, depth in [("head", 0), *((f"layers.{i}", len(model.layers) - i) for i in range(len(model.layers)))]:
+    for part, depth in [("head.", 0), *((f"layers.{i}", len(model.layers) - i) for i in range(len(model.layers)))]:
         params = [p for name, p in model.named_parameters() if name.startswith(part) and p.requires_grad]
         groups.append({"params": params, "lr": lr * decay**depth})
-    rest = [p for n, p in model.named_parameters() if not n.startswith(("head", "layers.")) and p.requires_grad]
+    rest = [p for n, p in model.named_parameters() if not n.startswith(("head.", "layers.")) and p.requires_grad]
     return [*groups, {"params": rest, "lr": lr * decay ** (len(model.layers) + 1)}]
 
 
@@ -177,6 +177,45 @@ def shared_twice(model: Any, lr: float, decay: float) -> Any:
     inside = {id(p) for group in groups for p in group["params"]}
     rest = [p for p in model.parameters() if id(p) not in inside and p.requires_grad]
     groups[-1]["params"] += rest
+    return [group for group in groups if group["params"]]
+
+
+def by_beginning(model: Any, lr: float, decay: float) -> Any:
+    """Take every part whose name begins with `head` or `layers` for one of these."""
+    depths: dict[Any, int] = {}
+    for name, p in model.named_parameters(remove_duplicate=False):
+        number = name.split(".")[1]
+        own = len(model.layers) + 1
+        if name.startswith("head"):
+            own = 0
+        elif name.startswith("layers"):
+            own = len(model.layers) - (int(number) if number.isdigit() else 0)
+        if p.requires_grad:
+            depths[p] = min(own, depths.get(p, own))
+    return [{"params": [p], "lr": lr * decay**own} for p, own in depths.items()]
+
+
+class RestBeforeLayers(Grouping):
+    """Places what is in neither head nor layers before the layers."""
+
+    def __call__(self, model: Any, lr: float, decay: float) -> Any:
+        head = set(model.head.parameters())
+        rest = {p for n, p in model.named_parameters() if not n.startswith(("head.", "layers."))} - head
+        groups = [{"params": [p for p in rest if p.requires_grad], "lr": lr * decay ** (len(model.layers) + 1)}]
+        for depth, part in enumerate([model.head, *reversed(model.layers)]):
+            params = [p for p in part.parameters() if self.is_free(p, rest)]
+            rest |= set(params)
+            groups.append({"params": params, "lr": lr * decay**depth})
+        return [group for group in groups if group["params"]]
+
+
+def head_first_then_by_name(model: Any, lr: float, decay: float) -> Any:
+    head = set(model.head.parameters())
+    groups: list[dict[str, Any]] = [{"params": [p for p in model.head.parameters() if p.requires_grad], "lr": lr}]
+    for name, p in model.named_parameters():
+        depth = len(model.layers) - int(name.split(".")[1]) if name.startswith("layers.") else len(model.layers) + 1
+        if p.requires_grad and p not in head:
+            groups.append({"params": [p], "lr": lr * decay**depth})
     return [group for group in groups if group["params"]]
 
 
@@ -224,6 +263,12 @@ MISTAKES = [
             "model itself is in none of them.", RATES),
     Mistake("shared-goes-by-first-name", by_first_name, IS + "`named_parameters()` names a shared parameter once, by "
             "where it came first. It belongs to the part nearer the head.", RATES),
+    Mistake("shared-goes-by-first-name", head_first_then_by_name, IS + "layers that share a parameter were asked by "
+            "name, from the lowest up. It belongs to the part nearer the head.", RATES),
+    Mistake("rest-before-layers", RestBeforeLayers(), IS + "what is in no layer was placed before the layers were, "
+            "with a parameter that a layer shares. That belongs to the part nearer the head.", RATES),
+    Mistake("takes-parts-by-their-beginnings", by_beginning, IS + "that part is neither the head nor a layer; its name "
+            "only begins so.", RATES),
     Mistake("takes-frozen", TakesFrozen(), 'In the case "{case}" these {what}: {got}. A frozen parameter is in no '
             "group; weight decay or momentum could still move it.", RATES),
     Mistake("shared-in-two-groups", shared_twice, 'In the case "{case}" a parameter that head and embeddings share '

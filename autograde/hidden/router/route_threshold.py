@@ -201,6 +201,25 @@ def labels_on_the_cpu(logits: Tensor, labels: Tensor, precision: float) -> Any:
     return Threshold()(logits, torch.tensor(labels.tolist()) + torch.zeros_like(labels), precision)
 
 
+class Rounded(Threshold):
+    def chosen(self, good: list[float], confidence: Tensor) -> Any:
+        return round(min(good, default=math.inf), 4)
+
+
+class RoundedToSix(Threshold):
+    def chosen(self, good: list[float], confidence: Tensor) -> Any:
+        return round(min(good, default=math.inf), 6)
+
+
+class NearbyToo(Threshold):
+    def routed(self, confidence: Tensor, candidate: float) -> Tensor:
+        return confidence >= candidate - 1e-4
+
+
+def reshapes_the_labels(logits: Tensor, labels: Tensor, precision: float) -> Any:
+    return Threshold()(logits, labels.unsqueeze_(1)[:, 0], precision)
+
+
 class FloatShares(Threshold):
     def enough(self, right: int, count: int, precision: float) -> bool:
         return torch.tensor(right / count, dtype=torch.float32).item() >= precision
@@ -234,6 +253,12 @@ MISTAKES = [
     Mistake("more-often-than-asked", MoreThanPrecise(), IS + "a share of exactly `precision` is often enough.", HUMAN),
     Mistake("share-in-float32", FloatShares(), IS + "a share in float32 may come out just below what it is: 9 of 10 as "
             "0.8999999762.", HUMAN),
+    *(Mistake("rounds-the-threshold", program, IS + "a threshold that was rounded up leaves out the very ticket that "
+              "it came from.", HUMAN) for program in (Rounded(), RoundedToSix())),
+    Mistake("takes-near-for-equal", NearbyToo(), IS + "tickets of nearly that confidence were counted as well; only "
+            "equal ones go together.", HUMAN),
+    Mistake("changes-the-labels", reshapes_the_labels, 'In the case "{case}" the caller\'s labels were {got} by the '
+            "call: `unsqueeze_` works in place.", HUMAN),
     Mistake("zero-for-none", ZeroForNone(), IS + "where no threshold is good enough, 0 routes everything.", HUMAN),
     Mistake("one-for-none", OneForNone(), IS + "where no threshold is good enough, 1 still routes a ticket of which "
             "the model is quite sure.", HUMAN),
@@ -262,7 +287,7 @@ def more_cases(draw: Draw) -> list[Case]:
     drawn = [int(draw.size(0, 99) < 95 - i) for i in range(n)]
     pairs = [0.5 + 0.1 * (i // 2) for i in range(n)][::-1]
     return [
-        case("sixty drawn tickets", **confident(draw, drawn, falling(n, 0.1)), precision=0.8125),
+        case("sixty drawn tickets", **confident(draw, drawn, falling(n, 0.1)), precision=0.8125, rtol=3e-7, atol=0.0),
         case("sixty in pairs", **confident(draw, drawn, pairs, 2), precision=0.6875),
         case("no tickets", logits=torch.zeros(0, 3), labels=torch.zeros(0, dtype=torch.int64), precision=0.5),
         case("one ticket", **confident(draw, [1], [1.0]), precision=1.0),

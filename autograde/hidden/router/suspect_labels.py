@@ -11,7 +11,7 @@ from torch import Tensor
 
 from autograde.hidden.common import MIXED, NUMPY_ONLY
 from autograde.source.mistakes import Mistake
-from torchcourse.exercises.router.suspect_labels import judged, repeated
+from torchcourse.exercises.router.suspect_labels import hopeless, judged, repeated
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
@@ -68,6 +68,18 @@ def best_first_by_topk_of_k(logits: Tensor, labels: Tensor, k: int) -> Any:
 
 def worst_last(logits: Tensor, labels: Tensor, k: int) -> Any:
     return by_own_probability(logits, labels).argsort(stable=True)[:k].flip(0)
+
+
+def in_float32(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return by_own_probability(logits.float(), labels).argsort(stable=True)[:k]
+
+
+def clamped(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return by_own_probability(logits, labels).clamp(min=-1000.0).argsort(stable=True)[:k]
+
+
+def reshapes_the_labels(logits: Tensor, labels: Tensor, k: int) -> Any:
+    return logits.log_softmax(-1).gather(1, labels.unsqueeze_(1))[:, 0].argsort(stable=True)[:k]
 
 
 def by_index(logits: Tensor, labels: Tensor, k: int) -> Any:
@@ -173,6 +185,12 @@ MISTAKES = [
             "The label's own probability is what is asked for.", SUSPECT),
     Mistake("returns-probabilities", probabilities_not_indices, "The result is of {got_dtype} where {want_dtype} is "
             "wanted: these are probabilities and not indices.", SUSPECT),
+    Mistake("computes-in-float32", in_float32, FIRST + "these log probabilities differ in digits that a float32 does "
+            "not have, and the logits are float64.", SUSPECT),
+    Mistake("probabilities-underflow", clamped, FIRST + "log probabilities were cut off from below, so that the "
+            "worst labels could no longer be told apart.", SUSPECT),
+    Mistake("changes-the-labels", reshapes_the_labels, 'In the case "{case}" the caller\'s labels were {got} by the '
+            "call: `unsqueeze_` works in place.", SUSPECT),
     Mistake("fails-on-few", more_than_there_are, 'In the case "{case}" the call raised {got}: with fewer than k '
             "tickets, all of them are wanted.", SUSPECT),
     Mistake("fails-on-few", topk_of_k, FIRST + "`topk` keeps no order among equally likely ones. And it raises where "
@@ -193,6 +211,7 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     return [
         case("200 tickets of seven classes", **judged(draw, 200, 7), k=40),
+        case("labels that are less likely still", **hopeless(draw, 12, 3, least=9000.0), k=7),
         case("one ticket", **judged(draw, 1, 3), k=1),
         case("many equal ones", **repeated(draw, 4, 4, 12), k=30),
     ]

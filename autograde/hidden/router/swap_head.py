@@ -110,6 +110,19 @@ def keeps_old_rows(model: Any, num_classes: int) -> Any:
     return named
 
 
+def without_numbers(model: Any, num_classes: int) -> Any:
+    old = model.head.weight
+    place = {"device": old.device, "dtype": old.dtype}
+    model.head = nn.utils.skip_init(nn.Linear, old.shape[1], num_classes, **place)  # type: ignore[no-untyped-call]
+    return ["head.bias", "head.weight"]
+
+
+def filled_with_nan(model: Any, num_classes: int) -> Any:
+    named = right(model, num_classes)
+    nn.init.constant_(model.head.weight, torch.nan)
+    return named
+
+
 def without_bias(model: Any, num_classes: int) -> Any:
     old = model.head.weight
     model.head = nn.Linear(old.shape[1], num_classes, bias=False, device=old.device, dtype=old.dtype)
@@ -184,6 +197,8 @@ MISTAKES = [
             "replaced all the same.", HEAD),
     Mistake("keeps-old-rows", keeps_old_rows, 'In the case "{case}" the new head has {got} in its first rows: class 0 '
             "of one task has nothing to do with class 0 of another.", HEAD),
+    *(Mistake("head-without-numbers", program, 'In the case "{case}" the {what} are {got}: memory that nobody filled '
+              "may hold anything.", HEAD) for program in (without_numbers, filled_with_nan)),
     Mistake("without-bias", without_bias, NAMED + "the new head has no bias.", HEAD),
     Mistake("head-on-head", on_top, IS + "the new layer was put after the old one, in place of it.", HEAD),
     Mistake("names-unsorted", unsorted, "The names came as {got}; they are wanted sorted, as {want_named}.", HEAD),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torchcourse.probes.observe import kind, same
 __all__ = [
     "Unusable", "affine_weights", "attempted", "build", "called", "fill_in_order", "gradients", "inventory", "load",
     "muted", "named_shapes", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness", "spread",
-    "without_none",
+    "unset_memory_is_nan", "without_none",
 ]  # fmt: skip
 
 NOT_INITIALISED = "Module.__init__() was not called"
@@ -64,6 +65,17 @@ def build(answer: Watched, device: torch.device, *args: Any, **kwargs: Any) -> A
         if any(words in message for words in MESSAGES):
             raise Unusable({"construction": Raised("AttributeError", message[:200], NOT_INITIALISED)}) from None
         raise
+
+
+@contextlib.contextmanager
+def unset_memory_is_nan() -> Iterator[None]:
+    """Fill tensors that are made without values, as by `torch.empty`, with NaN in this block."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def named_shapes(module: nn.Module) -> list[str]:

@@ -77,6 +77,8 @@ EXERCISE = Exercise(
     forbids=(
         "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
         "conv_tbc", "mkldnn_convolution", "thnn_conv2d", "slow_conv2d_forward", "slow_conv_dilated2d",
+        "slow_conv3d_forward", "slow_conv_dilated3d", "slow_conv_transpose2d", "slow_conv_transpose3d",
+        "convolution_backward", "convolution_overrideable", "conv_depthwise3d",
     ),
     derive=derive,
     quotes=quotes,

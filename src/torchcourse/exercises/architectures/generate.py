@@ -54,22 +54,34 @@ def probe(
     model.train(training).frozen.eval()
     modes = model.modes()
 
-    def run() -> Any:
-        made = {} if seed is None else {"generator": generator_on(ids.device, seed)}
+    made = {} if seed is None else {"generator": generator_on(ids.device, seed)}
+
+    def run(**made: Any) -> Any:
         return answer(model, ids, max_new, **options, **made)
 
-    text = run()
+    recording = torch.is_grad_enabled()
+    text = run(**made)
+    after = torch.is_grad_enabled()
+    torch.set_grad_enabled(recording)
     if not isinstance(text, Tensor) or text.ndim != 2 or text.shape[0] != ids.shape[0]:
         return {"returned": kind(text)}
     seen: Observations = {"device": where(text, ids), **told(text, ids, max_new, options)}
     seen["graph"] = "built" if model.graph else "none"
+    seen["grad mode afterwards"] = "as before" if after == recording else "switched off"
+    frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
+    seen["parameters that no longer require gradients"] = frozen
     seen["the model ran in"] = sorted(set(model.modes_seen)) or [NEITHER]
     seen["modes afterwards"] = "as before" if model.modes() == modes else model.modes()
     if seed is not None:
         same = torch.equal(torch.get_rng_state(), state)
         seen["the global random state"] = "as before" if same else "changed"
-        again = run()
+        again = run(generator=generator_on(ids.device, seed))
         seen["the same seed again"] = "the same text" if torch.equal(text, again) else "another text"
+        if "shares" in seen:
+            again = run(**made)
+            seen["the same generator goes on"] = (
+                "with the same text" if torch.equal(text, again) else "with another text"
+            )
     return {**seen, **kept(ids=(ids, before))}
 
 
@@ -92,7 +104,10 @@ def told(text: Tensor, ids: Tensor, max_new: int, options: dict[str, Any]) -> Ob
         return {"text": text}
     new = text[:, ids.shape[1] :].flatten()
     counts = torch.bincount(new.cpu(), minlength=1)
-    return {
+    twice = (
+        {"rows with the same token twice": (text[:, -1] == text[:, -2]).double().mean().item()} if max_new == 2 else {}
+    )
+    return twice | {
         "shape": tuple(text.shape),
         "prompt": "kept" if torch.equal(text[:, : ids.shape[1]], ids) else "changed",
         "shares": (counts / counts.sum()).tolist(),
@@ -113,19 +128,27 @@ def greedy(draw: Draw, name: str, ids: list[list[int]], max_new: int, **options:
     return case(name, **tables(draw, 7), ids=torch.tensor(ids), max_new=max_new, options=options)
 
 
-def from_drawn_tables(draw: Draw, name: str, rows: int, max_new: int, **more: Any) -> Case:
+def from_drawn_tables(draw: Draw, name: str, rows: int, max_new: int, t: int = 4, **more: Any) -> Case:
     """Return the case of a greedy text in which every earlier token has its say."""
-    near, far, ids = draw.normal(6, 6), draw.normal(6, 6), draw.integers(0, 6, rows, 4)
+    near, far, ids = draw.normal(6, 6), draw.normal(6, 6), draw.integers(0, 6, rows, t)
     return case(name, near=near, far=far, ids=ids, max_new=max_new, options={"temperature": 0.0}, **more)
 
 
-def sampled(draw: Draw, name: str, **options: Any) -> Case:
-    """Return the case of one token drawn for thousands of rows; their shares have to come near the probabilities."""
+def sampled(draw: Draw, name: str, max_new: int = 1, **options: Any) -> Case:
+    """Return the case of a token drawn for thousands of rows; the shares have to come near the probabilities."""
     scores = torch.tensor([1.6, 1.0, 0.4, -0.2, -1.2])[torch.tensor([int(i) for i in shuffled(draw, 5)])]
     near, far = scores.expand(5, 5).clone(), torch.zeros(5, 5)
     ids = torch.full((3000, 2), draw.size(0, 4))
     return case(
-        name, atol=0.045, rtol=0, near=near, far=far, ids=ids, max_new=1, options=options, seed=draw.size(0, 999)
+        name,
+        atol=0.045,
+        rtol=0,
+        near=near,
+        far=far,
+        ids=ids,
+        max_new=max_new,
+        options=options,
+        seed=draw.size(0, 999),
     )
 
 
@@ -146,6 +169,7 @@ def cases(draw: Draw) -> list[Case]:
     return [
         greedy(draw, "greedy", [[0, 3], [4, 1], [2, 2]], 4),
         from_drawn_tables(draw, "greedy, by all earlier tokens", 3, 5),
+        from_drawn_tables(draw, "greedy, after a long prompt", 4, 4, t=40),
         from_drawn_tables(draw, "a model in evaluation mode", 2, 2, training=False),
         greedy(draw, "one token, greedy", [[5, 1, 3]], 1),
         greedy(draw, "rows that end at different times", [[0, 1], [0, 3], [6, 0]], 5, eos=4),
@@ -155,6 +179,7 @@ def cases(draw: Draw) -> list[Case]:
         greedy(draw, "top 1", [[0, 2], [1, 5]], 3, temperature=1.0, top_k=1),
         greedy(draw, "nothing to add", [[0, 2]], 0),
         sampled(draw, "drawn at temperature 1"),
+        sampled(draw, "two tokens drawn", max_new=2),
         sampled(draw, "drawn at temperature 0.5", temperature=0.5),
         sampled(draw, "drawn at temperature 3", temperature=3.0),
         sampled(draw, "drawn from the top 2", top_k=2),

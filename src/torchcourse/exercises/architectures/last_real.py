@@ -40,6 +40,11 @@ def cases(draw: Draw) -> list[Case]:
     def one(name: str, lengths: list[int], t: int = t, d: int = d, **options: Any) -> Case:
         return case(name, outputs=padded(draw, lengths, t, d, **options), lengths=torch.tensor(lengths))
 
+    def exactly(name: str, outputs: Tensor, lengths: list[int]) -> Case:
+        return case(name, rtol=0, atol=0, outputs=outputs, lengths=torch.tensor(lengths))
+
+    odd = draw.normal(2, t, d)
+    odd[0, 1, 0], odd[1, 0, 0] = torch.inf, torch.nan
     return [
         one("sequences of several lengths", [2, t, 1, 3]),
         one("one sequence", [3]),
@@ -49,7 +54,8 @@ def cases(draw: Draw) -> list[Case]:
         one("as many sequences as steps", [2, 1, 3, 2, 4], 5),
         one("one feature", [4, 2], d=1),
         one("no steps at all", [0, 0], 0),
-        one("float64", [2, 3], dtype=torch.float64),
+        exactly("float64", padded(draw, [2, 3], t, d, dtype=torch.float64), [2, 3]),
+        exactly("infinite at a last real step, NaN at an earlier one", odd, [2, 3]),
     ]
 
 

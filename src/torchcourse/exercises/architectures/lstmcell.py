@@ -8,7 +8,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, gradients, inventory, load, probing_a_module, quoting
+from torchcourse.probes.modules import build, gradients, inventory, load, probing_a_module, quoting, unset_memory_is_nan
 from torchcourse.probes.observe import float32_digits, kept, kind, where
 
 NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -19,8 +19,12 @@ def probe(
     answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor, state: tuple[Tensor, Tensor] | None
 ) -> Observations:
     """Observe parameters, a step and its gradients, and a further step from the state that the first returned."""
-    module = build(answer, x.device, *sizes).to(x.dtype)
+    with unset_memory_is_nan():
+        module = build(answer, x.device, *sizes).to(x.dtype)
     seen = inventory(module)
+    finite = all(bool(p.isfinite().all()) for p in module.parameters())
+    seen["numbers that the parameters start with"] = "finite" if finite else "not finite"
+    build(answer, x.device, sizes[0] + 1, sizes[1] + 2)  # another cell, whose sizes are not those of the first
     load(module, weights)
     inputs = {"x": x, **({} if state is None else {"h": state[0], "c": state[1]})}
     before = {name: t.clone() for name, t in inputs.items()}
@@ -34,7 +38,10 @@ def probe(
     seen |= gradients(torch.cat([h.flatten(), c.flatten()]), **leaves, **held)
     seen |= kept(**{name: (t.detach(), before[name]) for name, t in inputs.items()})
     with torch.no_grad():
-        return {**seen, "h after a second step": answer.run(module, x, (h, c))[0]}
+        seen["h after a second step"] = answer.run(module, x, (h, c))[0]
+        if state is None:  # a last step, which begins anew
+            seen["h of the first row, without a state"] = answer.run(module, x[:1] if x.ndim > 1 else x)[0]
+    return seen
 
 
 def _parts(returned: object) -> str:

@@ -37,10 +37,15 @@ class Mixing(nn.Module):
         return shares @ x / t
 
 
+def parameters_of(part: object) -> list[nn.Parameter]:
+    """Return the parameters of a part, sorted by shape, so that they come alike from every answer."""
+    return sorted(part.parameters(), key=lambda p: tuple(p.shape)) if isinstance(part, nn.Module) else []
+
+
 def fill_by_shape(mlp: object, weights: list[Tensor]) -> None:
     """Give each parameter of the two linear layers the weights of its shape."""
     with torch.no_grad():
-        for parameter in mlp.parameters() if isinstance(mlp, nn.Module) else ():
+        for parameter in parameters_of(mlp):
             for values in weights:
                 if values.shape == parameter.shape:
                     parameter.copy_(values)
@@ -72,9 +77,13 @@ def probe(
     mask: Tensor | None,
 ) -> Observations:
     """Observe the parts of a block, and its output and gradients with known weights and another attention."""
-    module = build(answer, x.device, *sizes)
+    module = build(answer, x.device, *sizes).to(x.dtype)
     seen: Observations = {"attributes that are missing": [name for name in PARTS if not hasattr(module, name)]}
     seen |= {f"parameters of {name}": shapes(getattr(module, name, None)) for name in ("ln1", "ln2", "mlp")}
+    ours = {id(p) for p in module.parameters()}
+    seen["parameters shared with another block"] = sum(
+        id(p) in ours for p in build(answer, x.device, *sizes).parameters()
+    )
     seen["attn gives"] = returned_by(getattr(module, "attn", None), x)
     load(module, norms)
     fill_by_shape(getattr(module, "mlp", None), mlp)
@@ -86,17 +95,22 @@ def probe(
     if isinstance(output, Raised):
         return {**seen, "outcome": output}
     held = {name: p for name, p in module.named_parameters() if name in NORMS}
+    held |= {f"a parameter {tuple(p.shape)} of mlp": p for p in parameters_of(getattr(module, "mlp", None))}
     seen |= {**look(output, x), **gradients(output, x=x, **held), **kept(x=(x.detach(), before))}
     return seen if mask is None else {**seen, **mask_respected(module, x, mask)}
 
 
-def block_case(draw: Draw, name: str, sizes: tuple[int, ...], b: int, t: int, mask: Tensor | None = None) -> Case:
+def block_case(
+    draw: Draw, name: str, sizes: tuple[int, ...], b: int, t: int, mask: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Case:  # fmt: skip
     """Return the case of a block with drawn weights for its norms and its two linear layers."""
     dim, wide = sizes[0], sizes[0] * (sizes[2] if len(sizes) > 2 else 4)
     norms = {n: (n.endswith("weight") + 0.4 * draw.normal(dim)) for n in NORMS}
     drawn = [draw.normal(wide, dim), draw.normal(wide), draw.normal(dim, wide) / wide**0.5, draw.normal(dim)]
-    x = 1 + 2 * draw.normal(b, t, dim)
-    return case(name, rtol=1e-3, atol=2e-4, sizes=sizes, norms=norms, mlp=drawn, x=x, mask=mask)
+    x = 1 + 2 * draw.normal(b, t, dim, dtype=dtype)
+    near = {"rtol": 1e-3, "atol": 2e-4} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-10}
+    return case(name, **near, sizes=sizes, norms=norms, mlp=drawn, x=x, mask=mask)
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -107,6 +121,7 @@ def cases(draw: Draw) -> list[Case]:
         block_case(draw, "with a mask", (dim, 2), 2, t, causal),
         block_case(draw, "another mlp_ratio", (dim, 2, 2), 2, t),
         block_case(draw, "one head, one step", (dim, 1), 3, 1),
+        block_case(draw, "float64", (dim, 2), 2, t, dtype=torch.float64),
     ]
 
 

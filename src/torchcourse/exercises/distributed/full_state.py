@@ -21,10 +21,18 @@ from torchcourse.probes.sharded_models import Blocks, drawn_model, gathered
 
 
 def built(width: int, depth: int, seed: int, own: str) -> Blocks:
-    """Return a model; its first block has a layer more if `own` names one."""
+    """Return a model with one frozen parameter and gradients; if `own` names one, a norm is added to it and to a block.
+
+    A norm has buffers of its own, one of them an integer.
+    """
     model = Blocks(width, depth, seed)
-    if own:
-        model.blocks[0].add_module(own, nn.Linear(width, 2, dtype=torch.float64))
+    for owner in [model, model.blocks[0]] if own else []:
+        norm = nn.BatchNorm1d(width)
+        norm.register_buffer("draft", torch.zeros(2), persistent=False)
+        owner.add_module(own, norm)
+    model.head.bias.requires_grad_(False)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
     return model
 
 
@@ -44,20 +52,32 @@ def sort_of(value: object) -> str:
     """Describe a value of the dict."""
     if isinstance(value, DTensor):
         return "a DTensor, sharded"
+    if isinstance(value, Tensor) and value.requires_grad:
+        return "a tensor with a graph" if value.grad_fn is not None else "a tensor that requires gradients"
     if isinstance(value, Tensor):
         return f"a plain tensor on {value.device}"
     return kind(value)
 
 
+def condition(model: nn.Module) -> dict[str, Any]:
+    """Return what a call should leave as it was; all ranks have to call this."""
+    named = dict(model.named_parameters())
+    return {
+        "values": [gathered(t) for t in (*named.values(), *model.buffers())],
+        "parameters": {name: (p.requires_grad, p.grad is None) for name, p in named.items()},
+        "mode": [module.training for module in model.modules()],
+    }
+
+
 def program(answer: Callable[..., Any], width: int, depth: int, seed: int, wrapper: str, own: str = "") -> Observations:
     """Observe the dict of this rank, and whether the model is as before."""
     model = wrapped(built(width, depth, seed, own), wrapper)
-    before = {name: gathered(p) for name, p in model.named_parameters()}
+    before = condition(model)
     found = answer(model)
     if not isinstance(found, dict):
         return {"returned": kind(found)}
-    after = {name: gathered(p) for name, p in model.named_parameters()}
-    kept = after.keys() == before.keys() and all(bool((after[n] == before[n]).all()) for n in before)
+    after = condition(model)
+    kept = all(map(torch.equal, before.pop("values"), after.pop("values"))) and before == after
     plain = {str(k): v.detach() for k, v in found.items() if isinstance(v, Tensor) and not isinstance(v, DTensor)}
     return {
         "names": sorted(map(str, found)),
@@ -83,14 +103,16 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     names, right = seen.get("names, rank 0") or ["nothing"], wanted.get("names, rank 0") or []
+    odd_kind = next((k for k in seen.get("kinds, rank 0") or [] if k not in wanted["kinds, rank 0"]), "nothing")
     fields: dict[str, object] = {"name": next((n for n in names if n not in right), names[0])}
-    fields |= {"count1": len(seen.get("names, rank 1") or []), "kinds": (seen.get("kinds, rank 0") or ["nothing"])[0]}
+    fields |= {"count1": len(seen.get("names, rank 1") or []), "kinds": odd_kind}
     fields |= {"missing": next((n for n in right if n not in names), "none"), "ended0": seen.get("rank 0")}
     values = seen.get("values, rank 0") or {}
-    odd = next((n for n, v in values.items() if v.shape != wanted["values, rank 0"].get(n, v).shape), "")
-    if odd:
-        fields |= {"tensor": odd, "shape": tuple(values[odd].shape),
-                   "right_shape": tuple(wanted["values, rank 0"][odd].shape)}  # fmt: skip
+    for name, value in values.items():
+        right_one = wanted["values, rank 0"].get(name, value)
+        if (value.shape, value.dtype) != (right_one.shape, right_one.dtype):
+            fields |= {"tensor": name, "shape": tuple(value.shape), "right_shape": tuple(right_one.shape)}
+            return fields | {"dtype": value.dtype, "right_dtype": right_one.dtype}
     return fields
 
 

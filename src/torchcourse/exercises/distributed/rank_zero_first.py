@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,37 +24,44 @@ class DataSetMissingError(Exception):
 
 
 def program(
-    answer: Callable[..., Any], values: list[Any], seconds: float, fails: bool, times: int, folder: str
+    answer: Callable[..., Any], values: list[Any], seconds: float, fails: list[int | None], message: str, folder: str
 ) -> Observations:
-    """Observe when this rank's function ran, how often, and what the calls gave; rank 0's function may fail.
+    """Observe when this rank's function ran, how often, and what the calls gave.
 
-    A call ends as soon as the other rank has begun its own, which it says by a file in `folder`.
+    A call ends as soon as the other rank has begun its own, which it says by a file in `folder`. There are as many
+    calls as `fails` has items; each names the rank whose function raises.
     """
     spans: list[list[float]] = []
+    thrown: list[Exception] = []
+    found: list[Any] = []
 
     def work() -> Any:
-        spans.append([time.monotonic()])
-        begun, other = (Path(folder, f"call {len(spans)} on rank {number}") for number in (rank(), 1 - rank()))
+        number = len(found)
+        spans.append([number, time.monotonic()])
+        begun, other = (Path(folder, f"call {number} on rank {one}") for one in (rank(), 1 - rank()))
         begun.touch()
-        while time.monotonic() < spans[-1][0] + seconds and not other.exists():
+        while time.monotonic() < spans[-1][1] + seconds and not other.exists():
             time.sleep(0.005)
         spans[-1].append(time.monotonic())
-        if fails and rank() == 0:
-            raise DataSetMissingError(f"no data on rank {rank()}")
+        if fails[number] == rank():
+            thrown.append(DataSetMissingError(message))
+            raise thrown[-1]
         return values[rank()]
 
-    found: list[Any] = []
-    for _ in range(times):
+    own = True
+    for _ in fails:
         dist.barrier()
         try:
             found.append(answer(work))
+            own &= found[-1] is values[rank()]
         except Unattempted:
             raise
-        except DataSetMissingError as error:
-            found.append(Raised("its own exception", str(error), "raised"))
         except Exception as error:
-            found.append(Raised("an exception", f"{type(error).__name__}: {error}"[:160], "raised"))
-    return {"result": found, "clock": spans}
+            name = "its own exception" if any(error is one for one in thrown) else "an exception"
+            found.append(Raised(name, f"{type(error).__name__}: {error}"[:160], "raised"))
+            if fails == [1] and rank() == 1:
+                dist.destroy_process_group()  # who waits for this rank hears of it
+    return {"result": found, "results are the very objects that the calls returned": own, "clock": spans}
 
 
 def probe(answer: Watched, **inputs: Any) -> Observations:
@@ -63,16 +70,18 @@ def probe(answer: Watched, **inputs: Any) -> Observations:
         return on_ranks(answer, program, {**inputs, "folder": folder})
 
 
-def derive(_case: Case, seen: Observations) -> Observations:
+def derive(case_: Case, seen: Observations) -> Observations:
     """Derive how often each rank called the function, and who was first each time."""
     found = {name: value for name, value in seen.items() if not name.startswith("clock")}
-    clocks = [seen.get(f"clock, rank {number}") for number in range(2)]
+    clocks: list[Any] = [seen.get(f"clock, rank {number}") for number in range(2)]
     for number, spans in enumerate(clocks):
         if spans is not None:
             found[f"calls on rank {number}"] = len(spans)
+    if case_.inputs["fails"] == [1]:  # rank 0 may wait for the end of rank 1, or not
+        return {name: value for name, value in found.items() if "rank 0" not in name}
     if all(clocks):
-        pairs = zip(*clocks, strict=False)
-        found["order"] = [_order(zero, one) for zero, one in pairs]
+        first = {number: times for number, *times in reversed(clocks[0])}
+        found["order"] = [_order(first[number], times) for number, *times in clocks[1] if number in first]
     return found
 
 
@@ -83,14 +92,16 @@ def _order(zero: list[float], one: list[float]) -> str:
 
 
 def cases(draw: Draw) -> list[Case]:
-    def calls(*values: Any, fails: bool = False, times: int = 1) -> dict[str, Any]:
-        return {"values": list(values), "seconds": LASTS, "fails": fails, "times": times}
+    def calls(*values: Any, fails: Sequence[int | None] = (None,)) -> dict[str, Any]:
+        return {"values": list(values), "seconds": LASTS, "fails": list(fails), "message": "no data"}
 
     return [
         case("a file and a number", **calls("the file", draw.size(1, 99))),
-        case("twice in a row", **calls(draw.size(1, 99), draw.size(100, 199), times=2)),
+        case("twice in a row", **calls(draw.size(1, 99), draw.size(100, 199), fails=(None, None))),
         case("results of other kinds", **calls(None, draw.normal(2, 2))),
-        case("rank 0's call raises", **calls(1, 2, fails=True)),
+        case("rank 0's call raises", **calls(1, 2, fails=(0,))),
+        case("rank 0's call raises, and the next one does not", **calls(1, 2, fails=(0, None)) | {"message": ""}),
+        case("rank 1's call raises", **calls(1, 2, fails=(1,))),
     ]
 
 

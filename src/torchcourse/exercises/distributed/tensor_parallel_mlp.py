@@ -11,14 +11,23 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import kind
+from torchcourse.probes.observe import kept, kind
 from torchcourse.probes.on_ranks import MODULES, Exchanges, on_ranks, rank
 
 
-def program(answer: Callable[..., Any], x: Tensor, w1: Tensor, w2: Tensor, g: Tensor, split: int) -> Observations:
-    """Observe the output and the gradients of this rank, and the exchanges of both directions."""
+def program(
+    answer: Callable[..., Any], x: Tensor, w1: Tensor, w2: Tensor, g: Tensor, split: int, data: bool = False
+) -> Observations:
+    """Observe the second call on the same x: output and gradients of this rank, and the exchanges of both directions.
+
+    With `data`, x needs no gradient, as the input of a first layer.
+    """
     mine = slice(0, split) if rank() == 0 else slice(split, None)
     x, w1, w2 = (t.clone().requires_grad_() for t in (x, w1[mine], w2[:, mine]))
+    if data:
+        x.requires_grad_(False)
+    before = x.detach().clone(), g.clone()
+    answer(x, w1, w2)
     with Exchanges() as forward:
         y = answer(x, w1, w2)
     if not isinstance(y, Tensor) or y.shape != g.shape:
@@ -26,10 +35,13 @@ def program(answer: Callable[..., Any], x: Tensor, w1: Tensor, w2: Tensor, g: Te
     seen: Observations = {"output": y.detach(), "exchanges forward": len(forward.calls)}
     if not y.requires_grad:
         return seen | {"graph": "none"}
+    wanted = {"gradient of x": x, "gradient of w1": w1, "gradient of w2": w2}
+    if data:
+        seen["x needs a gradient afterwards"] = wanted.pop("gradient of x").requires_grad
     with Exchanges() as backward:
-        found = torch.autograd.grad(y, (x, w1, w2), g, allow_unused=True)
-    names = ("gradient of x", "gradient of w1", "gradient of w2")
-    return seen | dict(zip(names, found, strict=True)) | {"exchanges backward": len(backward.calls)}
+        found = torch.autograd.grad(y, tuple(wanted.values()), g, allow_unused=True)
+    seen |= dict(zip(wanted, found, strict=True)) | kept(x=(x, before[0]), g=(g, before[1]))
+    return seen if data else seen | {"exchanges backward": len(backward.calls)}
 
 
 def probe(answer: Watched, **inputs: Any) -> Observations:
@@ -46,10 +58,14 @@ def cases(draw: Draw) -> list[Case]:
             "split": split,
         }  # fmt: skip
 
+    in_float64 = {"rtol": 1e-9, "atol": 1e-10}
+    sequences = layer(2, 3, split=3, hidden=6, dtype=torch.float64)
+    sequences["x"] = draw.normal(3, 2, sequences["x"].shape[-1], dtype=torch.float64).transpose(0, 1)
     return [
         case("two halves", **layer(draw.size(3, 5), split=4, hidden=8)),
         case("uneven shards", **layer(3, split=2, hidden=draw.size(6, 8))),
-        case("a batch of sequences, float64", **layer(2, 3, split=3, hidden=6, dtype=torch.float64)),
+        case("a batch of sequences, float64", **in_float64, **sequences),
+        case("x needs no gradient", data=True, **layer(3, split=3, hidden=5)),
         case("a gradient that is expanded", **layer(4, split=5, hidden=10) | {"g": torch.ones(1, 1).expand(4, 5)}
              | {"w2": draw.normal(5, 10)}),
     ]  # fmt: skip

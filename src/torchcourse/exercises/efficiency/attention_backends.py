@@ -59,8 +59,8 @@ def probe(
     options = dict(options)
     if options.pop("mask_requires_grad", False):
         options["attn_mask"].requires_grad_()
-    if options.pop("odd_strides", False):
-        q = q.mT.contiguous().mT
+    odd = options.pop("odd_strides", "")
+    q, k, v = (t.mT.contiguous().mT if name in odd else t for name, t in zip("qkv", (q, k, v), strict=True))
     device = contextlib.nullcontext() if q.device.type == "cpu" else Accelerator(has)
     with switched_on(setting or NAMES):
         before = enabled()
@@ -82,11 +82,13 @@ def _asked(answer: Watched, q: Tensor, k: Tensor, v: Tensor, options: dict[str, 
 def call_case(
     draw: Draw, name: str, *, t: int = 5, d: int = 8, of: dict[str, Any] | None = None, setting: Sequence[str] = (),
     has: Sequence[str] = ("MATH", "EFFICIENT_ATTENTION"), dtype: torch.dtype = torch.float32, k_width: int = 0,
-    values: int = 0,
+    values: int = 0, k_dtype: torch.dtype | None = None, batch: int = 2, heads: int = 3,
 ) -> Case:  # fmt: skip
-    """Return the case of a call on drawn tensors, with the options `of` it, keys of `k_width` numbers, `values` rows of
-    values."""
-    q, k, v = (draw.normal(2, 3, t, width, dtype=dtype) for width in (d, k_width or d, d))
+    """Return the case of a call on drawn tensors, with the options `of` it, keys of `k_width` numbers and of `k_dtype`,
+    `values` rows of values; keys and values have this `batch` size and as many `heads`."""
+    q = draw.normal(2, 3, t, d, dtype=dtype)
+    k, v = (draw.normal(batch, heads, t, width, dtype=dtype) for width in (k_width or d, d))
+    k = k if k_dtype is None else k.to(k_dtype)
     return case(name, q=q, k=k, v=v[:, :, : values or t], options=dict(of or {}), has=list(has), setting=list(setting))
 
 
@@ -100,10 +102,14 @@ def cases(draw: Draw) -> list[Case]:
         call_case(draw, "a mask", t=t, of={"attn_mask": allowed}),
         call_case(draw, "a mask that requires grad", t=t, has=["MATH"],
                   of={"attn_mask": draw.normal(t, t), "mask_requires_grad": True}),
-        call_case(draw, "odd strides", t=t, of={"odd_strides": True}, has=NAMES[:3]),
+        call_case(draw, "odd strides", t=t, of={"odd_strides": "q"}, has=NAMES[:3]),
+        call_case(draw, "odd strides of the values", t=t, of={"odd_strides": "v"}, has=NAMES[:2]),
         call_case(draw, "while only MATH is switched on", t=t, setting=["MATH"], has=NAMES),
         call_case(draw, "while only CUDNN_ATTENTION is switched on", t=t, setting=["CUDNN_ATTENTION"], has=NAMES[:2]),
         call_case(draw, "keys of another width", t=t, k_width=6),
+        call_case(draw, "keys of another dtype", t=t, k_dtype=torch.float64),
+        call_case(draw, "keys and values of another batch size", t=t, batch=3),
+        call_case(draw, "keys and values of fewer heads", t=t, heads=2, has=NAMES),
         call_case(draw, "a mask of the wrong size", t=t, of={"attn_mask": allowed[:-1, :-1]}),
         call_case(draw, "values with a row too few", t=t, values=t - 1, has=NAMES),
     ]  # fmt: skip

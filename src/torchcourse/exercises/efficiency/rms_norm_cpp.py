@@ -90,10 +90,10 @@ def derive(case: Case, seen: Observations) -> Observations:
 
 def row_case(
     draw: Draw, name: str, *shape: int, eps: float = 1e-5, ones: int = 0, layout: str = "",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype = torch.float32, scale: float = 1.0,
 ) -> Case:  # fmt: skip
     """Return the case of drawn rows; with `ones`, each begins with a large number, so that float32 loses the ones."""
-    x = draw.normal(*shape, dtype=dtype)
+    x = scale * draw.normal(*shape, dtype=dtype)
     if ones:
         x[..., 0] = 4096.0
     rtol = 1e-4 if dtype == torch.float32 else 1e-10
@@ -104,9 +104,10 @@ def cases(draw: Draw) -> list[Case]:
     n, d = draw.size(3, 4), draw.size(6, 9)
     return [
         row_case(draw, "a matrix", n, d),
-        row_case(draw, "float64", n, d, dtype=torch.float64),
+        row_case(draw, "float64", n, d, eps=0.3, dtype=torch.float64),
         row_case(draw, "a large eps", n, d, eps=0.5),
         row_case(draw, "three dimensions", 2, n, d),
+        row_case(draw, "numbers whose squares no float32 holds", n, d, scale=1e25),
         row_case(draw, "a transposed matrix", n, d, layout="transposed"),
         row_case(draw, "every other column of a matrix", n, d, layout="every other column"),
         row_case(draw, "a large number before many ones", 1, 5, ones=60_000),

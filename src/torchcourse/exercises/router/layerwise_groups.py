@@ -17,8 +17,9 @@ class Encoder(nn.Module):
     """A model with a head, encoder layers and embeddings, and nothing that computes.
 
     `extras` may hold "norm" (a norm beside the layers), "scale" (a parameter that belongs to no layer), "tied" (the
-    head's weight is the embedding's), "words first" (the embeddings are made before the head) and "frozen" (the
-    embeddings and the lowest layer learn nothing).
+    head's weight is the embedding's), "words first" (the embeddings are made before the head), "frozen" (the
+    embeddings and the lowest layer learn nothing), "others" (parts whose names begin as those of head and layers do)
+    and "layers share" (the lowest layer shares a parameter with the highest, and one with the norm, if there is one).
     """
 
     def __init__(self, depth: int, extras: list[str]) -> None:
@@ -36,6 +37,13 @@ class Encoder(nn.Module):
         self.places = nn.Embedding(4, 3)
         if "tied" in extras:
             self.head.weight = self.words.weight
+        if "others" in extras:
+            self.headroom, self.layers_norm = nn.Linear(3, 1), nn.LayerNorm(3)
+        if "layers share" in extras:
+            lowest: Any = self.layers[0]
+            self.layers[-1][0].weight = lowest[0].weight  # type: ignore[index]
+            if "norm" in extras:
+                self.norm.bias = lowest[1].bias
         if "frozen" in extras:
             self.words.requires_grad_(False)
             self.layers[0].requires_grad_(False)
@@ -93,6 +101,8 @@ def cases(draw: Draw) -> list[Case]:
         case("a norm and a scale of its own", depth=2, extras=["norm", "scale"], decay=decay, **near),
         case("frozen from below", depth=3, extras=["frozen"], decay=decay, **near),
         case("head and embedding share a weight", depth=2, extras=["tied"], decay=decay, **near),
+        case("parts called headroom and layers_norm", depth=2, extras=["others"], decay=decay, **near),
+        case("layers that share", depth=3, extras=["norm", "layers share"], decay=decay, **near),
         case("the embedding is made first, and shared", depth=2, extras=["tied", "words first"], decay=decay, **near),
     ]
 

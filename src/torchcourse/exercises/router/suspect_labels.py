@@ -15,8 +15,9 @@ from torchcourse.probes.observe import kept, look
 
 
 def probe(answer: Watched, logits: Tensor, labels: Tensor, k: int) -> Observations:
-    before = logits.clone()
-    return {**look(answer(logits, labels, k), logits), **kept(logits=(logits, before))}
+    before = logits.clone(), labels.clone()
+    seen = look(answer(logits, labels, k), logits)
+    return {**seen, **kept(logits=(logits, before[0]), labels=(labels, before[1]))}
 
 
 def judged(draw: Draw, n: int, classes: int, spread: float = 2.0) -> dict[str, Any]:
@@ -32,12 +33,19 @@ def repeated(draw: Draw, n: int, classes: int, times: int) -> dict[str, Any]:
     return {"logits": one["logits"].repeat(times, 1), "labels": one["labels"].repeat(times)}
 
 
-def hopeless(draw: Draw, n: int, classes: int) -> dict[str, Any]:
+def hopeless(draw: Draw, n: int, classes: int, least: float = 1500.0) -> dict[str, Any]:
     """Draw tickets whose labels are so unlikely that a probability is 0 for all, in float64 as well."""
     found = judged(draw, n, classes)
-    away = 1500.0 + 10.0 * draw.normal(n).argsort()
+    away = least + 10.0 * draw.normal(n).argsort()
     found["logits"] -= away[:, None] * F.one_hot(found["labels"], classes)
     return found
+
+
+def nearly_equal(draw: Draw, n: int, classes: int) -> dict[str, Any]:
+    """Draw one ticket in float64, n times, whose own logit differs by less than float32 can tell."""
+    logits, labels = draw.normal(1, classes, dtype=torch.float64).repeat(n, 1), draw.integers(0, classes, 1).repeat(n)
+    logits += 1e-9 * draw.normal(n).argsort()[:, None] * F.one_hot(labels, classes)
+    return {"logits": logits, "labels": labels}
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -46,6 +54,7 @@ def cases(draw: Draw) -> list[Case]:
         case("two classes", **judged(draw, 12, 2), k=5),
         case("tickets that come three times", **repeated(draw, 5, 3, 3), k=9),
         case("labels that are all but impossible", **hopeless(draw, 9, 3), k=6),
+        case("float64, nearly equal", **nearly_equal(draw, 8, 3), k=5),
         case("more asked for than there are", **judged(draw, 4, 3), k=10),
         case("none asked for", **judged(draw, 5, 3), k=0),
     ]

@@ -11,6 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.models import model
+from torchcourse.probes.modules import unset_memory_is_nan
 from torchcourse.probes.observe import kind
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
@@ -26,7 +27,8 @@ def probe(answer: Watched, kind_of: str, width: int, classes: int, dtype: str, x
     if kind_of.endswith(", head too"):
         net.head.requires_grad_(False)
     old, before = net.head, _rest(net)
-    named = answer(net, classes)
+    with unset_memory_is_nan():
+        named = answer(net, classes)
     head = net.head
     seen: Observations = {
         "returned": sorted(named) if isinstance(named, list) and named == sorted(named) else kind(named),
@@ -44,6 +46,7 @@ def probe(answer: Watched, kind_of: str, width: int, classes: int, dtype: str, x
         "weight of the head": [list(head.weight.shape), "with a bias" if head.bias is not None else "without a bias"],
         "out_features": head.out_features,
         "its values": "the old ones" if taken or head is old else "new ones",
+        "numbers in the head": "finite" if all(bool(p.isfinite().all()) for p in params) else "not finite",
         "dtype of the head": sorted({str(p.dtype).removeprefix("torch.") for p in params}),
         "device of the head": sorted({_where(p, x) for p in params}),
         "requires_grad of the head": all(p.requires_grad for p in params),

@@ -35,6 +35,14 @@ def test_the_hook_before_a_commit_runs_the_same_and_nothing_from_elsewhere() -> 
     assert (repo["repo"], hook["language"], hook["entry"]) == ("local", "system", "make lint")
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_forms_and_workflows_are_yaml(path: Path) -> None:
+    content = yaml.safe_load(path.read_text())
+    assert isinstance(content, dict)
+    if path.parent.name == "ISSUE_TEMPLATE" and path.stem != "config":
+        assert {"name", "description", "body"} <= set(content)
+
+
 def test_actions_are_pinned_by_commit() -> None:
     flows = [yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")]
     jobs = [job for flow in flows for job in flow["jobs"].values()]

@@ -4,8 +4,9 @@
 
 A fault is a text that stands once in the engine, what a tired person might have written in its place, and the tests
 that then have to fail: `benchmarks/faults.toml`. Where code moves, nothing has to change there; where names change, the
-texts do: `--check` says which no longer fit, and runs no tests. Works on copies of CHECKOUT, and first runs all these
-tests on one without a fault. Ends with 1 if a fault was missed, or does not fit the code any more.
+texts do: `--check` says which no longer fit or name tests that are gone, and runs no tests. Works on copies of
+CHECKOUT, and first runs all these tests on one without a fault. Ends with 1 if a fault was missed, or does not fit the
+code any more.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--only", type=int, nargs="+", help="the numbers of the faults to try")
     parser.add_argument("--workers", type=int, default=0, help="pytest's -n")
-    parser.add_argument("--check", action="store_true", help="only say which faults do not fit the code")
+    parser.add_argument("--check", action="store_true", help="only say which faults are out of date")
     chosen = parser.parse_args()
     faults = {n: fault for n, fault in enumerate(read(FAULTS), 1) if not chosen.only or n in chosen.only}
     if chosen.check:
@@ -78,14 +79,28 @@ def read(path: Path) -> list[Fault]:
 
 
 def check(faults: Mapping[int, Fault], checkout: Path) -> int:
-    """Print which faults do not stand exactly once in the engine; return the exit status."""
-    counts = {number: len(places(fault, checkout)) for number, fault in faults.items()}
-    for number, count in counts.items():
-        if count != 1:
-            print(f"{number:>3} stands {count} times: {faults[number].about}")
-    fitting = list(counts.values()).count(1)
+    """Print which faults do not stand exactly once in the engine, or name missing tests; return the exit status."""
+    fitting = 0
+    for number, fault in faults.items():
+        problems = [f"{test} is not there" for test in missing_tests(fault, checkout)]
+        if (count := len(places(fault, checkout))) != 1:
+            problems.append(f"stands {count} times")
+        if problems:
+            print(f"{number:>3} {', '.join(problems)}: {fault.about}")
+        fitting += not problems
     print(f"{fitting} of {len(faults)} fit")
     return int(fitting < len(faults))
+
+
+def missing_tests(fault: Fault, checkout: Path) -> list[str]:
+    """Return the tests of a fault that are not in a checkout."""
+    missing = []
+    for test in fault.tests:
+        file, _, name = test.partition("::")
+        path = checkout / file
+        if not path.is_file() or (name and f"def {name}(" not in path.read_text(encoding="utf-8")):
+            missing.append(test)
+    return missing
 
 
 def places(fault: Fault, checkout: Path) -> list[Path]:

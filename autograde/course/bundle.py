@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,16 +20,15 @@ from pathlib import Path
 from autograde.files import write_atomically
 from autograde.source import paths
 from autograde.source.release import check_built
+from torchcourse.checking.references import PACKED
 from torchcourse.model.files import check_target
 
-__all__ = ["BundleError", "build_wheel", "write_bundle"]
+__all__ = ["BundleError", "build_wheel", "package_files", "write_bundle"]
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The time stamp of every file in the archive: the earliest that a zip file allows."""
 EPOCH = 315_532_800
 """The same for the wheel, in seconds since 1970."""
-PACKAGED = ("*.py", "py.typed", "stored/*.bin", "data/*", "jupyter/*/*.json")
-"""The files of the package that go into the wheel."""
 BUILT_BY = ("pyproject.toml", "setup.py", "LICENSE")
 README = """# torchcourse
 
@@ -104,6 +104,15 @@ def _readme(lessons: Sequence[str]) -> str:
     return README.format(count=count, lessons="\n".join(titles))
 
 
+def package_files() -> list[Path]:
+    """Return the package's modules and the data files that pyproject.toml names, without the reference answers."""
+    package = paths.ROOT / "src" / "torchcourse"
+    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = ["**/*.py", *project["tool"]["setuptools"]["package-data"]["torchcourse"]]
+    found = {path for pattern in patterns for path in package.glob(pattern) if path.is_file()}
+    return sorted(found - {package / PACKED.name})
+
+
 def build_wheel(lessons: Sequence[str], readme: str, more: Mapping[str, str] | None = None) -> tuple[str, bytes]:
     """Build the wheel with the notebooks of `lessons` in it, without a network. The same course gives the same bytes.
 
@@ -121,8 +130,8 @@ def build_wheel(lessons: Sequence[str], readme: str, more: Mapping[str, str] | N
     with tempfile.TemporaryDirectory() as folder:
         stage, out = Path(folder) / "stage", Path(folder) / "out"
         package = Path("src", "torchcourse")
-        packaged = [path for pattern in PACKAGED for path in (paths.ROOT / package).rglob(pattern)]
-        into = {path: path.relative_to(paths.ROOT) for path in (*packaged, *(paths.ROOT / name for name in BUILT_BY))}
+        copied = [*package_files(), *(paths.ROOT / name for name in BUILT_BY)]
+        into = {path: path.relative_to(paths.ROOT) for path in copied}
         for lesson in lessons:
             into[paths.notebook(lesson)] = Path("notebooks", f"{lesson}.ipynb")
             into[paths.stored(lesson)] = package / "stored" / f"{lesson}.bin"

@@ -58,7 +58,7 @@ from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw
 
 WHY = "TODO({name}): in 20 to 70 words why the reference is written as it is"
-# TODO({name}): the names of the mistakes that have to be told apart
+# TODO({name}): the names of the mistakes that a check must always be able to name
 REQUIRED: tuple[str, ...] = ()
 
 # TODO({name}): three known mistakes or more; each a program, a sentence with {{fields}}, and the heading to reread

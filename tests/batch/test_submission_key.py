@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,12 @@ def test_the_key_is_of_the_cells_as_read_and_of_nothing_about_the_student(tmp_pa
 
     assert key("ada", SOLVED) == key("ben", SOLVED)
     assert len({key("ada", SOLVED), key("ada", SOLVED + " "), key("ada", None)}) == 3
+
+
+def test_another_seed_or_limit_is_another_key(tmp_path: Path) -> None:
+    submission = read_submission(submit(tmp_path, "ada", SOLVED), "ada", LESSON)
+    pairs = (SEED, LIMITS), (1, LIMITS), (SEED, dataclasses.replace(LIMITS, cell_seconds=1.0))
+    assert len({fingerprint.submission_key(submission, seed, limits) for seed, limits in pairs}) == len(pairs)
 
 
 def test_new_hidden_cases_regrade_only_what_they_touch(copied: Path, tmp_path: Path) -> None:

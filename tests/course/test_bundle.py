@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,8 +15,10 @@ import pytest
 
 from autograde.course import bundle
 from autograde.course.bundle import BundleError, write_bundle
+from autograde.source import paths
 from autograde.source.private_half import private_half
 from tests.support.secrets import leaked_answers, leaked_programs, squeezed
+from torchcourse.checking.references import PACKED
 from torchcourse.model.catalogue import LESSONS, exercises
 
 FEW = ["01_tensors", "03_modules"]
@@ -56,14 +59,26 @@ def test_it_holds_what_learners_need_and_nothing_else(archive: Path) -> None:
                              + [f"torchcourse/notebooks/{lesson}.ipynb" for lesson in LESSONS])  # fmt: skip
     inside = [name.split(".whl/")[1] for name in files if ".whl/" in name]
     assert all(name.startswith(("torchcourse/", "torchcourse-")) for name in inside)
-    assert {Path(name).suffix for name in inside} <= {".py", ".typed", ".bin", ".csv", ".json", ".ipynb", ".txt", ""}
-    for lesson in LESSONS:
-        assert f"torchcourse/stored/{lesson}.bin" in inside
-        assert f"torchcourse/notebooks/{lesson}.ipynb" in inside
+    data = {name for name in inside if name.startswith("torchcourse/") and not name.endswith(".py")}
+    package = paths.ROOT / "src" / "torchcourse"
+    here = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")} - {PACKED}
+    assert data == {f"torchcourse/notebooks/{lesson}.ipynb" for lesson in LESSONS} | {
+        path.relative_to(package.parent).as_posix() for path in here
+    }
     readme = files["torchcourse/README.md"].decode()
     assert all(f"{lesson}.ipynb" in readme for lesson in LESSONS)
     wheel = next(name for name in files if ".whl/" in name).split("/")[1]
     assert files["torchcourse/requirements.txt"].decode() == f"-c constraints.txt\n./{wheel}[lab]\n"
+
+
+def test_reference_answers_that_lie_in_the_package_stay_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "src" / "torchcourse"
+    package.mkdir(parents=True)
+    shutil.copy(paths.ROOT / "pyproject.toml", tmp_path)
+    for name in ("__init__.py", "py.typed", PACKED.name):
+        (package / name).touch()
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    assert [path.name for path in bundle.package_files()] == ["__init__.py", "py.typed"]
 
 
 def test_no_answer_is_in_it(archive: Path) -> None:

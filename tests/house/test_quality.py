@@ -29,10 +29,24 @@ def test_what_lint_checks_holds(command: str) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
+def test_seeded_faults_fit_the_code_and_name_tests_that_are_there() -> None:
+    command = [sys.executable, "-m", "benchmarks.faults", ".", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_hook_before_a_commit_runs_the_same_and_nothing_from_elsewhere() -> None:
     (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     (hook,) = repo["hooks"]
     assert (repo["repo"], hook["language"], hook["entry"]) == ("local", "system", "make lint")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_forms_and_workflows_are_yaml(path: Path) -> None:
+    content = yaml.safe_load(path.read_text())
+    assert isinstance(content, dict)
+    if path.parent.name == "ISSUE_TEMPLATE" and path.stem != "config":
+        assert {"name", "description", "body"} <= set(content)
 
 
 def test_actions_are_pinned_by_commit() -> None:

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("mask-inverted", "masks-queries-not-keys", "diagonal-masked", "made-on-cpu")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 MASKS = "Attention, and its masks"
 

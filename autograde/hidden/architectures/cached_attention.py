@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("is-causal-with-cache", "overwrites-cache", "no-mask-inside-chunk", "mutates-cache")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 CACHE = "Decoding with a cache"
 Answer = tuple[Tensor, Any]

@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("flips-kernel", "ignores-stride", "python-loop", "pads-one-side")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 HAND = "Convolution by hand"
 Pair = int | tuple[int, int]

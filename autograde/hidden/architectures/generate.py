@@ -73,7 +73,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("temperature-multiplies", "reads-first-position", "eos-stops-whole-batch", "train-mode")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 WRITES = "A model that writes"
 

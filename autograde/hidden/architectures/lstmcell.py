@@ -31,7 +31,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("gate-order", "no-tanh-on-cell", "state-made-on-cpu", "cell-returned-first")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 RECURRENT = "Recurrent networks"
 

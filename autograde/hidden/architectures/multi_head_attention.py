@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("heads-not-transposed", "scaled-by-dim", "softmax-over-queries", "nan-on-empty-row")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 HEADS, MASKS = "Attention with heads", "Attention, and its masks"
 

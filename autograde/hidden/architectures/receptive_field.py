@@ -17,7 +17,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("ignores-stride", "own-stride-counts-too-early", "ignores-dilation")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SEEN = "What one output sees"
 

@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("adds-not-concatenates", "skip-after-pooling", "odd-size-fails")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SKIPS = "Skips: ResNet and U-Net"
 

@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("returns-value", "returns-tensor", "float32-precision")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 LEAVES = "Leaves, and the graph behind a result"
 

@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("pollutes-grad", "changes-requires-grad", "attached-to-graph")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 ASK = "Asking for a gradient without side effects"
 

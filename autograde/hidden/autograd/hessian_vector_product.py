@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("first-order-only", "builds-hessian")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 TWICE = "Derivatives of derivatives"
 

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("sum-not-mean", "mean-over-batch-only", "missing-factor-two", "transposed")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 HAND = "Gradients by hand"
 

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("mean-gradient", "python-loop")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 FUNC = "torch.func: gradients as functions"
 ADD = "Gradients accumulate"

@@ -18,7 +18,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("counts-outputs", "double-counts-storage")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 KEEPS = "What the graph keeps"
 Tensors = Iterable[Tensor]

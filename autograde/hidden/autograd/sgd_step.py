@@ -18,7 +18,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("no-no-grad", "rebinds-parameter", "grads-not-cleared", "fails-on-none")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 OFF = "Switching the recording off"
 

@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("shares-memory", "keeps-graph")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 OFF = "Switching the recording off"
 CUT = "Detach, clone and .data"

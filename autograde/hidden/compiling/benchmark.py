@@ -26,7 +26,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("includes-compile-time", "no-synchronize")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class Stopwatch:

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("item-call", "scales-up", "nan-on-zero")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def scaled(x: Tensor, length: Tensor, max_norm: float) -> Tensor:

@@ -18,7 +18,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("recompiles-per-shape", "falls-back-to-eager")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def never_dynamic(fn: Any, backend: Any) -> Any:

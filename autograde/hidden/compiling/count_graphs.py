@@ -17,7 +17,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("counts-breaks", "stale-cache")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class Tally:

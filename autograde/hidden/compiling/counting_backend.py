@@ -16,7 +16,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("counts-placeholders", "never-counts")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class Backend:

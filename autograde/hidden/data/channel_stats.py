@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("averages-batch-statistics", "catastrophic-cancellation")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 PIXELS = (0, 2, 3)

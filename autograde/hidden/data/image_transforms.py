@@ -17,7 +17,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("augments-evaluation", "normalizes-unscaled")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def at_random(size: int, flip: float = 0.5) -> list[Any]:

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("drops-last-batch", "same-order-every-epoch", "reseeds-global-rng")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class ByLength(Sampler[Any]):

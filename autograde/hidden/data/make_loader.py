@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("shuffles-evaluation", "pins-without-cuda", "drops-evaluation-samples", "identical-worker-rng")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def load(

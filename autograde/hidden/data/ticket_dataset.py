@@ -25,7 +25,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("splits-on-commas", "crashes-on-unknown-word", "counts-header")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class Tickets(Dataset[Any]):

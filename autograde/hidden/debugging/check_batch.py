@@ -34,7 +34,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("runs-in-train-mode", "stops-at-first-fault", "misses-label-range", "raises-instead-of-reporting")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 DOOR = "The batch at the door"
 TRACES = "Modes, and how to leave no trace"

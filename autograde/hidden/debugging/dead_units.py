@@ -33,7 +33,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("share-of-zeros", "last-batch-only", "averages-batches", "train-mode")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 DEAD = "Units that never fire"
 

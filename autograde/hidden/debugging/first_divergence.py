@@ -35,7 +35,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("last-difference", "nan-passes", "definition-order")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 AGREE = "Two models that should agree"
 Key = tuple[str, int]

@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("definition-order", "misses-inf", "leaves-hooks", "names-the-container")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 FIRST = "The first bad value"
 Modules = list[tuple[str, nn.Module]]

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("none-reported-as-zero", "includes-frozen", "mean-not-norm")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 GRADIENTS = "Gradients, layer by layer"
 

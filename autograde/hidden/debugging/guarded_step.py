@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("clips-nan-and-steps", "checks-loss-only", "keeps-bad-gradients")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 GUARD = "A guard before the step"
 

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("flags-leaves", "only-top-level", "asks-grad-not-grad-fn")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 MEMORY = "Memory that grows"
 

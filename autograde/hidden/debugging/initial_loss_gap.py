@@ -37,7 +37,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("log2-not-ln", "train-mode", "softmax-first", "builds-graph")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 START = "The loss before the first step"
 

@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("missing-zero-grad", "layers-not-registered", "mse-on-class-indices", "still-linear")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 REPAIR = "A broken loop, repaired"
 Pair = tuple[Tensor, Tensor]

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("compares-values", "compares-counts", "misses-replaced-head")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 UNTRAINED = "What is not trained"
 Parameters = list[Tensor]

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("uses-lr-times-gradient", "snapshot-shares-memory", "missing-zero-grad")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 UPDATES = "The size of an update"
 Named = dict[str, Tensor]

@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("syncs-every-micro-batch", "never-syncs", "forward-outside-no-sync", "no-scaling")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 PIECES = "Gradients in several pieces"
 

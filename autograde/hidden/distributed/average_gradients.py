@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("sums-gradients", "skips-none", "zeros-for-all-none", "divides-by-ranks-that-have-one")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 AVERAGE = "Averaging gradients by hand"
 

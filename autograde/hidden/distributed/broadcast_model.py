@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("forgets-buffers", "averages-instead", "rebinds-parameter")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 START = "One model on every rank"
 

@@ -23,7 +23,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-module-prefix", "local-shard-only", "every-rank-returns-it", "called-by-rank-zero-only")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 CHECKPOINTS = "Checkpoints"
 FULL: dict[str, Any] = {"full_state_dict": True, "cpu_offload": True}

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("averages-rank-means", "rank-zero-only", "divides-by-zero")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SHARDS = "Shards of 3 and 1"
 

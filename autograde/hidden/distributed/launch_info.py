@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("global-rank-as-device", "hardcoded-nccl", "fails-without-torchrun")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 RANKS = "Ranks, and how torchrun starts them"
 

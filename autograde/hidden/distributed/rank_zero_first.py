@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("runs-at-once", "only-rank-zero-returns", "hangs-on-error")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 Fn = Callable[[], Any]
 FIRST = "One rank first"

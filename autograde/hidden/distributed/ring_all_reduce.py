@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("sends-everything", "deadlocks", "forgets-gather-phase", "uneven-chunks-fail")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 RING = "Round a ring"
 

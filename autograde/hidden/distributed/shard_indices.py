@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("unequal-shares", "order-differs-by-rank", "same-order-every-epoch", "reseeds-global-rng")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SHARES = "Shares of the data"
 

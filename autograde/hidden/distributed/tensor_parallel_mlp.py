@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("reduces-before-activation", "no-gradient-reduce", "reduces-gradient-twice")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SPLIT = "Splitting a layer"
 

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("splits-wrong-part", "forgets-master-weights", "rounds-down")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 MEMORY = "What a rank has to hold"
 

@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("no-rescaling", "materializes-scores", "drops-last-block", "overflow")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 READ = "Attention without the score matrix"
 

@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("mean-of-chunk-means", "keeps-all-logits", "no-weight-gradient", "drops-last-chunk")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 READ = "A loss without the logits"
 

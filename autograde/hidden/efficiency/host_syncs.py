@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("counts-item-only", "counts-integer-index", "misses-if-on-tensor")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 READ = "Waiting for the device"
 VALUE, SHAPE = torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape

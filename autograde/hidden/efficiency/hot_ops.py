@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("total-not-self-time", "counts-warmup", "lists-ranges")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 READ = "Measure first"
 

@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-float-weight", "plain-tensor", "scale-per-input", "loses-bias")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 READ = "A layer in eight bits"
 

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("per-tensor", "truncates-not-rounds", "wraps-at-128", "nan-on-zero-row")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 READ = "Numbers in eight bits"
 Pair = tuple[Tensor, Tensor]

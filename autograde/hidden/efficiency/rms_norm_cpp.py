@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("assumes-contiguous", "reads-double-as-float", "accumulates-in-float", "eps-outside-root")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 READ = "An operator in C++"
 

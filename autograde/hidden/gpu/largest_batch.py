@@ -18,7 +18,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("linear-search", "swallows-other-errors", "off-by-one")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 Run = Callable[[int], object]

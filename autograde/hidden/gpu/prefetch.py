@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("drops-last-batch", "not-ahead", "loads-everything")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def fetch(iterator: Iterator[Any], device: torch.device) -> Any:

@@ -15,7 +15,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("ridge-reversed", "fraction-of-peak-not-roof")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class Roof:

@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("plain-tensor", "bias-false-ignored", "missing-super-init")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 REGISTER = "What a module remembers"
 INIT = "Initialisation and depth"

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("biased-running-variance", "batch-statistics-in-eval", "momentum-reversed", "statistics-keep-graph")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 REGISTER = "What a module remembers"
 NORM = "Batch norm by hand"

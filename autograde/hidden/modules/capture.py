@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("leaves-hooks", "keeps-graph", "unknown-name-ignored")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 CALLS = "Calling a module, and hooks"
 Modules = dict[str, nn.Module]

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("not-rescaled", "active-in-eval", "same-mask-every-call", "nan-at-one")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 REGISTER = "What a module remembers"
 MODES = "Train and eval"

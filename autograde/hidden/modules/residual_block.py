@@ -23,7 +23,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("missing-projection", "relu-before-add")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 REGISTER = "What a module remembers"
 CONV = "Convolutions and shapes"

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("plain-attribute", "buffer-as-parameter")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 REGISTER = "What a module remembers"
 BUFFERS = "Buffers: state that is not trained"

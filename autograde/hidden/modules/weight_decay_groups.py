@@ -17,7 +17,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("decays-bias-and-norm", "loses-parameters", "includes-frozen")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 FREEZING = "Freezing, and what decays"
 Named = Iterable[tuple[str, nn.Parameter]]

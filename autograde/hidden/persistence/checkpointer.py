@@ -27,7 +27,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("forgets-optimizer", "forgets-scheduler", "forgets-rng", "deletes-best")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class Sound:

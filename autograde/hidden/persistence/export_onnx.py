@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("fixed-batch", "train-mode-export", "leaves-eval-mode")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def write(model: nn.Module, example: Tensor, path: Path, dynamic: bool = True) -> None:

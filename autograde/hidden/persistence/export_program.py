@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("fixed-batch", "returns-original")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def exported(model: nn.Module, example: Tensor, rows: Any = torch.export.Dim.DYNAMIC) -> Any:

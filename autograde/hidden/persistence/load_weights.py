@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("no-map-location", "unsafe-load", "ignores-missing-keys")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def no_map_location(model: nn.Module, path: Path, device: str = "cpu") -> Any:

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("mean-hides-outlier", "nan-ignored", "broadcasts-silently")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 Function = Callable[[Tensor], Tensor]

@@ -24,7 +24,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("pickles-module", "writes-in-place")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def on_the_cpu(model: nn.Module) -> dict[str, Any]:

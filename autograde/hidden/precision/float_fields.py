@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("truncates-not-rounds", "wrong-width")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def widths(dtype: torch.dtype) -> tuple[int, int]:

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("compares-in-float32", "counts-zero-updates")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def right(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("updates-low-precision", "master-not-in-state")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class SGD(torch.optim.Optimizer):

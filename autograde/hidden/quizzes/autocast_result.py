@@ -18,7 +18,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("everything-is-half", "same-list-on-every-device", "sum-of-mixed-is-half")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "What autocast returns"
 PRODUCTS = frozenset({"matmul", "linear", "conv2d"})

@@ -16,7 +16,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("every-inplace-raises", "every-second-backward-raises", "detach-raises")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "Second backward, in place, detach"
 INPLACE = ("relu_", "add_", "no_grad_add_")

@@ -16,7 +16,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("once-per-size", "once-for-ever", "zero-and-one-are-ordinary")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "How often is it compiled?"
 

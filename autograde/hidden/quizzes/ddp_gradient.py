@@ -17,7 +17,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("always-equal", "sums-over-ranks", "weights-by-samples")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "The gradient of many ranks"
 

@@ -16,7 +16,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("strict-false-skips-shapes", "missing-and-unexpected-swapped", "extra-never-raises")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "Strict loading"
 Outcome = dict[str, Any]

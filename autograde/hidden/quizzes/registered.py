@@ -16,7 +16,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("list-is-registered", "buffer-is-parameter", "non-persistent-is-saved", "tensor-moves")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "What a module knows"
 Kinds = frozenset[str]

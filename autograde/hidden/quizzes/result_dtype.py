@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("wider-wins", "zero-dim-as-tensor", "number-forces-default")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "Promotion"
 RANKS = {"tensor": 2, "scalar": 1, "number": 0}

@@ -16,7 +16,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("workers-do-not-multiply", "drop-last-once-per-loader", "map-style-duplicates")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "Workers and samples"
 

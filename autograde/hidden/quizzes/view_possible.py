@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("contiguous-only", "same-count-suffices", "size-one-stride-matters")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 SECTION = "Views and strides"
 Shape = tuple[int, ...]

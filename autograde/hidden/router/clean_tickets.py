@@ -18,7 +18,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-first-of-conflict", "compares-raw-text", "loses-order")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 Rows = list[tuple[str, str]]
 

@@ -26,7 +26,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("swaps-before-parity", "fixed-batch", "train-mode-export", "no-vocab")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class Release:

@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("least-confident-not-wrong", "raw-logit-not-probability", "best-first")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def by_own_probability(logits: Tensor, labels: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-last-not-best", "accuracy-not-macro-f1", "validates-in-train-mode", "log-lacks-lr")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 class Training:

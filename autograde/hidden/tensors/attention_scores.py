@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("not-scaled", "scaled-by-d", "wrong-transpose")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 EINSUM = "einsum"
 

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("always-copies", "view-on-noncontiguous", "copied-flag-wrong")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 def refuses_to_copy(t: Tensor) -> tuple[Tensor, bool]:

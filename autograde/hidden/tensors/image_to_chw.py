@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("reshaped-not-permuted", "not-scaled", "batch-ignored")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 IMAGES = "Images: channels first"
 ONES = "Axes of size one: unsqueeze, squeeze, expand"

@@ -18,7 +18,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("divides-by-length", "nan-on-empty", "masked-values-leak")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 MASKS = "Masks"
 

@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("elementwise-not-pairwise", "squared-not-rooted", "python-loop")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 PAIRS = "Broadcasting: shapes line up from the right"
 

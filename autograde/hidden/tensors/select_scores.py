@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("selects-rows", "python-loop", "detached")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 
 ONES = "Axes of size one: unsqueeze, squeeze, expand"

@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("copies-data", "drops-last-window", "runs-past-end", "ignores-stride")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 BY_HAND = "Building a view by hand"
 

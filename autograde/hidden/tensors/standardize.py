@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("missing-keepdim", "sample-variance", "eps-outside-root", "whole-tensor-statistics")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 REDUCE = "Reductions"
 

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("no-detach", "no-cpu", "always-copies", "bfloat16-unsupported")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 NUMPY = "NumPy"
 Array = np.ndarray[Any, Any]

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("equal-weights", "steps-every-micro-batch", "no-scaling")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 ACCUMULATE = "Accumulation: a large batch in small pieces"
 

@@ -22,7 +22,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("coupled-weight-decay", "no-bias-correction", "eps-inside-root")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 OPTIMIZERS = "Optimizers"
 

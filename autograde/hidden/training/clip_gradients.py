@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("per-tensor-clipping", "returns-clipped-norm", "scales-up-small-gradients")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 CLIPPING = "Gradients that are too large"
 Parameters = Iterable[Tensor]

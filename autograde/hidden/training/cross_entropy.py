@@ -21,7 +21,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("double-softmax", "overflow", "sum-not-mean")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 DEVICES = "Devices in the loop"
 LOSSES = "Losses from logits"

@@ -26,7 +26,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("train-mode", "builds-graph", "averages-batches", "leaves-eval-mode")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 DEVICES = "Devices in the loop"
 EVALUATING = "Judging without learning"

@@ -33,7 +33,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-last-not-best", "validates-in-train-mode", "constant-lr")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 DEVICES = "Devices in the loop"
 CAPSTONE = "The capstone: handwritten digits"

@@ -20,7 +20,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("micro-average", "nan-on-absent-class")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 DEVICES = "Devices in the loop"
 METRICS = "Metrics"

@@ -19,7 +19,7 @@ WHY = (
 )
 """Why the reference is written as it is."""
 REQUIRED = ("missing-zero-grad", "returns-tensor", "step-before-backward", "calls-forward-directly", "eval-mode")
-"""The misconceptions that the syllabus wants told apart."""
+"""The mistakes that a check must always be able to name."""
 
 LOOP = "The loop, line by line"
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-
-if TYPE_CHECKING:
-    from torchcourse.simulated.tensor import Simulated
 
 TEXT: Any = torch._tensor_str
 PREFIX = "tensor("
 
 
-def shown(t: Simulated, **_: Any) -> str:
+def shown(t: torch.Tensor, **_: Any) -> str:
     """Return the values, the device, and how the tensor stands to autograd. Printing copies to the host."""
     with torch.no_grad(), torch._C.DisableTorchFunction():
         held = t.detach().cpu()
@@ -21,7 +18,7 @@ def shown(t: Simulated, **_: Any) -> str:
     return f"Parameter containing:\n{text}" if getattr(t, "_is_param", False) else text
 
 
-def formatted(t: Simulated, spec: str) -> str:
+def formatted(t: torch.Tensor, spec: str) -> str:
     """Format a tensor with one value as that value, any other as its text."""
     if t.dim() == 0:
         return format(t.item(), spec)
@@ -32,7 +29,7 @@ def _contents(held: torch.Tensor) -> str:
     return "[]" if held.numel() == 0 else str(TEXT._tensor_str(held, len(PREFIX)))
 
 
-def _suffixes(t: Simulated) -> list[str]:
+def _suffixes(t: torch.Tensor) -> list[str]:
     usual = (torch.get_default_dtype(), torch.int64, torch.bool, torch.complex64)
     parts = [f"device='{t.device}'"]
     if t.numel() == 0 and t.dim() != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,10 +31,28 @@ class Simulated(torch.Tensor):
     block: Block
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
-    __deepcopy__ = copying.deepcopied
     __reduce_ex__ = copying.reduced
     __repr__ = printing.shown  # type: ignore[assignment]
     __format__ = printing.formatted
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Simulated:
+        """Copy values, attributes and gradient; views of one storage stay views of one storage."""
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol"
+            )
+        with torch.no_grad():
+            block = memo.setdefault(id(self.block), None) or Block(self.block.nbytes)
+            memo[id(self.block)] = block
+            copy = wrap(deepcopy(self.held, memo), block)
+        copy.requires_grad_(self.requires_grad)
+        vars(copy).update(deepcopy(copying.extras(self), memo))
+        memo[id(self)] = copy
+        if self.grad is not None:
+            copy.grad = deepcopy(self.grad, memo)
+        return copy
 
     def data_ptr(self) -> int:
         return self.held.data_ptr()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from autograde.judge.oracle import MAX_REMEMBERED_LENGTH, Oracle
 from autograde.judge.submission import Submission
+from autograde.judge.syntax_error import syntax_error
 from autograde.sandbox.job import Job, LostError, SlowError, parse_message, wall_clock_factor
 from autograde.sandbox.sandbox import Sandbox
 from torchcourse.checking.result import Result
@@ -29,7 +28,7 @@ ENDINGS = re.compile(r"(exit|the runner ended:) -?\d{1,3}( \((?P<error>\w{1,100}
 LACKS_TOOLS = "g++ or ninja is missing on the grading machine, so C++ cannot be built: see `torchcourse doctor`."
 BUILTIN_EXCEPTIONS = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)
                            and issubclass(value, BaseException))  # fmt: skip
-SYNTAX_ERRORS, MAX_PARSED_LENGTH = {"SyntaxError", "IndentationError", "TabError"}, 20_000
+SYNTAX_ERRORS = {"SyntaxError", "IndentationError", "TabError"}
 KINDS = ("int", "float", "bool", "str", "list", "tuple", "dict", "set", "Tensor", "ndarray", "module")
 """Only text that matches `ENDINGS`, `BUILTIN_EXCEPTIONS` or `KINDS` is quoted to learners, because a submission's
 process can send any text."""
@@ -380,7 +379,7 @@ class _DeviceRun:
             run.end("unattempted", f"`{name}` is not defined.")
         else:
             error = state if self.quotes and state in BUILTIN_EXCEPTIONS else "an exception"
-            if error in SYNTAX_ERRORS and (where := _syntax_error(self.cells[places[-1]].source)):
+            if error in SYNTAX_ERRORS and (where := syntax_error(self.cells[places[-1]].source)):
                 error = f"{error} {where}"
             run.end("error", f"The cell of `{name}` raised {error}, so `{name}` is not defined.")
 
@@ -389,21 +388,3 @@ class _DeviceRun:
         known = ENDINGS.fullmatch(str(ending)) if self.quotes else None  # a learner could send any other text
         how = f" ({ending})" if known and (known["error"] or "OSError") in BUILTIN_EXCEPTIONS else ""
         return f"The process ended while `{name}` ran{how}."
-
-
-def _syntax_error(source: str) -> str:
-    """Return the line and the reason of the first syntax error of a cell; "" if there is none, or it is very long.
-
-    The cell is parsed here, because a process of the learner's could send any text.
-    """
-    if len(source) > MAX_PARSED_LENGTH:
-        return ""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(source)
-    except SyntaxError as error:
-        return f"in line {error.lineno} ({error.msg})"
-    except (ValueError, MemoryError, RecursionError):
-        pass
-    return ""

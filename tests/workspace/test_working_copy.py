@@ -80,6 +80,25 @@ def test_kernels_and_terminals_find_the_command(monkeypatch: pytest.MonkeyPatch)
         assert os.environ["PATH"] == after
 
 
+def test_a_terminal_finds_the_command_though_its_profile_sets_the_path_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".profile").write_text("PATH=/usr/bin:/bin\n")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    for shell, is_known in (("/bin/sh", True), ("/bin/csh", False)):
+        monkeypatch.setenv("SHELL", shell)
+        server = SimpleNamespace(terminado_settings={"type": "xterm"})
+        server_extension._link_jupyter_server_extension(server)
+        assert ("shell_command" in server.terminado_settings) == is_known
+        if is_known:
+            command, env = server.terminado_settings["shell_command"], {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+            asked = {"input": "command -v torchcourse\n", "env": env, "text": True, "capture_output": True}
+            assert subprocess.run(command, check=True, **asked).stdout.startswith(str(Path(sys.executable).parent))
+    server = SimpleNamespace(terminado_settings={"shell_command": ["fish"]})
+    server_extension._link_jupyter_server_extension(server)
+    assert server.terminado_settings == {"shell_command": ["fish"]}
+
+
 def test_lab_again_changes_nothing_but_the_start_pages_table(tmp_path: Path, started: list[list[str]]) -> None:
     run_command("lab", tmp_path)
     (tmp_path / "01_tensors.ipynb").write_text("mine")

@@ -115,7 +115,6 @@ slice_of_it.numel() * slice_of_it.element_size(), slice_of_it.untyped_storage().
 #  'ndim': 2, 'numel': 6, 'contiguous': True, 'nbytes': 24}
 # ```
 
-
 # %% exercise="describe" points=1
 def describe(t: Tensor) -> dict[str, object]:
     """Return the basic facts about t, without its values."""
@@ -130,7 +129,6 @@ def describe(t: Tensor) -> dict[str, object]:
         "nbytes": t.numel() * t.element_size(),
     }
     ### END SOLUTION
-
 
 # %% check="describe"
 check("describe")
@@ -195,7 +193,10 @@ print(first, torch.equal(first, again))
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
     info = torch.finfo(dtype)
-    print(f"{str(dtype):15} {info.bits} bits   up to {info.max:.1e}   gap after 1: {info.eps:.1e}")
+    print(
+        f"{str(dtype):15} {info.bits} bits   up to {info.max:.1e}   gap after 1: "
+        f"{info.eps:.1e}"
+    )
 
 # %% [markdown]
 # When two dtypes meet, the result takes the *kind* that can hold both, in the order bool, integer, float, complex. A
@@ -207,7 +208,9 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 print((torch.tensor([1, 2]) * 0.5).dtype)
 print((torch.ones(2, dtype=torch.float16) + 1.5).dtype)
 print((torch.ones(2, dtype=torch.float32) + torch.ones(2, dtype=torch.float64)).dtype)
-print((torch.ones(2, dtype=torch.float32) + torch.tensor(1.5, dtype=torch.float64)).dtype)
+print(
+    (torch.ones(2, dtype=torch.float32) + torch.tensor(1.5, dtype=torch.float64)).dtype
+)
 print((torch.tensor([1, 2]) + torch.tensor(1.5, dtype=torch.float64)).dtype)
 
 # %% [markdown]
@@ -308,7 +311,6 @@ print(stack.movedim(0, -1).shape, stack.movedim(-2, 0).shape)
 # image_to_chw(white)    # shape (3, 2, 4), float32, all ones
 # ```
 
-
 # %% exercise="image_to_chw" points=2
 def image_to_chw(image: Tensor) -> Tensor:
     """From uint8 (H, W, C) or (N, H, W, C) to contiguous float32 (C, H, W) or
@@ -317,7 +319,6 @@ def image_to_chw(image: Tensor) -> Tensor:
     channels_first = image.movedim(-1, -3)
     return channels_first.contiguous().to(torch.float32) / 255
     ### END SOLUTION
-
 
 # %% check="image_to_chw"
 check("image_to_chw")
@@ -443,7 +444,6 @@ print(
 # pairwise_distances(a, b)    # [[5., 0.]]
 # ```
 
-
 # %% exercise="pairwise_distances" points=3
 def pairwise_distances(a: Tensor, b: Tensor) -> Tensor:
     """Euclidean distance from every row of a to every row of b:
@@ -452,7 +452,6 @@ def pairwise_distances(a: Tensor, b: Tensor) -> Tensor:
     difference = a[:, None, :] - b[None, :, :]  # (n, 1, d) - (1, m, d) -> (n, m, d)
     return torch.linalg.vector_norm(difference, dim=-1)
     ### END SOLUTION
-
 
 # %% check="pairwise_distances"
 check("pairwise_distances")
@@ -497,7 +496,6 @@ marks.var(dim=1), marks.var(dim=1, correction=0)
 # standardize(torch.tensor([[1.0, 3.0], [5.0, 9.0]]), dim=1)    # about [[-1., 1.], [-1., 1.]]
 # ```
 
-
 # %% exercise="standardize" points=2
 def standardize(x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5) -> Tensor:
     """x shifted and scaled to mean 0 and variance 1 over `dim`."""
@@ -506,7 +504,6 @@ def standardize(x: Tensor, dim: int | tuple[int, ...], eps: float = 1e-5) -> Ten
     var = x.var(dim=dim, correction=0, keepdim=True)
     return (x - mean) / torch.sqrt(var + eps)
     ### END SOLUTION
-
 
 # %% check="standardize"
 check("standardize")
@@ -537,7 +534,6 @@ print(small.exp() / small.exp().sum(), (small - 5).exp() / (small - 5).exp().sum
 # row_softmax(torch.tensor([[0.0, 0.0], [1000.0, 0.0]]))    # [[0.5, 0.5], [1., 0.]]
 # ```
 
-
 # %% exercise="row_softmax" points=2
 def row_softmax(x: Tensor) -> Tensor:
     """Softmax over the last dimension, for any rank, finite for entries up to 1e4."""
@@ -546,7 +542,6 @@ def row_softmax(x: Tensor) -> Tensor:
     weights = shifted.exp()
     return weights / weights.sum(dim=-1, keepdim=True)
     ### END SOLUTION
-
 
 # %% check="row_softmax"
 check("row_softmax")
@@ -589,7 +584,9 @@ print(torch.zeros(2, 3, 5)[torch.ones(2, 3, dtype=torch.bool)].shape)
 # each row, the score at its label. `scores[labels]` looks right and is not: it picks whole *rows*.
 
 # %%
-scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.3, 0.3, 0.4], [0.8, 0.1, 0.1]])
+scores = torch.tensor(
+    [[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.3, 0.3, 0.4], [0.8, 0.1, 0.1]]
+)
 labels = torch.tensor([1, 0, 2, 2])
 print(scores[labels].shape)
 
@@ -631,14 +628,12 @@ torch.zeros(4, 3).scatter(1, index, 9.0)
 # select_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 0]))    # [2., 3.]
 # ```
 
-
 # %% exercise="select_scores" points=1
 def select_scores(scores: Tensor, labels: Tensor) -> Tensor:
     """Each row's entry at its label: (n, c), (n,) to (n,)."""
     ### BEGIN SOLUTION
     return scores.gather(1, labels.unsqueeze(1)).squeeze(1)
     ### END SOLUTION
-
 
 # %% check="select_scores"
 check("select_scores")
@@ -657,9 +652,10 @@ check("select_scores")
 # ValueError: labels holds 3, but must satisfy 0 <= label < num_classes = 3
 # ```
 
-
 # %% exercise="one_hot" points=2
-def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def one_hot(
+    labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """A one at each label, zeros elsewhere: any shape (...) to (..., num_classes)."""
     ### BEGIN SOLUTION
     labels = labels.to(torch.int64)
@@ -670,7 +666,6 @@ def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32
     zeros = torch.zeros(*labels.shape, num_classes, dtype=dtype, device=labels.device)
     return zeros.scatter(-1, labels.unsqueeze(-1), 1)
     ### END SOLUTION
-
 
 # %% check="one_hot"
 check("one_hot")
@@ -685,7 +680,9 @@ check("one_hot")
 
 # %%
 a, b = torch.zeros(2, 3), torch.ones(2, 3)
-print(torch.cat([a, b]).shape, torch.cat([a, b], dim=1).shape, torch.stack([a, b]).shape)
+print(
+    torch.cat([a, b]).shape, torch.cat([a, b], dim=1).shape, torch.stack([a, b]).shape
+)
 print([piece.shape[0] for piece in torch.arange(7).split(3)])
 print([piece.shape[0] for piece in torch.arange(5).chunk(4)])
 
@@ -783,7 +780,6 @@ counts = torch.tensor([3, 0, 2])
 # masked_mean(x, mask)    # [[2.]]
 # ```
 
-
 # %% exercise="masked_mean" points=3
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """Mean over the real steps (mask True): (b, t, d), bool (b, t) to (b, d);
@@ -794,7 +790,6 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     count = real.sum(dim=1).clamp(min=1)  # (b, 1)
     return total / count
     ### END SOLUTION
-
 
 # %% check="masked_mean"
 check("masked_mean")
@@ -829,7 +824,10 @@ print(torch.einsum("ij->ji", matrix), torch.einsum("ii->", matrix))
 # %% tags=["demo"]
 generator = torch.Generator().manual_seed(0)
 for d in (4, 64, 1024):
-    dots = (torch.randn(1000, d, generator=generator) * torch.randn(1000, d, generator=generator)).sum(-1)
+    dots = (
+        torch.randn(1000, d, generator=generator)
+        * torch.randn(1000, d, generator=generator)
+    ).sum(-1)
     print(f"d = {d:4}: spread {dots.std().item():5.1f}, square root of d {d**0.5:5.1f}")
 
 # %% [markdown]
@@ -847,7 +845,6 @@ for d in (4, 64, 1024):
 # attention_scores(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 3, 4))    # shape (1, 1, 2, 3), all 2.
 # ```
 
-
 # %% exercise="attention_scores" points=2
 def attention_scores(q: Tensor, k: Tensor) -> Tensor:
     """Scaled dot products: (b, h, t, d), (b, h, s, d) to (b, h, t, s)."""
@@ -855,7 +852,6 @@ def attention_scores(q: Tensor, k: Tensor) -> Tensor:
     d = q.shape[-1]
     return (q / d**0.5) @ k.transpose(-2, -1)
     ### END SOLUTION
-
 
 # %% check="attention_scores"
 check("attention_scores")
@@ -991,7 +987,6 @@ print(every_second.view(12).stride())
 # flatten_reporting(torch.zeros(2, 3).t())    # (a copy with 6 zeros, True)
 # ```
 
-
 # %% exercise="flatten_reporting" points=2
 def flatten_reporting(t: Tensor) -> tuple[Tensor, bool]:
     """Return all entries of t in one dimension, and whether they had to be copied."""
@@ -1001,7 +996,6 @@ def flatten_reporting(t: Tensor) -> tuple[Tensor, bool]:
     except RuntimeError:  # no single stride walks through these entries in order
         return t.reshape(-1), True
     ### END SOLUTION
-
 
 # %% check="flatten_reporting"
 check("flatten_reporting")
@@ -1049,7 +1043,6 @@ strides.draw(torch.arange(8).unfold(0, 4, 2), "torch.arange(8).unfold(0, 4, 2)")
 # ValueError: size is 6, but must be from 1 to len(x), which is 5
 # ```
 
-
 # %% exercise="sliding_windows" points=3
 def sliding_windows(x: Tensor, size: int, step: int = 1) -> Tensor:
     """Windows of `size` neighbours, one every `step` entries: (n,) to (num, size),
@@ -1064,7 +1057,6 @@ def sliding_windows(x: Tensor, size: int, step: int = 1) -> Tensor:
     stride = x.stride(0)
     return x.as_strided((num, size), (step * stride, stride), x.storage_offset())
     ### END SOLUTION
-
 
 # %% check="sliding_windows"
 check("sliding_windows")
@@ -1090,12 +1082,8 @@ print(shared, copied)
 
 # %%
 complex_pair = torch.tensor([1 + 2j, 3 - 1j])
-for tensor in (
-    torch.ones(2, requires_grad=True),
-    torch.ones(2, dtype=torch.bfloat16),
-    torch.ones(2, device="meta"),
-    complex_pair.conj(),
-):
+for tensor in (torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.bfloat16),
+               torch.ones(2, device="meta"), complex_pair.conj()):
     try:
         tensor.numpy()
     except (RuntimeError, TypeError) as error:
@@ -1125,7 +1113,6 @@ for tensor in (
 # to_numpy(torch.ones(2, dtype=torch.bfloat16))    # array([1., 1.], dtype=float32)
 # ```
 
-
 # %% exercise="to_numpy" points=2
 def to_numpy(t: Tensor) -> np.ndarray:
     """t as a NumPy array, in the same memory where that is possible."""
@@ -1136,7 +1123,6 @@ def to_numpy(t: Tensor) -> np.ndarray:
         t = t.to(torch.float32)
     return t.numpy()
     ### END SOLUTION
-
 
 # %% check="to_numpy"
 check("to_numpy")

@@ -47,13 +47,11 @@ print(y.item(), x.grad)
 # The record is made anew in every run; this is called *define by run*. So the record, usually called the *graph*, may
 # differ from call to call: here an ordinary `while` decides how many squarings there are to differentiate.
 
-
 # %%
 def squared_until_large(x: Tensor) -> Tensor:
     while x < 100:
         x = x * x
     return x
-
 
 for start in (3.0, 8.0):
     x = torch.tensor(start, requires_grad=True)
@@ -74,14 +72,15 @@ for start in (3.0, 8.0):
 # %%
 import sys
 
-sys.breakpointhook = lambda: print("stopped; hidden is", sys._getframe(1).f_locals["hidden"])
+sys.breakpointhook = lambda: print(
+    "stopped; hidden is", sys._getframe(1).f_locals["hidden"]
+)
 
 
 def forward(x: Tensor) -> Tensor:
     hidden = torch.relu(x - 1)
     breakpoint()
     return hidden.sum()
-
 
 forward(torch.tensor([0.5, 3.0]))
 sys.breakpointhook = sys.__breakpointhook__
@@ -98,7 +97,9 @@ x = torch.tensor([3.0, 4.0])
 product = w * x
 loss = product.sum()
 for name, t in {"w": w, "x": x, "product": product, "loss": loss}.items():
-    print(f"{name:8} leaf {t.is_leaf!s:6} requires grad {t.requires_grad!s:6} {t.grad_fn}")
+    print(
+        f"{name:8} leaf {t.is_leaf!s:6} requires grad {t.requires_grad!s:6} {t.grad_fn}"
+    )
 
 # %% [markdown]
 # Each node points to the nodes it leads back to. Follow the first of them by hand, from node to node:
@@ -166,7 +167,6 @@ no_leaf.is_leaf, leaf.is_leaf
 # derivative(lambda t: t**3, 2.0)    # 12.0
 # ```
 
-
 # %% exercise="derivative" points=1
 def derivative(f: Callable[[Tensor], Tensor], x: float) -> float:
     """df/dx at x, in float64."""
@@ -175,7 +175,6 @@ def derivative(f: Callable[[Tensor], Tensor], x: float) -> float:
     f(leaf).backward()
     return leaf.grad.item()
     ### END SOLUTION
-
 
 # %% check="derivative"
 check("derivative")
@@ -243,9 +242,10 @@ torch.allclose(w.grad, dz.T @ x, atol=1e-6)
 # linear_mse_gradients(x, w, b, y)    # ([[-6., -12.]], [-6.])
 # ```
 
-
 # %% exercise="linear_mse_gradients" points=3
-def linear_mse_gradients(x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def linear_mse_gradients(
+    x: Tensor, w: Tensor, b: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor]:
     """Return the gradients of ((x @ w.T + b - y) ** 2).mean() for w and b,
     worked out by hand."""
     ### BEGIN SOLUTION
@@ -253,7 +253,6 @@ def linear_mse_gradients(x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> tuple[Te
     slope = 2 * difference / difference.numel()  # of the mean square, for each entry
     return slope.T @ x, slope.sum(dim=0)
     ### END SOLUTION
-
 
 # %% check="linear_mse_gradients"
 check("linear_mse_gradients")
@@ -390,7 +389,6 @@ print(w, w is same, w.is_leaf)
 # sgd_step([p], lr=0.1)    # p is now [0.7], and p.grad is None or [0.]
 # ```
 
-
 # %% exercise="sgd_step" points=2
 def sgd_step(params: list[Tensor], lr: float) -> None:
     """One step of gradient descent in place; the gradients are cleared."""
@@ -401,7 +399,6 @@ def sgd_step(params: list[Tensor], lr: float) -> None:
                 p -= lr * p.grad
                 p.grad = None
     ### END SOLUTION
-
 
 # %% check="sgd_step"
 check("sgd_step")
@@ -450,7 +447,6 @@ print(mine.requires_grad, plain.requires_grad)
 # x.requires_grad, x.grad                # False, None
 # ```
 
-
 # %% exercise="gradient" points=2
 def gradient(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """The gradient of f at x; x stays as it was."""
@@ -459,7 +455,6 @@ def gradient(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     (found,) = torch.autograd.grad(f(leaf), leaf)
     return found
     ### END SOLUTION
-
 
 # %% check="gradient"
 check("gradient")
@@ -501,14 +496,12 @@ for name, cut in {"both move": lambda t: t, "target fixed": Tensor.detach}.items
 # td_loss(online, target).backward()    # online.grad is [-4.], target.grad is None
 # ```
 
-
 # %% exercise="td_loss" points=1
 def td_loss(online: Tensor, target: Tensor) -> Tensor:
     """Mean squared error; target counts as a constant."""
     ### BEGIN SOLUTION
     return ((online - target.detach()) ** 2).mean()
     ### END SOLUTION
-
 
 # %% check="td_loss"
 check("td_loss")
@@ -545,14 +538,12 @@ for way in ("detach", "data"):
 # copy = snapshot(w)    # later changes of w do not show in copy
 # ```
 
-
 # %% exercise="snapshot" points=1
 def snapshot(t: Tensor) -> Tensor:
     """An independent copy of t without history."""
     ### BEGIN SOLUTION
     return t.detach().clone()
     ### END SOLUTION
-
 
 # %% check="snapshot"
 check("snapshot")
@@ -652,7 +643,6 @@ print("reverse: ", pull(torch.tensor([1.0, 0.0]))[0], "a row")
 # which computes, and a `backward`, which gets the gradient of the result and returns the gradient of each input. What
 # the backward needs is handed over through `ctx`. You call it through `apply`.
 
-
 # %%
 class Cube(torch.autograd.Function):
     @staticmethod
@@ -664,7 +654,6 @@ class Cube(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         return grad_output * 3 * x**2
-
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -700,7 +689,6 @@ print(y.requires_grad, "- the comparison has cut the graph")
 # y.backward(torch.tensor([7.0, 8.0, 9.0]))      # x.grad is [0., 8., 0.]
 # ```
 
-
 # %% exercise="BinarizeSTE" points=2
 class BinarizeSTE(torch.autograd.Function):
     """A step function whose gradient passes straight through where abs(x) <= 1."""
@@ -716,7 +704,6 @@ class BinarizeSTE(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         return torch.where(x.abs() <= 1, grad_output, 0)
         ### END SOLUTION
-
 
 # %% check="BinarizeSTE"
 check("BinarizeSTE")
@@ -756,7 +743,6 @@ print(1 - torch.sigmoid(far), torch.sigmoid(-far), sep="\n")
 # y.sum().backward()         # x.grad is [1., 0.5, 0.]
 # ```
 
-
 # %% exercise="LogSigmoid" points=3
 class LogSigmoid(torch.autograd.Function):
     """log(sigmoid(x)), stable in both directions."""
@@ -773,7 +759,6 @@ class LogSigmoid(torch.autograd.Function):
         return grad_output * torch.sigmoid(-x)
         ### END SOLUTION
 
-
 # %% check="LogSigmoid"
 check("LogSigmoid")
 
@@ -788,7 +773,10 @@ check("LogSigmoid")
 here, eps = torch.tensor(1.0, dtype=torch.float64), 1e-4
 one_sided = (torch.exp(here + eps) - torch.exp(here)) / eps
 both_sides = (torch.exp(here + eps) - torch.exp(here - eps)) / (2 * eps)
-print(f"errors: {(one_sided - here.exp()).item():.1e} and {(both_sides - here.exp()).item():.1e}")
+print(
+    f"errors: {(one_sided - here.exp()).item():.1e} and "
+    f"{(both_sides - here.exp()).item():.1e}"
+)
 
 # %% [markdown]
 # Making `eps` smaller only helps up to a point: then the two values agree in nearly all their digits, and their
@@ -797,20 +785,21 @@ print(f"errors: {(one_sided - here.exp()).item():.1e} and {(both_sides - here.ex
 # %%
 for dtype in (torch.float32, torch.float64):
     here = torch.tensor(1.0, dtype=dtype)
-    errors = [(torch.exp(here + e) - torch.exp(here - e)) / (2 * e) - here.exp() for e in (1e-2, 1e-4, 1e-6, 1e-8)]
+    errors = [
+        (torch.exp(here + e) - torch.exp(here - e)) / (2 * e) - here.exp()
+        for e in (1e-2, 1e-4, 1e-6, 1e-8)
+    ]
     print(dtype, *(f"{error.item():8.0e}" for error in errors))
 
 # %% [markdown]
 # So gradients are checked in float64. `torch.autograd.gradcheck` does this for any function: it returns True, or
 # raises an error that shows both tables. Here it checks `Cube`, and a version that forgets the factor 3:
 
-
 # %%
 class Wrong(Cube):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
         return grad_output * ctx.saved_tensors[0] ** 2
-
 
 wide = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
 print(torch.autograd.gradcheck(Cube.apply, (wide,)))
@@ -838,9 +827,10 @@ except RuntimeError as error:
 # numerical_gradient(lambda t: (t**2).sum(), torch.tensor([1.0, 3.0]))    # about [2., 6.], float64
 # ```
 
-
 # %% exercise="numerical_gradient" points=2
-def numerical_gradient(f: Callable[[Tensor], Tensor], x: Tensor, eps: float = 1e-6) -> Tensor:
+def numerical_gradient(
+    f: Callable[[Tensor], Tensor], x: Tensor, eps: float = 1e-6
+) -> Tensor:
     """Central differences in float64, one entry of x at a time."""
     ### BEGIN SOLUTION
     start = x.detach().to(torch.float64)
@@ -851,7 +841,6 @@ def numerical_gradient(f: Callable[[Tensor], Tensor], x: Tensor, eps: float = 1e
         result[index] = (f(start + step).item() - f(start - step).item()) / (2 * eps)
     return result
     ### END SOLUTION
-
 
 # %% check="numerical_gradient"
 check("numerical_gradient")
@@ -896,19 +885,21 @@ torch.func.hessian(f)(torch.tensor([1.0, 2.0]))
 # hessian_vector_product(lambda t: t[0] ** 2 * t[1], x, v)    # [4., 2.]
 # ```
 
-
 # %% exercise="hessian_vector_product" points=2
-def hessian_vector_product(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
+def hessian_vector_product(
+    f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor
+) -> Tensor:
     """The Hessian of f at x times v, without building the Hessian."""
     ### BEGIN SOLUTION
     leaf = x.detach().requires_grad_()
     (slope,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
     if not slope.requires_grad:  # f is linear: its slope does not depend on x
         return torch.zeros_like(leaf)
-    (product,) = torch.autograd.grad(slope, leaf, grad_outputs=v, materialize_grads=True)
+    (product,) = torch.autograd.grad(
+        slope, leaf, grad_outputs=v, materialize_grads=True
+    )
     return product
     ### END SOLUTION
-
 
 # %% check="hessian_vector_product"
 check("hessian_vector_product")
@@ -955,16 +946,16 @@ print(torch.func.vmap(torch.func.grad(cube))(torch.tensor([1.0, 2.0, 3.0])))
 # per_sample_gradients(loss_fn, torch.zeros(2), xs, ys)    # [[1., 2.], [30., 40.]]
 # ```
 
-
 # %% exercise="per_sample_gradients" points=2
-def per_sample_gradients(loss_fn: Callable[..., Tensor], w: Tensor, xs: Tensor, ys: Tensor) -> Tensor:
+def per_sample_gradients(
+    loss_fn: Callable[..., Tensor], w: Tensor, xs: Tensor, ys: Tensor
+) -> Tensor:
     """Return the gradient of loss_fn(w, x, y) with respect to w for every sample: (n,
     *w.shape)."""
     ### BEGIN SOLUTION
     of_one = torch.func.grad(loss_fn)
     return torch.func.vmap(of_one, in_dims=(None, 0, 0))(w, xs, ys)
     ### END SOLUTION
-
 
 # %% check="per_sample_gradients"
 check("per_sample_gradients")
@@ -977,7 +968,6 @@ check("per_sample_gradients")
 # what it returns is kept in its place; the second gets that back when the backward pass needs it. Here the first notes
 # the shape and returns the tensor itself (`append` returns None, so `or t` gives `t`):
 
-
 # %%
 def names_of_saved(f: Callable[..., Tensor], *inputs: Tensor) -> list[str]:
     shapes: list[str] = []
@@ -985,7 +975,6 @@ def names_of_saved(f: Callable[..., Tensor], *inputs: Tensor) -> list[str]:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         f(*inputs)
     return shapes
-
 
 x, w = torch.ones(4, 3, requires_grad=True), torch.ones(3, 2, requires_grad=True)
 print("x + 1     ", names_of_saved(lambda x: x + 1, x))
@@ -1032,7 +1021,6 @@ print("freed by an ordinary backward?   ", memory.expired())
 # saved_bytes(lambda x: x[:2].sin(), x)    # 40: the view keeps the whole storage alive
 # ```
 
-
 # %% exercise="saved_bytes" points=3
 def saved_bytes(f: Callable[..., Any], *inputs: Tensor) -> int:
     """Bytes of all storages that autograd keeps for the backward of f(*inputs)."""
@@ -1050,7 +1038,6 @@ def saved_bytes(f: Callable[..., Any], *inputs: Tensor) -> int:
     return sum(storage.nbytes() for storage in storages.values())
     ### END SOLUTION
 
-
 # %% check="saved_bytes"
 check("saved_bytes")
 
@@ -1063,7 +1050,6 @@ check("saved_bytes")
 
 # %% tags=["demo"]
 import math
-
 
 class Number:
     def __init__(self, value, made_from=()):
@@ -1080,11 +1066,9 @@ class Number:
         y = math.tanh(self.value)
         return Number(y, [(self, 1 - y * y)])
 
-
 # %% [markdown]
 # That is the recording. `backward` needs an order: a number may pass its gradient on only after everything that used
 # it has added its share. So sort the graph, inputs first, and walk it from the end:
-
 
 # %% tags=["demo"]
 def in_order(number, seen):
@@ -1094,13 +1078,11 @@ def in_order(number, seen):
         seen[number] = None
     return list(seen)
 
-
 def backward(result):
     result.grad = 1.0
     for number in reversed(in_order(result, {})):
         for source, slope in number.made_from:
             source.grad += slope * number.grad
-
 
 # %% [markdown]
 # The `+=` is the chain rule's sum over paths, and it is also why gradients accumulate. Here `a` is used twice, and
@@ -1139,11 +1121,9 @@ w.grad
 # each backward step, raises at the first NaN, and shows the line of the *forward* operation it belongs to. It is slow,
 # so switch it on only while you search.
 
-
 # %%
 def risky(x: Tensor) -> Tensor:
     return torch.sqrt(x * 0).sum() * 0
-
 
 x = torch.ones(2, requires_grad=True)
 risky(x).backward()
@@ -1171,7 +1151,9 @@ print(
 # %%
 for name, f in {
     "where after": lambda x: torch.where(x > 0, x.sqrt(), 0.0),
-    "where before and after": lambda x: torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0),
+    "where before and after": lambda x: torch.where(
+        x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0
+    ),
 }.items():
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     f(x).sum().backward()

@@ -34,7 +34,6 @@ from torchcourse import Unattempted, case, check, hint
 # A module is a class with an `__init__` that makes its parts and a `forward` that uses them. Here is a small one that
 # holds four things, each in a different way.
 
-
 # %%
 class Parts(nn.Module):
     def __init__(self) -> None:
@@ -81,7 +80,6 @@ print({name: getattr(wide, name).dtype for name in ("scale", "count", "note")})
 # The places in which a module registers things are created by `nn.Module.__init__`. So `super().__init__()` comes
 # first:
 
-
 # %%
 class NeverBegun(nn.Module):
     def __init__(self) -> None:
@@ -125,7 +123,6 @@ print(linear.weight.shape, torch.allclose(linear(x), by_hand, atol=1e-6))
 # Affine(3, 2, bias=False).bias                          # None
 # ```
 
-
 # %% exercise="Affine" points=2
 class Affine(nn.Module):
     """x W^T + b, with weight (out, in) and bias (out,) or a registered None."""
@@ -134,7 +131,9 @@ class Affine(nn.Module):
         ### BEGIN SOLUTION
         super().__init__()
         bound = in_features**-0.5
-        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
+        self.weight = nn.Parameter(
+            torch.empty(out_features, in_features).uniform_(-bound, bound)
+        )
         if bias:
             self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
         else:
@@ -144,7 +143,6 @@ class Affine(nn.Module):
         y = x @ self.weight.T
         return y if self.bias is None else y + self.bias
         ### END SOLUTION
-
 
 # %% check="Affine"
 check("Affine")
@@ -168,7 +166,6 @@ check("Affine")
 # # with weights of 1, gate weights of 0 and no bias, three ones give 3 * sigmoid(0) = 1.5
 # ```
 
-
 # %% exercise="GatedLinear" points=2
 class GatedLinear(nn.Module):
     """(x W^T + b) * sigmoid(x G^T)."""
@@ -177,14 +174,20 @@ class GatedLinear(nn.Module):
         ### BEGIN SOLUTION
         super().__init__()
         bound = in_features**-0.5
-        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
-        self.gate_weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
+        self.weight = nn.Parameter(
+            torch.empty(out_features, in_features).uniform_(-bound, bound)
+        )
+        self.gate_weight = nn.Parameter(
+            torch.empty(out_features, in_features).uniform_(-bound, bound)
+        )
         self.bias = nn.Parameter(torch.zeros(out_features))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias) * F.linear(x, self.gate_weight).sigmoid()
+        return (
+            F.linear(x, self.weight, self.bias)
+            * F.linear(x, self.gate_weight).sigmoid()
+        )
         ### END SOLUTION
-
 
 # %% check="GatedLinear"
 check("GatedLinear")
@@ -197,7 +200,6 @@ check("GatedLinear")
 # `nn.Buffer` is the newer spelling; most code says `self.register_buffer("mean", ...)`, which does the same.
 #
 # Once a name is a buffer, assigning a tensor to it keeps it one:
-
 
 # %% tags=["demo"]
 class Counter(nn.Module):
@@ -250,7 +252,6 @@ print(fresh.load_state_dict(counter.state_dict()), fresh.seen)
 # s(torch.tensor([[3.0, 6.0]]))    # [[2., 1.]]
 # ```
 
-
 # %% exercise="Standardizer" points=2
 class Standardizer(nn.Module):
     """(x - mean) / std, column by column; the identity until it is fitted."""
@@ -273,7 +274,6 @@ class Standardizer(nn.Module):
         return ((x - self.mean) / self.std).to(x.dtype)
         ### END SOLUTION
 
-
 # %% check="Standardizer"
 check("Standardizer")
 
@@ -282,7 +282,6 @@ check("Standardizer")
 #
 # Assign a module to `self` and its parameters become yours, under its name and a dot. A Python list is not a module.
 # Look at what happens to two layers in a list:
-
 
 # %%
 class InAList(nn.Module):
@@ -347,12 +346,13 @@ print(len(list(nn.Sequential(one, nn.ReLU(), one).parameters())))
 # len(list(mlp.parameters()))     # 10: twice Linear and BatchNorm1d, and the last Linear
 # ```
 
-
 # %% exercise="MLP" points=2
 class MLP(nn.Module):
     """Linear, BatchNorm1d, ReLU, Dropout for each hidden width, then one Linear."""
 
-    def __init__(self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0
+    ) -> None:
         ### BEGIN SOLUTION
         super().__init__()
         layers: list[nn.Module] = []
@@ -370,7 +370,6 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
         ### END SOLUTION
-
 
 # %% check="MLP"
 check("MLP")
@@ -418,14 +417,14 @@ print(list(tied.state_dict()))
 # count_parameters(nn.Linear(3, 2))    # 8
 # ```
 
-
 # %% exercise="count_parameters" points=1
 def count_parameters(model: nn.Module, trainable_only: bool = False) -> int:
     """How many numbers a model's parameters hold."""
     ### BEGIN SOLUTION
-    return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable_only)
+    return sum(
+        p.numel() for p in model.parameters() if p.requires_grad or not trainable_only
+    )
     ### END SOLUTION
-
 
 # %% check="count_parameters"
 check("count_parameters")
@@ -438,7 +437,9 @@ check("count_parameters")
 
 # %%
 listened = nn.Linear(2, 2)
-handle = listened.register_forward_hook(lambda module, inputs, output: print("hook saw", tuple(output.shape)))
+handle = listened.register_forward_hook(
+    lambda module, inputs, output: print("hook saw", tuple(output.shape))
+)
 listened(torch.zeros(3, 2))
 listened.forward(torch.zeros(3, 2))
 handle.remove()
@@ -460,7 +461,9 @@ listened(torch.zeros(3, 2)).shape
 kept = {}
 net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(inplace=True))
 handle = net[0].register_forward_hook(
-    lambda module, inputs, output: kept.update(plain=output, copy=output.detach().clone())
+    lambda module, inputs, output: kept.update(
+        plain=output, copy=output.detach().clone()
+    )
 )
 net(torch.randn(3, 2))
 handle.remove()
@@ -502,7 +505,6 @@ print([shout() for shout in shouts])
 # capture(net, ["0"], torch.zeros(5, 2))["0"].shape    # (5, 3)
 # ```
 
-
 # %% exercise="capture" points=3
 def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
     """Return copies of the outputs of the named submodules during one model(x)."""
@@ -510,14 +512,16 @@ def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
     modules = dict(model.named_modules())
     unknown = [name for name in names if name not in modules]
     if unknown:
-        raise ValueError(f"names holds {unknown}, but has to name submodules: {', '.join(filter(None, modules))}")
+        raise ValueError(
+            f"names holds {unknown}, but has to name submodules: "
+            f"{', '.join(filter(None, modules))}"
+        )
     outputs: dict[str, Tensor] = {}
 
     def keep_as(name: str):
         def hook(module: nn.Module, inputs: object, output: object) -> None:
             if isinstance(output, Tensor):
                 outputs[name] = output.detach().clone()
-
         return hook
 
     handles = [modules[name].register_forward_hook(keep_as(name)) for name in names]
@@ -528,7 +532,6 @@ def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
             handle.remove()
     return outputs
     ### END SOLUTION
-
 
 # %% check="capture"
 check("capture")
@@ -559,7 +562,6 @@ print(F.dropout(many, 0.2).mean(), F.dropout(many, 0.8).mean())
 # %% [markdown]
 # And here is the trap. The function cannot know whose `forward` calls it. Its argument `training` is True unless you
 # say otherwise, so this model keeps dropping in eval mode:
-
 
 # %%
 class Careless(nn.Module):
@@ -592,7 +594,6 @@ print(Careless().eval()(torch.ones(8)))
 # Dropout(1.5)                     # an error: p is 1.5, but has to lie between 0 and 1
 # ```
 
-
 # %% exercise="Dropout" points=2
 class Dropout(nn.Module):
     """Zeros each entry with probability p in training, and scales the others up."""
@@ -612,7 +613,6 @@ class Dropout(nn.Module):
         dropped = torch.rand(x.shape, device=x.device) < self.p
         return x.masked_fill(dropped, 0) / (1 - self.p)
         ### END SOLUTION
-
 
 # %% check="Dropout"
 check("Dropout")
@@ -682,7 +682,11 @@ print("in eval:    ", frozen.running_mean)
 features = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
 print(nn.LayerNorm(3)(features).detach())
 sequences = torch.randn(2, 5, 3)
-print(torch.allclose(nn.LayerNorm(3)(sequences)[1, 4], nn.LayerNorm(3)(sequences[1, 4]), atol=1e-6))
+print(
+    torch.allclose(
+        nn.LayerNorm(3)(sequences)[1, 4], nn.LayerNorm(3)(sequences[1, 4]), atol=1e-6
+    )
+)
 print(list(nn.LayerNorm(3).state_dict()))
 
 # %% [markdown]
@@ -710,13 +714,14 @@ norms.draw()
 # norm.running_mean, norm.running_var    # [0.2], [1.7]
 # ```
 
-
 # %% exercise="BatchNorm" points=3
 class BatchNorm(nn.Module):
     """Batch norm over (N, C) or (N, C, H, W),
     with the names and numbers of nn.BatchNorm1d and 2d."""
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1
+    ) -> None:
         ### BEGIN SOLUTION
         super().__init__()
         self.eps, self.momentum = eps, momentum
@@ -727,7 +732,11 @@ class BatchNorm(nn.Module):
         self.num_batches_tracked = nn.Buffer(torch.tensor(0))
 
     def forward(self, x: Tensor) -> Tensor:
-        mean, var = self._of_the_batch(x) if self.training else (self.running_mean, self.running_var)
+        mean, var = (
+            self._of_the_batch(x)
+            if self.training
+            else (self.running_mean, self.running_var)
+        )
         shape = (1, -1) + (1,) * (x.ndim - 2)
         scale = self.weight * (var + self.eps).rsqrt()
         return (x - mean.view(shape)) * scale.view(shape) + self.bias.view(shape)
@@ -735,7 +744,10 @@ class BatchNorm(nn.Module):
     def _of_the_batch(self, x: Tensor) -> tuple[Tensor, Tensor]:
         count = x.numel() // x.shape[1]
         if count < 2:
-            raise ValueError(f"x has shape {tuple(x.shape)}: training needs more than one value per channel")
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: training needs more than one value "
+                "per channel"
+            )
         dims = [d for d in range(x.ndim) if d != 1]
         mean, var = x.mean(dims), x.var(dims, correction=0)
         with torch.no_grad():
@@ -744,7 +756,6 @@ class BatchNorm(nn.Module):
             self.num_batches_tracked += 1
         return mean, var
         ### END SOLUTION
-
 
 # %% check="BatchNorm"
 check("BatchNorm")
@@ -809,24 +820,24 @@ print([name for name in names if name.startswith("layers.1")])
 # freeze(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), "0")    # ['0.bias', '0.weight']
 # ```
 
-
 # %% exercise="freeze" points=2
 def freeze(model: nn.Module, prefix: str) -> list[str]:
     """Freeze the parameters of the submodule or parameter called prefix;
     their sorted names."""
     ### BEGIN SOLUTION
     chosen = {
-        name: parameter
-        for name, parameter in model.named_parameters()
+        name: parameter for name, parameter in model.named_parameters()
         if prefix and (name == prefix or name.startswith(prefix + "."))
     }
     if not chosen:
-        raise ValueError(f"prefix is {prefix!r}, but has to name a submodule or parameter that holds parameters")
+        raise ValueError(
+            f"prefix is {prefix!r}, but has to name a submodule or parameter that "
+            "holds parameters"
+        )
     for parameter in chosen.values():
         parameter.requires_grad_(False)
     return sorted(chosen)
     ### END SOLUTION
-
 
 # %% check="freeze"
 check("freeze")
@@ -860,7 +871,6 @@ print([group["weight_decay"] for group in torch.optim.AdamW(groups).param_groups
 # [(len(group["params"]), group["weight_decay"]) for group in groups]    # [(1, 0.1), (1, 0.0)]
 # ```
 
-
 # %% exercise="weight_decay_groups" points=2
 def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """Two groups for an optimizer: tensors of 2 or more dimensions, which decay,
@@ -872,7 +882,6 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
         {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
     ]
     ### END SOLUTION
-
 
 # %% check="weight_decay_groups"
 check("weight_decay_groups")
@@ -890,7 +899,10 @@ for size in (0.05, (2 / 128) ** 0.5, 0.3):
     x = torch.randn(256, 128, generator=generator)
     for _ in range(12):
         x = torch.relu(x @ (size * torch.randn(128, 128, generator=generator)).T)
-    print(f"weights of size {size:.3f}: after twelve layers a spread of {x.std().item():.1e}")
+    print(
+        f"weights of size {size:.3f}: after twelve layers a spread of "
+        f"{x.std().item():.1e}"
+    )
 
 # %% [markdown]
 # A unit adds up `fan_in` products, so the variance of the output is proportional to `fan_in` times the variance of
@@ -953,7 +965,6 @@ print(any(p is layer.weight for p in optimizer.param_groups[0]["params"]))
 # net[1].weight.unique()                          # [1.]
 # ```
 
-
 # %% exercise="init_weights" points=2
 def init_weights(model: nn.Module) -> None:
     """Kaiming normal weights, zero biases, norm layers one and zero; in place."""
@@ -961,7 +972,9 @@ def init_weights(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
-        elif isinstance(module, nn.LayerNorm | nn.GroupNorm | nn.modules.batchnorm._NormBase):
+        elif isinstance(
+            module, nn.LayerNorm | nn.GroupNorm | nn.modules.batchnorm._NormBase
+        ):
             if module.weight is not None:
                 nn.init.ones_(module.weight)
         else:
@@ -969,7 +982,6 @@ def init_weights(model: nn.Module) -> None:
         if module.bias is not None:
             nn.init.zeros_(module.bias)
     ### END SOLUTION
-
 
 # %% check="init_weights"
 check("init_weights")
@@ -985,7 +997,10 @@ check("init_weights")
 images = torch.randn(2, 3, 32, 32)
 for k, p, s in ((3, 1, 1), (3, 0, 1), (3, 1, 2), (1, 0, 2), (7, 3, 2)):
     conv = nn.Conv2d(3, 8, k, stride=s, padding=p)
-    print(f"kernel {k}, padding {p}, stride {s}: {conv(images).shape[-1]} and {(32 + 2 * p - k) // s + 1}")
+    print(
+        f"kernel {k}, padding {p}, stride {s}: {conv(images).shape[-1]} and "
+        f"{(32 + 2 * p - k) // s + 1}"
+    )
 
 # %% [markdown]
 # Kernel 3 with padding 1 keeps the size; stride 2 halves it; a kernel of 1 mixes channels only. By hand, on a picture
@@ -1006,7 +1021,9 @@ first = torch.zeros(6, 6, dtype=torch.bool)
 first[:3, :3] = True
 corner = torch.zeros(4, 4, dtype=torch.bool)
 corner[0, 0] = True
-grids.draw({"picture": first, "result": corner}, picture=picture, kernel=kernel, result=by_hand)
+grids.draw(
+    {"picture": first, "result": corner}, picture=picture, kernel=kernel, result=by_hand
+)
 
 # %% [markdown]
 # The orange window gives the orange number. (What is called a convolution here does not flip the kernel;
@@ -1057,7 +1074,6 @@ print(
 # ResidualBlock(8, 16, stride=2)(torch.randn(4, 8, 32, 32)).shape    # (4, 16, 16, 16)
 # ```
 
-
 # %% exercise="ResidualBlock" points=3
 class ResidualBlock(nn.Module):
     """Two 3x3 convolutions with norms, and a way around them."""
@@ -1065,7 +1081,9 @@ class ResidualBlock(nn.Module):
     def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
         ### BEGIN SOLUTION
         super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(
+            in_channels, out_channels, 3, stride=stride, padding=1, bias=False
+        )
         self.bn1 = nn.BatchNorm2d(out_channels)
         self.relu = nn.ReLU()
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False)
@@ -1082,7 +1100,6 @@ class ResidualBlock(nn.Module):
         y = self.bn2(self.conv2(y))
         return self.relu(y + self.skip(x))
         ### END SOLUTION
-
 
 # %% check="ResidualBlock"
 check("ResidualBlock")
@@ -1101,7 +1118,6 @@ from torchcourse.demos import parts as stand_ins
 own = stand_ins.yours("ResidualBlock", globals(), "torchvision's")
 Residual = own or stand_ins.Residual
 
-
 class SmallResNet(nn.Module):
     def __init__(self, classes: int, width: int = 16) -> None:
         super().__init__()
@@ -1117,7 +1133,6 @@ class SmallResNet(nn.Module):
         x = self.blocks(self.stem(x))
         return self.head(x.mean(dim=(2, 3)))
 
-
 # %% [markdown]
 # Follow an image through it, with forward hooks. Nothing in it depends on height or width, so other sizes work too:
 
@@ -1126,7 +1141,9 @@ torch.manual_seed(0)
 network = SmallResNet(10)
 for name in ("stem", "blocks.0", "blocks.1", "blocks.2", "head"):
     network.get_submodule(name).register_forward_hook(
-        lambda module, inputs, output, name=name: print(f"{name:9} {tuple(output.shape)}")
+        lambda module, inputs, output, name=name: print(
+            f"{name:9} {tuple(output.shape)}"
+        )
     )
 network(torch.randn(2, 1, 8, 8))
 print(f"{sum(p.numel() for p in network.parameters()):,} parameters")

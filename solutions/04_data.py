@@ -103,8 +103,15 @@ print(rows[4:6])
 from collections import Counter
 
 words = Counter(word for _, (text, _) in rows[1:] for word in text.lower().split())
-vocab = {"<pad>": 0, "<unk>": 1} | {word: i for i, (word, _) in enumerate(words.most_common(500), 2)}
-print([vocab.get(word, vocab["<unk>"]) for word in "My card was charged by a dinosaur".lower().split()])
+vocab = {"<pad>": 0, "<unk>": 1} | {
+    word: i for i, (word, _) in enumerate(words.most_common(500), 2)
+}
+print(
+    [
+        vocab.get(word, vocab["<unk>"])
+        for word in "My card was charged by a dinosaur".lower().split()
+    ]
+)
 
 # %% [markdown]
 # Two details are traps. A label is stored as a number, and the numbers follow the *sorted* names: numbered by first
@@ -133,7 +140,6 @@ print(torch.tensor([]).dtype, torch.tensor([], dtype=torch.int64).dtype)
 # dataset[0], dataset.classes      # ((tensor([1, 2, 0]), 1), ['account', 'billing', 'technical'])
 # ```
 
-
 # %% exercise="TicketDataset" points=3
 class TicketDataset(Dataset):
     """Support tickets from a CSV with the header text,label: an item is (ids,
@@ -150,7 +156,10 @@ class TicketDataset(Dataset):
                 if not "".join(row).strip() and len(row) < 2:  # a blank line
                     continue
                 if len(row) != 2 or not row[1]:
-                    raise ValueError(f"line {reader.line_num} of {path} is {row}, but must be a text and a label")
+                    raise ValueError(
+                        f"line {reader.line_num} of {path} is {row}, but must be a "
+                        "text and a label"
+                    )
                 self.tickets.append((row[0], row[1]))
         self.classes = sorted({label for _, label in self.tickets})
 
@@ -163,7 +172,6 @@ class TicketDataset(Dataset):
         ids = [self.vocab.get(token, unknown) for token in text.lower().split()]
         return torch.tensor(ids, dtype=torch.int64), self.classes.index(label)
         ### END SOLUTION
-
 
 # %% check="TicketDataset"
 check("TicketDataset")
@@ -227,7 +235,9 @@ print(
 # One more trap, in the arithmetic: fractions are floats.
 
 # %%
-print(0.7 + 0.2 + 0.1 == 1, 0.1 + 0.2 + 0.7 == 1, [int(97 * f) for f in (0.7, 0.2, 0.1)])
+print(
+    0.7 + 0.2 + 0.1 == 1, 0.1 + 0.2 + 0.7 == 1, [int(97 * f) for f in (0.7, 0.2, 0.1)]
+)
 
 # %% [markdown]
 # The sum depends on the order of the terms, so compare with a tolerance. (Python's `sum` makes up for the rounding from
@@ -247,18 +257,19 @@ print(0.7 + 0.2 + 0.1 == 1, 0.1 + 0.2 + 0.7 == 1, [int(97 * f) for f in (0.7, 0.
 # len(train), len(test), sorted(train + test) == list(range(10))    # 8, 2, True
 # ```
 
-
 # %% exercise="split_indices" points=2
 def split_indices(n: int, fractions: list[float], seed: int) -> list[list[int]]:
     """range(n), shuffled by seed and cut into parts of these fractions."""
     ### BEGIN SOLUTION
     if abs(sum(fractions) - 1) > 1e-6:
-        raise ValueError(f"fractions are {fractions} and sum to {sum(fractions):g}, but must sum to 1")
+        raise ValueError(
+            f"fractions are {fractions} and sum to {sum(fractions):g}, but must sum "
+            "to 1"
+        )
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tolist()
     ends = [round(n * sum(fractions[: i + 1])) for i in range(len(fractions))]
     return [order[start:end] for start, end in zip([0, *ends], ends)]
     ### END SOLUTION
-
 
 # %% check="split_indices"
 check("split_indices")
@@ -295,7 +306,10 @@ print(torch.arange(3) < lengths[:, None])
 # %%
 token_counts = torch.tensor([len(text.split()) for _, (text, _) in rows[1:]])
 cut = token_counts > 12
-print(f"{cut.sum()} of {len(cut)} tickets lose words, {(token_counts - 12)[cut].sum()} words in all")
+print(
+    f"{cut.sum()} of {len(cut)} tickets lose words, {(token_counts - 12)[cut].sum()} "
+    "words in all"
+)
 
 # %% [markdown]
 # **In short:** pad on the right to the longest of the batch, make the mask from the lengths, and know what a limit
@@ -314,7 +328,6 @@ print(f"{cut.sum()} of {len(cut)} tickets lose words, {(token_counts - 12)[cut].
 # {'ids': [[5, 6], [7, 0]], 'mask': [[True, True], [True, False]], 'labels': [1, 0]}
 # ```
 
-
 # %% exercise="pad_collate" points=2
 def pad_collate(batch: list[tuple[Tensor, int]], pad_id: int = 0) -> dict[str, Tensor]:
     """A list of (ids, label) as one block: ids and mask (B, T), labels (B,)."""
@@ -329,7 +342,6 @@ def pad_collate(batch: list[tuple[Tensor, int]], pad_id: int = 0) -> dict[str, T
     return {"ids": padded, "mask": mask, "labels": labels}
     ### END SOLUTION
 
-
 # %% check="pad_collate"
 check("pad_collate")
 
@@ -340,9 +352,13 @@ check("pad_collate")
 # below is the share of batches that have at least one:
 
 # %%
-labels = torch.tensor([["account", "billing", "technical"].index(label) for _, (_, label) in rows[1:]])
+labels = torch.tensor(
+    [["account", "billing", "technical"].index(label) for _, (_, label) in rows[1:]]
+)
 print(torch.bincount(labels))
-batches = labels[torch.randperm(600, generator=torch.Generator().manual_seed(0))].view(75, 8)
+batches = labels[torch.randperm(600, generator=torch.Generator().manual_seed(0))].view(
+    75, 8
+)
 print((batches == 0).any(dim=1).float().mean())
 
 # %% [markdown]
@@ -351,7 +367,9 @@ print((batches == 0).any(dim=1).float().mean())
 # class perhaps not at all. Here is how it works on five samples, the last of which has half of the total weight:
 
 # %%
-sampler = WeightedRandomSampler([1, 1, 1, 1, 4], num_samples=2000, generator=torch.Generator().manual_seed(0))
+sampler = WeightedRandomSampler(
+    [1, 1, 1, 1, 4], num_samples=2000, generator=torch.Generator().manual_seed(0)
+)
 print(torch.bincount(torch.tensor(list(sampler))) / 2000)
 
 # %% [markdown]
@@ -370,16 +388,16 @@ print(torch.bincount(torch.tensor(list(sampler))) / 2000)
 # sum(i >= 900 for i in draws)     # about 500
 # ```
 
-
 # %% exercise="balanced_sampler" points=1
 def balanced_sampler(labels: list[int], seed: int) -> WeightedRandomSampler:
     """As many draws as labels, in which every class is equally likely."""
     ### BEGIN SOLUTION
     classes = torch.tensor(labels)
     weights = 1 / torch.bincount(classes)[classes]
-    return WeightedRandomSampler(weights, len(labels), generator=torch.Generator().manual_seed(seed))
+    return WeightedRandomSampler(
+        weights, len(labels), generator=torch.Generator().manual_seed(seed)
+    )
     ### END SOLUTION
-
 
 # %% check="balanced_sampler"
 check("balanced_sampler")
@@ -389,16 +407,17 @@ check("balanced_sampler")
 #
 # Padding costs computation and teaches nothing. How much of it there is depends on which samples share a batch:
 
-
 # %%
 def padding(order: Tensor) -> float:
     groups = token_counts[order].split(16)
     return 1 - token_counts.sum().item() / sum(len(g) * g.max().item() for g in groups)
 
-
 # %%
 shuffled = torch.randperm(600, generator=torch.Generator().manual_seed(0))
-print(f"shuffled: {padding(shuffled):.0%} padding, sorted by length: {padding(token_counts.argsort()):.0%}")
+print(
+    f"shuffled: {padding(shuffled):.0%} padding, sorted by length: "
+    f"{padding(token_counts.argsort()):.0%}"
+)
 
 # %% [markdown]
 # But a sorted epoch goes from short to long each time, always with the same samples together. So sort, cut into
@@ -427,7 +446,6 @@ for epoch in (0, 1, 0):
 # list(sampler)      # for instance [[1, 4, 3], [5, 0, 2]]
 # ```
 
-
 # %% exercise="LengthBatchSampler" points=2
 class LengthBatchSampler(Sampler):
     """Batches of indices whose lengths are alike, in a new order each epoch."""
@@ -448,11 +466,13 @@ class LengthBatchSampler(Sampler):
         order = list(range(len(self.lengths)))
         rng.shuffle(order)  # so that equal lengths meet other samples in each epoch
         order.sort(key=lambda index: self.lengths[index])
-        batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
+        batches = [
+            order[i : i + self.batch_size]
+            for i in range(0, len(order), self.batch_size)
+        ]
         rng.shuffle(batches)
         yield from batches
         ### END SOLUTION
-
 
 # %% check="LengthBatchSampler"
 check("LengthBatchSampler")
@@ -474,13 +494,11 @@ print("never seen:", sorted(set(range(10)) - set(before) - set(after)))
 #
 # One trap is how generators run. What comes after `yield` is executed only when the *next* value is requested:
 
-
 # %%
 def counting(state: dict) -> Iterator[int]:
     for i in range(5):
         yield i
         state["after the yield"] += 1
-
 
 state = {"after the yield": 0}
 print(list(islice(counting(state), 3)), state)
@@ -505,7 +523,6 @@ print(list(islice(counting(state), 3)), state)
 # sampler = ResumableSampler(5, seed=0)
 # list(islice(sampler, 2)), sampler.state_dict()    # two indices, and all that is needed for the other three
 # ```
-
 
 # %% exercise="ResumableSampler" points=3
 class ResumableSampler(Sampler):
@@ -537,7 +554,6 @@ class ResumableSampler(Sampler):
             yield index
         self.position = 0
         ### END SOLUTION
-
 
 # %% check="ResumableSampler"
 check("ResumableSampler")
@@ -598,7 +614,6 @@ print("the default here:", torch.multiprocessing.get_context().get_start_method(
 # numbers. That was a famous bug with NumPy; today the loader seeds torch, `random` and NumPy differently in each
 # worker, from a number that it draws from `generator`. See for yourself (one number for each item, in two runs):
 
-
 # %% tags=["demo"]
 class Drawing(Dataset):
     def __len__(self) -> int:
@@ -607,10 +622,12 @@ class Drawing(Dataset):
     def __getitem__(self, index: int) -> float:
         return round(np.random.rand(), 3)
 
-
 def drawn(dataset: Dataset, **options: object) -> list[float]:
     generator = torch.Generator().manual_seed(0)
-    return [round(x.item(), 3) for x in DataLoader(dataset, generator=generator, **two_workers, **options)]
+    return [
+        round(x.item(), 3)
+        for x in DataLoader(dataset, generator=generator, **two_workers, **options)
+    ]
 
 
 print(drawn(Drawing()), drawn(Drawing()))
@@ -619,18 +636,15 @@ print(drawn(Drawing()), drawn(Drawing()))
 # There are still two ways to break this. The first is a `worker_init_fn` with a constant seed, often copied from old
 # recipes. Item 0 and item 1 go to different workers, and draw the same number:
 
-
 # %% tags=["demo"]
 def constant_seed(worker: int) -> None:
     np.random.seed(0)
-
 
 print(drawn(Drawing(), worker_init_fn=constant_seed))
 
 # %% [markdown]
 # The second is a generator that the dataset itself holds. It is copied with the dataset, state and all, and the
 # loader does not know about it:
-
 
 # %% tags=["demo"]
 class Holding(Drawing):
@@ -639,7 +653,6 @@ class Holding(Drawing):
 
     def __getitem__(self, index: int) -> float:
         return round(self.generator.random(), 3)
-
 
 print(drawn(Holding()))
 
@@ -650,17 +663,17 @@ print(drawn(Holding()))
 # traceback as its text. A debugger cannot follow there. So the first step is always `num_workers=0`: same items, one
 # process, an ordinary traceback.
 
-
 # %% tags=["demo"]
 class Broken(Drawing):
     def __getitem__(self, index: int) -> float:
         return 1 / (index - 2)
 
-
 try:
     list(DataLoader(Broken(), **two_workers))
 except ZeroDivisionError as error:
-    print(str(error).strip().splitlines()[0], "...", str(error).strip().splitlines()[-1])
+    print(
+        str(error).strip().splitlines()[0], "...", str(error).strip().splitlines()[-1]
+    )
     error.__traceback__ = None  # its frames hold the loader's workers
 
 # %% [markdown]
@@ -678,7 +691,6 @@ except ZeroDivisionError as error:
 # loader = make_loader(points, 4, train=True, seed=0, device=torch.device("cpu"))
 # len(loader)      # 2 batches of 4; two of the ten points are left over
 # ```
-
 
 # %% exercise="make_loader" points=3
 def make_loader(
@@ -706,7 +718,6 @@ def make_loader(
     )
     ### END SOLUTION
 
-
 # %% check="make_loader"
 check("make_loader")
 
@@ -717,12 +728,10 @@ check("make_loader")
 # and nothing else. There are no indices, so there is no sampler, and nothing divides the work. With two workers, this
 # one delivers everything twice:
 
-
 # %% tags=["demo"]
 class Counting(IterableDataset):
     def __iter__(self) -> Iterator[int]:
         return iter(range(4))
-
 
 print(list(DataLoader(Counting(), batch_size=None, **two_workers)))
 
@@ -730,13 +739,11 @@ print(list(DataLoader(Counting(), batch_size=None, **two_workers)))
 # Each worker has its own copy of the dataset and runs its `__iter__`. Inside it, `get_worker_info()` says which worker
 # is running: its result has `id` and `num_workers`, and is None in a process that is not a worker.
 
-
 # %% tags=["demo"]
 class WhoAmI(IterableDataset):
     def __iter__(self) -> Iterator[str]:
         info = get_worker_info()
         yield "no worker" if info is None else f"worker {info.id} of {info.num_workers}"
-
 
 print(
     list(DataLoader(WhoAmI(), batch_size=None)),
@@ -773,7 +780,6 @@ for rank in (0, 1):
 # list(ShardedStream(["a", "b", "c"], rank=1, world_size=2))     # then ['b']
 # ```
 
-
 # %% exercise="ShardedStream" points=2
 class ShardedStream(IterableDataset):
     """A stream of items of which each comes once over all workers of all ranks."""
@@ -789,7 +795,6 @@ class ShardedStream(IterableDataset):
         return islice(self.items, reader, None, readers)
         ### END SOLUTION
 
-
 # %% check="ShardedStream"
 check("ShardedStream")
 
@@ -797,7 +802,6 @@ check("ShardedStream")
 # **Shuffling a stream.** There are no indices to shuffle. A *shuffle buffer* holds some items, hands out a random one
 # of them, and fills the gap with the next. An item can come out much later than its place in the stream, but earlier
 # by no more than the length of the buffer; a file sorted by class stays nearly sorted if the buffer is small:
-
 
 # %% tags=["demo"]
 def shuffled_stream(items: Iterable, size: int, rng: random.Random) -> Iterator:
@@ -808,7 +812,6 @@ def shuffled_stream(items: Iterable, size: int, rng: random.Random) -> Iterator:
             yield buffer.pop(rng.randrange(len(buffer)))
     rng.shuffle(buffer)
     yield from buffer
-
 
 for size in (0, 4, 40):
     print(size, list(shuffled_stream(range(20), size, random.Random(0))))
@@ -831,7 +834,6 @@ for items in (5, 7, 8):
 # started. Whatever you change in the dataset after that, a new stage of augmentation or another list of files, stays
 # in the main process. Samplers run in the main process, so `set_epoch` of a sampler does take effect.
 
-
 # %% tags=["demo"]
 class Stage(Dataset):
     stage = "first"
@@ -842,13 +844,12 @@ class Stage(Dataset):
     def __getitem__(self, index: int) -> str:
         return self.stage
 
-
 data = Stage()
 loader = DataLoader(data, 2, **two_workers, persistent_workers=bool(two_workers))
 print(next(iter(loader)))
 data.stage = "second"
 print(next(iter(loader)), data[0])
-del loader  # and with it, its workers
+del loader    # and with it, its workers
 
 # %% [markdown]
 # ## Normalisation
@@ -896,7 +897,6 @@ for dtype in (torch.float32, torch.float64):
 # channel_stats([(torch.zeros(2, 1, 2, 2), None), (torch.ones(2, 1, 2, 2), None)])    # ([0.5], [0.5])
 # ```
 
-
 # %% exercise="channel_stats" points=2
 def channel_stats(loader: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """Mean and population standard deviation of each channel over all pixels of all
@@ -911,7 +911,6 @@ def channel_stats(loader: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tens
         squares = squares + (x.double() - mean.view(-1, 1, 1)).square().sum(dims)
     return mean.to(x.dtype), (squares / count).sqrt().to(x.dtype)
     ### END SOLUTION
-
 
 # %% check="channel_stats"
 check("channel_stats")
@@ -952,7 +951,6 @@ print(
 # **Opening too early.** A dataset that opens the file in `__init__` holds the map when it is pickled. So open it at
 # first use, in whatever process that is, and leave the map out of the pickle. `__getstate__` says what is pickled:
 
-
 # %%
 class Remembers:
     def __init__(self) -> None:
@@ -960,7 +958,6 @@ class Remembers:
 
     def __getstate__(self) -> dict:
         return self.__dict__ | {"handle": None}
-
 
 copy = pickle.loads(pickle.dumps(Remembers()))
 print(copy.path, copy.handle)
@@ -1000,12 +997,13 @@ print(str(caught[0].message)[:81] if caught else "warned before, and only once")
 # len(dataset), dataset[3].shape      # 200, torch.Size([100])
 # ```
 
-
 # %% exercise="MemmapDataset" points=3
 class MemmapDataset(Dataset):
     """Items from a file that is mapped into memory when it is first used."""
 
-    def __init__(self, path: str | Path, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def __init__(
+        self, path: str | Path, shape: tuple[int, ...], dtype: np.dtype
+    ) -> None:
         ### BEGIN SOLUTION
         self.path, self.shape, self.dtype = path, shape, dtype
         self.array = None
@@ -1015,13 +1013,14 @@ class MemmapDataset(Dataset):
 
     def __getitem__(self, index: int) -> Tensor:
         if self.array is None:
-            self.array = np.memmap(self.path, dtype=self.dtype, mode="r", shape=self.shape)
+            self.array = np.memmap(
+                self.path, dtype=self.dtype, mode="r", shape=self.shape
+            )
         return torch.from_numpy(self.array[index].astype(np.float32))  # astype copies
 
     def __getstate__(self) -> dict:
         return self.__dict__ | {"array": None}  # each process opens the file for itself
         ### END SOLUTION
-
 
 # %% check="MemmapDataset"
 check("MemmapDataset")
@@ -1123,9 +1122,10 @@ with tempfile.TemporaryDirectory() as root:
 # transform(torch.full((1, 20, 24), 255, dtype=torch.uint8)).unique()    # 2.0, shape (1, 16, 16)
 # ```
 
-
 # %% exercise="image_transforms" points=2
-def image_transforms(train: bool, mean: list[float], std: list[float], size: int) -> Callable[[Tensor], Tensor]:
+def image_transforms(
+    train: bool, mean: list[float], std: list[float], size: int
+) -> Callable[[Tensor], Tensor]:
     """From a uint8 image (C, H, W) to a normalised float32 one (C, size, size);
     random in training only."""
     ### BEGIN SOLUTION
@@ -1138,9 +1138,10 @@ def image_transforms(train: bool, mean: list[float], std: list[float], size: int
         ]
     else:
         cut = [v2.Resize(size, antialias=True), v2.CenterCrop(size)]
-    return v2.Compose([*cut, v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)])
+    return v2.Compose(
+        [*cut, v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean, std)]
+    )
     ### END SOLUTION
-
 
 # %% check="image_transforms"
 check("image_transforms")
@@ -1156,7 +1157,6 @@ check("image_transforms")
 # %% tags=["demo"]
 from torch.utils.data import Subset
 from torchcourse.demos import parts
-
 
 def ticket_loaders(max_words: int = 500) -> tuple[DataLoader, DataLoader, int]:
     rows = TicketDataset(tickets_csv, {"<unk>": 1})
@@ -1175,7 +1175,6 @@ def ticket_loaders(max_words: int = 500) -> tuple[DataLoader, DataLoader, int]:
         len(known),
     )
 
-
 # %% [markdown]
 # The model is as plain as can be: a vector for each word, the mean over the real words of a ticket, a linear layer. The
 # mask is what keeps the padding out of the mean. `set_epoch` gives each epoch an order of its own.
@@ -1184,7 +1183,6 @@ def ticket_loaders(max_words: int = 500) -> tuple[DataLoader, DataLoader, int]:
 import torch.nn.functional as F
 from torch import nn
 
-
 class MeanOfWords(nn.Module):
     def __init__(self, words: int, classes: int) -> None:
         super().__init__()
@@ -1192,7 +1190,9 @@ class MeanOfWords(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         vectors = self.table(ids).masked_fill(~mask.unsqueeze(-1), 0)
-        return self.head(vectors.sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1))
+        return self.head(
+            vectors.sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)
+        )
 
 
 needed = "TicketDataset", "split_indices", "pad_collate", "LengthBatchSampler"
@@ -1211,8 +1211,14 @@ if not parts.still_open(globals(), *needed):
             optimizer.step()
         model.eval()
         with torch.no_grad():
-            right = sum((model(b["ids"], b["mask"]).argmax(1) == b["labels"]).sum().item() for b in test)
-        print(f"epoch {epoch}: {right} of {len(test.dataset)} unseen tickets routed correctly")
+            right = sum(
+                (model(b["ids"], b["mask"]).argmax(1) == b["labels"]).sum().item()
+                for b in test
+            )
+        print(
+            f"epoch {epoch}: {right} of {len(test.dataset)} unseen tickets routed "
+            "correctly"
+        )
 
 # %% [markdown]
 # These tickets are made from templates, so the task is easy; the tickets of lesson 14 are harder. The loop itself is

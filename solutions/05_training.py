@@ -37,7 +37,6 @@ from torchcourse import Unattempted, case, check, digits, hint
 #
 # A small problem to begin with: 400 points in the plane, in three classes, and a network of two layers.
 
-
 # %%
 def blobs(count, seed=0):
     generator = torch.Generator().manual_seed(seed)
@@ -45,23 +44,21 @@ def blobs(count, seed=0):
     centres = torch.tensor([[0.0, 1.5], [1.3, -0.7], [-1.3, -0.7]])
     return centres[labels] + 0.7 * torch.randn(count, 2, generator=generator), labels
 
-
 def small_net(seed=0):
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3))
-
 
 # %%
 x, y = blobs(400)
 model = small_net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 
-model.train()  # 1
+model.train()                            # 1
 for step in range(20):
-    optimizer.zero_grad()  # 2
+    optimizer.zero_grad()                # 2
     loss = F.cross_entropy(model(x), y)  # 3
-    loss.backward()  # 4
-    optimizer.step()  # 5
+    loss.backward()                      # 4
+    optimizer.step()                     # 5
 print(loss.item())
 
 # %% [markdown]
@@ -92,7 +89,6 @@ print(loss.item())
 # train_step(model, batch, F.mse_loss, optimizer)    # 9.0, and the weight is now 0.6
 # ```
 
-
 # %% exercise="train_step" points=2
 def train_step(model, batch, loss_fn, optimizer) -> float:
     """One optimizer step on a batch (x, y), in training mode;
@@ -106,7 +102,6 @@ def train_step(model, batch, loss_fn, optimizer) -> float:
     optimizer.step()
     return loss.item()
     ### END SOLUTION
-
 
 # %% check="train_step"
 check("train_step")
@@ -198,7 +193,6 @@ assert prediction.squeeze(1).shape == target.shape
 # cross_entropy(logits, torch.tensor([0, 0]))    # 0.3466: the mean of log(2) and 0
 # ```
 
-
 # %% exercise="cross_entropy" points=2
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy of logits (n, c) and labels (n,),
@@ -207,7 +201,6 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
     return (logits.logsumexp(dim=1) - chosen).mean()
     ### END SOLUTION
-
 
 # %% check="cross_entropy"
 check("cross_entropy")
@@ -235,7 +228,10 @@ with torch.no_grad():
 # %%
 sizes = torch.tensor([100.0, 100, 100, 100, 1])
 means = torch.tensor([0.2, 0.2, 0.2, 0.2, 5.0])
-print(f"mean of means {means.mean():.2f}, mean over samples {(sizes * means).sum() / sizes.sum():.2f}")
+print(
+    f"mean of means {means.mean():.2f}, mean over samples "
+    f"{(sizes * means).sum() / sizes.sum():.2f}"
+)
 
 # %% [markdown]
 # ### Exercise: evaluate
@@ -249,7 +245,6 @@ print(f"mean of means {means.mean():.2f}, mean over samples {(sizes * means).sum
 # evaluate(model, loader, F.cross_entropy, torch.device("cpu"))
 # # {'loss': 0.79, 'accuracy': 0.6666666666666666}
 # ```
-
 
 # %% exercise="evaluate" points=2
 def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
@@ -271,7 +266,6 @@ def evaluate(model, loader, loss_fn, device) -> dict[str, float]:
     return {"loss": loss / count, "accuracy": right / count}
     ### END SOLUTION
 
-
 # %% check="evaluate"
 check("evaluate")
 
@@ -281,7 +275,6 @@ check("evaluate")
 # Before a long run, train on one batch until its loss is nearly zero. A model that cannot learn sixteen examples by
 # heart will not learn sixteen thousand, and here you find out in a second. If it fails, the fault is in the model,
 # the loss or the loop, not in the amount of data.
-
 
 # %%
 def run(
@@ -304,16 +297,21 @@ def run(
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):
             break
-        for act in (loss.backward, optimizer.step) if learn_first else (optimizer.step, loss.backward):
+        for act in (
+            (loss.backward, optimizer.step)
+            if learn_first
+            else (optimizer.step, loss.backward)
+        ):
             act()
     return losses
-
 
 # %% tags=["demo"]
 from torchcourse.demos import curves
 
 sixteen = blobs(16)
-curves.draw({"right labels": run(200, 2.0, data=sixteen)}, "loss on one batch of sixteen")
+curves.draw(
+    {"right labels": run(200, 2.0, data=sixteen)}, "loss on one batch of sixteen"
+)
 
 # %% [markdown]
 # `run` stops at a loss that is not finite. Such a *guard* belongs in every loop: after one NaN every weight is soon
@@ -331,7 +329,6 @@ curves.draw({"right labels": run(200, 2.0, data=sixteen)}, "loss on one batch of
 # overfit_one_batch(model, batch, F.mse_loss, optimizer, 3)    # [9.0, 5.76, 3.6864]
 # ```
 
-
 # %% exercise="overfit_one_batch" points=2
 def overfit_one_batch(model, batch, loss_fn, optimizer, steps: int) -> list[float]:
     """Train on one batch again and again; the loss before each step."""
@@ -347,7 +344,6 @@ def overfit_one_batch(model, batch, loss_fn, optimizer, steps: int) -> list[floa
         history.append(loss.item())
     return history
     ### END SOLUTION
-
 
 # %% check="overfit_one_batch"
 check("overfit_one_batch")
@@ -387,7 +383,6 @@ curves.draw(
 # gives it away is the accuracy, and the kind of mistakes: every misclassified point of the outer classes, 0 and 2, is
 # called a 1.
 
-
 # %% tags=["demo"]
 def trained(outputs, loss_fn, lr):
     torch.manual_seed(0)
@@ -401,7 +396,6 @@ def trained(outputs, loss_fn, lr):
         losses.append(loss.item())
     return model(x).detach(), losses
 
-
 values, falling = trained(1, lambda z, y: F.mse_loss(z.squeeze(1), y.float()), 0.1)
 scores, _ = trained(3, F.cross_entropy, 0.5)
 answers = {
@@ -412,7 +406,8 @@ for name, answer in answers.items():
     wrong = (answer != y) & (y != 1)
     print(
         f"{name}: accuracy {(answer == y).float().mean():.2f};",
-        f"of the outer classes {wrong.sum()} are wrong, {(answer[wrong] == 1).sum()} called 1",
+        f"of the outer classes {wrong.sum()} are wrong, "
+        f"{(answer[wrong] == 1).sum()} called 1",
     )
 curves.draw({"squared error": falling}, "3: squared error on class indices")
 
@@ -422,7 +417,9 @@ curves.draw({"squared error": falling}, "3: squared error on class indices")
 
 # %% tags=["demo"]
 shuffled = (x, y[torch.randperm(400, generator=torch.Generator().manual_seed(1))])
-curves.draw({"right": right, "shuffled labels": run(data=shuffled)}, "4: shuffled labels")
+curves.draw(
+    {"right": right, "shuffled labels": run(data=shuffled)}, "4: shuffled labels"
+)
 
 # %% [markdown]
 # **5. Step before backward.** The first step finds no gradients. With clearing at the top of the loop every later step
@@ -431,7 +428,9 @@ curves.draw({"right": right, "shuffled labels": run(data=shuffled)}, "4: shuffle
 # the gradients of all batches before.)
 
 # %% tags=["demo"]
-curves.draw({"right": right, "step first": run(learn_first=False)}, "5: step before backward")
+curves.draw(
+    {"right": right, "step first": run(learn_first=False)}, "5: step before backward"
+)
 
 # %% [markdown]
 # **6. A stored graph.** `losses.append(loss)` keeps the graph of every step alive. After a backward pass, at least the
@@ -442,20 +441,22 @@ curves.draw({"right": right, "step first": run(learn_first=False)}, "5: step bef
 # %%
 from torch.multiprocessing.reductions import StorageWeakRef
 
-
 def kilobytes_held(keep, batches=30):
     model, kept, saved, held = small_net(), [], {}, []
 
     def note(tensor):
-        saved[StorageWeakRef(tensor.untyped_storage())] = tensor.untyped_storage().nbytes()
+        saved[StorageWeakRef(tensor.untyped_storage())] = (
+            tensor.untyped_storage().nbytes()
+        )
         return tensor.detach()  # the tensor itself would hold the node that holds it
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         for _ in range(batches):
             kept.append(keep(F.cross_entropy(model(x), y)))
-            held.append(sum(size for weak, size in saved.items() if not weak.expired()) / 1024)
+            held.append(
+                sum(size for weak, size in saved.items() if not weak.expired()) / 1024
+            )
     return held
-
 
 # %% tags=["demo"]
 curves.draw(
@@ -473,7 +474,9 @@ curves.draw(
 # it began; in deeper nets it often ends as NaN. (The axis is logarithmic.)
 
 # %% tags=["demo"]
-curves.draw({"right": right, "lr = 300": run(lr=300.0)}, "7: learning rate too high", log=True)
+curves.draw(
+    {"right": right, "lr = 300": run(lr=300.0)}, "7: learning rate too high", log=True
+)
 
 # %% [markdown]
 # **8. Batches averaged unweighted.** The training is fine, but the loss reported for it is wrong: the more the last
@@ -489,8 +492,13 @@ with torch.no_grad():
     pieces = list(zip(outlier[0].split(100), outlier[1].split(100), strict=True))
     each = torch.stack([F.cross_entropy(model(xs), ys) for xs, ys in pieces])
     everything = F.cross_entropy(model(outlier[0]), outlier[1])
-    weighted = sum(loss * len(ys) for loss, (_, ys) in zip(each, pieces, strict=True)) / 401
-print(f"mean of batch means {each.mean():.2f}, weighted {weighted:.2f}, everything at once {everything:.2f}")
+    weighted = (
+        sum(loss * len(ys) for loss, (_, ys) in zip(each, pieces, strict=True)) / 401
+    )
+print(
+    f"mean of batch means {each.mean():.2f}, weighted {weighted:.2f}, everything at "
+    f"once {everything:.2f}"
+)
 
 # %% [markdown]
 # And a ninth, **training in eval mode**, shows in no loss curve at all: dropout is off and batch norm keeps its initial
@@ -538,7 +546,6 @@ print("whole", whole, " in pieces", w.grad)
 # loop that steps only when it has counted to four forgets them, or worse, carries their gradients into the next
 # epoch:
 
-
 # %%
 def steps_of_an_epoch(micro_batches, every, last_too):
     used = []
@@ -546,7 +553,6 @@ def steps_of_an_epoch(micro_batches, every, last_too):
         if number % every == 0 or (last_too and number == micro_batches):
             used.append(number - sum(used))
     return used
-
 
 print(
     "counted to four only:",
@@ -574,7 +580,6 @@ print(
 # # 28.5, and the weight is now 0.8: the targets' mean is 4, so the gradient is -8
 # ```
 
-
 # %% exercise="accumulated_step" points=2
 def accumulated_step(model, micro_batches, loss_fn, optimizer) -> float:
     """One step on several micro-batches, as if they had been one batch;
@@ -590,7 +595,6 @@ def accumulated_step(model, micro_batches, loss_fn, optimizer) -> float:
     optimizer.step()
     return mean
     ### END SOLUTION
-
 
 # %% check="accumulated_step"
 check("accumulated_step")
@@ -626,7 +630,6 @@ print("each by itself:", a / a.norm(), b / b.norm())
 # clip_gradients([a, b], 1.0)    # 5.0, and the gradients are now [0.6] and [0.8]
 # ```
 
-
 # %% exercise="clip_gradients" points=2
 def clip_gradients(parameters, max_norm: float) -> float:
     """Scale all gradients down, in place, to a common norm of at most max_norm;
@@ -644,7 +647,6 @@ def clip_gradients(parameters, max_norm: float) -> float:
     return norm
     ### END SOLUTION
 
-
 # %% check="clip_gradients"
 check("clip_gradients")
 
@@ -659,14 +661,9 @@ check("clip_gradients")
 # %% tags=["demo"]
 from torchcourse.demos import descent
 
-descent.race(
-    {
-        "SGD": lambda p: torch.optim.SGD(p, 0.13),
-        "momentum": lambda p: torch.optim.SGD(p, 0.03, momentum=0.8),
-        "Adam": lambda p: torch.optim.Adam(p, 0.2),
-    },
-    steps=40,
-)
+descent.race({"SGD": lambda p: torch.optim.SGD(p, 0.13),
+              "momentum": lambda p: torch.optim.SGD(p, 0.03, momentum=0.8),
+              "Adam": lambda p: torch.optim.Adam(p, 0.2)}, steps=40)
 
 # %% [markdown]
 # SGD takes the steep direction in a few zigzags and then crawls along the flat one. Momentum swings across the
@@ -717,14 +714,17 @@ for kind in (torch.optim.Adam, torch.optim.AdamW):
 # optimizer.step()    # p is now 0.9: the first step has length lr, however large the gradient is
 # ```
 
-
 # %% exercise="AdamW" points=3
 class AdamW(torch.optim.Optimizer):
     """Adam with decoupled weight decay; defaults as in torch.optim.AdamW."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2) -> None:
+    def __init__(
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2
+    ) -> None:
         ### BEGIN SOLUTION
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -751,7 +751,6 @@ class AdamW(torch.optim.Optimizer):
         p.sub_(group["lr"] * mean / (square.sqrt() + group["eps"]))
         ### END SOLUTION
 
-
 # %% check="AdamW"
 check("AdamW")
 
@@ -769,7 +768,6 @@ curves.explore()
 # means an epoch or a batch is up to you, and nothing tells you when you call it in the wrong place. `OneCycleLR` for
 # 100 steps, called once an epoch, is still in its warm-up after five epochs:
 
-
 # %%
 def last_rate(calls):
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
@@ -779,7 +777,6 @@ def last_rate(calls):
         cycle.step()
     return cycle.get_last_lr()[0]
 
-
 print(f"called per step: {last_rate(99):.1e}, called per epoch: {last_rate(5):.1e}")
 
 # %% [markdown]
@@ -788,7 +785,9 @@ print(f"called per step: {last_rate(99):.1e}, called per epoch: {last_rate(5):.1
 
 # %%
 plateau_sgd = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
-plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(plateau_sgd, factor=0.1, patience=2)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+    plateau_sgd, factor=0.1, patience=2
+)
 for val_loss in (0.9, 0.7, 0.8, 0.75, 0.72, 0.71):
     plateau.step(val_loss)
     print(val_loss, plateau_sgd.param_groups[0]["lr"])
@@ -822,9 +821,10 @@ print(
 # # [0.0, 0.25, 0.5, 0.25, 0.0, 0.0]
 # ```
 
-
 # %% exercise="warmup_cosine" points=1
-def warmup_cosine(step: int, *, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
+def warmup_cosine(
+    step: int, *, warmup: int, total: int, peak: float, floor: float = 0.0
+) -> float:
     """Return the learning rate of a step: a line up to peak,
     half a cosine down to floor, then flat."""
     ### BEGIN SOLUTION
@@ -833,7 +833,6 @@ def warmup_cosine(step: int, *, warmup: int, total: int, peak: float, floor: flo
     done = min((step - warmup) / (total - warmup), 1.0)
     return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * done))
     ### END SOLUTION
-
 
 # %% check="warmup_cosine"
 check("warmup_cosine")
@@ -845,7 +844,6 @@ check("warmup_cosine")
 # *validation loss*. If a model is too small, both stay high: it *underfits*, and more steps do not help. If it is large
 # enough to learn the data by heart, both fall at first; then the training loss goes on falling while the validation
 # loss turns up: it *overfits*. Here are two networks, with one hidden unit and with sixteen, trained on forty points:
-
 
 # %% tags=["demo"]
 def both_losses(width, steps=200):
@@ -864,8 +862,9 @@ def both_losses(width, steps=200):
             found["validation"].append(F.cross_entropy(net(held_x), held_y).item())
     return {f"width {width}, {name}": losses for name, losses in found.items()}
 
-
-curves.draw(both_losses(1) | both_losses(16), "underfitting and overfitting", log=True)
+curves.draw(
+    both_losses(1) | both_losses(16), "underfitting and overfitting", log=True
+)
 
 # %% [markdown]
 # Keep the weights from the lowest point of the validation loss, and stop when it has not improved for a while. There
@@ -901,7 +900,6 @@ nan = float("nan")
 # # [False, False, False, True], and stopping.best is 0.7
 # ```
 
-
 # %% exercise="EarlyStopping" points=2
 class EarlyStopping:
     """Says when to stop, and remembers the weights of the lowest metric."""
@@ -923,7 +921,6 @@ class EarlyStopping:
         if self.weights is not None:
             model.load_state_dict(self.weights)
         ### END SOLUTION
-
 
 # %% check="EarlyStopping"
 check("EarlyStopping")
@@ -961,7 +958,6 @@ print(
 # macro_f1(logits, torch.tensor([0, 1, 1]), 2)                   # 0.6667
 # ```
 
-
 # %% exercise="macro_f1" points=2
 def macro_f1(logits: Tensor, labels: Tensor, num_classes: int) -> float:
     """Return the mean F1 of the classes;
@@ -974,7 +970,6 @@ def macro_f1(logits: Tensor, labels: Tensor, num_classes: int) -> float:
     both = predicted.sum(dim=1) + real.sum(dim=1)
     return (2 * hits / both.clamp(min=1)).mean().item()
     ### END SOLUTION
-
 
 # %% check="macro_f1"
 check("macro_f1")
@@ -994,7 +989,6 @@ check("macro_f1")
 # %% tags=["demo"]
 import time
 
-
 def seconds(repeats=20):
     times = []
     for _ in range(repeats):
@@ -1002,7 +996,6 @@ def seconds(repeats=20):
         torch.empty(2_000_000)
         times.append(time.perf_counter() - begun)
     return sorted(times)[repeats // 2]
-
 
 plain_time = seconds()
 torch.use_deterministic_algorithms(True)
@@ -1028,7 +1021,6 @@ print(torch.equal(first, torch.rand(2)), np.random.rand() == np.random.rand())
 # random.random(), np.random.rand(), torch.rand(1)    # the same three numbers after every such call
 # ```
 
-
 # %% exercise="seed_everything" points=1
 def seed_everything(seed: int) -> None:
     """Seed the generators of random, NumPy and torch, the latter on every device."""
@@ -1037,7 +1029,6 @@ def seed_everything(seed: int) -> None:
     np.random.seed(seed)
     torch.manual_seed(seed)
     ### END SOLUTION
-
 
 # %% check="seed_everything"
 check("seed_everything")
@@ -1065,7 +1056,6 @@ print({name: round(p.grad.norm().item(), 3) for name, p in model.named_parameter
 # Step 5 as a program is a *sweep*: three rates, three seeds each, the same number of steps, and the medians side by
 # side. With one seed each you would compare luck. Rates are spread by factors, not by differences:
 
-
 # %% tags=["demo"]
 def final_loss(lr, seed, steps=60):
     model = small_net(seed)
@@ -1077,10 +1067,11 @@ def final_loss(lr, seed, steps=60):
         optimizer.step()
     return loss.item()
 
-
 for lr in (0.01, 0.1, 1.0):
     results = sorted(final_loss(lr, seed) for seed in range(3))
-    print(f"lr {lr:4}: median {results[1]:.3f}, from {results[0]:.3f} to {results[2]:.3f}")
+    print(
+        f"lr {lr:4}: median {results[1]:.3f}, from {results[0]:.3f} to {results[2]:.3f}"
+    )
 
 # %% [markdown]
 # If the best rate is at the edge of the list, the list is too short.
@@ -1147,9 +1138,10 @@ for epoch in range(2):
 # history["val_accuracy"]    # three numbers from 0 to 1
 # ```
 
-
 # %% exercise="fit" points=3
-def fit(model, train_loader, val_loader, *, epochs: int, lr: float, device) -> dict[str, list[float]]:
+def fit(
+    model, train_loader, val_loader, *, epochs: int, lr: float, device
+) -> dict[str, list[float]]:
     """Train with cross-entropy; return the history by epoch.
     The model ends with its best weights."""
     ### BEGIN SOLUTION
@@ -1175,7 +1167,6 @@ def fit(model, train_loader, val_loader, *, epochs: int, lr: float, device) -> d
     return history
     ### END SOLUTION
 
-
 # %% check="fit"
 check("fit")
 
@@ -1193,7 +1184,8 @@ from torchcourse.demos.parts import still_open
 
 device = torch.device("cpu")
 loaders = {
-    name: DataLoader(TensorDataset(*tensors), batch_size=64, shuffle=name == "train") for name, tensors in parts.items()
+    name: DataLoader(TensorDataset(*tensors), batch_size=64, shuffle=name == "train")
+    for name, tensors in parts.items()
 }
 solved = not still_open(globals(), "seed_everything", "fit", "evaluate", "macro_f1")
 if solved:

@@ -95,25 +95,31 @@ for kind in ("cpu", "cuda", "mps", "xpu"):
 # pick_device("cuda:1")        # ValueError on a machine with one GPU
 # ```
 
-
 # %% exercise="pick_device" points=2
 def pick_device(prefer: str | torch.device | None = None) -> torch.device:
     """The preferred device if it is there; without a preference the accelerator,
     or else the CPU."""
     ### BEGIN SOLUTION
     if prefer is None:
-        return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+        return torch.accelerator.current_accelerator(
+            check_available=True
+        ) or torch.device("cpu")
     try:
         device = torch.device(prefer)
         module = torch.get_device_module(device)
     except RuntimeError:
-        raise ValueError(f"prefer is {prefer!r}, but has to be the name of a device, such as 'cpu' or 'cuda'") from None
+        raise ValueError(
+            f"prefer is {prefer!r}, but has to be the name of a device, such as 'cpu' "
+            "or 'cuda'"
+        ) from None
     count = module.device_count() if module.is_available() else 0
     if count <= (device.index or 0):
-        raise ValueError(f"prefer is {prefer!r}, but has to be available, and this machine has {count} of that kind")
+        raise ValueError(
+            f"prefer is {prefer!r}, but has to be available, and this machine has "
+            f"{count} of that kind"
+        )
     return device
     ### END SOLUTION
-
 
 # %% check="pick_device"
 check("pick_device")
@@ -171,7 +177,6 @@ except TypeError as error:
 # move_to({"x": torch.zeros(2), "ids": ["a7"]}, torch.device("meta"))
 # ```
 
-
 # %% exercise="move_to" points=2
 def move_to(obj, device: torch.device):
     """obj with every tensor in it on `device`; dicts, lists,
@@ -190,7 +195,6 @@ def move_to(obj, device: torch.device):
     return obj
     ### END SOLUTION
 
-
 # %% check="move_to"
 check("move_to")
 
@@ -199,7 +203,6 @@ check("move_to")
 #
 # Many errors about devices do not come from data that was left behind. They come from a tensor that a function
 # creates: a mask, a range of positions, zeros for a state. Without `device=` it is made on the CPU.
-
 
 # %% tags=["demo"]
 def shifted(x: Tensor) -> Tensor:
@@ -247,7 +250,9 @@ print(layer.weight.device, made.device, torch.arange(3).device)
 
 # %%
 scores = torch.zeros(3, 3)
-forbidden = torch.tensor([[False, True, True], [False, False, True], [False, False, False]])
+forbidden = torch.tensor(
+    [[False, True, True], [False, False, True], [False, False, False]]
+)
 print(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
 
 # %% [markdown]
@@ -267,7 +272,6 @@ print(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
 # # [[False, True, True], [False, False, True], [False, False, False]]
 # ```
 
-
 # %% exercise="causal_mask" points=1
 def causal_mask(x: Tensor) -> Tensor:
     """For x of shape (b, t, d), a bool mask (t, t):
@@ -276,7 +280,6 @@ def causal_mask(x: Tensor) -> Tensor:
     t = x.shape[1]
     return torch.ones(t, t, dtype=torch.bool, device=x.device).triu(diagonal=1)
     ### END SOLUTION
-
 
 # %% check="causal_mask"
 check("causal_mask")
@@ -318,7 +321,6 @@ print((torch.zeros(2, dtype=torch.bfloat16) + torch.zeros(2)).dtype)
 # # [[[0.0, 1.0], [0.8415, 0.5403], [0.9093, -0.4161]]]: sine and cosine of 0, 1 and 2
 # ```
 
-
 # %% exercise="PositionalEncoding" points=2
 class PositionalEncoding(nn.Module):
     """Adds sines and cosines of the position to x of shape (b, t, dim)."""
@@ -329,12 +331,13 @@ class PositionalEncoding(nn.Module):
         position = torch.arange(max_len, dtype=torch.float32)[:, None]
         column = torch.arange(dim)
         angle = position / 10_000 ** (2 * (column // 2) / dim)
-        self.table = nn.Buffer(torch.where(column % 2 == 0, angle.sin(), angle.cos()), persistent=False)
+        self.table = nn.Buffer(
+            torch.where(column % 2 == 0, angle.sin(), angle.cos()), persistent=False
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.table[: x.shape[1]].to(x.dtype)
         ### END SOLUTION
-
 
 # %% check="PositionalEncoding"
 check("PositionalEncoding")
@@ -344,7 +347,6 @@ check("PositionalEncoding")
 #
 # Somebody else's model fails with an error about two devices, and it has forty modules. Which tensor stayed behind?
 # Here is a module that holds tensors in three ways:
-
 
 # %% tags=["demo"]
 class Scaled(nn.Module):
@@ -397,7 +399,6 @@ print(torch.device("cuda") == torch.device("cuda:0"))
 # stray_tensors(model, device)    # ['body.0.scale', 'head.weight']
 # ```
 
-
 # %% exercise="stray_tensors" points=3
 def stray_tensors(model: nn.Module, device: torch.device) -> list[str]:
     """Sorted names of the parameters,
@@ -412,7 +413,6 @@ def stray_tensors(model: nn.Module, device: torch.device) -> list[str]:
                 strays.append(f"{path}.{name}" if path else name)
     return sorted(strays)
     ### END SOLUTION
-
 
 # %% check="stray_tensors"
 check("stray_tensors")
@@ -434,7 +434,10 @@ speeds = {
     "H100 memory": 3350,
 }
 for way, speed in speeds.items():
-    print(f"{way}: {speed:6.1f} GB/s at most, {size / speed / 1e6:5.2f} ms for {size / 1e6:.0f} MB")
+    print(
+        f"{way}: {speed:6.1f} GB/s at most, {size / speed / 1e6:5.2f} ms for "
+        f"{size / 1e6:.0f} MB"
+    )
 
 # %% [markdown]
 # These are upper limits from specifications, not measurements. What they show is the order of magnitude: the bus is
@@ -450,7 +453,10 @@ for _ in range(5):
     start = time.perf_counter()
     target.copy_(source)
     times.append(time.perf_counter() - start)
-print(f"{4 * source.numel() / min(times) / 1e9:.1f} GB/s copied here, best of {len(times)}")
+print(
+    f"{4 * source.numel() / min(times) / 1e9:.1f} GB/s copied here, best of "
+    f"{len(times)}"
+)
 devices.print_recorded("transfer")
 
 # %% [markdown]
@@ -470,14 +476,10 @@ print(log)
 
 # %% tags=["demo"]
 x = torch.arange(4.0, device=device)
-suspects = {
-    "x * 2": lambda: x * 2,
-    "float(x[0])": lambda: float(x[0]),
-    "if x.sum() > 0": lambda: bool(x.sum() > 0),
-    "print(x)": lambda: repr(x),
-    "x[x > 1]": lambda: x[x > 1],
-    "torch.where(x > 1, x, 0)": lambda: torch.where(x > 1, x, 0),
-}
+suspects = {"x * 2": lambda: x * 2, "float(x[0])": lambda: float(x[0]),
+            "if x.sum() > 0": lambda: bool(x.sum() > 0), "print(x)": lambda: repr(x),
+            "x[x > 1]": lambda: x[x > 1],
+            "torch.where(x > 1, x, 0)": lambda: torch.where(x > 1, x, 0)}
 for words, call in suspects.items():
     with devices.events(device) as log:
         call()
@@ -569,7 +571,6 @@ with torch.cpu.stream(torch.cpu.Stream()):
 #     train_step(model, batch, loss_fn, optimizer)
 # ```
 
-
 # %% exercise="prefetch" points=3
 def prefetch(loader: Iterable, device: torch.device) -> Iterator:
     """The loader's batches on `device`;
@@ -598,7 +599,6 @@ def prefetch(loader: Iterable, device: torch.device) -> Iterator:
         yield present
     ### END SOLUTION
 
-
 # %% check="prefetch"
 check("prefetch")
 
@@ -607,7 +607,6 @@ check("prefetch")
 #
 # If you read the clock as soon as an operation has been queued, you learn how long queuing it took. Look at the
 # sequence of events around a matrix product:
-
 
 # %% tags=["demo"]
 def stopwatch(wait: bool) -> list[str]:
@@ -668,7 +667,10 @@ devices.print_recorded("timing")
 # %%
 for clock in ("time", "perf_counter", "monotonic", "process_time"):
     info = time.get_clock_info(clock)
-    print(f"{clock:13} goes only forward: {info.monotonic!s:5}  may be set: {info.adjustable}")
+    print(
+        f"{clock:13} goes only forward: {info.monotonic!s:5}  may be set: "
+        f"{info.adjustable}"
+    )
 
 # %% [markdown]
 # (`process_time` adds up what the threads of your process compute. Two busy threads make it run twice as fast, and
@@ -688,7 +690,6 @@ for clock in ("time", "perf_counter", "monotonic", "process_time"):
 # elapsed(lambda: time.sleep(0.01), torch.device("cpu"), repeats=3)    # for instance [0.0101, 0.0101, 0.0102]
 # ```
 
-
 # %% exercise="elapsed" points=3
 def elapsed(
     fn: Callable[[], object],
@@ -699,7 +700,6 @@ def elapsed(
 ) -> list[float]:
     """Seconds that each of `repeats` runs of fn takes on `device`,
     after `warmup` runs that are not timed."""
-
     ### BEGIN SOLUTION
     def wait() -> None:
         if device.type != "cpu":
@@ -716,7 +716,6 @@ def elapsed(
         seconds.append(time.perf_counter() - start)
     return seconds
     ### END SOLUTION
-
 
 # %% check="elapsed"
 check("elapsed")
@@ -744,7 +743,7 @@ if torch.cuda.is_available():
     start.record()
     a @ a
     stop.record()
-    stop.synchronize()  # the only wait, at the very end
+    stop.synchronize()    # the only wait, at the very end
     print(f"{start.elapsed_time(stop):.2f} ms on the GPU")
 else:
     print("this example needs CUDA")
@@ -761,7 +760,6 @@ else:
 #
 # Besides the activations, a training step holds several things for each parameter. Let us weigh them. An optimizer
 # has its states only after the first step:
-
 
 # %%
 def nbytes(tensors) -> int:
@@ -789,7 +787,8 @@ for what, size in held.items():
 # (lesson 7 shows why):
 
 # %%
-recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4, "16 bit, without one": 2 + 2 + 8}
+recipes = {"float32": 4 + 4 + 8, "16 bit, with a master copy": 2 + 2 + 8 + 4,
+           "16 bit, without one": 2 + 2 + 8}
 for recipe, each in recipes.items():
     print(f"7 billion parameters, AdamW, {recipe}: {7 * each} GB")
 
@@ -800,7 +799,6 @@ for recipe, each in recipes.items():
 # parameters.
 #
 # Activations are what `backward` will need. They grow with the batch; the rest does not:
-
 
 # %%
 def bytes_saved(batch: int) -> int:
@@ -844,7 +842,6 @@ memory_line.explore()
 # training_bytes(7_000_000_000)    # 112000000000
 # ```
 
-
 # %% exercise="training_bytes" points=2
 def training_bytes(
     num_params: int,
@@ -858,11 +855,14 @@ def training_bytes(
     ### BEGIN SOLUTION
     states = {"adamw": 2, "momentum": 1, "sgd": 0}
     if optimizer not in states:
-        raise ValueError(f"optimizer is {optimizer!r}, but has to be one of {', '.join(states)}")
+        raise ValueError(
+            f"optimizer is {optimizer!r}, but has to be one of {', '.join(states)}"
+        )
     parameter_and_gradient = 2 * param_dtype.itemsize
-    return num_params * (parameter_and_gradient + 4 * states[optimizer] + 4 * master_weights)
+    return num_params * (
+        parameter_and_gradient + 4 * states[optimizer] + 4 * master_weights
+    )
     ### END SOLUTION
-
 
 # %% check="training_bytes"
 check("training_bytes")
@@ -929,7 +929,6 @@ import weakref
 
 alive = []
 
-
 def failing_step() -> None:
     activations = torch.zeros(1_000_000)
     alive.append(weakref.ref(activations))
@@ -992,7 +991,6 @@ print(
 # The most common reason to catch it is to find out how large the batch may be. If 64 fits, so does 63. So two numbers
 # tell you everything, the largest that fitted and the smallest that did not:
 
-
 # %%
 def fits(size: int) -> bool:
     return size <= 41
@@ -1022,12 +1020,10 @@ while high - low > 1:
 # largest_batch(run, start=32, limit=1024)    # 41
 # ```
 
-
 # %% exercise="largest_batch" points=3
 def largest_batch(run: Callable[[int], object], start: int, limit: int) -> int:
     """The largest size up to `limit` for which run(size) does not run out of memory;
     0 if there is none."""
-
     ### BEGIN SOLUTION
     def fits(size: int) -> bool:
         try:
@@ -1045,7 +1041,6 @@ def largest_batch(run: Callable[[int], object], start: int, limit: int) -> int:
         size = min(2 * good, limit) if bad > limit else (good + bad) // 2
     return good
     ### END SOLUTION
-
 
 # %% check="largest_batch"
 check("largest_batch")
@@ -1069,7 +1064,6 @@ print(calls)
 
 # %% [markdown]
 # What autograd saves can be listed, as in lesson 2:
-
 
 # %%
 def saved_shapes(run) -> list[tuple[int, ...]]:
@@ -1125,7 +1119,6 @@ print(old.requires_grad, checkpoint(block, x, use_reentrant=False).requires_grad
 # checkpointed(blocks, torch.ones(2, 4)).shape    # (2, 4)
 # ```
 
-
 # %% exercise="checkpointed" points=2
 def checkpointed(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
     """Apply the blocks to x in turn; for backward each keeps only its input."""
@@ -1134,7 +1127,6 @@ def checkpointed(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
         x = checkpoint(block, x, use_reentrant=False)
     return x
     ### END SOLUTION
-
 
 # %% check="checkpointed"
 check("checkpointed")
@@ -1147,11 +1139,8 @@ check("checkpointed")
 
 # %%
 n = 4096
-sizes = {
-    "a + b": (n * n, 3 * n * n * 2),
-    "a @ b": (2 * n**3, 3 * n * n * 2),
-    "a @ vector": (2 * n * n, (n * n + 2 * n) * 2),
-}
+sizes = {"a + b": (n * n, 3 * n * n * 2), "a @ b": (2 * n**3, 3 * n * n * 2),
+         "a @ vector": (2 * n * n, (n * n + 2 * n) * 2)}
 for words, (flops, moved) in sizes.items():
     print(f"{words:11} {flops / moved:8.2f} operations a byte, in a 16-bit dtype")
 
@@ -1163,7 +1152,10 @@ for words, (flops, moved) in sizes.items():
 # %%
 for chip, flops, bandwidth in (("A100", 312e12, 2.039e12), ("H100", 989e12, 3.35e12)):
     ridge, addition = flops / bandwidth, bandwidth / 6 / flops
-    print(f"{chip}: ridge at {ridge:.0f} operations a byte; an addition reaches {addition:.2%} of the peak")
+    print(
+        f"{chip}: ridge at {ridge:.0f} operations a byte; an addition reaches "
+        f"{addition:.2%} of the peak"
+    )
 
 # %% [markdown]
 # Below the ridge, memory is the limit, and faster arithmetic does not help. An addition that reaches a tiny share of
@@ -1208,9 +1200,10 @@ print(conv(last).is_contiguous(memory_format=torch.channels_last), conv(last).sh
 # roofline(1e9, 1e9, 0.002, 1e13, 1e12)    # bound 'memory', fraction 0.5
 # ```
 
-
 # %% exercise="roofline" points=2
-def roofline(flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float) -> dict[str, object]:
+def roofline(
+    flops: float, bytes: float, seconds: float, peak_flops: float, peak_bandwidth: float
+) -> dict[str, object]:
     """How fast an operation ran, what bounds it,
     and its share of what can be attained."""
     ### BEGIN SOLUTION
@@ -1224,7 +1217,6 @@ def roofline(flops: float, bytes: float, seconds: float, peak_flops: float, peak
         "fraction": achieved / attainable,
     }
     ### END SOLUTION
-
 
 # %% check="roofline"
 check("roofline")

@@ -133,7 +133,6 @@ for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
 # float_fields(-0.15625, torch.bfloat16)   # (1, 124, 32)
 # ```
 
-
 # %% exercise="float_fields" points=2
 def float_fields(x: float, dtype: torch.dtype) -> tuple[int, int, int]:
     """Sign, stored exponent and mantissa of x rounded to dtype, as integers."""
@@ -145,7 +144,6 @@ def float_fields(x: float, dtype: torch.dtype) -> tuple[int, int, int]:
     exponent = (bits >> width) & (2 ** (total - 1 - width) - 1)
     return bits >> (total - 1), exponent, bits & (2**width - 1)
     ### END SOLUTION
-
 
 # %% check="float_fields"
 check("float_fields")
@@ -198,7 +196,6 @@ print(update != 0, update.to(torch.float16) != 0, w + update.to(torch.float16))
 # lost_updates(torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0.001, 0.1, 0.0]), torch.bfloat16)   # [True, False, False]
 # ```
 
-
 # %% exercise="lost_updates" points=2
 def lost_updates(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     """Where adding an update that is not zero changes nothing in dtype."""
@@ -206,7 +203,6 @@ def lost_updates(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     weight = w.to(dtype)
     return (update != 0) & (weight + update.to(dtype) == weight)
     ### END SOLUTION
-
 
 # %% check="lost_updates"
 check("lost_updates")
@@ -260,7 +256,6 @@ ranges.explore()
 # underflow_fraction(torch.tensor([1e-9, 1e-3, 0.0]), torch.float16)   # 0.5
 # ```
 
-
 # %% exercise="underflow_fraction" points=2
 def underflow_fraction(grads: Tensor | list[Tensor], dtype: torch.dtype) -> float:
     """The share of the non-zero gradients that become zero in dtype."""
@@ -270,7 +265,6 @@ def underflow_fraction(grads: Tensor | list[Tensor], dtype: torch.dtype) -> floa
     gone = sum(((g != 0) & (g.to(dtype) == 0)).sum().item() for g in tensors)
     return gone / some if some else 0.0
     ### END SOLUTION
-
 
 # %% check="underflow_fraction"
 check("underflow_fraction")
@@ -319,14 +313,12 @@ print((tiny / len(tiny)).sum(), tiny.mean())
 # safe_mean(x)    # 400., float16, although x.sum() is inf
 # ```
 
-
 # %% exercise="safe_mean" points=1
 def safe_mean(x: Tensor) -> Tensor:
     """The mean of a half-precision tensor, in its dtype."""
     ### BEGIN SOLUTION
     return x.mean(dtype=torch.float32).to(x.dtype)
     ### END SOLUTION
-
 
 # %% check="safe_mean"
 check("safe_mean")
@@ -409,16 +401,19 @@ print(casts.table())
 # # {'0': torch.bfloat16, '1': torch.bfloat16}
 # ```
 
-
 # %% exercise="autocast_report" points=2
-def autocast_report(model: nn.Module, x: Tensor, dtype: torch.dtype) -> dict[str, torch.dtype]:
+def autocast_report(
+    model: nn.Module, x: Tensor, dtype: torch.dtype
+) -> dict[str, torch.dtype]:
     """The output dtype of each leaf module under autocast."""
     ### BEGIN SOLUTION
     report, handles = {}, []
     try:
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
-                note = lambda module, inputs, output, name=name: report.update({name: output.dtype})
+                note = lambda module, inputs, output, name=name: report.update(
+                    {name: output.dtype}
+                )
                 handles.append(module.register_forward_hook(note))
         with torch.no_grad(), torch.autocast(x.device.type, dtype=dtype):
             model(x)
@@ -427,7 +422,6 @@ def autocast_report(model: nn.Module, x: Tensor, dtype: torch.dtype) -> dict[str
             handle.remove()
     return report
     ### END SOLUTION
-
 
 # %% check="autocast_report"
 check("autocast_report")
@@ -458,7 +452,10 @@ for name, b in {
     "bfloat16": a.bfloat16().float(),
     "float16": a.half().float(),
 }.items():
-    print(f"{name:9} largest error in a product: {((b @ b) - (a @ a)).abs().max().item():.4f}")
+    print(
+        f"{name:9} largest error in a product: "
+        f"{((b @ b) - (a @ a)).abs().max().item():.4f}"
+    )
 
 # %% [markdown]
 # Which 16-bit format, then?
@@ -468,7 +465,6 @@ for name, b in {
 #   `torch.cuda.is_bf16_supported()` says True there as well; `is_bf16_supported(including_emulation=False)` tells the
 #   truth, for the *current* device. For a particular device ask `torch.cuda.get_device_capability(device)`.
 # - On the CPU use bfloat16. Newer chips have instructions for it. float16 is allowed, and very slow on most chips.
-
 
 # %% tags=["demo"]
 def milliseconds(call, repeats=3):
@@ -483,7 +479,10 @@ def milliseconds(call, repeats=3):
 
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
     a = torch.randn(256, 256).to(dtype)
-    print(f"{str(dtype):15} a product of 256 by 256: {milliseconds(lambda: a @ a):7.2f} ms here")
+    print(
+        f"{str(dtype):15} a product of 256 by 256: {milliseconds(lambda: a @ a):7.2f} "
+        "ms here"
+    )
 
 # %% [markdown]
 # Autocast has a default for each device, and for CUDA it is float16 whatever the chip. So always pass the dtype:
@@ -507,7 +506,6 @@ print(torch.get_autocast_dtype("cpu"), torch.get_autocast_dtype("cuda"))
 # autocast_dtype(torch.device("cuda"))    # torch.float16 on a V100, torch.bfloat16 on an A100
 # ```
 
-
 # %% exercise="autocast_dtype" points=1
 def autocast_dtype(device: torch.device) -> torch.dtype:
     """The 16-bit dtype that makes sense on a device."""
@@ -518,7 +516,6 @@ def autocast_dtype(device: torch.device) -> torch.dtype:
     return torch.bfloat16
     ### END SOLUTION
 
-
 # %% check="autocast_dtype"
 check("autocast_dtype")
 
@@ -528,7 +525,6 @@ check("autocast_dtype")
 # float16 cannot hold a gradient of 1e-8. It can hold one of 1e-5. Differentiation is linear: if the loss is
 # multiplied by 1024, so is every gradient behind it, and the small ones move into the range. Afterwards they are
 # divided by 1024 in float32, where there is room for them.
-
 
 # %%
 def gradient(scale):
@@ -579,9 +575,10 @@ for scale in (2.0**10, 2.0**11):
 # best_loss_scale(torch.tensor([40.0, -1e-6]))    # 1024.0
 # ```
 
-
 # %% exercise="best_loss_scale" points=2
-def best_loss_scale(grads: Tensor | list[Tensor], dtype: torch.dtype = torch.float16) -> float:
+def best_loss_scale(
+    grads: Tensor | list[Tensor], dtype: torch.dtype = torch.float16
+) -> float:
     """The largest power of two at which no gradient becomes inf in dtype."""
     ### BEGIN SOLUTION
     tensors = [grads] if isinstance(grads, Tensor) else grads
@@ -590,7 +587,12 @@ def best_loss_scale(grads: Tensor | list[Tensor], dtype: torch.dtype = torch.flo
         return 1.0
 
     def fits(power: int) -> bool:
-        return torch.tensor(largest * 2.0**power, dtype=torch.float64).to(dtype).isfinite().item()
+        return (
+            torch.tensor(largest * 2.0**power, dtype=torch.float64)
+            .to(dtype)
+            .isfinite()
+            .item()
+        )
 
     power = math.floor(math.log2(torch.finfo(dtype).max) - math.log2(largest))
     while fits(power + 1):
@@ -599,7 +601,6 @@ def best_loss_scale(grads: Tensor | list[Tensor], dtype: torch.dtype = torch.flo
         power -= 1
     return 2.0**power
     ### END SOLUTION
-
 
 # %% check="best_loss_scale"
 check("best_loss_scale")
@@ -627,7 +628,9 @@ for overflow in (False, False, False, True, False, False):
     scaler.step(optimizer)
     scaler.update()
     words = "overflow" if overflow else "fine    "
-    print(words, f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}")
+    print(
+        words, f"p {before:.1f} -> {p.item():.1f}   next scale {scaler.get_scale():.0f}"
+    )
 
 # %% [markdown]
 # Three methods share the work. `scale(loss)` multiplies. `step(optimizer)` divides the gradients by the scale, checks
@@ -659,7 +662,6 @@ for overflow in (False, False, False, True, False, False):
 # scaler.scale(torch.tensor(1.0))         # 16.: the scale has grown
 # ```
 
-
 # %% exercise="LossScaler" points=3
 class LossScaler:
     """Dynamic loss scaling."""
@@ -683,7 +685,12 @@ class LossScaler:
         return loss * self.now
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
-        grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        grads = [
+            p.grad
+            for group in optimizer.param_groups
+            for p in group["params"]
+            if p.grad is not None
+        ]
         for grad in grads:
             grad.mul_(1 / self.now)
         finite = all(grad.isfinite().all().item() for grad in grads)
@@ -704,7 +711,6 @@ class LossScaler:
         self.overflowed = False
         ### END SOLUTION
 
-
 # %% check="LossScaler"
 check("LossScaler")
 
@@ -721,14 +727,14 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
 x, y = torch.randn(8, 4), torch.randn(8, 1)
 
-optimizer.zero_grad()  # 1
-with torch.autocast("cpu", dtype=torch.float16):  # 2
+optimizer.zero_grad()                                      # 1
+with torch.autocast("cpu", dtype=torch.float16):           # 2
     loss = F.mse_loss(model(x), y)
-scaler.scale(loss).backward()  # 3
-scaler.unscale_(optimizer)  # 4
+scaler.scale(loss).backward()                              # 3
+scaler.unscale_(optimizer)                                 # 4
 norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-scaler.step(optimizer)  # 5
-scaler.update()  # 6
+scaler.step(optimizer)                                     # 5
+scaler.update()                                            # 6
 print(loss.item(), norm.item())
 
 # %% [markdown]
@@ -743,7 +749,6 @@ print(loss.item(), norm.item())
 # `torch.amp.GradScaler()` without a device means CUDA, so name the device. What happens without number 4? The gradients
 # still carry the scale. Their norm is nearly always above the limit, so they are scaled down to it, and then divided
 # by the scale on top of that:
-
 
 # %%
 def length_after_clipping(unscale_first):
@@ -808,9 +813,10 @@ print(torch.equal(before, model[0].weight), math.log2(scaler.get_scale()))
 # # 9.0, and the weight is now 0.6
 # ```
 
-
 # %% exercise="amp_step" points=3
-def amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None) -> float:
+def amp_step(
+    model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_norm=None
+) -> float:
     """One training step in mixed precision; the loss as a Python float."""
     ### BEGIN SOLUTION
     x, y = batch
@@ -826,7 +832,6 @@ def amp_step(model, batch, loss_fn, optimizer, scaler, *, device, dtype, max_nor
     return loss.item()
     ### END SOLUTION
 
-
 # %% check="amp_step"
 check("amp_step")
 
@@ -835,7 +840,6 @@ check("amp_step")
 #
 # The targets are tiny, around 1e-7, as the probabilities of rare events may be. In float16 without a scaler every
 # gradient is 0, and the loss stays where it was. With the scaler the same network learns, and bfloat16 needs none:
-
 
 # %% tags=["demo"]
 def losses(dtype, scaled, steps=150):
@@ -857,7 +861,6 @@ def losses(dtype, scaled, steps=150):
         history.append(loss.item())
     return history
 
-
 from torchcourse.demos import curves
 
 runs = {
@@ -874,7 +877,6 @@ curves.draw(runs, "three formats", log=True, ylabel="squared error")
 # backward runs without autocast. Two decorators settle both: inside an autocast block, `custom_fwd` with `cast_inputs=`
 # casts the floating-point inputs and switches autocast off for the forward (without `cast_inputs=` it changes neither);
 # `custom_bwd` runs the backward with autocast in the same state as in the forward.
-
 
 # %%
 class Cube(torch.autograd.Function):
@@ -952,7 +954,6 @@ for dtype in (torch.float32, torch.bfloat16):
 # in there and the parameter groups, and nothing else of the optimizer. A small optimizer that remembers each
 # parameter's largest gradient shows the parts:
 
-
 # %%
 class LargestSeen(torch.optim.Optimizer):
     def __init__(self, params, lr):
@@ -963,7 +964,9 @@ class LargestSeen(torch.optim.Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    seen = self.state[p].setdefault("largest", torch.zeros(p.shape, device=p.device))
+                    seen = self.state[p].setdefault(
+                        "largest", torch.zeros(p.shape, device=p.device)
+                    )
                     torch.maximum(seen, p.grad.abs().float(), out=seen)
 
 
@@ -992,11 +995,14 @@ print(optimizer.state[w]["largest"], other.state[w]["largest"].dtype)
 # nearer neighbour, in proportion to how near it is. Every single step is less exact, but their mean is right, and
 # small updates arrive. For bfloat16 it is an addition of random bits below the ones that are kept:
 
-
 # %%
 def stochastic(x: Tensor) -> Tensor:
     bits = x.float().view(torch.int32)
-    return ((bits + torch.randint_like(bits, 2**16)) & -(2**16)).view(torch.float32).bfloat16()
+    return (
+        ((bits + torch.randint_like(bits, 2**16)) & -(2**16))
+        .view(torch.float32)
+        .bfloat16()
+    )
 
 
 torch.manual_seed(0)
@@ -1005,7 +1011,10 @@ random_ = torch.ones(1000, dtype=torch.bfloat16)
 for _ in range(200):
     nearest = (nearest.float() - 1e-3).bfloat16()
     random_ = stochastic(random_.float() - 1e-3)
-print(f"wanted 0.8; to the nearest {nearest.float().mean():.3f}, at random {random_.float().mean():.3f}")
+print(
+    f"wanted 0.8; to the nearest {nearest.float().mean():.3f}, at random "
+    f"{random_.float().mean():.3f}"
+)
 
 # %% [markdown]
 # And the memory? Count the bytes per parameter with Adam:
@@ -1045,7 +1054,6 @@ for name, parts in recipes.items():
 # w    # [0.8984], the bfloat16 number nearest to 0.9; plain SGD would still be at 1.0
 # ```
 
-
 # %% exercise="MasterSGD" points=3
 class MasterSGD(torch.optim.Optimizer):
     """SGD that adds its updates to float32 copies of low-precision parameters."""
@@ -1079,9 +1087,10 @@ class MasterSGD(torch.optim.Optimizer):
         parameters = [p for group in self.param_groups for p in group["params"]]
         for number, saved in state_dict["state"].items():
             p = parameters[number]
-            self.state[p]["master"] = saved["master"].detach().to(p.device, torch.float32, copy=True)
+            self.state[p]["master"] = (
+                saved["master"].detach().to(p.device, torch.float32, copy=True)
+            )
         ### END SOLUTION
-
 
 # %% check="MasterSGD"
 check("MasterSGD")
@@ -1092,16 +1101,22 @@ check("MasterSGD")
 # The memory that is saved can be counted: it is the tensors that wait for the backward pass. Here they are counted for
 # a network of four layers, leaving out its parameters:
 
-
 # %%
 def wide(width):
-    return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(width, width), nn.GELU())))
+    return nn.Sequential(
+        *(part for _ in range(4) for part in (nn.Linear(width, width), nn.GELU()))
+    )
 
 
 for rows in (32, 4096):
     x = torch.randn(rows, 64)
-    full, half = (casts.kept(wide(64), x, dtype) for dtype in (torch.float32, torch.bfloat16))
-    print(f"batch of {rows}: {full} bytes in float32, {half} under autocast, {half / full:.2f} of it")
+    full, half = (
+        casts.kept(wide(64), x, dtype) for dtype in (torch.float32, torch.bfloat16)
+    )
+    print(
+        f"batch of {rows}: {full} bytes in float32, {half} under autocast, "
+        f"{half / full:.2f} of it"
+    )
 
 # %% [markdown]
 # With a large batch it is close to half. With a small one, the 16-bit copies of the weights, which are also kept for
@@ -1121,7 +1136,9 @@ for width, rows in ((16, 16), (512, 256)):
         ):
             model(x)
 
-    times = [milliseconds(lambda: run(enabled), repeats=10) for enabled in (False, True)]
+    times = [
+        milliseconds(lambda: run(enabled), repeats=10) for enabled in (False, True)
+    ]
     print(f"width {width}: float32 {times[0]:.2f} ms, autocast {times[1]:.2f} ms here")
 
 # %% [markdown]

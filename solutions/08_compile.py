@@ -48,7 +48,6 @@ def chain(x: Tensor) -> Tensor:
         x = torch.sin(x) * 0.5 + torch.tanh(x) * 0.5
     return x
 
-
 # %% tags=["demo"]
 x = torch.randn(4000, generator=torch.Generator().manual_seed(0))
 BACKEND, reason = calls.usable_backend(chain, x)
@@ -79,7 +78,6 @@ print(torch.allclose(compiled_chain(x), chain(x), atol=1e-6))
 # can write one: a function that is given the graph and example inputs and returns something to call in place of the
 # code. Here is one that prints what it gets and runs the graph as it is:
 
-
 # %%
 def printing(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
     for node in graph.graph.nodes:
@@ -92,7 +90,6 @@ def scaled(x: Tensor, times: int) -> Tensor:
         x = x.abs() + 1
     return x
 
-
 # %% tags=["demo"]
 print(torch.compile(scaled, backend=printing)(torch.tensor([-1.0, 2.0]), 2))
 
@@ -104,11 +101,9 @@ print(torch.compile(scaled, backend=printing)(torch.tensor([-1.0, 2.0]), 2))
 #
 # Nothing is compiled before the first call, and the second call finds the work already done:
 
-
 # %%
 def step(x: Tensor) -> Tensor:
     return x.abs() + 1
-
 
 # %% tags=["demo"]
 quiet = torch.compile(step, backend=printing)
@@ -143,7 +138,6 @@ print(list(linear.state_dict()))
 # backend.graphs, backend.ops      # 1, 2
 # ```
 
-
 # %% exercise="CountingBackend" points=2
 class CountingBackend:
     """A backend for torch.compile that counts graphs,
@@ -154,12 +148,16 @@ class CountingBackend:
         self.graphs = 0
         self.ops = 0
 
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    def __call__(
+        self, graph: torch.fx.GraphModule, inputs: list[Tensor]
+    ) -> Callable[..., Any]:
         self.graphs += 1
-        self.ops += sum(node.op in ("call_function", "call_method", "call_module") for node in graph.graph.nodes)
+        self.ops += sum(
+            node.op in ("call_function", "call_method", "call_module")
+            for node in graph.graph.nodes
+        )
         return graph.forward
         ### END SOLUTION
-
 
 # %% check="CountingBackend"
 check("CountingBackend")
@@ -170,7 +168,6 @@ check("CountingBackend")
 # Dynamo's graph still speaks Python: `x.abs()`, `torch.nn.functional.linear`. What runs underneath are the operators
 # of ATen, and that is the level of AOTAutograd and everything after it. `make_fx` runs a function and records these
 # operators:
-
 
 # %% tags=["demo"]
 def centred(x: Tensor) -> Tensor:
@@ -214,13 +211,14 @@ from torch._dynamo.backends.common import aot_autograd
 
 
 def telling(which: str) -> Callable[..., Any]:
-    def compiler(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    def compiler(
+        graph: torch.fx.GraphModule, inputs: list[Tensor]
+    ) -> Callable[..., Any]:
         names = [str(n.target) for n in graph.graph.nodes if n.op == "call_function"]
         print(which, names)
         return make_boxed_func(graph.forward)
 
     return compiler
-
 
 # %% tags=["demo"]
 both = aot_autograd(fw_compiler=telling("forward: "), bw_compiler=telling("backward:"))
@@ -254,15 +252,17 @@ else:
 # # ['aten.mul.Tensor', 'aten.relu.default']
 # ```
 
-
 # %% exercise="graph_ops" points=2
 def graph_ops(fn: Callable[..., Any], *args: Tensor) -> list[str]:
     """The ATen operators that fn(*args) runs, in order."""
     ### BEGIN SOLUTION
     graph = make_fx(fn)(*args).graph
-    return [str(node.target) for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    return [
+        str(node.target)
+        for node in graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload)
+    ]
     ### END SOLUTION
-
 
 # %% check="graph_ops"
 check("graph_ops")
@@ -274,13 +274,11 @@ check("graph_ops")
 # it ends the graph there, lets Python do this one thing, and begins another graph after it. The result is right, only
 # slower.
 
-
 # %%
 def talkative(x: Tensor) -> Tensor:
     x = x * 2
     print("a break")
     return x + 1
-
 
 # %% tags=["demo"]
 print(torch.compile(talkative, backend=printing)(torch.ones(2)))
@@ -291,14 +289,12 @@ print(torch.compile(talkative, backend=printing)(torch.ones(2)))
 #
 # `torch._dynamo.explain` finds breaks and says where they are:
 
-
 # %%
 def depends(x: Tensor) -> Tensor:
     y = x * 2
     if y.sum() > 0:
         return y + 1
     return y - 1
-
 
 # %% tags=["demo"]
 found = torch._dynamo.explain(depends)(torch.ones(2))
@@ -338,14 +334,15 @@ for line in ("once", "once more", "after a reset"):
 # count_graphs(depends, torch.ones(2))    # 2
 # ```
 
-
 # %% exercise="count_graphs" points=2
 def count_graphs(fn: Callable[..., Any], *args: Any) -> int:
     """How many graphs Dynamo makes of fn(*args)."""
     ### BEGIN SOLUTION
     graphs = []
 
-    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    def backend(
+        graph: torch.fx.GraphModule, inputs: list[Tensor]
+    ) -> Callable[..., Any]:
         graphs.append(graph)
         return graph.forward
 
@@ -353,7 +350,6 @@ def count_graphs(fn: Callable[..., Any], *args: Any) -> int:
     torch.compile(fn, backend=backend)(*args)
     return len(graphs)
     ### END SOLUTION
-
 
 # %% check="count_graphs"
 check("count_graphs")
@@ -387,7 +383,6 @@ import numpy as np
 def by_numpy(x: Tensor) -> Tensor:
     return torch.from_numpy(np.cumsum((x * 2).numpy())) + 1
 
-
 # %% tags=["demo"]
 print(torch.compile(by_numpy, backend="eager", fullgraph=True)(torch.ones(3)))
 
@@ -415,14 +410,12 @@ print(torch.where(x > 0, 10.0, 20.0), torch.where(x.sum() > 0, 10.0, 20.0))
 # signed_scale(torch.tensor([1.0, -3.0]))     # [0., -4.]
 # ```
 
-
 # %% exercise="signed_scale" points=2
 def signed_scale(x: Tensor) -> Tensor:
     """x * 2 if the sum of x is positive, else x - 1; in one graph."""
     ### BEGIN SOLUTION
     return torch.where(x.sum() > 0, x * 2, x - 1)
     ### END SOLUTION
-
 
 # %% check="signed_scale"
 check("signed_scale")
@@ -431,7 +424,6 @@ check("signed_scale")
 # A cost that nobody reports is worse than a break that is reported. By default `.item()` breaks the graph. But with
 # `fullgraph=True` Dynamo captures it, and so the very switch that is meant to report breaks reports nothing:
 
-
 # %%
 def by_item(x: Tensor) -> Tensor:
     return x / torch.linalg.vector_norm(x).item()
@@ -439,7 +431,6 @@ def by_item(x: Tensor) -> Tensor:
 
 def by_tensor(x: Tensor) -> Tensor:
     return x / torch.linalg.vector_norm(x)
-
 
 # %% tags=["demo"]
 import logging
@@ -489,7 +480,6 @@ for f in (by_item, by_tensor):
 # clip_by_norm(torch.tensor([0.3, 0.4]), 1.0)     # [0.3, 0.4]
 # ```
 
-
 # %% exercise="clip_by_norm" points=2
 def clip_by_norm(x: Tensor, max_norm: float) -> Tensor:
     """Return x, scaled down to the norm max_norm if it is longer; in one graph,
@@ -499,7 +489,6 @@ def clip_by_norm(x: Tensor, max_norm: float) -> Tensor:
     factor = max_norm / norm.clamp(min=max(max_norm, 1e-12))
     return torch.where(norm > max_norm, x * factor, x)
     ### END SOLUTION
-
 
 # %% check="clip_by_norm"
 check("clip_by_norm")
@@ -512,11 +501,9 @@ check("clip_by_norm")
 # checks them at every call. If one fails, it compiles again. Here a failure is turned into an error, so that we can
 # read which guard it was:
 
-
 # %%
 def power(x: Tensor, n: int) -> Tensor:
     return x**n
-
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -531,7 +518,13 @@ for args in (
         with torch._dynamo.config.patch(error_on_recompile=True):
             compiled(*args)
     except torch._dynamo.exc.RecompileError as error:
-        print([line.split("#")[0].strip() for line in str(error).splitlines() if "/0:" in line][0])
+        print(
+            [
+                line.split("#")[0].strip()
+                for line in str(error).splitlines()
+                if "/0:" in line
+            ][0]
+        )
 
 # %% [markdown]
 # In a long run, `TORCH_LOGS="recompiles"` prints these lines. After eight versions of one piece of code Dynamo compiles
@@ -541,7 +534,6 @@ for args in (
 # a symbol when it takes a second value, and so does a float attribute of a module. But an *int* attribute of a module,
 # such as a step counter, is taken for a constant, and each new value compiles again; so does each new string, bool or
 # dtype. As a tensor, a number costs no guard on its value at all:
-
 
 # %%
 class Times(nn.Module):
@@ -553,12 +545,13 @@ def compiled_versions(kind: Callable[[int], Any]) -> int:
     graphs: list[Any] = []
     times = Times()
     torch.compiler.reset()
-    compiled = torch.compile(times, backend=lambda graph, inputs: graphs.append(graph) or graph.forward)
+    compiled = torch.compile(
+        times, backend=lambda graph, inputs: graphs.append(graph) or graph.forward
+    )
     for number in range(2, 8):
         times.factor = kind(number)
         compiled(torch.ones(3))
     return len(graphs)
-
 
 # %% tags=["demo"]
 print({kind.__name__: compiled_versions(kind) for kind in (int, float, torch.tensor)})
@@ -568,12 +561,10 @@ print({kind.__name__: compiled_versions(kind) for kind in (int, float, torch.ten
 # shape as a constant; if another one comes, it compiles once more, with a symbol in place of the size that changed.
 # Here is when the backend is called:
 
-
 # %%
 def sizes_seen(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
     print("compiles for", [tuple(i.shape) for i in inputs if isinstance(i, Tensor)])
     return graph.forward
-
 
 # %% tags=["demo"]
 for dynamic in (None, False, True):
@@ -595,11 +586,9 @@ for dynamic in (None, False, True):
 # only adds a guard, and the sizes on each side of it share one graph (`if n == 4`, where it is true, does).
 # `torch._dynamo.mark_dynamic(x, 0)` asks for a symbol, and raises an error where the code makes that size a constant.
 
-
 # %%
 def halves(x: Tensor) -> Tensor:
     return x * 2 if x.shape[0] > 4 else x + 1
-
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -615,7 +604,6 @@ for size in (3, 2, 4, 5, 7, 1):
 # without any guard: nothing is known about it, and code that needs to know, such as an `if`, breaks the graph, which
 # with `fullgraph=True` is an error. `torch._check` tells the compiler, and checks the claim when the program runs:
 
-
 # %%
 def head(rows: Tensor, lengths: Tensor, told: bool) -> Tensor:
     count = lengths.max().item()
@@ -624,7 +612,6 @@ def head(rows: Tensor, lengths: Tensor, told: bool) -> Tensor:
     if count > rows.shape[0]:
         raise ValueError("too few rows")
     return rows[:count] * 2
-
 
 # %% tags=["demo"]
 rows = torch.ones(4)
@@ -655,7 +642,6 @@ for told in (False, True):
 # backend.graphs    # 1 or 2
 # ```
 
-
 # %% exercise="compile_dynamic" points=1
 def compile_dynamic(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
     """Return a compiled fn that compiles at most twice,
@@ -663,7 +649,6 @@ def compile_dynamic(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
     ### BEGIN SOLUTION
     return torch.compile(fn, backend=backend, dynamic=True)
     ### END SOLUTION
-
 
 # %% check="compile_dynamic"
 check("compile_dynamic")
@@ -750,9 +735,15 @@ for mode in (
 
 # %%
 runs = torch.tensor([3000.0, 1.1, 1.0, 1.2, 1.1, 9.0, 1.0, 1.1, 1.2, 1.1])
-print(f"mean {runs.mean():.1f}, without the first {runs[1:].mean():.2f}; median {runs.median():.1f}")
+print(
+    f"mean {runs.mean():.1f}, without the first {runs[1:].mean():.2f}; median "
+    f"{runs.median():.1f}"
+)
 low, high = runs[1:].quantile(torch.tensor([0.25, 0.75])).tolist()
-print(f"half of them lie between {low:.1f} and {high:.1f}: interquartile range {high - low:.1f}")
+print(
+    f"half of them lie between {low:.1f} and {high:.1f}: interquartile range "
+    f"{high - low:.1f}"
+)
 
 # %% [markdown]
 # A fair comparison:
@@ -793,7 +784,6 @@ print(f"{BACKEND}: a call is {ratio:.1f} times as fast as eager")
 # # {'eager': {'median': 4.1e-05, 'iqr': 8e-07}, 'compiled': {'median': 1.2e-05, 'iqr': 3e-07}}, for instance
 # ```
 
-
 # %% exercise="benchmark" points=3
 def benchmark(
     fns: dict[str, Callable[..., Any]],
@@ -818,11 +808,14 @@ def benchmark(
             times[name].append(time.perf_counter() - start)
     result = {}
     for name, seconds in times.items():
-        low, high = torch.tensor(seconds, dtype=torch.float64).quantile(torch.tensor([0.25, 0.75]).double()).tolist()
+        low, high = (
+            torch.tensor(seconds, dtype=torch.float64)
+            .quantile(torch.tensor([0.25, 0.75]).double())
+            .tolist()
+        )
         result[name] = {"median": statistics.median(seconds), "iqr": high - low}
     return result
     ### END SOLUTION
-
 
 # %% check="benchmark"
 check("benchmark")
@@ -833,11 +826,9 @@ check("benchmark")
 # A compiler is a large program, and depends on other programs. It can fail although your model is fine: the machine
 # has no C++ compiler, the model uses an operator that the compiler does not know, or the compiler has a bug.
 
-
 # %%
 def broken(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
     raise RuntimeError("no C++ compiler on this machine")
-
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -894,9 +885,10 @@ with torch.compiler.set_stance("force_eager"):
 # # without a C++ compiler: (the model itself, 'InductorError: ...'), for instance
 # ```
 
-
 # %% exercise="compile_or_eager" points=2
-def compile_or_eager(model: nn.Module, example: Tensor) -> tuple[Callable[..., Any], str | None]:
+def compile_or_eager(
+    model: nn.Module, example: Tensor
+) -> tuple[Callable[..., Any], str | None]:
     """Return the compiled model and None; where the compiler fails,
     the model as it is and why."""
     ### BEGIN SOLUTION
@@ -909,7 +901,6 @@ def compile_or_eager(model: nn.Module, example: Tensor) -> tuple[Callable[..., A
     return compiled, None
     ### END SOLUTION
 
-
 # %% check="compile_or_eager"
 check("compile_or_eager")
 
@@ -920,7 +911,6 @@ check("compile_or_eager")
 # *custom operator*, such a function becomes one node of the graph. Here is one that goes through NumPy, which stands
 # for any foreign library (Dynamo could have translated this much of NumPy by itself):
 
-
 # %%
 @torch.library.custom_op("lesson8::cumulated", mutates_args=())
 def cumulated(x: Tensor) -> Tensor:
@@ -928,35 +918,36 @@ def cumulated(x: Tensor) -> Tensor:
 
 
 print(cumulated(torch.ones(3)))
-print([str(n.target) for n in make_fx(lambda x: cumulated(x) * 2)(torch.ones(3)).graph.nodes][1:-1])
+print(
+    [
+        str(n.target)
+        for n in make_fx(lambda x: cumulated(x) * 2)(torch.ones(3)).graph.nodes
+    ][1:-1]
+)
 
 # %% [markdown]
 # The name is `namespace::name`; the schema comes from the annotations; `mutates_args=()` promises that no input is
 # written to, and the result must not share memory with an input. For real tensors that is enough. The compiler uses
 # fake ones:
 
-
 # %%
 def uses_it(x: Tensor) -> Tensor:
     return cumulated(x) * 2
-
 
 # %% tags=["demo"]
 try:
     torch.compile(uses_it, backend="eager", fullgraph=True)(torch.ones(3))
 except Exception as error:
     said = str(error)
-    print(said[said.find("There was no fake") :].splitlines()[0])
+    print(said[said.find("There was no fake"):].splitlines()[0])
 
 # %% [markdown]
 # So it needs a second function that produces a result of the right shape and dtype, without looking at any number:
-
 
 # %%
 @cumulated.register_fake
 def _(x: Tensor) -> Tensor:
     return torch.empty_like(x)
-
 
 # %% tags=["demo"]
 torch.compiler.reset()
@@ -966,7 +957,6 @@ print(torch.compile(uses_it, backend="eager", fullgraph=True)(torch.ones(3)))
 # And it needs a third one for gradients, because autograd cannot look inside either. It comes in two parts, as in the
 # `Function` of lesson 2: one saves what the backward needs, the other computes. The operators called in the backward
 # are recorded like all others.
-
 
 # %%
 def keep_nothing(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
@@ -1002,7 +992,6 @@ print(torch.library.opcheck(cumulated, (torch.ones(3, requires_grad=True),)))
 # swiglu(torch.tensor([2.0]), torch.tensor([0.0]))     # [0.]
 # swiglu(torch.tensor([2.0]), torch.tensor([9.0]))     # [17.9978]
 # ```
-
 
 # %% exercise="swiglu" points=3
 @torch.library.custom_op("torchcourse::swiglu", mutates_args=())
@@ -1052,7 +1041,6 @@ print((forward - backward).abs().item(), x.double().sum().item() - forward.item(
 # Outputs are only half of it. Training follows gradients, and these come from another graph, which may have errors of
 # its own. Look at a function whose forward pass is right:
 
-
 # %%
 class Wrong(torch.autograd.Function):
     @staticmethod
@@ -1066,7 +1054,9 @@ class Wrong(torch.autograd.Function):
 
 x = torch.ones(2, requires_grad=True)
 print(torch.equal(Wrong.apply(x), x * 2))
-print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).sum(), x))
+print(
+    torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).sum(), x)
+)
 
 # %% [markdown]
 # `torch.autograd.grad` returns gradients and leaves `.grad` alone, which matters in the middle of training. A
@@ -1089,7 +1079,6 @@ print(torch.autograd.grad(Wrong.apply(x).sum(), x), torch.autograd.grad((x * 2).
 # # {'output': 1.2e-07, 'grad': 4.8e-07, 'ok': True}
 # ```
 
-
 # %% exercise="same_numerics" points=3
 def same_numerics(
     model: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor, atol: float
@@ -1105,14 +1094,19 @@ def same_numerics(
         # cut off from everything, so all its gradients are zero
         if not y.requires_grad:
             return y, tuple(torch.zeros_like(t) for t in [leaf, *parameters])
-        return y.detach(), torch.autograd.grad(y.sum(), [leaf, *parameters], materialize_grads=True)
+        return y.detach(), torch.autograd.grad(
+            y.sum(), [leaf, *parameters], materialize_grads=True
+        )
 
     (y, grads), (z, others) = run(model), run(compiled)
     output = (y - z).abs().max().item()
-    grad = torch.stack([(g - o).abs().max() for g, o in zip(grads, others, strict=True)]).max().item()
+    grad = (
+        torch.stack([(g - o).abs().max() for g, o in zip(grads, others, strict=True)])
+        .max()
+        .item()
+    )
     return {"output": output, "grad": grad, "ok": output <= atol and grad <= atol}
     ### END SOLUTION
-
 
 # %% check="same_numerics"
 check("same_numerics")
@@ -1123,7 +1117,6 @@ check("same_numerics")
 # Here is a model as a colleague might hand it to you. It divides by a Python number that `.item()` has read from a
 # tensor, warns when a value is large, and leaves out the second layer for a batch whose mean is not positive. Each of
 # these three lines runs in eager mode, and each breaks the graph.
-
 
 # %% tags=["demo"]
 class Scorer(nn.Module):
@@ -1139,12 +1132,10 @@ class Scorer(nn.Module):
             x = x + F.gelu(self.second(x))
         return x
 
-
 # %% [markdown]
 # And the same model in one piece: the scale stays a tensor, `is_compiling` keeps the warning for eager runs, and
 # `torch.where` chooses. `detach()` says aloud what `.item()` did in silence: no gradient flows through the scale. The
 # layers keep their names, so weights that were trained before still fit.
-
 
 # %% tags=["demo"]
 class Mended(Scorer):
@@ -1153,7 +1144,6 @@ class Mended(Scorer):
         if not torch.compiler.is_compiling() and x.abs().max() > 100:
             print("large")
         return torch.where(x.mean() > 0, x + F.gelu(self.second(x)), x)
-
 
 # %% [markdown]
 # Now your tools: `count_graphs` says whether the breaks are gone, `same_numerics` whether the numbers are still the

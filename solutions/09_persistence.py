@@ -41,7 +41,6 @@ from torchcourse import Unattempted, case, check, hint
 # A model is code and numbers. The code is in your repository; the numbers are what training has produced.
 # `state_dict()` gives them by name, parameters and buffers alike:
 
-
 # %%
 class Net(nn.Module):
     def __init__(self, width: int = 4) -> None:
@@ -126,7 +125,6 @@ except Exception as error:
 # sorted(torch.load("weights.pt", weights_only=True))    # ['bias', 'weight']
 # ```
 
-
 # %% exercise="save_weights" points=2
 def save_weights(model: nn.Module, path: Path) -> None:
     """The state_dict on the CPU, in a file that is always whole."""
@@ -137,7 +135,6 @@ def save_weights(model: nn.Module, path: Path) -> None:
     os.replace(draft, path)
     ### END SOLUTION
 
-
 # %% check="save_weights"
 check("save_weights")
 
@@ -147,7 +144,6 @@ check("save_weights")
 # Why does `torch.load` want `weights_only`? Because Python's pickle format, which `torch.save` uses, is a small
 # programming language. One of its instructions says: take this function, call it with these arguments. An object may
 # choose both:
-
 
 # %%
 class Harmless:
@@ -184,7 +180,13 @@ import zipfile
 
 with zipfile.ZipFile(folder / "gift.pt") as archive:
     program = archive.read("gift/data.pkl")
-print([argument for code, argument, place in pickletools.genops(program) if code.name == "GLOBAL"])
+print(
+    [
+        argument
+        for code, argument, place in pickletools.genops(program)
+        if code.name == "GLOBAL"
+    ]
+)
 
 # %% [markdown]
 # Older checkpoints often hold harmless objects that are not on the list, such as an `argparse.Namespace` with the
@@ -204,7 +206,6 @@ print([argument for code, argument, place in pickletools.genops(program) if code
 # unsafe_globals(path)    # ['fractions.Fraction']
 # ```
 
-
 # %% exercise="unsafe_globals" points=1
 def unsafe_globals(path: Path) -> list[str]:
     """Return what a checkpoint needs beyond weights-only loading, sorted;
@@ -212,7 +213,6 @@ def unsafe_globals(path: Path) -> list[str]:
     ### BEGIN SOLUTION
     return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     ### END SOLUTION
-
 
 # %% check="unsafe_globals"
 check("unsafe_globals")
@@ -289,7 +289,6 @@ print("training mode:", torch.allclose(loaded.train()(x), wanted))
 # load_weights(nn.Linear(3, 1), Path("weights.pt"))    # an error: size mismatch for weight: ...
 # ```
 
-
 # %% exercise="load_weights" points=2
 def load_weights(model: nn.Module, path: Path, device: str = "cpu") -> nn.Module:
     """Fill the model from a file of weights and move it to the device."""
@@ -298,7 +297,6 @@ def load_weights(model: nn.Module, path: Path, device: str = "cpu") -> nn.Module
     model.load_state_dict(weights)
     return model.to(device)
     ### END SOLUTION
-
 
 # %% check="load_weights"
 check("load_weights")
@@ -309,7 +307,6 @@ check("load_weights")
 # The same weights can come under different names. Two wrappers put a word in front: `DistributedDataParallel` holds
 # your model as `module`, and `torch.compile` as `_orig_mod`. The names in their state begin with these words, and if
 # you save the wrapper's state, you save the prefixes too:
-
 
 # %%
 class Wrapper(nn.Module):
@@ -339,11 +336,9 @@ print(list(Wrapper(Wrapper(nn.Linear(2, 2))).state_dict()))
 # # {"fc.weight": w, "encoder.module.bias": b}
 # ```
 
-
 # %% exercise="strip_prefixes" points=1
 def strip_prefixes(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return a new state without the prefixes that wrappers put before the names."""
-
     ### BEGIN SOLUTION
     def bare(name: str) -> str:
         while name.startswith(("module.", "_orig_mod.")):
@@ -352,7 +347,6 @@ def strip_prefixes(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
     return {bare(name): tensor for name, tensor in state.items()}
     ### END SOLUTION
-
 
 # %% check="strip_prefixes"
 check("strip_prefixes")
@@ -382,10 +376,9 @@ table.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
 # for this: a number in `_version`, saved beside the weights, and a hook that may change the dict before it is loaded.
 # `BatchNorm` uses the version number for its `num_batches_tracked`, which did not exist in version 1:
 
-
 # %%
 class Scale(nn.Module):
-    _version = 2  # in version 1 the parameter was called `weight`
+    _version = 2    # in version 1 the parameter was called `weight`
 
     def __init__(self) -> None:
         super().__init__()
@@ -418,20 +411,24 @@ print(scale.state_dict()._metadata)
 # load_matching(nn.Linear(2, 1), state)    # (['weight'], ['bias', 'scale'])
 # ```
 
-
 # %% exercise="load_matching" points=2
-def load_matching(model: nn.Module, state: dict[str, Tensor]) -> tuple[list[str], list[str]]:
+def load_matching(
+    model: nn.Module, state: dict[str, Tensor]
+) -> tuple[list[str], list[str]]:
     """Copy the entries whose name and shape agree; return the names of those,
     and of the others."""
     ### BEGIN SOLUTION
     own = model.state_dict()
-    loaded = sorted(name for name, tensor in state.items() if name in own and own[name].shape == tensor.shape)
+    loaded = sorted(
+        name
+        for name, tensor in state.items()
+        if name in own and own[name].shape == tensor.shape
+    )
     with torch.no_grad():
         for name in loaded:
             own[name].copy_(state[name])
     return loaded, sorted(state.keys() - set(loaded))
     ### END SOLUTION
-
 
 # %% check="load_matching"
 check("load_matching")
@@ -497,7 +494,6 @@ print(name, numbers.dtype, numbers.shape, rest, torch.from_numpy(numbers.copy())
 # of epochs only. With workers, save the number of batches that were *trained on*, because the workers fetch ahead and
 # the sampler has already moved on.
 
-
 # %%
 class InOrder:
     def __init__(self, n):
@@ -513,7 +509,6 @@ class InOrder:
 
     def load_state_dict(self, state):
         self.at = state["at"]
-
 
 sampler, resumed = InOrder(6), InOrder(6)
 drawn = iter(sampler)
@@ -571,7 +566,6 @@ except RuntimeError as error:
 # keeper.load(keeper.best(), model=model, optimizer=optimizer)["step"]    # 1, if you saved the step under that name
 # ```
 
-
 # %% exercise="Checkpointer" points=4
 class Checkpointer:
     """Checkpoints in a folder: the newest few, and always the best."""
@@ -595,7 +589,7 @@ class Checkpointer:
         draft = path.with_suffix(".draft")
         torch.save(checkpoint, draft)
         os.replace(draft, path)
-        for old in self._saved()[: -self.keep]:
+        for old in self._saved()[:-self.keep]:
             if old != self.best():
                 old.unlink()
         return path
@@ -625,7 +619,6 @@ class Checkpointer:
         metric = float(path.stem.split("_")[1])
         return math.isnan(metric), metric
         ### END SOLUTION
-
 
 # %% check="Checkpointer"
 check("Checkpointer")
@@ -680,7 +673,6 @@ for state in ({"a": shared, "b": shared}, {"turned": shared.T}):
 # safetensors.torch.load_model(another_of_its_kind, "model.safetensors")    # (set(), []): nothing missing
 # ```
 
-
 # %% exercise="to_safetensors" points=1
 def to_safetensors(model: nn.Module, path: Path) -> None:
     """A file for safetensors.torch.load_model,
@@ -690,7 +682,6 @@ def to_safetensors(model: nn.Module, path: Path) -> None:
 
     save_model(model, str(path))
     ### END SOLUTION
-
 
 # %% check="to_safetensors"
 check("to_safetensors")
@@ -708,7 +699,10 @@ weight = average = torch.tensor(0.0)
 for step in range(400):
     weight = 1 + 0.5 * torch.randn((), generator=generator)
     average = 0.98 * average + 0.02 * weight
-print(f"the last weight {weight:.3f}, the average {average:.3f}, what it wanders around: 1")
+print(
+    f"the last weight {weight:.3f}, the average {average:.3f}, what it wanders "
+    "around: 1"
+)
 
 # %% [markdown]
 # There are three traps. `state_dict()` returns the model's own tensors: if you keep them without copying, your
@@ -744,7 +738,6 @@ print("kept:", kept, " copied:", copied, " half of it:", 0.5 * norm.num_batches_
 # average.copy_to(model)    # the weight is now 0.1, which is 0.9 * 0 + 0.1 * 1
 # ```
 
-
 # %% exercise="EMA" points=2
 class EMA:
     """A moving average of a model's weights."""
@@ -772,7 +765,6 @@ class EMA:
         model.load_state_dict(self.average)
         ### END SOLUTION
 
-
 # %% check="EMA"
 check("EMA")
 
@@ -797,7 +789,6 @@ print(sum(torch.full((1,), 1.0, dtype=torch.bfloat16) for _ in range(300)))
 # average_checkpoints([first, second])    # {"w": [2.0], "steps": 20}
 # ```
 
-
 # %% exercise="average_checkpoints" points=2
 def average_checkpoints(paths: list[Path]) -> dict[str, Tensor]:
     """Return the mean of several files of weights;
@@ -811,7 +802,6 @@ def average_checkpoints(paths: list[Path]) -> dict[str, Tensor]:
             average[name] = mean.to(last.dtype)
     return average
     ### END SOLUTION
-
 
 # %% check="average_checkpoints"
 check("average_checkpoints")
@@ -857,7 +847,6 @@ print((torch.zeros(3, 1) - torch.zeros(3)).shape)
 # max_difference(torch.sin, lambda x: x, [torch.tensor([0.0, 1.0])])    # 0.1585, at 1
 # ```
 
-
 # %% exercise="max_difference" points=2
 def max_difference(reference, candidate, inputs: list[Tensor]) -> float:
     """Return how far apart two functions are, at worst, over all inputs."""
@@ -866,14 +855,16 @@ def max_difference(reference, candidate, inputs: list[Tensor]) -> float:
     for x in inputs:
         wanted, found = reference(x), candidate(x)
         if wanted.shape != found.shape:
-            raise ValueError(f"candidate gives the shape {tuple(found.shape)}, the reference {tuple(wanted.shape)}")
+            raise ValueError(
+                f"candidate gives the shape {tuple(found.shape)}, the reference "
+                f"{tuple(wanted.shape)}"
+            )
         equal = (wanted == found) | (wanted.isnan() & found.isnan())
         gap = (wanted.double() - found.double()).abs().masked_fill(equal, 0)
         gap = gap.masked_fill(gap.isnan(), math.inf)
         largest = max(largest, gap.max().item() if gap.numel() else 0.0)
     return largest
     ### END SOLUTION
-
 
 # %% check="max_difference"
 check("max_difference")
@@ -926,7 +917,6 @@ import contextlib
 import io
 import logging
 
-
 class Branching(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * 2 if x.sum() > 0 else x - 1
@@ -961,7 +951,6 @@ logging.disable(logging.NOTSET)
 # exported(torch.zeros(7, 3)).shape    # (7, 2)
 # ```
 
-
 # %% exercise="export_program" points=2
 def export_program(model: nn.Module, example: Tensor, path: Path) -> nn.Module:
     """Export with a batch of any size, save, and return what is loaded back."""
@@ -971,7 +960,6 @@ def export_program(model: nn.Module, example: Tensor, path: Path) -> nn.Module:
     torch.export.save(program, path)
     return torch.export.load(path).module()
     ### END SOLUTION
-
 
 # %% check="export_program"
 check("export_program")
@@ -988,7 +976,9 @@ batch = torch.export.Dim("batch")
 
 # %% tags=["demo"]
 example = (torch.randn(2, 3),)
-torch.onnx.export(net, example, folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False)
+torch.onnx.export(
+    net, example, folder / "net.onnx", dynamic_shapes=({0: batch},), verbose=False
+)
 print({file.name: file.stat().st_size for file in sorted(folder.glob("net.onnx*"))})
 
 # %% [markdown]
@@ -1004,7 +994,9 @@ import onnxruntime
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
 providers = ["CPUExecutionProvider"]
-session = onnxruntime.InferenceSession(folder / "net.onnx", options, providers=providers)
+session = onnxruntime.InferenceSession(
+    folder / "net.onnx", options, providers=providers
+)
 entry = session.get_inputs()[0]
 print(entry.name, entry.shape)
 
@@ -1037,7 +1029,12 @@ with torch.no_grad():
             start = perf_counter()
             run()
             times[name].append(perf_counter() - start)
-print({name: f"{1e6 * np.median(values):.0f} microseconds" for name, values in times.items()})
+print(
+    {
+        name: f"{1e6 * np.median(values):.0f} microseconds"
+        for name, values in times.items()
+    }
+)
 
 # %% [markdown]
 # For a net this small nearly all of the time is overhead, and a runtime without Python has less. For large layers both
@@ -1049,7 +1046,6 @@ print({name: f"{1e6 * np.median(values):.0f} microseconds" for name, values in t
 # out a dropout in the middle of a graph, so a forgotten `eval()` often goes unnoticed, until a model branches on
 # `self.training` or *ends* in a dropout:
 
-
 # %% tags=["demo"]
 class Halving(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
@@ -1058,15 +1054,21 @@ class Halving(nn.Module):
 
 for training in (True, False):
     written = torch.export.export(Halving().train(training), (torch.ones(2),)).module()
-    print("exported in", "training:" if training else "eval:    ", written(torch.ones(2)))
+    print(
+        "exported in", "training:" if training else "eval:    ", written(torch.ones(2))
+    )
 
 # %% tags=["demo"]
 ends_in_dropout = nn.Sequential(nn.Linear(3, 100), nn.Dropout(0.5)).train()
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it asks whether training mode is meant
     torch.onnx.export(ends_in_dropout, example, folder / "dropout.onnx", verbose=False)
-session_of_training = onnxruntime.InferenceSession(folder / "dropout.onnx", options, providers=providers)
-(found,) = session_of_training.run(None, {session_of_training.get_inputs()[0].name: example[0].numpy()})
+session_of_training = onnxruntime.InferenceSession(
+    folder / "dropout.onnx", options, providers=providers
+)
+(found,) = session_of_training.run(
+    None, {session_of_training.get_inputs()[0].name: example[0].numpy()}
+)
 print("share of zeros in ONNX Runtime:", (found == 0).mean())
 
 # %% [markdown]
@@ -1086,7 +1088,6 @@ print("share of zeros in ONNX Runtime:", (found == 0).mean())
 # # a session of ONNX Runtime over linear.onnx takes batches of any size
 # ```
 
-
 # %% exercise="export_onnx" points=2
 def export_onnx(model: nn.Module, example: Tensor, path: Path) -> None:
     """Export to ONNX in eval mode, for a batch of any size,
@@ -1102,7 +1103,6 @@ def export_onnx(model: nn.Module, example: Tensor, path: Path) -> None:
             module.training = training
     ### END SOLUTION
 
-
 # %% check="export_onnx"
 check("export_onnx")
 
@@ -1112,7 +1112,6 @@ check("export_onnx")
 # Before `torch.export` there was TorchScript, and you will still come across its files and functions.
 # `torch.jit.script` compiled a subset of Python from source; `torch.jit.trace` ran a function once on an example
 # and recorded the operators. Both still work, with a warning that they are deprecated (on Python 3.14: not supported):
-
 
 # %% tags=["demo"]
 def branching(x: Tensor) -> Tensor:
@@ -1153,7 +1152,6 @@ for x in (torch.ones(2), torch.full((2,), -3.0)):
 # trace_differs(relu_or_double, torch.ones(2), -torch.ones(2))    # True: the other one
 # ```
 
-
 # %% exercise="trace_differs" points=1
 def trace_differs(fn, example: Tensor, other: Tensor) -> bool:
     """Return whether a trace made on example differs from fn on other."""
@@ -1164,9 +1162,10 @@ def trace_differs(fn, example: Tensor, other: Tensor) -> bool:
         found = traced(other)
     except RuntimeError:
         return True
-    return found.shape != wanted.shape or not torch.allclose(found, wanted, equal_nan=True)
+    return found.shape != wanted.shape or not torch.allclose(
+        found, wanted, equal_nan=True
+    )
     ### END SOLUTION
-
 
 # %% check="trace_differs"
 check("trace_differs")
@@ -1213,7 +1212,9 @@ if ready:
 
     program = export_program(released, images[:2], folder / "release.pt2")
     export_onnx(released, images[:2], folder / "release.onnx")
-    runtime = onnxruntime.InferenceSession(folder / "release.onnx", options, providers=providers)
+    runtime = onnxruntime.InferenceSession(
+        folder / "release.onnx", options, providers=providers
+    )
     name = runtime.get_inputs()[0].name
     by_onnx = lambda x: torch.from_numpy(runtime.run(None, {name: x.numpy()})[0])
     variants = {"torch.export": program, "ONNX Runtime": by_onnx}

@@ -35,7 +35,9 @@ from torchcourse import Unattempted, case, check, hint
 def evaluating(*models):
     """Evaluation mode in this block;
     afterwards every submodule has its own mode again."""
-    modes = [(module, module.training) for model in models for module in model.modules()]
+    modes = [
+        (module, module.training) for model in models for module in model.modules()
+    ]
     for model in models:
         model.eval()
     try:
@@ -48,7 +50,6 @@ def evaluating(*models):
 def tensors_in(output) -> list[Tensor]:
     """The tensors of an output, which may be nested in dicts, lists and tuples."""
     return [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
-
 
 # %% tags=["demo"]
 # %load_ext torchcourse
@@ -86,7 +87,6 @@ except RuntimeError as error:
 # The tools to come share a small helper. It calls what you wrote; if you have not written it yet, it says so, and the
 # notebook runs on.
 
-
 # %% tags=["demo"]
 def use(tool, *args, **options):
     """What a tool says; or that it is not written yet, or fails."""
@@ -97,7 +97,6 @@ def use(tool, *args, **options):
     except Exception as error:
         return f"({tool.__name__} raised {type(error).__name__}: {error})"
 
-
 # %% [markdown]
 # ## Modes, and how to leave no trace
 #
@@ -106,10 +105,10 @@ def use(tool, *args, **options):
 
 # %%
 model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
-model[1].eval()  # a frozen batch norm, on purpose
+model[1].eval()                                    # a frozen batch norm, on purpose
 was = model.training
 model.eval()
-model.train(was)  # looks like putting things back
+model.train(was)                                   # looks like putting things back
 print([module.training for module in model])
 
 # %% [markdown]
@@ -183,7 +182,6 @@ print(bool(((y < 0) | (y >= 3)).any()), bool(((y >= 0) & (y < 3)).all()))
 # check_batch(nn.Linear(3, 2), (torch.ones(4, 3), torch.tensor([0, 1, 2, 1])), 2)    # ['y-range']
 # ```
 
-
 # %% exercise="check_batch" points=3
 def check_batch(model, batch, num_classes: int) -> list[str]:
     """The names of a batch's faults, sorted; the model stays as it is."""
@@ -207,7 +205,6 @@ def check_batch(model, batch, num_classes: int) -> list[str]:
     return sorted(name for name, present in faults.items() if present)
     ### END SOLUTION
 
-
 # %% check="check_batch"
 check("check_batch")
 
@@ -217,9 +214,13 @@ check("check_batch")
 
 # %% tags=["demo"]
 images = torch.rand(6, 64) / torch.tensor([16.0, 16, 0, 16, 16, 16]).unsqueeze(1)
-reader = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10))
+reader = nn.Sequential(
+    nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10)
+)
 print(use(check_batch, reader, (images, torch.tensor([1, 10, 3, 4, 10, 2])), 10))
-print(use(check_batch, reader, (torch.rand(6, 64), torch.tensor([1, 0, 3, 4, 9, 2])), 10))
+print(
+    use(check_batch, reader, (torch.rand(6, 64), torch.tensor([1, 0, 3, 4, 9, 2])), 10)
+)
 
 # %% [markdown]
 # ## The loss before the first step
@@ -230,9 +231,15 @@ print(use(check_batch, reader, (torch.rand(6, 64), torch.tensor([1, 0, 3, 4, 9, 
 
 # %%
 labels = torch.randint(10, (1000,))
-print(f"ln 10 = {math.log(10):.2f}, even: {F.cross_entropy(torch.zeros(1000, 10), labels):.2f}")
+print(
+    f"ln 10 = {math.log(10):.2f}, even: "
+    f"{F.cross_entropy(torch.zeros(1000, 10), labels):.2f}"
+)
 for scale in (1, 10, 100):
-    print(f"outputs of size {scale}: {F.cross_entropy(scale * torch.randn(1000, 10), labels):.2f}")
+    print(
+        f"outputs of size {scale}: "
+        f"{F.cross_entropy(scale * torch.randn(1000, 10), labels):.2f}"
+    )
 
 # %% [markdown]
 # Measure it in evaluation mode and without a graph. Give the loss logits, not probabilities: a softmax before the loss
@@ -240,7 +247,10 @@ for scale in (1, 10, 100):
 
 # %%
 sure = 100 * torch.randn(1000, 10)
-print(f"{F.cross_entropy(sure, labels):.2f}, after a softmax {F.cross_entropy(sure.softmax(1), labels):.2f}")
+print(
+    f"{F.cross_entropy(sure, labels):.2f}, after a softmax "
+    f"{F.cross_entropy(sure.softmax(1), labels):.2f}"
+)
 
 # %% [markdown]
 # ### Exercise: initial_loss_gap
@@ -253,7 +263,6 @@ print(f"{F.cross_entropy(sure, labels):.2f}, after a softmax {F.cross_entropy(su
 # initial_loss_gap(a model whose outputs are all 0, batch, 5)    # 0.0
 # ```
 
-
 # %% exercise="initial_loss_gap" points=1
 def initial_loss_gap(model, batch, num_classes: int) -> float:
     """Cross-entropy of a model on a batch, minus that of a guess;
@@ -265,7 +274,6 @@ def initial_loss_gap(model, batch, num_classes: int) -> float:
     return loss.item() - math.log(num_classes)
     ### END SOLUTION
 
-
 # %% check="initial_loss_gap"
 check("initial_loss_gap")
 
@@ -274,7 +282,7 @@ torch.manual_seed(0)
 batch = (torch.rand(64, 64), torch.randint(10, (64,)))
 print("as it came:", use(initial_loss_gap, reader, batch, 10))
 with torch.no_grad():
-    reader[3].weight.mul_(100)  # an initialisation that went wrong
+    reader[3].weight.mul_(100)                     # an initialisation that went wrong
 print("last layer 100 times too large:", use(initial_loss_gap, reader, batch, 10))
 
 # %% [markdown]
@@ -310,18 +318,15 @@ clinic.explore()
 # The exercise at the end of this section holds a net and a loop with all the usual faults. First, here is what each
 # fault does alone. Two of them raise:
 
-
 # %%
 class WithoutInit(nn.Module):
     def __init__(self):
         self.layer = nn.Linear(2, 2)
 
-
 class WithAList(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = [nn.Linear(2, 2)]
-
 
 for broken in (WithoutInit, WithAList):
     try:
@@ -359,8 +364,13 @@ net = nn.Linear(2, 3)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 for step in range(3):
     F.cross_entropy(net(points), torch.tensor([0, 1, 2, 0, 1])).backward()
-    fresh = torch.autograd.grad(F.cross_entropy(net(points), torch.tensor([0, 1, 2, 0, 1])), net.weight)[0]
-    print(f"step {step}: gradient used is {net.weight.grad.norm() / fresh.norm():.1f} times that of the batch")
+    fresh = torch.autograd.grad(
+        F.cross_entropy(net(points), torch.tensor([0, 1, 2, 0, 1])), net.weight
+    )[0]
+    print(
+        f"step {step}: gradient used is {net.weight.grad.norm() / fresh.norm():.1f} "
+        "times that of the batch"
+    )
     optimizer.step()
 
 # %% [markdown]
@@ -378,12 +388,10 @@ for step in range(3):
 # repaired_training(rings, more_rings, epochs=150, lr=0.02, seed=0)    # {'loss': [1.1, 1.05, …], 'accuracy': 0.98}
 # ```
 
-
 # %% exercise="repaired_training" points=3
 def repaired_training(train, test, *, epochs: int, lr: float, seed: int) -> dict:
     """Train a net on (x, y); a loss for each epoch,
     and the accuracy on the test data."""
-
     ### BEGIN SOLUTION
     class Net(nn.Module):
         def __init__(self, inputs, hidden, classes):
@@ -417,36 +425,34 @@ def repaired_training(train, test, *, epochs: int, lr: float, seed: int) -> dict
         right = (model(test_x).argmax(dim=1) == test_y).float().mean()
     return {"loss": history, "accuracy": right.item()}
     ### END SOLUTION
-    # >
-    # > class Net(nn.Module):
-    # >     def __init__(self, inputs, hidden):
-    # >         self.layers = [
-    # >             nn.Linear(inputs, hidden), nn.Linear(hidden, hidden),
-    # >             nn.Dropout(0.1), nn.Linear(hidden, 1),
-    # >         ]
-    # >
-    # >     def forward(self, x):
-    # >         for layer in self.layers:
-    # >             x = layer(x)
-    # >         return x.squeeze(1)
-    # >
-    # > torch.manual_seed(seed)
-    # > (x, y), (test_x, test_y) = train, test
-    # > model = Net(x.shape[1], 32).to(x.device)
-    # > optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    # > history = []
-    # > for epoch in range(epochs):
-    # >     loss = F.mse_loss(model(x), y.float())
-    # >     loss.backward()
-    # >     optimizer.step()
-    # >     history.append(loss)
-    # > right = (model(test_x).round() == test_y).float().mean()
-    # > return {"loss": history, "accuracy": right.item()}
-
+    #>
+    #> class Net(nn.Module):
+    #>     def __init__(self, inputs, hidden):
+    #>         self.layers = [
+    #>             nn.Linear(inputs, hidden), nn.Linear(hidden, hidden),
+    #>             nn.Dropout(0.1), nn.Linear(hidden, 1),
+    #>         ]
+    #>
+    #>     def forward(self, x):
+    #>         for layer in self.layers:
+    #>             x = layer(x)
+    #>         return x.squeeze(1)
+    #>
+    #> torch.manual_seed(seed)
+    #> (x, y), (test_x, test_y) = train, test
+    #> model = Net(x.shape[1], 32).to(x.device)
+    #> optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    #> history = []
+    #> for epoch in range(epochs):
+    #>     loss = F.mse_loss(model(x), y.float())
+    #>     loss.backward()
+    #>     optimizer.step()
+    #>     history.append(loss)
+    #> right = (model(test_x).round() == test_y).float().mean()
+    #> return {"loss": history, "accuracy": right.item()}
 
 # %% check="repaired_training"
 check("repaired_training")
-
 
 # %% tags=["demo"]
 def rings(count, seed):
@@ -457,10 +463,14 @@ def rings(count, seed):
     angle = 6.283 * torch.rand(count, generator=generator)
     return torch.stack([radius * angle.cos(), radius * angle.sin()], 1) / 1.5, labels
 
-
-outcome = use(repaired_training, rings(240, 1), rings(150, 2), epochs=150, lr=0.02, seed=0)
+outcome = use(
+    repaired_training, rings(240, 1), rings(150, 2), epochs=150, lr=0.02, seed=0
+)
 if isinstance(outcome, dict):
-    outcome = f"loss {outcome['loss'][0]:.2f} to {outcome['loss'][-1]:.2f}, accuracy {outcome['accuracy']:.2f}"
+    outcome = (
+        f"loss {outcome['loss'][0]:.2f} to {outcome['loss'][-1]:.2f}, accuracy "
+        f"{outcome['accuracy']:.2f}"
+    )
 print(outcome)
 
 # %% [markdown]
@@ -469,20 +479,24 @@ print(outcome)
 # On its way back through a deep net, a gradient is multiplied by many factors. If they are below 1, it vanishes on the
 # way down, and the first layers learn nothing; if they are above 1, it explodes. One norm for each parameter shows it:
 
-
 # %%
 def deep(depth, gain):
     torch.manual_seed(0)
     layers = [nn.Linear(32, 32) for _ in range(depth)]
     for layer in layers:
         nn.init.normal_(layer.weight, std=gain / 32**0.5)
-    return nn.Sequential(*(part for layer in layers for part in (layer, nn.Tanh())), nn.Linear(32, 3))
+    return nn.Sequential(
+        *(part for layer in layers for part in (layer, nn.Tanh())), nn.Linear(32, 3)
+    )
 
 
 for gain in (0.3, 1.0, 4.0):
     net = deep(10, gain)
     F.cross_entropy(net(torch.randn(64, 32)), torch.randint(3, (64,))).backward()
-    print(f"gain {gain}: first layer {net[0].weight.grad.norm():.1e}, last {net[-1].weight.grad.norm():.1e}")
+    print(
+        f"gain {gain}: first layer {net[0].weight.grad.norm():.1e}, last "
+        f"{net[-1].weight.grad.norm():.1e}"
+    )
 
 # %% [markdown]
 # There is a difference between a gradient of zero and no gradient. Zero: the parameter is part of the loss, and a small
@@ -505,7 +519,6 @@ print(used.grad, cut.grad, unused.grad)
 # gradient_report(model)    # {'body.weight': 0.52, 'body.bias': 0.0, 'spare.weight': None}
 # ```
 
-
 # %% exercise="gradient_report" points=1
 def gradient_report(model) -> dict:
     """The gradient's norm of each trainable parameter by name;
@@ -518,15 +531,12 @@ def gradient_report(model) -> dict:
     }
     ### END SOLUTION
 
-
 # %% check="gradient_report"
 check("gradient_report")
-
 
 # %% tags=["demo"]
 class TwoStreams(nn.Module):
     """Adds two streams; somebody has detached one."""
-
     def __init__(self):
         super().__init__()
         self.left = nn.Linear(4, 8)
@@ -535,7 +545,6 @@ class TwoStreams(nn.Module):
 
     def forward(self, x):
         return self.head(self.left(x).relu() + self.right(x).relu().detach())
-
 
 streams = TwoStreams()
 F.cross_entropy(streams(torch.randn(16, 4)), torch.randint(3, (16,))).backward()
@@ -554,10 +563,16 @@ print(use(gradient_report, streams))
 torch.manual_seed(0)
 before = nn.Linear(8, 100)
 hidden = before(torch.randn(500, 8)).relu()
-print(f"share of zeros {(hidden == 0).float().mean():.1%}, dead units {(hidden == 0).all(0).float().mean():.1%}")
+print(
+    f"share of zeros {(hidden == 0).float().mean():.1%}, dead units "
+    f"{(hidden == 0).all(0).float().mean():.1%}"
+)
 before.bias.data -= 2.0
 hidden = before(torch.randn(500, 8)).relu()
-print(f"share of zeros {(hidden == 0).float().mean():.1%}, dead units {(hidden == 0).all(0).float().mean():.1%}")
+print(
+    f"share of zeros {(hidden == 0).float().mean():.1%}, dead units "
+    f"{(hidden == 0).all(0).float().mean():.1%}"
+)
 
 # %% [markdown]
 # To see the output of a layer inside a model, hang a hook on it: after `handle = module.register_forward_hook(f)`, each
@@ -579,7 +594,6 @@ print(f"share of zeros {(hidden == 0).float().mean():.1%}, dead units {(hidden =
 # dead_units(model, "body.act", loader)    # 0.25, if 2 of its 8 units are silent for all of the data
 # ```
 
-
 # %% exercise="dead_units" points=2
 def dead_units(model, name: str, loader) -> float:
     """The share of a submodule's units that put out zero for every sample of the
@@ -599,7 +613,6 @@ def dead_units(model, name: str, loader) -> float:
         handle.remove()
     return 1 - torch.stack(fired).any(dim=0).float().mean().item()
     ### END SOLUTION
-
 
 # %% check="dead_units"
 check("dead_units")
@@ -631,7 +644,10 @@ for scale in (1.0, 1000.0):
     optimizer = torch.optim.Adam([p], lr=0.01)
     (scale * p).sum().backward()
     optimizer.step()
-    print(f"lr times gradient {0.01 * p.grad.norm():.3f}, real change {(p.detach() - 1).norm():.3f}")
+    print(
+        f"lr times gradient {0.01 * p.grad.norm():.3f}, real change "
+        f"{(p.detach() - 1).norm():.3f}"
+    )
 
 # %% [markdown]
 # To measure the change you need the parameter from before, and an optimizer writes into the memory that is there.
@@ -656,7 +672,6 @@ print(shared, copied)
 # update_ratios(model, batch, F.cross_entropy, optimizer)    # {'weight': 0.0011, 'bias': 0.0}
 # ```
 
-
 # %% exercise="update_ratios" points=2
 def update_ratios(model, batch, loss_fn, optimizer) -> dict:
     """One training step; how far each parameter went, as a share of its norm before."""
@@ -674,7 +689,6 @@ def update_ratios(model, batch, loss_fn, optimizer) -> dict:
     return ratios
     ### END SOLUTION
 
-
 # %% check="update_ratios"
 check("update_ratios")
 
@@ -691,7 +705,9 @@ for rate in (1e-6, 1e-3, 0.3):
     )
     print(
         rate,
-        ratios if isinstance(ratios, str) else {name: f"{ratio:.1e}" for name, ratio in ratios.items()},
+        ratios
+        if isinstance(ratios, str)
+        else {name: f"{ratio:.1e}" for name, ratio in ratios.items()},
     )
 
 # %% [markdown]
@@ -730,7 +746,6 @@ print([any(p is one for one in held) for p in model.parameters()])
 # untrained(model, optimizer)    # {'frozen': [], 'not_in_optimizer': ['1.bias', '1.weight'], 'no_gradient': []}
 # ```
 
-
 # %% exercise="untrained" points=2
 def untrained(model, optimizer) -> dict:
     """The names of parameters that a step leaves alone, sorted,
@@ -747,7 +762,6 @@ def untrained(model, optimizer) -> dict:
             report["no_gradient"].append(name)
     return report
     ### END SOLUTION
-
 
 # %% check="untrained"
 check("untrained")
@@ -805,7 +819,6 @@ print(torch.full((3,), -torch.inf).softmax(0), torch.tensor(0.0) / torch.tensor(
 # first_nonfinite(model, x)    # 'encoder.1.act'
 # ```
 
-
 # %% exercise="first_nonfinite" points=2
 def first_nonfinite(model, x) -> str | None:
     """The name of the leaf module that is the first to put out NaN or inf;
@@ -820,7 +833,11 @@ def first_nonfinite(model, x) -> str | None:
 
         return hook
 
-    leaves = [(name, module) for name, module in model.named_modules() if not list(module.children())]
+    leaves = [
+        (name, module)
+        for name, module in model.named_modules()
+        if not list(module.children())
+    ]
     handles = [module.register_forward_hook(watch(name)) for name, module in leaves]
     try:
         model(x)
@@ -830,20 +847,16 @@ def first_nonfinite(model, x) -> str | None:
     return found[0] if found else None
     ### END SOLUTION
 
-
 # %% check="first_nonfinite"
 check("first_nonfinite")
-
 
 # %% tags=["demo"]
 class Log(nn.Module):
     def forward(self, x):
         return x.log()
 
-
 class Reader(nn.Module):
     """The head is defined first and runs last."""
-
     def __init__(self):
         super().__init__()
         self.head = nn.Linear(8, 3)
@@ -851,7 +864,6 @@ class Reader(nn.Module):
 
     def forward(self, x):
         return self.head(self.body(x))
-
 
 print(use(first_nonfinite, Reader(), torch.randn(4, 8)))
 
@@ -897,7 +909,6 @@ print(p.item())
 # guarded_step(model, batch, F.mse_loss, optimizer, 1.0)    # {'loss': nan, 'grad_norm': nan, 'stepped': False}
 # ```
 
-
 # %% exercise="guarded_step" points=2
 def guarded_step(model, batch, loss_fn, optimizer, max_norm: float) -> dict:
     """A clipped step, taken only if loss and gradient norm are finite."""
@@ -914,7 +925,6 @@ def guarded_step(model, batch, loss_fn, optimizer, max_norm: float) -> dict:
         optimizer.zero_grad()
     return {"loss": loss.item(), "grad_norm": norm.item(), "stepped": stepped}
     ### END SOLUTION
-
 
 # %% check="guarded_step"
 check("guarded_step")
@@ -963,17 +973,18 @@ for name, t in {
 # held_graphs([{"loss": loss}, loss])    # ["[0]['loss']", '[1]']
 # ```
 
-
 # %% exercise="held_graphs" points=2
 def held_graphs(obj) -> list[str]:
     """Paths to the tensors in nested containers that keep a graph alive, sorted."""
-
     ### BEGIN SOLUTION
     def walk(value, path, top=False):
         if isinstance(value, Tensor):
             return [path] if value.grad_fn is not None else []
         if isinstance(value, dict):
-            parts = [(item, key if top else f"{path}[{key!r}]") for key, item in value.items()]
+            parts = [
+                (item, key if top else f"{path}[{key!r}]")
+                for key, item in value.items()
+            ]
         elif isinstance(value, (list, tuple)):
             parts = [(item, f"{path}[{place}]") for place, item in enumerate(value)]
         else:
@@ -983,7 +994,6 @@ def held_graphs(obj) -> list[str]:
     return sorted(walk(obj, "", top=True))
     ### END SOLUTION
 
-
 # %% check="held_graphs"
 check("held_graphs")
 
@@ -992,7 +1002,7 @@ log = {"loss": [], "val": {"logits": [], "accuracy": []}, "lr": 0.01}
 for x, y in loader:
     logits = burnt(x)
     log["loss"].append(F.cross_entropy(logits, y).item())
-    log["val"]["logits"].append(logits)  # meant to be looked at later
+    log["val"]["logits"].append(logits)            # meant to be looked at later
     log["val"]["accuracy"].append((logits.argmax(1) == y).float().mean())
 print(use(held_graphs, log))
 
@@ -1031,7 +1041,6 @@ print(torch.autograd.functional.jacobian(lambda t: t.softmax(0), x.detach()))
 # #         [ True,  True,  True]])
 # ```
 
-
 # %% exercise="dependencies" points=2
 def dependencies(fn, x: Tensor) -> Tensor:
     """Bool (n, n): whether entry i of fn(x) depends on entry j of x."""
@@ -1041,7 +1050,6 @@ def dependencies(fn, x: Tensor) -> Tensor:
     jacobian = torch.autograd.functional.jacobian(fn, x.detach())
     return (jacobian.reshape(n, -1, n, x[0].numel()) != 0).any(dim=3).any(dim=1)
     ### END SOLUTION
-
 
 # %% check="dependencies"
 check("dependencies")
@@ -1079,7 +1087,9 @@ print(
     torch.allclose(a, b, rtol=0, atol=1e-3, equal_nan=True),
 )
 infinite = torch.tensor([torch.inf])
-print(torch.allclose(infinite, infinite), torch.allclose(torch.ones(1, 2), torch.ones(2)))
+print(
+    torch.allclose(infinite, infinite), torch.allclose(torch.ones(1, 2), torch.ones(2))
+)
 
 # %% [markdown]
 # (`allclose` also broadcasts, as its last answer shows: compare shapes first.)
@@ -1097,12 +1107,10 @@ print(torch.allclose(infinite, infinite), torch.allclose(torch.ones(1, 2), torch
 # first_divergence(mine, theirs, x, 1e-4)    # 'blocks.2.norm'
 # ```
 
-
 # %% exercise="first_divergence" points=3
 def first_divergence(reference, candidate, x, atol: float) -> str | None:
     """The name of the first submodule whose outputs differ,
     in the reference's order of execution."""
-
     ### BEGIN SOLUTION
     def record(model):
         outputs, calls, handles = {}, {}, []
@@ -1126,16 +1134,19 @@ def first_divergence(reference, candidate, x, atol: float) -> str | None:
         return outputs
 
     def agree(a, b):
-        return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=atol, equal_nan=True)
+        return a.shape == b.shape and torch.allclose(
+            a, b, rtol=0, atol=atol, equal_nan=True
+        )
 
     ours, theirs = record(reference), record(candidate)
     for key, tensors in ours.items():
         others = theirs.get(key, tensors)
-        if len(tensors) != len(others) or not all(agree(a, b) for a, b in zip(tensors, others)):
+        if len(tensors) != len(others) or not all(
+            agree(a, b) for a, b in zip(tensors, others)
+        ):
             return key[0]
     return None
     ### END SOLUTION
-
 
 # %% check="first_divergence"
 check("first_divergence")
@@ -1151,7 +1162,7 @@ theirs = nn.Sequential(
     nn.Linear(6, 2),
 )
 mine = copy.deepcopy(theirs)
-mine[2][1] = nn.GELU(approximate="tanh")  # nearly the same
+mine[2][1] = nn.GELU(approximate="tanh")           # nearly the same
 mine[1].eps = 1e-3
 print(use(first_divergence, theirs, mine, torch.randn(4, 6), 1e-5))
 mine[1].eps = 1e-5
@@ -1165,10 +1176,11 @@ print(use(first_divergence, theirs, mine, torch.randn(4, 6), 1e-5))
 # one of your functions; if you have not written a tool yet, its line says so. If your training keeps a log, hand it
 # over too. Of the tools only `first_divergence` is left out, since it needs a second model to compare with.
 
-
 # %% tags=["demo"]
-@torch.random.fork_rng()  # around every call
-def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy, log=()):
+@torch.random.fork_rng()                           # around every call
+def diagnose(
+    model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy, log=()
+):
     """Print what the tools of this lesson find, from cheap to expensive."""
     model, batch = copy.deepcopy(model), next(iter(loader))
     print("batch        ", use(check_batch, model, batch, num_classes))
@@ -1184,7 +1196,10 @@ def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy
     gradients = use(gradient_report, patient)
     for title, found in (("updates", ratios), ("gradients", gradients)):
         if isinstance(found, dict):
-            found = {name: size if size is None else f"{size:.0e}" for name, size in found.items()}
+            found = {
+                name: size if size is None else f"{size:.0e}"
+                for name, size in found.items()
+            }
         print(f"{title:13}", found)
     print("not trained  ", use(untrained, patient, optimizer))
     for name, module in model.named_modules():
@@ -1199,14 +1214,15 @@ def diagnose(model, loader, num_classes, make_optimizer, loss_fn=F.cross_entropy
     print("guarded step ", use(guarded_step, patient, batch, loss_fn, optimizer, 1.0))
     print("held graphs  ", use(held_graphs, log))
 
-
 # %% [markdown]
 # A model with three faults: one in the data, one in a layer, one in the optimizer. Which of the lines below gives each
 # of them away?
 
 # %% tags=["demo"]
 torch.manual_seed(0)
-patient = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+patient = nn.Sequential(
+    nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3)
+)
 patient[2].bias.data.fill_(-9.0)
 shifted = [(x, y + 1) for x, y in loader]
 try:

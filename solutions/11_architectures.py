@@ -51,7 +51,10 @@ for kernel, stride, padding, dilation in (
     (3, 3, 0, 2),
 ):
     conv = nn.Conv1d(1, 1, kernel, stride, padding, dilation)
-    print(f"kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}: {conv(row).shape[-1]}")
+    print(
+        f"kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}: "
+        f"{conv(row).shape[-1]}"
+    )
 
 # %% [markdown]
 # - *Padding* `p` adds `p` zeros at each end, so the row gets longer by `2 * p`.
@@ -82,17 +85,20 @@ except RuntimeError as error:
 # conv_output_size(32, 3, stride=2, padding=1) # 16
 # ```
 
-
 # %% exercise="conv_output_size" points=1
-def conv_output_size(size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
+def conv_output_size(
+    size: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1
+) -> int:
     """How many outputs a convolution has along one dimension."""
     ### BEGIN SOLUTION
     room = size + 2 * padding - (dilation * (kernel - 1) + 1)
     if room < 0:
-        raise ValueError(f"kernel {kernel} with dilation {dilation} does not fit into {size} with padding {padding}")
+        raise ValueError(
+            f"kernel {kernel} with dilation {dilation} does not fit into {size} with "
+            f"padding {padding}"
+        )
     return room // stride + 1
     ### END SOLUTION
-
 
 # %% check="conv_output_size"
 check("conv_output_size")
@@ -105,7 +111,6 @@ check("conv_output_size")
 # look for, no amount of training helps.
 #
 # No formula is needed to measure it. Make all weights one, take the gradient of one output, and see where it is not zero:
-
 
 # %%
 def seen_by_the_middle(*convs: nn.Conv1d) -> list[int]:
@@ -153,7 +158,6 @@ receptive.draw(
 # receptive_field([(3, 2, 1), (3, 1, 1)])    # 7
 # ```
 
-
 # %% exercise="receptive_field" points=2
 def receptive_field(layers: list[tuple[int, int, int]]) -> int:
     """How many input positions one output position spans."""
@@ -164,7 +168,6 @@ def receptive_field(layers: list[tuple[int, int, int]]) -> int:
         apart *= stride
     return seen
     ### END SOLUTION
-
 
 # %% check="receptive_field"
 check("receptive_field")
@@ -220,19 +223,21 @@ for groups in (1, 4, 32):
 # conv2d(torch.ones(2, 3, 8, 8), torch.ones(5, 3, 3, 3), padding=1).shape    # (2, 5, 8, 8)
 # ```
 
-
 # %% exercise="conv2d" points=3
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride=1, padding=0) -> Tensor:
+def conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride=1, padding=0
+) -> Tensor:
     """What F.conv2d gives."""
     ### BEGIN SOLUTION
-    (sy, sx), (py, px) = ((a, a) if isinstance(a, int) else a for a in (stride, padding))
+    (sy, sx), (py, px) = (
+        (a, a) if isinstance(a, int) else a for a in (stride, padding)
+    )
     _, _, kh, kw = weight.shape
     x = F.pad(x, (px, px, py, py))
     windows = x.unfold(2, kh, sy).unfold(3, kw, sx)
     y = torch.einsum("nchwij,ocij->nohw", windows, weight)
     return y if bias is None else y + bias.view(-1, 1, 1)
     ### END SOLUTION
-
 
 # %% check="conv2d"
 check("conv2d")
@@ -250,7 +255,9 @@ if own := parts.yours("conv2d", globals(), ""):
     images = torch.randn(2, 3, 9, 7, requires_grad=True)
     out = own(images, **theirs.state_dict(), stride=2, padding=1)
     print("output:  ", torch.allclose(out, theirs(images), atol=1e-5))
-    grads = [torch.autograd.grad(y.square().sum(), images)[0] for y in (out, theirs(images))]
+    grads = [
+        torch.autograd.grad(y.square().sum(), images)[0] for y in (out, theirs(images))
+    ]
     print("gradient:", torch.allclose(*grads, atol=1e-4))
 
 # %% [markdown]
@@ -271,7 +278,6 @@ class SmallCNN(nn.Module):
         x = F.max_pool2d(convolve(x, self.first, padding=1).relu(), 2)
         x = F.max_pool2d(convolve(x, self.second, padding=1).relu(), 2)
         return self.head(x.flatten(1))
-
 
 # %% tags=["demo"]
 def train_on_digits(model: nn.Module, epochs: int, lr: float = 0.01) -> float:
@@ -356,7 +362,6 @@ print(
 # TinyUNet(3, 2)(torch.randn(1, 3, 9, 14)).shape    # (1, 2, 9, 14)
 # ```
 
-
 # %% exercise="TinyUNet" points=3
 class TinyUNet(nn.Module):
     """Two levels down by pooling, two up, each joined to the features of its size."""
@@ -384,7 +389,6 @@ class TinyUNet(nn.Module):
         y = self.large_again(torch.cat([large, y], dim=1))
         return self.head(y)
         ### END SOLUTION
-
 
 # %% check="TinyUNet"
 check("TinyUNet")
@@ -455,7 +459,10 @@ print(h.shape, c.shape)
 
 # %%
 for kind in (nn.RNN, nn.GRU, nn.LSTM):
-    print(f"{kind.__name__:4} {sum(p.numel() for p in kind(32, 64).parameters()):6} parameters")
+    print(
+        f"{kind.__name__:4} {sum(p.numel() for p in kind(32, 64).parameters()):6} "
+        "parameters"
+    )
 
 # %% [markdown]
 # ### Exercise: LSTMCell
@@ -474,7 +481,6 @@ for kind in (nn.RNN, nn.GRU, nn.LSTM):
 # h, c = mine(torch.randn(5, 3))    # both (5, 2)
 # ```
 
-
 # %% exercise="LSTMCell" points=3
 class LSTMCell(nn.Module):
     """One step of an LSTM, with the names, shapes and gate order of nn.LSTMCell."""
@@ -491,17 +497,20 @@ class LSTMCell(nn.Module):
         self.weight_hh = uniform(4 * hidden_size, hidden_size)
         self.bias_ih, self.bias_hh = uniform(4 * hidden_size), uniform(4 * hidden_size)
 
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
         if state is None:
             zeros = x.new_zeros(*x.shape[:-1], self.weight_hh.shape[1])
             state = zeros, zeros
         h, c = state
-        gates = F.linear(x, self.weight_ih, self.bias_ih) + F.linear(h, self.weight_hh, self.bias_hh)
+        gates = F.linear(x, self.weight_ih, self.bias_ih) + F.linear(
+            h, self.weight_hh, self.bias_hh
+        )
         i, f, g, o = gates.chunk(4, dim=-1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         return o.sigmoid() * c.tanh(), c
         ### END SOLUTION
-
 
 # %% check="LSTMCell"
 check("LSTMCell")
@@ -563,7 +572,9 @@ print(outputs[1, -1], outputs[1, 1], alone[0, -1])
 # lengths must be on the CPU for it, and `enforce_sorted=False` allows any order:
 
 # %%
-packed = nn.utils.rnn.pack_padded_sequence(batch, lengths, batch_first=True, enforce_sorted=False)
+packed = nn.utils.rnn.pack_padded_sequence(
+    batch, lengths, batch_first=True, enforce_sorted=False
+)
 with torch.no_grad():
     _, (h_n, _) = lstm(packed)
 print(h_n[0, 1])
@@ -583,7 +594,6 @@ print(h_n[0, 1])
 # last_real(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([2]))    # [[2.]]
 # ```
 
-
 # %% exercise="last_real" points=2
 def last_real(outputs: Tensor, lengths: Tensor) -> Tensor:
     """Each sequence's output at its last real step; zeros for an empty one."""
@@ -593,7 +603,6 @@ def last_real(outputs: Tensor, lengths: Tensor) -> Tensor:
     return shifted[torch.arange(b, device=outputs.device), lengths]
     ### END SOLUTION
 
-
 # %% check="last_real"
 check("last_real")
 
@@ -601,7 +610,9 @@ check("last_real")
 # An LSTM can read a digit too, as a sequence of eight rows of eight pixels:
 
 # %% tags=["demo"]
-take_last = parts.yours("last_real", globals(), "outputs[:, -1]") or (lambda outputs, lengths: outputs[:, -1])
+take_last = parts.yours("last_real", globals(), "outputs[:, -1]") or (
+    lambda outputs, lengths: outputs[:, -1]
+)
 
 
 class RowReader(nn.Module):
@@ -614,7 +625,9 @@ class RowReader(nn.Module):
         for row in images[:, 0].unbind(1):
             state = self.cell(row, state)
             outputs.append(state[0])
-        return self.head(take_last(torch.stack(outputs, 1), torch.full((len(images),), 8)))
+        return self.head(
+            take_last(torch.stack(outputs, 1), torch.full((len(images),), 8))
+        )
 
 
 torch.manual_seed(0)
@@ -670,7 +683,9 @@ print(
 )
 print(
     "nn.MultiheadAttention: ",
-    module(x, x, x, key_padding_mask=torch.ones(1, 4, dtype=torch.bool))[0][0, 0, :3].detach(),
+    module(x, x, x, key_padding_mask=torch.ones(1, 4, dtype=torch.bool))[0][
+        0, 0, :3
+    ].detach(),
 )
 print(
     "SDPA:                  ",
@@ -691,10 +706,8 @@ from torchcourse.demos import grids
 
 keys = real[:, None, :].expand(1, 4, 4)[0]
 causal = torch.ones(4, 4, dtype=torch.bool).tril()
-grids.draw(
-    {"real keys": keys, "not ahead": causal, "both": keys & causal},
-    **{"real keys": keys, "not ahead": causal, "both": keys & causal},
-)
+grids.draw({"real keys": keys, "not ahead": causal, "both": keys & causal},
+           **{"real keys": keys, "not ahead": causal, "both": keys & causal})
 
 # %% [markdown]
 # A row is a query, a column a key, orange means may attend. The diagonal stays: a position may look at itself.
@@ -712,7 +725,6 @@ grids.draw(
 # #  [True, True,  False]]
 # ```
 
-
 # %% exercise="attention_mask" points=2
 def attention_mask(real: Tensor, causal: bool = False) -> Tensor:
     """Which query may attend to which key: (b, 1, t, t), True = may attend."""
@@ -723,7 +735,6 @@ def attention_mask(real: Tensor, causal: bool = False) -> Tensor:
         mask = mask & torch.ones(t, t, dtype=torch.bool, device=real.device).tril()
     return mask
     ### END SOLUTION
-
 
 # %% check="attention_mask"
 check("attention_mask")
@@ -768,7 +779,6 @@ print({name: tuple(p.shape) for name, p in module.named_parameters()})
 # MultiHeadAttention(8, 2)(torch.randn(3, 5, 8)).shape    # (3, 5, 8)
 # ```
 
-
 # %% exercise="MultiHeadAttention" points=3
 class MultiHeadAttention(nn.Module):
     """Self-attention with heads: qkv, attention in each head, proj."""
@@ -781,11 +791,13 @@ class MultiHeadAttention(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        q, k, v = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(x).chunk(3, dim=-1)
+        )
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.proj(mixed.transpose(1, 2).flatten(2))
         ### END SOLUTION
-
 
 # %% check="MultiHeadAttention"
 check("MultiHeadAttention")
@@ -831,16 +843,22 @@ from torchcourse.demos import curves
 def losses(norm_first: bool, depth: int, steps: int = 60) -> list[float]:
     torch.manual_seed(0)
     embed, head = nn.Embedding(10, 32), nn.Linear(32, 10)
-    blocks = nn.ModuleList([parts.Block(32, 2, norm_first=norm_first) for _ in range(depth)])
+    blocks = nn.ModuleList(
+        [parts.Block(32, 2, norm_first=norm_first) for _ in range(depth)]
+    )
     places = nn.Parameter(torch.randn(8, 32))
-    optimizer = torch.optim.Adam([places, *embed.parameters(), *blocks.parameters(), *head.parameters()], lr=2e-3)
+    optimizer = torch.optim.Adam(
+        [places, *embed.parameters(), *blocks.parameters(), *head.parameters()], lr=2e-3
+    )
     history = []
     for _ in range(steps):
         letters = torch.randint(10, (32, 8))
         h = embed(letters) + places
         for block in blocks:
             h = block(h)
-        loss = F.cross_entropy(head(h).flatten(0, 1), letters[:, :1].expand(-1, 8).flatten())
+        loss = F.cross_entropy(
+            head(h).flatten(0, 1), letters[:, :1].expand(-1, 8).flatten()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -848,11 +866,8 @@ def losses(norm_first: bool, depth: int, steps: int = 60) -> list[float]:
     return history
 
 
-series = {
-    f"{'pre' if first else 'post'}-norm, {depth} blocks": losses(first, depth)
-    for depth in (2, 24)
-    for first in (True, False)
-}
+series = {f"{'pre' if first else 'post'}-norm, {depth} blocks": losses(first, depth)
+          for depth in (2, 24) for first in (True, False)}
 curves.draw(series, "loss by step")
 
 # %% [markdown]
@@ -885,7 +900,6 @@ curves.draw(series, "loss by step")
 # TransformerBlock(8, 2)(torch.randn(3, 5, 8)).shape    # (3, 5, 8)
 # ```
 
-
 # %% exercise="TransformerBlock" points=2
 class TransformerBlock(nn.Module):
     """Attention and a small MLP, each behind a norm and beside a sum."""
@@ -896,13 +910,14 @@ class TransformerBlock(nn.Module):
         self.ln1 = nn.LayerNorm(dim)
         self.attn = MultiHeadAttention(dim, heads)
         self.ln2 = nn.LayerNorm(dim)
-        self.mlp = nn.Sequential(nn.Linear(dim, mlp_ratio * dim), nn.GELU(), nn.Linear(mlp_ratio * dim, dim))
+        self.mlp = nn.Sequential(
+            nn.Linear(dim, mlp_ratio * dim), nn.GELU(), nn.Linear(mlp_ratio * dim, dim)
+        )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         x = x + self.attn(self.ln1(x), mask)
         return x + self.mlp(self.ln2(x))
         ### END SOLUTION
-
 
 # %% check="TransformerBlock"
 check("TransformerBlock")
@@ -912,7 +927,9 @@ check("TransformerBlock")
 # keys of its `state_dict` are renamed on the way. That is most of the work whenever weights come from somebody else's code:
 
 # %% tags=["demo"]
-theirs = nn.TransformerEncoderLayer(16, 4, 64, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+theirs = nn.TransformerEncoderLayer(
+    16, 4, 64, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+)
 renamed = {
     "norm1": "ln1",
     "self_attn.in_proj_": "attn.qkv.",
@@ -930,7 +947,7 @@ if Own := parts.yours("TransformerBlock", globals(), ""):
     if set(mine.state_dict()) == set(weights):
         mine.load_state_dict(weights)
         steps, past = torch.randn(3, 6, 16), torch.ones(6, 6, dtype=torch.bool).tril()
-        expected = theirs(steps, src_mask=~past)  # True means ignore
+        expected = theirs(steps, src_mask=~past)    # True means ignore
         print("as torch's:", torch.allclose(mine(steps, past), expected, atol=1e-5))
     else:
         print("Your parts have other names inside:", *mine.state_dict())
@@ -978,9 +995,10 @@ print(
 # torch.cat([first, rest], dim=2)    # the same as whole
 # ```
 
-
 # %% exercise="cached_attention" points=3
-def cached_attention(q: Tensor, k: Tensor, v: Tensor, cache=None) -> tuple[Tensor, object]:
+def cached_attention(
+    q: Tensor, k: Tensor, v: Tensor, cache=None
+) -> tuple[Tensor, object]:
     """Causal attention of new queries to all keys so far;
     and the cache for the next call."""
     ### BEGIN SOLUTION
@@ -990,7 +1008,6 @@ def cached_attention(q: Tensor, k: Tensor, v: Tensor, cache=None) -> tuple[Tenso
     mask = torch.ones(new, known, dtype=torch.bool, device=q.device).tril(known - new)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask), (k, v)
     ### END SOLUTION
-
 
 # %% check="cached_attention"
 check("cached_attention")
@@ -1005,7 +1022,10 @@ check("cached_attention")
 # %%
 layers, heads, size, tokens = 32, 32, 128, 8192
 for key_heads in (32, 8, 1):
-    print(f"{key_heads:2} key heads: {2 * layers * key_heads * size * tokens * 2 / 2**30:.2f} GiB in 16 bits")
+    print(
+        f"{key_heads:2} key heads: "
+        f"{2 * layers * key_heads * size * tokens * 2 / 2**30:.2f} GiB in 16 bits"
+    )
 
 # %% [markdown]
 # Which query head shares with which? The first four with key head 0, the next four with key head 1: neighbours together. Repeating
@@ -1026,7 +1046,6 @@ print(heads.repeat_interleave(3), heads.repeat(3))
 # grouped_query_attention(q, k, k).shape    # (2, 6, 5, 8)
 # ```
 
-
 # %% exercise="grouped_query_attention" points=2
 def grouped_query_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention in which several query heads share a key head."""
@@ -1035,7 +1054,6 @@ def grouped_query_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     k, v = k.repeat_interleave(share, dim=1), v.repeat_interleave(share, dim=1)
     return F.scaled_dot_product_attention(q, k, v)
     ### END SOLUTION
-
 
 # %% check="grouped_query_attention"
 check("grouped_query_attention")
@@ -1049,7 +1067,11 @@ check("grouped_query_attention")
 
 # %%
 shuffled = [2, 0, 3, 1]
-print(torch.allclose(module(x, x, x)[0][:, shuffled], module(*[x[:, shuffled]] * 3)[0], atol=1e-6))
+print(
+    torch.allclose(
+        module(x, x, x)[0][:, shuffled], module(*[x[:, shuffled]] * 3)[0], atol=1e-6
+    )
+)
 
 # %% [markdown]
 # Shuffle the input, and the output is shuffled alike: nothing else has changed. The text is made up, simple, and has rules to be found:
@@ -1067,7 +1089,9 @@ make_mask = parts.yours("attention_mask", globals()) or parts.mask_of
 
 
 class Writer(nn.Module):
-    def __init__(self, vocabulary: int, dim: int = 48, depth: int = 2, longest: int = 48) -> None:
+    def __init__(
+        self, vocabulary: int, dim: int = 48, depth: int = 2, longest: int = 48
+    ) -> None:
         super().__init__()
         self.longest = longest
         self.letters = nn.Embedding(vocabulary, dim)
@@ -1076,13 +1100,14 @@ class Writer(nn.Module):
         self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, vocabulary)
 
     def forward(self, ids: Tensor) -> Tensor:
-        ids = ids[:, -self.longest :]
+        ids = ids[:, -self.longest:]
         mask = make_mask(torch.ones_like(ids, dtype=torch.bool), causal=True)
-        h = self.letters(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
+        h = self.letters(ids) + self.places(
+            torch.arange(ids.shape[1], device=ids.device)
+        )
         for block in self.blocks:
             h = block(h, mask)
         return self.head(self.norm(h))
-
 
 # %% [markdown]
 # Every position predicts the next character, so one sequence gives 48 training examples at once. The mask is what keeps it honest: without it
@@ -1094,7 +1119,6 @@ class Writer(nn.Module):
 # which pairs it is not. (If you have yours, paste it into a cell above and run this again; else torch's `jacobian`
 # does the same.)
 
-
 # %% tags=["demo"]
 def by_jacobian(fn, x: Tensor) -> Tensor:
     n = len(x)
@@ -1102,7 +1126,10 @@ def by_jacobian(fn, x: Tensor) -> Tensor:
     return (jacobian.reshape(n, -1, n, x[0].numel()) != 0).any(dim=3).any(dim=1)
 
 
-depends = parts.yours("dependencies", globals(), "torch.autograd.functional.jacobian") or by_jacobian
+depends = (
+    parts.yours("dependencies", globals(), "torch.autograd.functional.jacobian")
+    or by_jacobian
+)
 
 
 def reads(model: nn.Module, mask: Tensor | None):
@@ -1138,7 +1165,9 @@ history = []
 for step in range(300):
     starts = torch.randint(len(data) - 49, (32,))
     windows = data[starts[:, None] + torch.arange(49)]
-    loss = F.cross_entropy(writer(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+    loss = F.cross_entropy(
+        writer(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten()
+    )
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -1182,7 +1211,6 @@ print(
 # generate(model, torch.tensor([[1, 2]]), 3, temperature=0).shape    # (1, 5)
 # ```
 
-
 # %% exercise="generate" points=3
 def generate(
     model: nn.Module,
@@ -1195,7 +1223,6 @@ def generate(
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """ids with up to max_new tokens behind them, as the model continues."""
-
     ### BEGIN SOLUTION
     def choose(scores: Tensor) -> Tensor:
         if temperature == 0:
@@ -1203,7 +1230,9 @@ def generate(
         if top_k is not None:
             least = scores.topk(min(top_k, scores.shape[-1])).values[:, -1:]
             scores = scores.masked_fill(scores < least, -torch.inf)
-        return torch.multinomial((scores / temperature).softmax(-1), 1, generator=generator)[:, 0]
+        return torch.multinomial(
+            (scores / temperature).softmax(-1), 1, generator=generator
+        )[:, 0]
 
     modes = {module: module.training for module in model.modules()}
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
@@ -1222,7 +1251,6 @@ def generate(
     return ids
     ### END SOLUTION
 
-
 # %% check="generate"
 check("generate")
 
@@ -1230,9 +1258,10 @@ check("generate")
 # What has the model learned? Here are an untrained model and ours, both greedy, after the same beginning. If your
 # `generate` passes, it writes; else a bare loop does.
 
-
 # %% tags=["demo"]
-def bare_loop(model: nn.Module, ids: Tensor, max_new: int, temperature: float) -> Tensor:
+def bare_loop(
+    model: nn.Module, ids: Tensor, max_new: int, temperature: float
+) -> Tensor:
     with torch.no_grad():
         for _ in range(max_new):
             ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], dim=1)
@@ -1243,7 +1272,11 @@ write = parts.yours("generate", globals(), "a bare loop") or bare_loop
 start = torch.tensor([[codes[letter] for letter in "the old "]])
 for name, model in (("untrained", Writer(len(letters))), ("trained", writer)):
     print(f"--- {name}")
-    print("".join(letters[code] for code in write(model, start, 90, temperature=0)[0].tolist()))
+    print(
+        "".join(
+            letters[code] for code in write(model, start, 90, temperature=0)[0].tolist()
+        )
+    )
 
 # %% [markdown]
 # Where does it look? The first block's first head, on a short text, with shares computed by hand from the weights that the block holds:
@@ -1284,7 +1317,6 @@ attention_map.draw(
 
 # %%
 from torch.utils.flop_counter import FlopCounterMode
-
 
 def cost(name: str, layer: nn.Module, *inputs: Tensor) -> None:
     with FlopCounterMode(display=False) as counter, torch.no_grad():

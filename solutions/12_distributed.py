@@ -50,7 +50,7 @@ from pathlib import Path
 from torchcourse.demos import ranks
 from torchcourse.demos.ranks import span
 
-ranks.warm_up()  # the first ranks take some seconds
+ranks.warm_up()                                    # the first ranks take some seconds
 
 # %% [markdown]
 # ## Ranks, and how torchrun starts them
@@ -58,13 +58,12 @@ ranks.warm_up()  # the first ranks take some seconds
 # `ranks.run` starts two processes, has each call the same function, and prints what came of it. Each process asks who
 # it is:
 
-
 # %% tags=["demo"]
 def hello():
     return f"rank {dist.get_rank()} of {dist.get_world_size()}, process {os.getpid()}"
 
+ranks.run(hello);
 
-ranks.run(hello)
 # %% [markdown]
 # That is the whole model of computation, called SPMD: one program, run several times, and each run looks at its
 # number to find its share of the work. Nothing is shared. Each process has its own model, its own optimizer and its
@@ -86,18 +85,15 @@ names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 print({name: os.environ[name] for name in names}, "sum:", x.item(), flush=True)
 dist.destroy_process_group()
 """)
-command = [
-    sys.executable,
-    "-m",
-    "torch.distributed.run",
-    "--nproc-per-node=2",
-    "--rdzv-backend=c10d",
-    "--rdzv-endpoint=localhost:0",
-    "hello.py",
-]
+command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2",
+           "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "hello.py"]
 quiet = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 if sys.platform == "linux":
-    print(subprocess.run(command, env=quiet, capture_output=True, text=True, timeout=100).stdout)
+    print(
+        subprocess.run(
+            command, env=quiet, capture_output=True, text=True, timeout=100
+        ).stdout
+    )
 
 # %% [markdown]
 # `torchrun --nproc-per-node=2 hello.py` does the same. On four machines with eight GPUs each you would start it once on
@@ -121,7 +117,6 @@ if sys.platform == "linux":
 # # {'rank': 9, 'local_rank': 1, 'world_size': 16, 'device': device(type='cuda', index=1), 'backend': 'nccl'}
 # ```
 
-
 # %% exercise="launch_info" points=2
 def launch_info(environ, cuda_count: int) -> dict:
     """Who this process is, and which device and backend it uses."""
@@ -138,7 +133,6 @@ def launch_info(environ, cuda_count: int) -> dict:
     }
     ### END SOLUTION
 
-
 # %% check="launch_info"
 check("launch_info")
 
@@ -152,17 +146,15 @@ check("launch_info")
 # All ranks also have to deal from the same shuffled order, and without asking each other. They can, because a seed
 # decides an order:
 
-
 # %%
 def draws():
     own = torch.Generator().manual_seed(5)
     return torch.randperm(6, generator=own).tolist(), torch.randperm(6).tolist()
 
-
 torch.manual_seed(time.time_ns())
 # a generator of its own: the same each time
 print(draws()[0], draws()[0])
-print(draws()[1], draws()[1])  # the global one: a different order each time
+print(draws()[1], draws()[1])         # the global one: a different order each time
 
 # %% [markdown]
 # The generator is one of your own for a second reason: whoever seeds the global one also decides what dropout and
@@ -184,7 +176,6 @@ print(draws()[1], draws()[1])  # the global one: a different order each time
 # # ([3, 0, 4], [1, 2, 3]), for example: every sample, one of them twice
 # ```
 
-
 # %% exercise="shard_indices" points=2
 def shard_indices(
     n: int,
@@ -204,7 +195,6 @@ def shard_indices(
     order = (order * math.ceil(length / n))[:length]
     return order[rank:length:world_size]
     ### END SOLUTION
-
 
 # %% check="shard_indices"
 check("shard_indices")
@@ -226,16 +216,14 @@ ranks.collectives()
 #
 # The n-th collective of one rank meets the n-th of every other. If one rank makes one call fewer, the others wait:
 
-
 # %% tags=["demo"]
 def forgets():
     x = torch.ones(2)
     if dist.get_rank() == 0:
-        dist.all_reduce(x)  # rank 1 never gets here
+        dist.all_reduce(x)                         # rank 1 never gets here
     return x
 
-
-ranks.run(forgets)
+ranks.run(forgets);
 
 # %% [markdown]
 # That is what a hang looks like from outside; from inside there is nothing to see. Here a watchdog noticed after a
@@ -248,20 +236,17 @@ ranks.run(forgets)
 # process ends, gloo breaks the connection and the others raise `Connection closed by peer`. Under torchrun, one failed
 # process also makes torchrun stop all the rest.
 
-
 # %% tags=["demo"]
 def fails():
     if dist.get_rank() == 1:
         raise ValueError("the labels of this shard are broken")
     dist.barrier()  # wait here until all ranks have come
 
-
-ranks.run(fails)
+ranks.run(fails);
 
 # %% [markdown]
 # Worse than a hang is a wrong number. This view has gaps in memory; what comes out should be 10, 14 and 18 on both
 # ranks:
-
 
 # %% tags=["demo"]
 def strided():
@@ -270,8 +255,7 @@ def strided():
     dist.all_reduce(every_second)
     return every_second.tolist()
 
-
-ranks.run(strided)
+ranks.run(strided);
 
 # %% [markdown]
 # No error, and only some of it right: gloo added up the first three numbers in memory, gaps or not. So send contiguous
@@ -289,17 +273,15 @@ ranks.run(strided)
 # at different places is no gradient of anything. So before the first step one rank sends its model to the others. That
 # means parameters *and* buffers. Here only the parameters are sent, and the running means stay different:
 
-
 # %% tags=["demo"]
 def first_weights():
     model = nn.BatchNorm1d(2)
-    model.running_mean.fill_(dist.get_rank())  # as after some batches
+    model.running_mean.fill_(dist.get_rank())      # as after some batches
     for parameter in model.parameters():
         dist.broadcast(parameter.detach(), src=0)
     return model.running_mean.tolist()
 
-
-ranks.run(first_weights)
+ranks.run(first_weights);
 
 # %% [markdown]
 # ### Exercise: broadcast_model
@@ -312,7 +294,6 @@ ranks.run(first_weights)
 # broadcast_model(model)        # on every rank; now they all have rank 0's model
 # ```
 
-
 # %% exercise="broadcast_model" points=2
 def broadcast_model(model, src: int = 0) -> None:
     """Make all parameters and buffers those of rank src, in place."""
@@ -322,7 +303,6 @@ def broadcast_model(model, src: int = 0) -> None:
         dist.broadcast(whole, src)
         tensor.detach().copy_(whole)
     ### END SOLUTION
-
 
 # %% check="broadcast_model"
 check("broadcast_model")
@@ -337,17 +317,17 @@ check("broadcast_model")
 # fewer, and from there on every gradient meets that of another layer. Here rank 0 did not use layer a and rank 1 did
 # not use layer b:
 
-
 # %% tags=["demo"]
 def mixed_up():
     names = {0: ["b", "c"], 1: ["a", "c"]}[dist.get_rank()]
-    gradients = {name: torch.full((2,), {"a": 1.0, "b": 100.0, "c": 7.0}[name]) for name in names}
+    gradients = {
+        name: torch.full((2,), {"a": 1.0, "b": 100.0, "c": 7.0}[name]) for name in names
+    }
     for gradient in gradients.values():
         dist.all_reduce(gradient)
     return {name: (gradient / 2).tolist() for name, gradient in gradients.items()}
 
-
-ranks.run(mixed_up)
+ranks.run(mixed_up);
 
 # %% [markdown]
 # Rank 0 takes 50.5 for the gradient of b and rank 1 takes it for that of a: no error, no hang, and two models that
@@ -363,7 +343,6 @@ ranks.run(mixed_up)
 # ```
 # average_gradients(model)      # rank 0 had [2., 4.], rank 1 had None: now both have [1., 2.]
 # ```
-
 
 # %% exercise="average_gradients" points=3
 def average_gradients(model) -> None:
@@ -381,10 +360,8 @@ def average_gradients(model) -> None:
         p.grad = mean
     ### END SOLUTION
 
-
 # %% check="average_gradients"
 check("average_gradients")
-
 
 # %% tags=["demo"]
 def two_steps():
@@ -399,7 +376,6 @@ def two_steps():
         optimizer.step()
     return model.weight.tolist()
 
-
 try:
     # different data on each rank, and the same weights afterwards
     ranks.run(two_steps)
@@ -412,19 +388,20 @@ except Unattempted as stub:
 # One rank has three samples whose losses are all 8, the other has one sample with a loss of 0. The mean over the
 # samples is 24 / 4 = 6. The mean of the ranks' means is (8 + 0) / 2 = 4. The gradient goes the same way:
 
-
 # %% tags=["demo"]
 def shards_of_three_and_one():
     weight = nn.Parameter(torch.ones(()))
-    data = torch.tensor([8.0, 8.0, 8.0]) if dist.get_rank() == 0 else torch.tensor([0.0])
+    data = (
+        torch.tensor([8.0, 8.0, 8.0]) if dist.get_rank() == 0 else torch.tensor([0.0])
+    )
     # the gradient is the mean of the data
     (weight * data).mean().backward()
     dist.all_reduce(weight.grad)
     return weight.grad.item() / 2
 
-
 ranks.run(shards_of_three_and_one)
-print("one big batch:", torch.tensor([8.0, 8.0, 8.0, 0.0]).mean().item())
+print("one big batch:", torch.tensor([8.0, 8.0, 8.0, 0.0]).mean().item());
+
 # %% [markdown]
 # 4.0, not 6.0: DDP averages the ranks, and each rank averages its samples. **DDP equals one big batch only if all
 # ranks have equally many samples** (or tokens, if the loss is a mean over tokens). With unequal ones, sum the losses
@@ -435,16 +412,15 @@ print("one big batch:", torch.tensor([8.0, 8.0, 8.0, 0.0]).mean().item())
 # %% tags=["demo"]
 data = torch.tensor([[0.0], [2.0], [10.0], [12.0]])
 
-
 def half_a_batch():
     norm = DistributedDataParallel(nn.BatchNorm1d(1))
-    mine = data[2 * dist.get_rank() :][:2]
+    mine = data[2 * dist.get_rank():][:2]
     return [round(number, 2) for number in norm(mine).flatten().tolist()]
-
 
 ranks.run(half_a_batch)
 whole = nn.BatchNorm1d(1)(data).flatten().tolist()
-print("one big batch:", [round(number, 2) for number in whole])
+print("one big batch:", [round(number, 2) for number in whole]);
+
 # %% [markdown]
 # 0 and 10 have become the same number. `nn.SyncBatchNorm` uses the statistics of all ranks; it works on GPUs only and
 # refuses the CPU. Layer norm and group norm do not have this problem.
@@ -455,17 +431,17 @@ print("one big batch:", [round(number, 2) for number in whole])
 # 3 samples, one of them answered correctly
 right = [1, 0, 0]
 
-
 def accuracy_of_padded_shares():
     # sample 0 fills up the second share
     share = {0: [0, 2], 1: [1, 0]}[dist.get_rank()]
-    counts = torch.tensor([sum(right[i] for i in share), len(share)], dtype=torch.float64)
+    counts = torch.tensor(
+        [sum(right[i] for i in share), len(share)], dtype=torch.float64
+    )
     dist.all_reduce(counts)
     return (counts[0] / counts[1]).item()
 
-
 ranks.run(accuracy_of_padded_shares)
-print("really:", 1 / 3)
+print("really:", 1 / 3);
 
 # %% [markdown]
 # So evaluate with shares of unequal length, which is allowed as long as no rank calls a collective per batch. The
@@ -483,7 +459,6 @@ print("really:", 1 / 3)
 # global_mean(0.0, 1)     # on rank 1; both get 6.0
 # ```
 
-
 # %% exercise="global_mean" points=2
 def global_mean(total: float, count: int) -> float:
     """The mean over the samples of all ranks, from this rank's sum and count."""
@@ -493,7 +468,6 @@ def global_mean(total: float, count: int) -> float:
     total, count = both.tolist()
     return total / count if count else math.nan
     ### END SOLUTION
-
 
 # %% check="global_mean"
 check("global_mean")
@@ -515,7 +489,6 @@ ranks.explore()
 # Here is the same thing, measured. Rank 0 is slow, and both take as long as rank 0; in rank 1's profile it looks as if
 # `all_reduce` were the problem:
 
-
 # %% tags=["demo"]
 def three_steps():
     for _ in range(3):
@@ -524,14 +497,12 @@ def three_steps():
         with span("exchange"):
             dist.all_reduce(torch.ones(1000))
 
-
 ranks.timelines(three_steps)
 
 # %% [markdown]
 # DDP counts on every parameter getting a gradient in every backward. If one does not, because a branch was not taken,
 # the next forward raises an error that says so. `find_unused_parameters=True` has DDP look through the graph each
 # time, which costs time; leave it off until you need it.
-
 
 # %% tags=["demo"]
 class Branching(nn.Module):
@@ -542,14 +513,12 @@ class Branching(nn.Module):
     def forward(self, x):
         return self.used(x)
 
-
 def unused():
     ddp = DistributedDataParallel(Branching())
     for _ in range(2):
         ddp(torch.ones(1, 2)).sum().backward()
 
-
-ranks.run(unused)
+ranks.run(unused);
 
 # %% [markdown]
 # If ranks run out of data at different times, `with ddp.join():` lets those that are done answer the collectives of
@@ -564,7 +533,6 @@ ranks.run(unused)
 # Lesson 5 made one step of several micro-batches. Under DDP each of their backwards would exchange gradients, and only
 # the last exchange is needed. `ddp.no_sync()` turns it off for a block. A *comm hook* is a function that DDP calls for
 # each bucket in place of its own exchange; this one does the same exchange and counts it:
-
 
 # %% tags=["demo"]
 def exchanges(placed):
@@ -588,9 +556,8 @@ def exchanges(placed):
                 loss.backward()
     return f"no_sync {placed}: exchanges: {len(sent)}"
 
-
 ranks.run(lambda: exchanges("around both"))
-ranks.run(lambda: exchanges("around the backward"))
+ranks.run(lambda: exchanges("around the backward"));
 
 # %% [markdown]
 # DDP looks at the switch in the *forward*, where it prepares for the backward. Entered later, `no_sync` has no
@@ -607,7 +574,6 @@ ranks.run(lambda: exchanges("around the backward"))
 # ```
 # loss = accumulated_ddp_step(ddp, [(x1, y1), (x2, y2)], F.mse_loss, optimizer)
 # ```
-
 
 # %% exercise="accumulated_ddp_step" points=3
 def accumulated_ddp_step(ddp, micro_batches, loss_fn, optimizer) -> float:
@@ -628,7 +594,6 @@ def accumulated_ddp_step(ddp, micro_batches, loss_fn, optimizer) -> float:
     return total.item() / dist.get_world_size()
     ### END SOLUTION
 
-
 # %% check="accumulated_ddp_step"
 check("accumulated_ddp_step")
 
@@ -642,7 +607,10 @@ check("accumulated_ddp_step")
 
 # %%
 for world in (2, 4, 8, 64, 1024):
-    print(f"{world:5} ranks: {2 * (world - 1) / world:.3f} n leave each rank; by way of rank 0, {world - 1} n")
+    print(
+        f"{world:5} ranks: {2 * (world - 1) / world:.3f} n leave each rank; by way of "
+        f"rank 0, {world - 1} n"
+    )
 
 # %% [markdown]
 # Less than 2 n, however many ranks there are. With 7 billion gradients of 2 bytes, that is 28 GB for each step and
@@ -652,16 +620,13 @@ for world in (2, 4, 8, 64, 1024):
 # gloo, `send` returns only when the other side has taken the data. If all send first, nobody receives and all of them
 # hang, even with a single number:
 
-
 # %% tags=["demo"]
 def everybody_sends():
     other = 1 - dist.get_rank()
     dist.send(torch.ones(1), other)
     dist.recv(torch.empty(1), other)
 
-
 ranks.run(everybody_sends)
-
 
 def everybody_sends_and_goes_on():
     other, received = 1 - dist.get_rank(), torch.empty(1)
@@ -670,8 +635,7 @@ def everybody_sends_and_goes_on():
     sending.wait()
     return received.item()
 
-
-ranks.run(everybody_sends_and_goes_on)
+ranks.run(everybody_sends_and_goes_on);
 
 # %% [markdown]
 # ### Exercise: ring_all_reduce
@@ -685,7 +649,6 @@ ranks.run(everybody_sends_and_goes_on)
 # ```
 # ring_all_reduce(torch.tensor([1., 2., 3., 4.]))    # on three ranks: tensor([3., 6., 9., 12.])
 # ```
-
 
 # %% exercise="ring_all_reduce" points=4
 def ring_all_reduce(x: Tensor) -> Tensor:
@@ -701,13 +664,12 @@ def ring_all_reduce(x: Tensor) -> Tensor:
         sending.wait()
         return received
 
-    for step in range(size - 1):  # add up
+    for step in range(size - 1):                   # add up
         chunks[(rank - step - 1) % size] += shift(rank - step, rank - step - 1)
-    for step in range(size - 1):  # hand round
+    for step in range(size - 1):                   # hand round
         chunks[(rank - step) % size].copy_(shift(rank - step + 1, rank - step))
     return torch.cat(chunks).view(x.shape)
     ### END SOLUTION
-
 
 # %% check="ring_all_reduce"
 check("ring_all_reduce")
@@ -718,15 +680,13 @@ check("ring_all_reduce")
 # Some things should happen once: download the data, build the vocabulary, write the checkpoint. So rank 0 does it,
 # and the others wait at a `barrier`. That is what most scripts do, and it has a hole:
 
-
 # %% tags=["demo"]
 def first_or_never():
     if dist.get_rank() == 0:
-        raise OSError("no space left on device")  # it should have written a file
+        raise OSError("no space left on device")   # it should have written a file
     dist.barrier()
 
-
-ranks.run(first_or_never)
+ranks.run(first_or_never);
 
 # %% [markdown]
 # Rank 0 had a clear error, and the others wait for a call that never comes, or report only a closed connection. Rank 0
@@ -741,7 +701,6 @@ ranks.run(first_or_never)
 # ```
 # data = rank_zero_first(lambda: load("digits"))     # rank 0 downloads, the others find the file
 # ```
-
 
 # %% exercise="rank_zero_first" points=3
 def rank_zero_first(fn):
@@ -761,7 +720,6 @@ def rank_zero_first(fn):
         raise RuntimeError("rank 0 failed, so this rank does not begin")
     return fn()
     ### END SOLUTION
-
 
 # %% check="rank_zero_first"
 check("rank_zero_first")
@@ -798,7 +756,6 @@ check("rank_zero_first")
 # zero_bytes(7 * 10**9, 8, stage=3)    # 14000000000
 # ```
 
-
 # %% exercise="zero_bytes" points=2
 def zero_bytes(
     num_params: int,
@@ -816,14 +773,16 @@ def zero_bytes(
     return (parameters + gradients) * param_dtype.itemsize + states * (4 + 4 + 4)
     ### END SOLUTION
 
-
 # %% check="zero_bytes"
 check("zero_bytes")
 
 # %% tags=["demo"]
 try:
     for world in (8, 64):
-        sizes = [f"stage {s}: {zero_bytes(7 * 10**9, world, stage=s) / 1e9:.1f} GB" for s in range(4)]
+        sizes = [
+            f"stage {s}: {zero_bytes(7 * 10**9, world, stage=s) / 1e9:.1f} GB"
+            for s in range(4)
+        ]
         print(f"7 billion parameters, {world} ranks   " + "   ".join(sizes))
 except Unattempted as stub:
     print(stub)
@@ -838,7 +797,6 @@ except Unattempted as stub:
 # same happens in the backward. (By default the outermost module keeps its own parameters gathered from the forward to
 # the backward.) Gradients are reduced and scattered, so each rank has those of its own rows.
 
-
 # %% tags=["demo"]
 def shards():
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
@@ -846,8 +804,7 @@ def shards():
     weight = model[0].weight
     return type(weight).__name__, tuple(weight.shape), tuple(weight.to_local().shape)
 
-
-ranks.run(shards)
+ranks.run(shards);
 
 # %% [markdown]
 # A call makes one **group** of all the parameters in a module that are in no group yet, and a group is gathered as a
@@ -857,7 +814,6 @@ ranks.run(shards)
 # rank, and nobody averages its gradients.
 #
 # The parameters are new objects afterwards. An optimizer that was made before holds the old ones and trains nothing:
-
 
 # %% tags=["demo"]
 def optimizer_too_early(early):
@@ -871,11 +827,15 @@ def optimizer_too_early(early):
     before = model.weight.full_tensor().clone()
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
-    return "trained" if (model.weight.full_tensor() != before).any() else "no change, no error"
+    return (
+        "trained"
+        if (model.weight.full_tensor() != before).any()
+        else "no change, no error"
+    )
 
 
 ranks.run(lambda: optimizer_too_early(True))
-ranks.run(lambda: optimizer_too_early(False))
+ranks.run(lambda: optimizer_too_early(False));
 
 # %% [markdown]
 # ### Exercise: shard_model
@@ -889,7 +849,6 @@ ranks.run(lambda: optimizer_too_early(False))
 # optimizer = shard_model(model, init_device_mesh("cpu", (2,)), lambda ps: torch.optim.AdamW(ps, lr=1e-3))
 # ```
 
-
 # %% exercise="shard_model" points=3
 def shard_model(model, mesh, make_optimizer):
     """Shard each block, then the model; the optimizer of what came out."""
@@ -899,7 +858,6 @@ def shard_model(model, mesh, make_optimizer):
     fully_shard(model, mesh=mesh)
     return make_optimizer(model.parameters())
     ### END SOLUTION
-
 
 # %% check="shard_model"
 check("shard_model")
@@ -913,7 +871,6 @@ check("shard_model")
 #
 # What does `state_dict` say of a model that was wrapped or sharded?
 
-
 # %% tags=["demo"]
 def names_and_shapes():
     ddp = DistributedDataParallel(nn.Linear(3, 2))
@@ -921,8 +878,8 @@ def names_and_shapes():
     values = sharded.state_dict()["weight"]
     return list(ddp.state_dict()), type(values).__name__, tuple(values.to_local().shape)
 
+ranks.run(names_and_shapes);
 
-ranks.run(names_and_shapes)
 # %% [markdown]
 # DDP puts `module.` before every name, because it holds the model in an attribute of that name. A sharded model has
 # `DTensor`s: with `torch.save` each rank would write only its own rows, and only the same number of ranks could use
@@ -935,18 +892,15 @@ import tempfile
 
 import torch.distributed.checkpoint as dcp
 
-
 def saved_in_parts(folder):
     model = fully_shard(nn.Linear(3, 2))
     dcp.save({"model": model.state_dict()}, checkpoint_id=folder)
     return sorted(os.listdir(folder))
 
-
 def loaded_on_one(folder):
     state = {"model": nn.Linear(3, 2).state_dict()}
     dcp.load(state, checkpoint_id=folder)
     return list(state["model"]["weight"].shape)
-
 
 with tempfile.TemporaryDirectory() as folder:
     ranks.run(lambda: saved_in_parts(folder))
@@ -968,7 +922,6 @@ with tempfile.TemporaryDirectory() as folder:
 #     torch.save(state, "model.pt")
 # ```
 
-
 # %% exercise="full_state" points=2
 def full_state(model) -> dict:
     """The whole weights under plain names, on rank 0's CPU; elsewhere an empty dict."""
@@ -977,7 +930,6 @@ def full_state(model) -> dict:
     state = get_model_state_dict(model, options=options)
     return state if dist.get_rank() == 0 else {}
     ### END SOLUTION
-
 
 # %% check="full_state"
 check("full_state")
@@ -1007,14 +959,12 @@ print(torch.allclose(parts[0] + parts[1], F.gelu(x @ w1.T) @ w2.T, atol=1e-6))
 # %% tags=["demo"]
 import torch.distributed.nn.functional as dist_nn
 
-
 def gradient_of_a_sum():
     x = torch.ones(1, requires_grad=True)
-    dist_nn.all_reduce(x).backward()  # y = x0 + x1, so dy/dx0 is 1
+    dist_nn.all_reduce(x).backward()               # y = x0 + x1, so dy/dx0 is 1
     return x.grad.item()
 
-
-ranks.run(gradient_of_a_sum)
+ranks.run(gradient_of_a_sum);
 
 # %% [markdown]
 # ### Exercise: tensor_parallel_mlp
@@ -1029,12 +979,10 @@ ranks.run(gradient_of_a_sum)
 # y = tensor_parallel_mlp(x, w1[:2], w2[:, :2])     # on rank 0; rank 1 has the rest, and the same y
 # ```
 
-
 # %% exercise="tensor_parallel_mlp" points=4
 def tensor_parallel_mlp(x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
     """gelu(x @ w1.T) @ w2.T; this rank has some rows of w1
     and the matching columns of w2."""
-
     ### BEGIN SOLUTION
     class Enter(torch.autograd.Function):
         @staticmethod
@@ -1061,7 +1009,6 @@ def tensor_parallel_mlp(x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
     return Leave.apply(F.gelu(Enter.apply(x) @ w1.T) @ w2.T)
     ### END SOLUTION
 
-
 # %% check="tensor_parallel_mlp"
 check("tensor_parallel_mlp")
 
@@ -1075,7 +1022,10 @@ check("tensor_parallel_mlp")
 
 # %%
 for pieces in (1, 4, 16, 64):
-    print(f"4 ranks, {pieces:2} micro-batches: {3 / (pieces + 3):.0%} of the time in the bubble")
+    print(
+        f"4 ranks, {pieces:2} micro-batches: {3 / (pieces + 3):.0%} of the time in "
+        "the bubble"
+    )
 
 # %% [markdown]
 # ## Which one, then

@@ -43,7 +43,10 @@ def use(tool, *args, **options):
     except Unattempted as stub:
         return f"({stub.name} is not written yet)"
     except Exception as error:
-        return f"({getattr(tool, '__name__', 'the tool')} raised {type(error).__name__}: {error})"
+        return (
+            f"({getattr(tool, '__name__', 'the tool')} raised {type(error).__name__}: "
+            f"{error})"
+        )
 
 
 # %% tags=["demo"]
@@ -63,9 +66,8 @@ batch = torch.randn(64, 256)
 
 def step(x):
     y = first(x).relu()
-    order = y.argsort(dim=1)  # "we may need this later"
+    order = y.argsort(dim=1)                      # "we may need this later"
     return last(y).softmax(1), order
-
 
 # %% [markdown]
 # The profiler of torch records every operator that a block runs. Call the function once before, so that the first
@@ -114,7 +116,6 @@ print({key: sorting[key] for key in ("name", "cat", "dur")}, "(microseconds)")
 # some, and then the profiler calls your `on_trace_ready`. `record_function` puts a name of your own around a part of
 # the code; the name shows up in tables, although it is not an operator:
 
-
 # %%
 def report(run):
     names = [e.key for e in run.key_averages() if not e.key.startswith("aten::")]
@@ -122,7 +123,9 @@ def report(run):
 
 
 plan = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
-with profile(activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=report) as run:
+with profile(
+    activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=report
+) as run:
     for _ in range(4):
         with record_function("forward"):
             step(batch)
@@ -142,7 +145,6 @@ with profile(activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=re
 # hot_ops(step, batch, top=2)    # ['aten::sort', 'aten::addmm']
 # ```
 
-
 # %% exercise="hot_ops" points=2
 def hot_ops(fn, *args, top: int = 5) -> list[str]:
     """The operators in which a call of `fn` itself spends most time, most first."""
@@ -158,7 +160,6 @@ def hot_ops(fn, *args, top: int = 5) -> list[str]:
     return [e.key for e in entries[:top]]
     ### END SOLUTION
 
-
 # %% check="hot_ops"
 check("hot_ops")
 
@@ -172,7 +173,9 @@ print(use(hot_ops, step, batch, top=3))
 # %% tags=["demo"]
 from torchcourse.demos import efficiency
 
-efficiency.before_and_after(lambda: step(batch), lambda: last(first(batch).relu()).softmax(1))
+efficiency.before_and_after(
+    lambda: step(batch), lambda: last(first(batch).relu()).softmax(1)
+)
 
 # %% [markdown]
 # ## Waiting for the device
@@ -200,7 +203,6 @@ print(torch.where(x > 0, x, -x).shape)
 # called it, and PyTorch's operators carry tags: `data_dependent_output` for those that return a Python value, and
 # `dynamic_output_shape` for those whose output's shape depends on data.
 
-
 # %%
 class Show(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -227,11 +229,9 @@ with Show():
 # host_syncs(lambda t: t[t > 0].sum().item(), torch.randn(5))    # 2
 # ```
 
-
 # %% exercise="host_syncs" points=2
 def host_syncs(fn, *args) -> int:
     """How many operators of a call make the host wait for their result."""
-
     ### BEGIN SOLUTION
     class Syncs(TorchDispatchMode):
         count = 0
@@ -239,7 +239,10 @@ def host_syncs(fn, *args) -> int:
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             shape = torch.Tag.dynamic_output_shape in func.tags
             if func is torch.ops.aten.index.Tensor:
-                shape = any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
+                shape = any(
+                    i is not None and i.dtype in (torch.bool, torch.uint8)
+                    for i in args[1]
+                )
             self.count += torch.Tag.data_dependent_output in func.tags or shape
             return func(*args, **(kwargs or {}))
 
@@ -248,14 +251,12 @@ def host_syncs(fn, *args) -> int:
     return syncs.count
     ### END SOLUTION
 
-
 # %% check="host_syncs"
 check("host_syncs")
 
 # %% [markdown]
 # A training loop as one often sees it, and the same loop with its numbers collected at the end. Over 100 steps, that is
 # 200 waits against one:
-
 
 # %% tags=["demo"]
 def talkative(x):
@@ -309,9 +310,17 @@ def rate(call, flops, repeats=5):
 
 
 large, small = torch.randn(512, 512), torch.randn(8, 8)
-print(f"a large product     {rate(lambda: large @ large, 2 * 512**3):8.2f} GFLOP/s  compute-bound")
-print(f"an addition         {rate(lambda: large + 1, 512**2):8.2f} GFLOP/s  memory-bound")
-print(f"a tiny product      {rate(lambda: small @ small, 2 * 8**3):8.2f} GFLOP/s  launch-bound")
+print(
+    f"a large product     {rate(lambda: large @ large, 2 * 512**3):8.2f} GFLOP/s  "
+    "compute-bound"
+)
+print(
+    f"an addition         {rate(lambda: large + 1, 512**2):8.2f} GFLOP/s  memory-bound"
+)
+print(
+    f"a tiny product      {rate(lambda: small @ small, 2 * 8**3):8.2f} GFLOP/s  "
+    "launch-bound"
+)
 
 # %% [markdown]
 # Backward costs about twice as much as forward: for y = x W it needs a product for the gradient of W and one for that
@@ -329,7 +338,6 @@ print(f"a tiny product      {rate(lambda: small @ small, 2 * 8**3):8.2f} GFLOP/s
 # training_flops(nn.Linear(8, 5), torch.randn(4, 8))    # 640: twice 2 * 4 * 8 * 5
 # ```
 
-
 # %% exercise="training_flops" points=2
 def training_flops(model: nn.Module, x: Tensor) -> int:
     """Floating-point operations of forward and backward of `model(x).sum()`."""
@@ -344,7 +352,6 @@ def training_flops(model: nn.Module, x: Tensor) -> int:
         leaf.grad = grad
     return counter.get_total_flops()
     ### END SOLUTION
-
 
 # %% check="training_flops"
 check("training_flops")
@@ -369,8 +376,8 @@ for followed in (False, True):
 # %%
 scores = torch.tensor([1.0, 3.0, 2.0, 7.0])
 left, right = scores[:2], scores[2:]
-sum_left = (left - 3).exp().sum()  # relative to 3
-sum_right = (right - 7).exp().sum()  # relative to 7
+sum_left = (left - 3).exp().sum()                 # relative to 3
+sum_right = (right - 7).exp().sum()               # relative to 7
 print(sum_left + sum_right, "is not", (scores - 7).exp().sum())
 
 # %% [markdown]
@@ -397,14 +404,13 @@ print(sum_left * shrink + sum_right, "is", (scores - 7).exp().sum())
 # blockwise_attention(q, k, v, block=16)    # what F.scaled_dot_product_attention(q, k, v) gives
 # ```
 
-
 # %% exercise="blockwise_attention" points=3
 def blockwise_attention(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
     """softmax(q k^T / sqrt(d)) v, with a block of keys at a time."""
     ### BEGIN SOLUTION
-    top = q.new_full((*q.shape[:-1], 1), -torch.inf)  # the largest score so far
-    total = torch.zeros_like(top)  # the sum of the weights so far
-    mixed = q.new_zeros(*q.shape[:-1], v.shape[-1])  # the weighted values so far
+    top = q.new_full((*q.shape[:-1], 1), -torch.inf)     # the largest score so far
+    total = torch.zeros_like(top)                        # the sum of the weights so far
+    mixed = q.new_zeros(*q.shape[:-1], v.shape[-1])      # the weighted values so far
     for keys, values in zip(k.split(block, dim=-2), v.split(block, dim=-2)):
         scores = q @ keys.mT / q.shape[-1] ** 0.5
         new = torch.maximum(top, scores.amax(-1, keepdim=True))
@@ -414,7 +420,6 @@ def blockwise_attention(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Ten
         top = new
     return mixed / total
     ### END SOLUTION
-
 
 # %% check="blockwise_attention"
 check("blockwise_attention")
@@ -452,7 +457,7 @@ with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
     print(F.scaled_dot_product_attention(q, k, v).shape)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it also warns, with the reasons
+            warnings.simplefilter("ignore")       # it also warns, with the reasons
             F.scaled_dot_product_attention(q, k, v, dropout_p=0.1)
     except RuntimeError as error:
         print(error)
@@ -479,7 +484,6 @@ with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
 # attention_backends(q, k, v, dropout_p=0.1)    # ['MATH']
 # ```
 
-
 # %% exercise="attention_backends" points=2
 def attention_backends(q: Tensor, k: Tensor, v: Tensor, **options) -> list[str]:
     """Names of the backends that accept this call of scaled_dot_product_attention."""
@@ -497,7 +501,6 @@ def attention_backends(q: Tensor, k: Tensor, v: Tensor, **options) -> list[str]:
             pass
     return sorted(names)
     ### END SOLUTION
-
 
 # %% check="attention_backends"
 check("attention_backends")
@@ -520,7 +523,6 @@ with warnings.catch_warnings():
 #
 # A loop alone helps only so far in training: until backward, autograd keeps the log-softmax of each chunk, and together
 # they are as large as all the logits. Measured in the same way:
-
 
 # %%
 def loop(hidden, weight, labels, chunk):
@@ -552,12 +554,12 @@ print(f"all at once {whole / 1e6:.1f} MB, in a loop {looped / 1e6:.1f} MB")
 # chunked_cross_entropy(hidden, weight, labels, 16)    # F.cross_entropy(hidden @ weight.T, labels)
 # ```
 
-
 # %% exercise="chunked_cross_entropy" points=3
-def chunked_cross_entropy(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Tensor:
+def chunked_cross_entropy(
+    hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int
+) -> Tensor:
     """Mean cross-entropy of `hidden @ weight.T`,
     never with more than `chunk` rows of logits."""
-
     ### BEGIN SOLUTION
     def summed(rows, y):
         return F.cross_entropy(rows @ weight.T, y, reduction="sum")
@@ -568,10 +570,8 @@ def chunked_cross_entropy(hidden: Tensor, weight: Tensor, labels: Tensor, chunk:
     return total / len(labels)
     ### END SOLUTION
 
-
 # %% check="chunked_cross_entropy"
 check("chunked_cross_entropy")
-
 
 # %% tags=["demo"]
 def backward():
@@ -622,7 +622,6 @@ efficiency.quantization_error(uneven)
 # quantize_int8(torch.tensor([[0.5, -1.0]]))    # (tensor([[64, -127]]), tensor([[0.0079]]))
 # ```
 
-
 # %% exercise="quantize_int8" points=2
 def quantize_int8(w: Tensor) -> tuple[Tensor, Tensor]:
     """Int8 levels of a matrix, and one scale a row."""
@@ -632,7 +631,6 @@ def quantize_int8(w: Tensor) -> tuple[Tensor, Tensor]:
     q = (w / scale).round().clamp(-127, 127)
     return q.to(torch.int8), scale
     ### END SOLUTION
-
 
 # %% check="quantize_int8"
 check("quantize_int8")
@@ -667,7 +665,6 @@ print(torch._int_mm(a8, b8.T).item(), "by torch._int_mm, which adds up in int32"
 # int8_matmul(a8, b8, torch.tensor([[0.5]]), torch.tensor([[0.1]]))    # tensor([[1500.]])
 # ```
 
-
 # %% exercise="int8_matmul" points=2
 def int8_matmul(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
     """The exact product of two quantized matrices, scaled."""
@@ -675,7 +672,6 @@ def int8_matmul(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tenso
     exact = a.double() @ b.double().T
     return (exact * a_scale * b_scale.T).float()
     ### END SOLUTION
-
 
 # %% check="int8_matmul"
 check("int8_matmul")
@@ -698,7 +694,6 @@ check("int8_matmul")
 # ```
 # Int8Linear.from_linear(nn.Linear(512, 512))(torch.randn(2, 512)).shape    # (2, 512)
 # ```
-
 
 # %% exercise="Int8Linear" points=3
 class Int8Linear(nn.Module):
@@ -725,7 +720,6 @@ class Int8Linear(nn.Module):
         return y if self.bias is None else y + self.bias
         ### END SOLUTION
 
-
 # %% check="Int8Linear"
 check("Int8Linear")
 
@@ -746,7 +740,10 @@ if isinstance(smaller, str):
 else:
     x = torch.randn(8, 512)
     off = (smaller(x) - original(x)).abs().max() / original(x).abs().max()
-    print(f"{file_bytes(original):,} bytes, then {file_bytes(smaller):,}; off by {off:.2%}")
+    print(
+        f"{file_bytes(original):,} bytes, then {file_bytes(smaller):,}; off by "
+        f"{off:.2%}"
+    )
 
 # %% [markdown]
 # In real work you would not write this yourself: `torchao` is PyTorch's library for quantization. Its `quantize_`
@@ -789,11 +786,11 @@ print(half.round() + 3, (half + 3).round())
 # fake_quantize(torch.tensor([0.3, 9.0]), 0.25, 0, -8, 7)    # tensor([0.2500, 1.7500])
 # ```
 
-
 # %% exercise="fake_quantize" points=2
-def fake_quantize(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
+def fake_quantize(
+    x: Tensor, scale: float, zero_point: int, low: int, high: int
+) -> Tensor:
     """Quantize and dequantize; the gradient passes where the value was in range."""
-
     ### BEGIN SOLUTION
     class Fake(torch.autograd.Function):
         @staticmethod
@@ -804,12 +801,11 @@ def fake_quantize(x: Tensor, scale: float, zero_point: int, low: int, high: int)
 
         @staticmethod
         def backward(ctx, grad):
-            (in_range,) = ctx.saved_tensors
+            in_range, = ctx.saved_tensors
             return grad * in_range
 
     return Fake.apply(x)
     ### END SOLUTION
-
 
 # %% check="fake_quantize"
 check("fake_quantize")
@@ -848,10 +844,8 @@ after, during = use(rounded, plain), use(train, rounded)
 if isinstance(after, str):
     print(after)
 else:
-    print(
-        f"float {loss_with(plain):.4f}, rounded afterwards {loss_with(after):.4f},",
-        f"trained with rounding {loss_with(rounded(during)):.4f}",
-    )
+    print(f"float {loss_with(plain):.4f}, rounded afterwards {loss_with(after):.4f},",
+          f"trained with rounding {loss_with(rounded(during)):.4f}")
 
 # %% [markdown]
 # ## An operator in C++
@@ -897,7 +891,8 @@ if missing:
 else:
     from torch.utils.cpp_extension import load_inline
 
-    load_inline("lesson13", SOURCE, extra_cflags=["-std=c++20"], is_python_module=False, no_implicit_headers=True)
+    load_inline("lesson13", SOURCE, extra_cflags=["-std=c++20"], is_python_module=False,
+                no_implicit_headers=True)
     print(torch.ops.lesson13.plus_one(torch.zeros(2, 3)))
 
 # %% [markdown]
@@ -940,7 +935,6 @@ print("2**24 + 1 - 2**24 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**2
 # rms_norm_cpp()    # '#include <torch/csrc/stable/library.h> ...', which the check compiles
 # torch.ops.torchcourse.rms_norm(torch.tensor([[3.0, 4.0]]), 0.0)    # [[0.8485, 1.1314]]
 # ```
-
 
 # %% exercise="rms_norm_cpp" points=3
 def rms_norm_cpp() -> str:
@@ -986,7 +980,6 @@ STABLE_TORCH_LIBRARY_IMPL(torchcourse, CPU, m) {
 """
     ### END SOLUTION
 
-
 # %% check="rms_norm_cpp"
 check("rms_norm_cpp")
 
@@ -1000,15 +993,21 @@ check("rms_norm_cpp")
 # %% tags=["demo"]
 if not missing:
     try:
-        torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(torch.zeros(2))
+        torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(
+            torch.zeros(2)
+        )
     except Exception as error:
         print(str(error).splitlines()[0])
 
     @torch.library.register_fake("lesson13::plus_one")
     def _(x):
-        return x.new_empty(x.shape)  # row after row, like the kernel's result
+        return x.new_empty(x.shape)     # row after row, like the kernel's result
 
-    print(torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(torch.zeros(2)))
+    print(
+        torch.compile(torch.ops.lesson13.plus_one, fullgraph=True, backend="eager")(
+            torch.zeros(2)
+        )
+    )
     torch.compiler.reset()
 
 # %% [markdown]
@@ -1035,11 +1034,9 @@ if not missing:
 # x.grad    # [[0.1810, -0.1358]]
 # ```
 
-
 # %% exercise="complete_rms_norm" points=3
 def complete_rms_norm() -> None:
     """Registers a fake and a backward for torchcourse::rms_norm."""
-
     ### BEGIN SOLUTION
     def fake(x, eps):
         return x.new_empty(x.shape)
@@ -1049,15 +1046,16 @@ def complete_rms_norm() -> None:
         ctx.save_for_backward(x)
 
     def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
+        x, = ctx.saved_tensors
         r = (x.square().mean(-1, keepdim=True) + ctx.eps).rsqrt()
         along = (grad * x).mean(-1, keepdim=True)
         return r * grad - x * r**3 * along, None
 
     torch.library.register_fake("torchcourse::rms_norm", fake)
-    torch.library.register_autograd("torchcourse::rms_norm", backward, setup_context=setup)
+    torch.library.register_autograd(
+        "torchcourse::rms_norm", backward, setup_context=setup
+    )
     ### END SOLUTION
-
 
 # %% check="complete_rms_norm"
 check("complete_rms_norm")

@@ -67,7 +67,9 @@ print(counted.most_common(3))
 twice = {}
 for text, label in rows:
     twice.setdefault(text, set()).add(label)
-print(sum(len(labels) > 1 for labels in twice.values()), "texts with more than one label")
+print(
+    sum(len(labels) > 1 for labels in twice.values()), "texts with more than one label"
+)
 
 # %% [markdown]
 # ## Clean first
@@ -104,7 +106,6 @@ print(
 # # ([("Refund!", "billing")], {"duplicates": 1, "conflicts": 0, "empty": 0})
 # ```
 
-
 # %% exercise="clean_tickets" points=2
 def clean_tickets(
     rows: list[tuple[str, str]],
@@ -128,7 +129,6 @@ def clean_tickets(
             kept.append(row)
     return kept, report
     ### END SOLUTION
-
 
 # %% check="clean_tickets"
 check("clean_tickets")
@@ -154,14 +154,22 @@ order = random.Random(0).sample(range(len(rows)), len(rows))
 heart = {" ".join(rows[i][0].split()).lower(): rows[i][1] for i in order[400:]}
 known = [i for i in order[:400] if " ".join(rows[i][0].split()).lower() in heart]
 right = sum(heart[" ".join(rows[i][0].split()).lower()] == rows[i][1] for i in known)
-print(f"{len(known)} of 400 held-out tickets are known by heart, {right} with the right label")
+print(
+    f"{len(known)} of 400 held-out tickets are known by heart, {right} with the right "
+    "label"
+)
 
 # %% [markdown]
 # And a class of a tenth of all tickets is small. Deal 60 tickets out of 200 at random, and see how many of the 20 rare
 # ones are among them:
 
 # %%
-print([sum(i < 20 for i in random.Random(seed).sample(range(200), 60)) for seed in range(12)])
+print(
+    [
+        sum(i < 20 for i in random.Random(seed).sample(range(200), 60))
+        for seed in range(12)
+    ]
+)
 
 # %% [markdown]
 # Six would be right; it is anything from four to eight. The score of a class that rests on four tickets is a matter of
@@ -185,9 +193,10 @@ print([sum(i < 20 for i in random.Random(seed).sample(range(200), 60)) for seed 
 # train, held_out = split_tickets(["a", "b", "c", "d"], ["x", "x", "y", "y"], fraction=0.5, seed=0)
 # ```
 
-
 # %% exercise="split_tickets" points=3
-def split_tickets(texts: list[str], labels: list[str], fraction: float, seed: int) -> tuple[list[int], list[int]]:
+def split_tickets(
+    texts: list[str], labels: list[str], fraction: float, seed: int
+) -> tuple[list[int], list[int]]:
     """Indices to train on and to hold out, class by class, equal texts together."""
     ### BEGIN SOLUTION
     groups: dict[str, list[int]] = {}
@@ -200,12 +209,17 @@ def split_tickets(texts: list[str], labels: list[str], fraction: float, seed: in
     train, held_out = [], []
     for label, members in sorted(by_class.items()):
         if len(members) == 1:
-            raise ValueError(f"labels: the class {label!r} has a single text, and both sides need one")
+            raise ValueError(
+                f"labels: the class {label!r} has a single text, and both sides need "
+                "one"
+            )
         draw.shuffle(members)
         wanted, taken = fraction * sum(map(len, members)), 0
         for place, group in enumerate(members):
             nearer = taken + len(group) / 2 <= wanted
-            last_of_train = place == len(members) - 1 and taken == sum(map(len, members[:-1]))
+            last_of_train = place == len(members) - 1 and taken == sum(
+                map(len, members[:-1])
+            )
             if (nearer or place == 0) and not last_of_train:
                 held_out += group
                 taken += len(group)
@@ -214,14 +228,15 @@ def split_tickets(texts: list[str], labels: list[str], fraction: float, seed: in
     return train, held_out
     ### END SOLUTION
 
-
 # %% check="split_tickets"
 check("split_tickets")
 
 # %% tags=["demo"]
 split = router_parts.part("split_tickets", globals())
 rest, held_rows = split(texts, labels, 0.2, seed=0)
-train_rows, val_rows = split([texts[i] for i in rest], [labels[i] for i in rest], 0.15, seed=0)
+train_rows, val_rows = split(
+    [texts[i] for i in rest], [labels[i] for i in rest], 0.15, seed=0
+)
 train_rows, val_rows = [rest[i] for i in train_rows], [rest[i] for i in val_rows]
 for name, part in (
     ("train", train_rows),
@@ -260,18 +275,22 @@ for name, part in (
 # build_vocab(["Pay the bill", "the BILL"], max_size=4)    # {"<pad>": 0, "<unk>": 1, "bill": 2, "the": 3}
 # ```
 
-
 # %% exercise="build_vocab" points=1
 def build_vocab(texts: list[str], max_size: int, min_count: int = 1) -> dict[str, int]:
     """The words of these texts, by count and then by alphabet,
     after <pad> and <unk>."""
     ### BEGIN SOLUTION
     counts = Counter(word for text in texts for word in text.lower().split())
-    words = [word for word, count in counts.items() if count >= min_count and word not in ("<pad>", "<unk>")]
+    words = [
+        word
+        for word, count in counts.items()
+        if count >= min_count and word not in ("<pad>", "<unk>")
+    ]
     words.sort(key=lambda word: (-counts[word], word))
-    return {word: index for index, word in enumerate(["<pad>", "<unk>", *words][:max_size])}
+    return {
+        word: index for index, word in enumerate(["<pad>", "<unk>", *words][:max_size])
+    }
     ### END SOLUTION
-
 
 # %% check="build_vocab"
 check("build_vocab")
@@ -310,12 +329,14 @@ print(unknown[:12])
 # # input_ids [[2, 1, 3], [2, 0, 0]], attention_mask [[True, True, True], [True, False, False]]
 # ```
 
-
 # %% exercise="encode" points=2
 def encode(texts: list[str], vocab: dict[str, int], max_len: int) -> dict[str, Tensor]:
     """Ids and mask of a batch, as long as its longest text but at most `max_len`."""
     ### BEGIN SOLUTION
-    rows = [[vocab.get(word, vocab["<unk>"]) for word in text.lower().split()[:max_len]] for text in texts]
+    rows = [
+        [vocab.get(word, vocab["<unk>"]) for word in text.lower().split()[:max_len]]
+        for text in texts
+    ]
     rows = [row or [vocab["<unk>"]] for row in rows]
     longest = max(map(len, rows), default=0)
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
@@ -326,13 +347,11 @@ def encode(texts: list[str], vocab: dict[str, int], max_len: int) -> dict[str, T
     }
     ### END SOLUTION
 
-
 # %% check="encode"
 check("encode")
 
 # %% [markdown]
 # To make batches, all that is left is to sort the tickets by length and to cut the list into pieces:
-
 
 # %% tags=["demo"]
 def batches(
@@ -353,19 +372,23 @@ def batches(
         for start in range(0, len(order), size)
     ]
 
-
 # %% tags=["demo"]
 to_ids = router_parts.part("encode", globals())
 numbers = torch.tensor([names.index(label) for label in labels])
 
 
 def batched(part: list[int]) -> list[dict[str, Tensor]]:
-    return batches(to_ids, [texts[i] for i in part], numbers[part], vocab, router_parts.MAX_LEN)
+    return batches(
+        to_ids, [texts[i] for i in part], numbers[part], vocab, router_parts.MAX_LEN
+    )
 
 
 train, val, held = batched(train_rows), batched(val_rows), batched(held_rows)
 real = sum(batch["attention_mask"].sum().item() for batch in train)
-print(f"{real / sum(batch['input_ids'].numel() for batch in train):.0%} of what the model computes on is real")
+print(
+    f"{real / sum(batch['input_ids'].numel() for batch in train):.0%} of what the "
+    "model computes on is real"
+)
 
 # %% [markdown]
 # ## What has to be beaten
@@ -378,10 +401,15 @@ print(f"{real / sum(batch['input_ids'].numel() for batch in train):.0%} of what 
 # %% tags=["demo"]
 held_numbers = numbers[held_rows]
 always = router_parts.majority(numbers[train_rows], held_numbers)
-bag = router_parts.bag_of_words([texts[i] for i in train_rows], numbers[train_rows], [texts[i] for i in held_rows])
+bag = router_parts.bag_of_words(
+    [texts[i] for i in train_rows], numbers[train_rows], [texts[i] for i in held_rows]
+)
 for name, logits in (("majority", always), ("bag of words", bag)):
     accuracy = (logits.argmax(1) == held_numbers).float().mean().item()
-    print(f"{name:13} accuracy {accuracy:.3f}, macro F1 {router_parts.macro_f1(logits, held_numbers):.3f}")
+    print(
+        f"{name:13} accuracy {accuracy:.3f}, macro F1 "
+        f"{router_parts.macro_f1(logits, held_numbers):.3f}"
+    )
 
 # %% [markdown]
 # Where does the bag of words fail?
@@ -430,7 +458,6 @@ print(torch.allclose(layer(words).mean(1), layer(words.flip(1)).mean(1), atol=1e
 # router(torch.tensor([[5, 8, 0]]), torch.tensor([[True, True, False]])).shape    # (1, 3)
 # ```
 
-
 # %% exercise="TicketRouter" points=3
 class TicketRouter(nn.Module):
     """A transformer encoder over the words, a mean over the real ones, and a head."""
@@ -449,19 +476,22 @@ class TicketRouter(nn.Module):
         self.words = nn.Embedding(vocab_size, dim)
         self.places = nn.Embedding(max_len, dim)
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(dim, heads, 4 * dim, 0.1, "gelu", batch_first=True, norm_first=True)
+            nn.TransformerEncoderLayer(
+                dim, heads, 4 * dim, 0.1, "gelu", batch_first=True, norm_first=True
+            )
             for _ in range(layers)
         )
         self.head = nn.Linear(dim, num_classes)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        x = self.words(input_ids) + self.places(torch.arange(input_ids.shape[1], device=input_ids.device))
+        x = self.words(input_ids) + self.places(
+            torch.arange(input_ids.shape[1], device=input_ids.device)
+        )
         for layer in self.layers:
             x = layer(x, src_key_padding_mask=~attention_mask)
         real = attention_mask.unsqueeze(-1).to(x.dtype)
         return self.head((x * real).sum(1) / real.sum(1))
         ### END SOLUTION
-
 
 # %% check="TicketRouter"
 check("TicketRouter")
@@ -476,9 +506,10 @@ check("TicketRouter")
 # Here is the game. In each ticket, one real word, drawn at random, is replaced by `<unk>` (id 1), and the model has to
 # name the hidden word:
 
-
 # %% tags=["demo"]
-def pretrain(model: nn.Module, data: list[dict[str, Tensor]], epochs: int, lr: float = 3e-3) -> list[float]:
+def pretrain(
+    model: nn.Module, data: list[dict[str, Tensor]], epochs: int, lr: float = 3e-3
+) -> list[float]:
     """Teach a model with a head as wide as the vocabulary to guess hidden words;
     the loss of each epoch."""
     optimizer, losses = torch.optim.AdamW(model.parameters(), lr), []
@@ -488,7 +519,7 @@ def pretrain(model: nn.Module, data: list[dict[str, Tensor]], epochs: int, lr: f
         for place in torch.randperm(len(data)).tolist():
             ids, mask = data[place]["input_ids"].clone(), data[place]["attention_mask"]
             rows = torch.arange(len(ids))
-            hidden = (torch.rand(ids.shape) * mask).argmax(1)  # never padding
+            hidden = (torch.rand(ids.shape) * mask).argmax(1)    # never padding
             wanted = ids[rows, hidden].clone()
             ids[rows, hidden] = 1
             loss = F.cross_entropy(model(ids, mask), wanted)
@@ -498,7 +529,6 @@ def pretrain(model: nn.Module, data: list[dict[str, Tensor]], epochs: int, lr: f
             total += loss.item()
         losses.append(total / len(data))
     return losses
-
 
 # %% tags=["demo"]
 Router = router_parts.part("TicketRouter", globals())
@@ -515,10 +545,14 @@ print([round(loss, 2) for loss in pretrain(router, train, router_parts.PRETRAINI
 ids = torch.cat([batch["input_ids"][batch["attention_mask"]] for batch in train])
 share = torch.bincount(ids, minlength=len(vocab)) / len(ids)
 by_frequency = -(share * share.clamp(min=1e-9).log()).sum()
-print(f"all alike {torch.tensor(len(vocab)).log():.2f}, by frequency {by_frequency:.2f}")
+print(
+    f"all alike {torch.tensor(len(vocab)).log():.2f}, by frequency {by_frequency:.2f}"
+)
 
 word_of = {number: word for word, number in vocab.items()}
-hidden = to_ids(["my card was charged <unk> for the family plan."], vocab, router_parts.MAX_LEN)
+hidden = to_ids(
+    ["my card was charged <unk> for the family plan."], vocab, router_parts.MAX_LEN
+)
 router.eval()
 guesses = router(hidden["input_ids"], hidden["attention_mask"])[0].topk(5).indices
 print(
@@ -542,16 +576,16 @@ print(
 # swap_head(TicketRouter(100, 100), 3)    # ["head.bias", "head.weight"]
 # ```
 
-
 # %% exercise="swap_head" points=1
 def swap_head(model: nn.Module, num_classes: int) -> list[str]:
     """Give the model a new head of this width; return the names of its parameters."""
     ### BEGIN SOLUTION
     old = model.head
-    model.head = nn.Linear(old.in_features, num_classes, device=old.weight.device, dtype=old.weight.dtype)
+    model.head = nn.Linear(
+        old.in_features, num_classes, device=old.weight.device, dtype=old.weight.dtype
+    )
     return sorted(f"head.{name}" for name, _ in model.head.named_parameters())
     ### END SOLUTION
-
 
 # %% check="swap_head"
 check("swap_head")
@@ -584,7 +618,6 @@ print(swap(router, len(names)), router.head)
 # sorted({group["lr"] for group in groups})    # [0.000125, 0.00025, 0.0005, 0.001]
 # ```
 
-
 # %% exercise="layerwise_groups" points=2
 def layerwise_groups(model: nn.Module, lr: float, decay: float) -> list[dict]:
     """Parameter groups whose learning rate falls from the head down to the
@@ -599,7 +632,6 @@ def layerwise_groups(model: nn.Module, lr: float, decay: float) -> list[dict]:
     return groups
     ### END SOLUTION
 
-
 # %% check="layerwise_groups"
 check("layerwise_groups")
 
@@ -607,18 +639,28 @@ check("layerwise_groups")
 groups = router_parts.part("layerwise_groups", globals())
 try:
     gentle = groups(router, lr=3e-3, decay=0.7)
-except AttributeError:  # a router without `layers`
+except AttributeError:    # a router without `layers`
     gentle = [{"params": list(router.parameters()), "lr": 3e-3}]
-print([(round(group["lr"], 5), sum(p.numel() for p in group["params"])) for group in gentle])
+print(
+    [
+        (round(group["lr"], 5), sum(p.numel() for p in group["params"]))
+        for group in gentle
+    ]
+)
 
 optimizer = torch.optim.AdamW(gentle)
 router.train()
 for batch in random.sample(train, len(train)):
-    loss = F.cross_entropy(router(batch["input_ids"], batch["attention_mask"]), batch["labels"])
+    loss = F.cross_entropy(
+        router(batch["input_ids"], batch["attention_mask"]), batch["labels"]
+    )
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-print(f"after one gentle epoch: macro F1 {router_parts.macro_f1(*router_parts.scores(router, val)):.3f}")
+print(
+    "after one gentle epoch: macro F1 "
+    f"{router_parts.macro_f1(*router_parts.scores(router, val)):.3f}"
+)
 
 # %% [markdown]
 # ## Training with a log
@@ -662,9 +704,10 @@ print(torch.equal(best["weight"], tiny.weight))
 # len(log.read_text().splitlines())    # 6: two epochs after the fourth brought nothing better
 # ```
 
-
 # %% exercise="train_router" points=4
-def train_router(model: nn.Module, train: list, val: list, *, epochs: int, lr: float, device, log) -> dict:
+def train_router(
+    model: nn.Module, train: list, val: list, *, epochs: int, lr: float, device, log
+) -> dict:
     """Fine-tune, log an epoch a line, stop early, keep the best weights."""
     ### BEGIN SOLUTION
     model.to(device)
@@ -692,7 +735,9 @@ def train_router(model: nn.Module, train: list, val: list, *, epochs: int, lr: f
         predicted, f1 = logits.argmax(-1), []
         for c in torch.cat([predicted, labels]).unique().tolist():
             hits = ((predicted == c) & (labels == c)).sum().item()
-            f1.append(2 * hits / ((predicted == c).sum().item() + (labels == c).sum().item()))
+            f1.append(
+                2 * hits / ((predicted == c).sum().item() + (labels == c).sum().item())
+            )
         record = {
             "epoch": epoch,
             "lr": optimizer.param_groups[0]["lr"],
@@ -710,7 +755,6 @@ def train_router(model: nn.Module, train: list, val: list, *, epochs: int, lr: f
     return best
     ### END SOLUTION
 
-
 # %% check="train_router"
 check("train_router")
 
@@ -725,11 +769,11 @@ desk_charts.log(log)
 
 # %% tags=["demo"]
 logits, wanted = router_parts.scores(router, held)
-print(
-    f"held out: macro F1 {router_parts.macro_f1(logits, wanted):.3f}; "
-    f"bag of words {router_parts.macro_f1(bag, held_numbers):.3f}"
+print(f"held out: macro F1 {router_parts.macro_f1(logits, wanted):.3f}; "
+      f"bag of words {router_parts.macro_f1(bag, held_numbers):.3f}")
+confusion = torch.zeros(3, 3, dtype=torch.int64).index_put(
+    (wanted, logits.argmax(1)), torch.tensor(1), accumulate=True
 )
-confusion = torch.zeros(3, 3, dtype=torch.int64).index_put((wanted, logits.argmax(1)), torch.tensor(1), accumulate=True)
 print(names)
 print(confusion)
 
@@ -741,10 +785,19 @@ print(confusion)
 # %% tags=["demo"]
 from importlib import resources
 
-recorded = json.loads((resources.files("torchcourse") / "data" / "router_seeds.json").read_text())
-print(f"recorded {recorded['date']} with torch {recorded['torch']}: {recorded['command']}")
+recorded = json.loads(
+    (resources.files("torchcourse") / "data" / "router_seeds.json").read_text()
+)
+print(
+    f"recorded {recorded['date']} with torch {recorded['torch']}: {recorded['command']}"
+)
 for row in recorded["rows"]:
-    print("  ".join(f"{key} {value:.3f}" if key != "seed" else f"seed {value}" for key, value in row.items()))
+    print(
+        "  ".join(
+            f"{key} {value:.3f}" if key != "seed" else f"seed {value}"
+            for key, value in row.items()
+        )
+    )
 
 # %% [markdown]
 # ## Labels that look wrong
@@ -765,7 +818,6 @@ for row in recorded["rows"]:
 # suspect_labels(logits, torch.tensor([0, 0, 0]), 2)    # tensor([2, 1])
 # ```
 
-
 # %% exercise="suspect_labels" points=2
 def suspect_labels(logits: Tensor, labels: Tensor, k: int) -> Tensor:
     """Indices of the tickets whose own label the model finds least likely,
@@ -774,7 +826,6 @@ def suspect_labels(logits: Tensor, labels: Tensor, k: int) -> Tensor:
     own = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0]
     return own.argsort(stable=True)[:k]
     ### END SOLUTION
-
 
 # %% check="suspect_labels"
 check("suspect_labels")
@@ -818,7 +869,6 @@ for i in suspects(val_logits, val_labels, 5).tolist():
 # route_threshold(logits, torch.tensor([0, 1, 0]), 0.6)    # 0.7311: of all three, two are right
 # ```
 
-
 # %% exercise="route_threshold" points=2
 def route_threshold(logits: Tensor, labels: Tensor, precision: float) -> float:
     """The lowest confidence from which on routing automatically is right often
@@ -826,13 +876,12 @@ def route_threshold(logits: Tensor, labels: Tensor, precision: float) -> float:
     ### BEGIN SOLUTION
     confidence, predicted = logits.softmax(-1).max(-1)
     right = predicted == labels
-    for candidate in confidence.unique().tolist():  # from the lowest up
+    for candidate in confidence.unique().tolist():    # from the lowest up
         routed = confidence >= candidate
         if int((routed & right).sum()) / int(routed.sum()) >= precision:
             return candidate
     return float("inf")
     ### END SOLUTION
-
 
 # %% check="route_threshold"
 check("route_threshold")
@@ -848,7 +897,10 @@ for name, z, y in (
     automatic = z.softmax(-1).amax(-1) >= threshold
     hits = (z.argmax(1) == y)[automatic]
     right = hits.float().mean().item() if len(hits) else 0.0
-    print(f"{name:10} {automatic.float().mean():.0%} are routed, {right:.1%} of them right")
+    print(
+        f"{name:10} {automatic.float().mean():.0%} are routed, {right:.1%} of them "
+        "right"
+    )
 
 # %% [markdown]
 # Validation has chosen the epoch and the threshold, so its share is a little too good; the other is the honest one. The
@@ -880,11 +932,9 @@ desk_charts.threshold(val_logits, val_labels).show()
 # latency(lambda text: text.upper(), ["a ticket"] * 100)    # {"p50": 0.0002, "p95": 0.0003}, or so
 # ```
 
-
 # %% exercise="latency" points=2
 def latency(route, requests: list, *, warmup: int = 5) -> dict[str, float]:
     """The median and the 95th percentile of single requests, in milliseconds."""
-
     ### BEGIN SOLUTION
     def wait() -> None:
         if torch.accelerator.is_available():
@@ -900,11 +950,12 @@ def latency(route, requests: list, *, warmup: int = 5) -> dict[str, float]:
         wait()
         times.append(1000 * (time.perf_counter() - start))
     p50, p95 = (
-        torch.tensor(times, dtype=torch.float64).quantile(torch.tensor([0.5, 0.95], dtype=torch.float64)).tolist()
+        torch.tensor(times, dtype=torch.float64)
+        .quantile(torch.tensor([0.5, 0.95], dtype=torch.float64))
+        .tolist()
     )
     return {"p50": p50, "p95": p95}
     ### END SOLUTION
-
 
 # %% check="latency"
 check("latency")
@@ -969,7 +1020,6 @@ print(
 # # ['config.json', 'router.onnx', 'vocab.json', 'weights.pt']
 # ```
 
-
 # %% exercise="release" points=4
 def release(
     model: nn.Module,
@@ -1000,20 +1050,31 @@ def release(
             external_data=False,
             input_names=names,
             output_names=["logits"],
-            dynamic_shapes=({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},) * 2,
+            dynamic_shapes=({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
+            * 2,
         )
-        session = onnxruntime.InferenceSession(folder / "router.onnx", providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            folder / "router.onnx", providers=["CPUExecutionProvider"]
+        )
         ids, mask = (example[name] for name in names)
         for rows, length in ((1, 1), (len(ids) + 1, max(ids.shape[1] - 1, 1)), (3, 2)):
             other = {
                 "input_ids": torch.randint(len(vocab), (rows, length)),
-                "attention_mask": torch.arange(length) < torch.randint(1, length + 1, (rows, 1)),
+                "attention_mask": torch.arange(length)
+                < torch.randint(1, length + 1, (rows, 1)),
             }
-            got = torch.from_numpy(session.run(None, {name: tensor.numpy() for name, tensor in other.items()})[0])
+            got = torch.from_numpy(
+                session.run(
+                    None, {name: tensor.numpy() for name, tensor in other.items()}
+                )[0]
+            )
             with torch.no_grad():
                 wanted = model(*other.values())
             if not torch.allclose(got, wanted, rtol=0, atol=atol):
-                raise ValueError(f"the ONNX file is off by {(got - wanted).abs().max():.2g}, and atol is {atol}")
+                raise ValueError(
+                    f"the ONNX file is off by {(got - wanted).abs().max():.2g}, and "
+                    f"atol is {atol}"
+                )
         if directory.exists():
             directory.rename(folder.with_suffix(".old"))
         folder.rename(directory)
@@ -1024,7 +1085,6 @@ def release(
             module.training = training
     ### END SOLUTION
 
-
 # %% check="release"
 check("release")
 
@@ -1032,9 +1092,7 @@ check("release")
 write = router_parts.part("release", globals())
 folder = Path(tempfile.mkdtemp()) / "router"
 config = {
-    "classes": names,
-    "max_len": router_parts.MAX_LEN,
-    "macro_f1": record["macro_f1"],
+    "classes": names, "max_len": router_parts.MAX_LEN, "macro_f1": record["macro_f1"],
     "threshold": min(threshold, 2.0),  # inf is not valid JSON; 2 routes nothing either
 }
 example = {name: val[-1][name][:4] for name in ("input_ids", "attention_mask")}
@@ -1055,8 +1113,13 @@ print(Path(serve.__file__).read_text())
 import subprocess
 import sys
 
-ticket = "first I could not log in. But never mind that: my card was charged twice for the family plan"
-done = subprocess.run([sys.executable, serve.__file__, folder, ticket], capture_output=True, text=True)
+ticket = (
+    "first I could not log in. But never mind that: my card was charged twice for the "
+    "family plan"
+)
+done = subprocess.run(
+    [sys.executable, serve.__file__, folder, ticket], capture_output=True, text=True
+)
 print(done.stdout or done.stderr[-300:])
 
 # %% [markdown]
@@ -1094,7 +1157,10 @@ def compiled_route(text: str) -> Tensor:
 
 
 def onnx_route(text: str) -> Tensor:
-    fed = {name: tensor.numpy() for name, tensor in to_ids([text], vocab, router_parts.MAX_LEN).items()}
+    fed = {
+        name: tensor.numpy()
+        for name, tensor in to_ids([text], vocab, router_parts.MAX_LEN).items()
+    }
     return torch.from_numpy(server.session.run(None, fed)[0])
 
 
@@ -1107,7 +1173,10 @@ for name, route in (
     off = max((route(text) - eager_route(text)).abs().max().item() for text in requests)
     p95 = found["p95"]
     in_time = "within" if p95 <= 20 else "over" if p95 > 20 else "not compared with"
-    print(f"{name:20} p50 {found['p50']:6.2f} ms, p95 {found['p95']:6.2f} ms, {in_time} the 20 ms; off by {off:.0e}")
+    print(
+        f"{name:20} p50 {found['p50']:6.2f} ms, p95 {found['p95']:6.2f} ms, {in_time} "
+        f"the 20 ms; off by {off:.0e}"
+    )
 
 # %% [markdown]
 # All three give the same logits up to rounding. Which of them is fastest, and whether compiling pays for a model of
@@ -1122,12 +1191,19 @@ for name, route in (
 
 # %% tags=["demo"]
 renamed = [
-    text.lower().replace("plan", "bundle").replace("card", "wallet").replace("account", "profile") for text in requests
+    text.lower()
+    .replace("plan", "bundle")
+    .replace("card", "wallet")
+    .replace("account", "profile")
+    for text in requests
 ]
 for name, sample in (("as before", requests), ("renamed", renamed)):
     answers = [server.answer(text) for text in sample]
     lost = sum(word not in vocab for text in sample for word in text.lower().split())
-    print(f"{name:10} unknown words {lost:4}, to a human {sum(a['human'] for a in answers):3} of {len(sample)}")
+    print(
+        f"{name:10} unknown words {lost:4}, to a human "
+        f"{sum(a['human'] for a in answers):3} of {len(sample)}"
+    )
 
 # %% [markdown]
 # When such a number moves, look at tickets, label some, and train again. If a release turns out bad, go back: keep
@@ -1137,12 +1213,10 @@ for name, sample in (("as before", requests), ("renamed", renamed)):
 # %% tags=["demo"]
 import os
 
-
 def serve_from(wanted: Path, current: Path) -> None:
     fresh = current.with_name("fresh")
     fresh.symlink_to(wanted)
     os.replace(fresh, current)
-
 
 current, yesterday = folder.with_name("current"), folder.with_name("yesterday")
 shutil.copytree(folder, yesterday, dirs_exist_ok=True)

@@ -81,7 +81,6 @@ except RuntimeError as error:
 # broadcast_shape((2, 3), (2,))      # ValueError
 # ```
 
-
 # %% exercise="broadcast_shape" points=1
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a sum of tensors of these shapes."""
@@ -95,7 +94,6 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         flipped.append(left.pop() if left else 1)
     return tuple(flipped[::-1])
     ### END SOLUTION
-
 
 # %% check="broadcast_shape"
 check("broadcast_shape")
@@ -148,9 +146,10 @@ print(one.stride(), one.view(12).stride())
 # view_possible((4, 3), (1, 4), (2, 2, 3))     # True
 # ```
 
-
 # %% exercise="view_possible" points=3
-def view_possible(shape: tuple[int, ...], stride: tuple[int, ...], new_shape: tuple[int, ...]) -> bool:
+def view_possible(
+    shape: tuple[int, ...], stride: tuple[int, ...], new_shape: tuple[int, ...]
+) -> bool:
     """Whether a tensor of this shape and stride can be viewed as new_shape."""
     ### BEGIN SOLUTION
     if math.prod(shape) != math.prod(new_shape) or 0 in shape:
@@ -168,7 +167,6 @@ def view_possible(shape: tuple[int, ...], stride: tuple[int, ...], new_shape: tu
     ends = itertools.accumulate(even, operator.mul)
     return set(ends) <= set(itertools.accumulate(new_shape, operator.mul))
     ### END SOLUTION
-
 
 # %% check="view_possible"
 check("view_possible")
@@ -214,11 +212,11 @@ print(torch.promote_types(torch.uint8, torch.int8))
 # result_dtype(("tensor", torch.int32), ("number", torch.float64))     # torch.float32
 # ```
 
-
 # %% exercise="result_dtype" points=2
-def result_dtype(a: tuple[str, torch.dtype], b: tuple[str, torch.dtype]) -> torch.dtype:
+def result_dtype(
+    a: tuple[str, torch.dtype], b: tuple[str, torch.dtype]
+) -> torch.dtype:
     """The dtype of a + b."""
-
     ### BEGIN SOLUTION
     def level(dtype: torch.dtype) -> int:
         return 2 if dtype.is_floating_point else 0 if dtype is torch.bool else 1
@@ -238,7 +236,6 @@ def result_dtype(a: tuple[str, torch.dtype], b: tuple[str, torch.dtype]) -> torc
     return x if x.itemsize > y.itemsize else y
     ### END SOLUTION
 
-
 # %% check="result_dtype"
 check("result_dtype")
 
@@ -250,7 +247,6 @@ check("result_dtype")
 # Whoever reads a model's gradients needs those of five reductions by heart: sum, sum of squares, mean, maximum and
 # norm. For the first three a formula holds everywhere. The other two have a place where there is no gradient at all,
 # and PyTorch has to choose one:
-
 
 # %%
 def gradient_of(reduce, values: list[float]) -> list[float]:
@@ -278,7 +274,6 @@ print(gradient_of(torch.norm, [3.0, 4.0]), gradient_of(torch.norm, [0.0, 0.0]))
 # reduction_gradient("norm", [3.0, 4.0])        # [0.6, 0.8]
 # ```
 
-
 # %% exercise="reduction_gradient" points=2
 def reduction_gradient(kind: str, values: list[float]) -> list[float]:
     """The gradient of sum, square_sum, mean, max or norm."""
@@ -296,7 +291,6 @@ def reduction_gradient(kind: str, values: list[float]) -> list[float]:
     return [v / norm if norm > 0 else 0.0 for v in values]
     ### END SOLUTION
 
-
 # %% check="reduction_gradient"
 check("reduction_gradient")
 
@@ -308,7 +302,6 @@ check("reduction_gradient")
 # Some operations need a tensor again in backward, and save it: `exp` its result, `y * y` its input, `relu_` its result. Adding 1 needs
 # nothing. A first rule follows from that: a backward frees what was saved, so a second one raises where something had been saved, and
 # only there:
-
 
 # %%
 def outcome(*steps) -> str:
@@ -387,7 +380,6 @@ except RuntimeError as error:
 # backward_outcome(["exp", "detach"])                  # "none"
 # ```
 
-
 # %% exercise="backward_outcome" points=3
 def backward_outcome(steps: list[str]) -> str:
     """Whether x.grad is a tensor after these steps, or None, or one of them raises."""
@@ -416,7 +408,6 @@ def backward_outcome(steps: list[str]) -> str:
     return "gradient" if found else "none"
     ### END SOLUTION
 
-
 # %% check="backward_outcome"
 check("backward_outcome")
 
@@ -428,7 +419,6 @@ check("backward_outcome")
 #
 # A layer in a Python list is not trained, is not saved, and stays on the CPU. At first no line raises: the loss is just
 # a little worse than it should be, until the model is moved to a GPU and the layer stays behind.
-
 
 # %%
 class Listed(nn.Module):
@@ -462,7 +452,6 @@ print(model.layers[0].weight.dtype, model.scale.dtype, model.mean.dtype)
 # # {"parameters": ["w"], "state_dict": ["w"], "moved": ["w"]}
 # ```
 
-
 # %% exercise="registered" points=1
 def registered(attributes: list[tuple[str, str]]) -> dict[str, list[str]]:
     """Which attributes are trained, saved and moved."""
@@ -474,7 +463,6 @@ def registered(attributes: list[tuple[str, str]]) -> dict[str, list[str]]:
     found = {"parameters": trained, "state_dict": saved, "moved": moved}
     return {place: [name for name, _ in pairs] for place, pairs in found.items()}
     ### END SOLUTION
-
 
 # %% check="registered"
 check("registered")
@@ -511,7 +499,6 @@ for sharded in (False, True):
 # samples_seen(10, 4, workers=0, iterable=True, sharded=False, drop_last=True)     # 8
 # ```
 
-
 # %% exercise="samples_seen" points=2
 def samples_seen(
     n: int,
@@ -532,7 +519,6 @@ def samples_seen(
         total += own - own % batch_size if drop_last else own
     return total
     ### END SOLUTION
-
 
 # %% check="samples_seen"
 check("samples_seen")
@@ -568,7 +554,6 @@ except RuntimeError as error:
 # # {"missing": ["b"], "unexpected": [], "raises": False}
 # ```
 
-
 # %% exercise="load_outcome" points=1
 def load_outcome(
     saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]], strict: bool
@@ -581,7 +566,6 @@ def load_outcome(
     raises = clash or (strict and len(missing) + len(unexpected) > 0)
     return {"missing": missing, "unexpected": unexpected, "raises": raises}
     ### END SOLUTION
-
 
 # %% check="load_outcome"
 check("load_outcome")
@@ -631,9 +615,10 @@ for device in ("cpu", "cuda"):
 # autocast_result("relu", (torch.bfloat16,), "cuda")                  # torch.bfloat16
 # ```
 
-
 # %% exercise="autocast_result" points=2
-def autocast_result(op: str, dtypes: tuple[torch.dtype, ...], device_type: str) -> torch.dtype:
+def autocast_result(
+    op: str, dtypes: tuple[torch.dtype, ...], device_type: str
+) -> torch.dtype:
     """The dtype of an operation's result under bfloat16 autocast."""
     ### BEGIN SOLUTION
     to_float32 = {"mse_loss", "prod"}
@@ -645,7 +630,6 @@ def autocast_result(op: str, dtypes: tuple[torch.dtype, ...], device_type: str) 
         return torch.float32
     return torch.bfloat16
     ### END SOLUTION
-
 
 # %% check="autocast_result"
 check("autocast_result")
@@ -685,7 +669,6 @@ for gradient in (1.0, 1.0, 1.0, 1.0, torch.inf, 1.0):
 # scaler_scales([True, True, False], scale=8.0, interval=2)    # [8.0, 16.0, 8.0]
 # ```
 
-
 # %% exercise="scaler_scales" points=1
 def scaler_scales(finite: list[bool], *, scale: float, interval: int) -> list[float]:
     """GradScaler's scale after each step."""
@@ -700,7 +683,6 @@ def scaler_scales(finite: list[bool], *, scale: float, interval: int) -> list[fl
         scales.append(scale)
     return scales
     ### END SOLUTION
-
 
 # %% check="scaler_scales"
 check("scaler_scales")
@@ -758,7 +740,6 @@ print(count([4, 1, 6, 1, 8]))
 # compilations([4, 4, 6])      # 2
 # ```
 
-
 # %% exercise="compilations" points=2
 def compilations(sizes: list[int]) -> int:
     """How often torch.compile compiles for these sizes."""
@@ -768,7 +749,6 @@ def compilations(sizes: list[int]) -> int:
     begins_large = bool(sizes) and sizes[0] in large
     return len(small) + min(len(large), 1 + begins_large)
     ### END SOLUTION
-
 
 # %% check="compilations"
 check("compilations")
@@ -782,7 +762,6 @@ check("compilations")
 # averaged over the ranks. A rank with a single sample has as much weight as one with a hundred.
 #
 # You can see that mean without any processes. Here each sample's loss is `g * w`, so that its gradient is the number g:
-
 
 # %%
 def gradient(samples: list[float]) -> float:
@@ -811,7 +790,6 @@ print("one batch:", gradient([1.0, 2.0, 3.0, 10.0]))
 # ddp_gradient([[1.0, 2.0, 3.0], [10.0]])     # (6.0, 4.0)
 # ```
 
-
 # %% exercise="ddp_gradient" points=1
 def ddp_gradient(shards: list[list[float]]) -> tuple[float, float]:
     """DDP's gradient, and that of the whole batch."""
@@ -820,7 +798,6 @@ def ddp_gradient(shards: list[list[float]]) -> tuple[float, float]:
     count = sum(len(shard) for shard in shards)
     return sum(of_ranks) / len(of_ranks), sum(map(sum, shards)) / count
     ### END SOLUTION
-
 
 # %% check="ddp_gradient"
 check("ddp_gradient")

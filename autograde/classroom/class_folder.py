@@ -23,7 +23,7 @@ from autograde.batch.preflight import check_gradebook
 from autograde.classroom.class_config import class_gradebook, is_class
 from autograde.classroom.collect import NAMES
 from autograde.classroom.due_dates import write_extensions
-from autograde.classroom.roster import Member, read_roster, write_roster
+from autograde.classroom.roster import Member, merged, read_whole_roster, write_roster
 from autograde.course.build import write_source
 from autograde.errors import RefusedError
 from autograde.files import write_atomically
@@ -95,11 +95,13 @@ def make_class(
         BusyError: when a grader is writing to the folder.
         CourseError: when a lesson has not been built since its script was changed.
         RefusedError: when there is a file in its place, or a folder of something else.
+        RosterError: when two students would share an e-mail address or a number, or the roster there is damaged.
     """
     _check_place(folder)
     check_built(*lessons)
     url = class_gradebook(folder) if is_class(folder) else gradebook_url(folder, gradebook)
     check_gradebook(url)
+    enrolled = merged(roster_of(folder) or (), members)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)  # it holds the answers
     with Journal(folder / "journal") as journal, tempfile.TemporaryDirectory() as scratch:
@@ -110,16 +112,15 @@ def make_class(
             (folder / step).mkdir(exist_ok=True)
         made = {folder / "source" / name / f"{name}.ipynb": write_source(name, Path(scratch)) for name in lessons}
         made |= {folder / "release" / name / f"{name}.ipynb": paths.notebook(name) for name in lessons}
-        enrolled = {member.id: member for member in (*(roster_of(folder) or ()), *members)}
         with _undone_on_error([*made, folder / "roster.csv"]):
             for release in filter(None, (released_to(folder, lesson) for lesson in lessons)):
                 journal.keep_release(release)
             for path, notebook in made.items():
                 _renew(folder, path, notebook.read_bytes())
-            write_roster(folder / "roster.csv", enrolled.values())
+            write_roster(folder / "roster.csv", enrolled)
             write_extensions(folder, extended or {})
             with Writer(url, list(lessons), Path(scratch)) as writer:
-                _fill(writer.book, due or {}, list(enrolled.values()))
+                _fill(writer.book, due or {}, enrolled)
         for lesson in lessons:
             journal.keep_release(load_release(lesson))
 
@@ -201,9 +202,13 @@ def _fill(book: Gradebook, due: Mapping[str, datetime], members: Sequence[Member
 
 
 def roster_of(folder: Path) -> tuple[Member, ...] | None:
-    """Return the students on the roster of a class folder; None if it has no roster."""
+    """Return the students on the roster of a class folder; None if it has no roster.
+
+    Raises:
+        RosterError: when it is damaged.
+    """
     path = folder / "roster.csv"
-    return read_roster(path).members if path.is_file() else None
+    return read_whole_roster(path) if path.is_file() else None
 
 
 def class_lessons(folder: Path) -> list[str]:

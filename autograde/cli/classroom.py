@@ -164,7 +164,7 @@ def collect(
     from autograde.classroom.class_folder import class_lessons
     from autograde.classroom.collect import CollectError, write_names
     from autograde.classroom.collect import collect as take_out
-    from autograde.classroom.roster import RosterError, read_roster
+    from autograde.classroom.roster import RosterError, read_whole_roster
     from autograde.classroom.worksheet import read_times, write_times
 
     (name,) = lesson_names([lesson])
@@ -174,7 +174,7 @@ def collect(
     if known and name not in known:
         stop(f"The class {folder} has no {name}: it has {', '.join(known)}. `torchcourse class init` adds lessons.")
     try:
-        members = read_roster(roster or folder / "roster.csv").members
+        members = read_whole_roster(roster or folder / "roster.csv")
         known_times = read_times(times) if times else {}
         with write_errors(into):
             found = take_out(archive, name, into, members, groups)

@@ -6,8 +6,12 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties
 
+from autograde.classroom.class_config import class_config
 from autograde.classroom.class_folder import make_class
 from autograde.classroom.due_dates import DueError, due_dates, extensions, read_extensions, write_extensions
 from autograde.classroom.export import scores_of
@@ -68,8 +72,21 @@ def test_one_student_may_hand_in_later_than_the_others(
     assert run_instructors("class", "init", room, "--due", f"eve:{LESSON}=2026-12-05")[0] == 2
 
 
+def apply_as_nbgrader(folder: Path, url: str) -> None:
+    """Set the penalty of bo's submission as `nbgrader autograde` does with the configuration of a class."""
+    with Gradebook(url) as book:
+        book.update_or_create_submission(LESSON, "bo", timestamp=datetime(2026, 12, 2, 19))
+    config = class_config(folder)
+    (step,) = (s for s in config.Autograde.autograde_preprocessors if issubclass(s, AssignLatePenalties))
+    where = {"notebook": LESSON, "assignment": LESSON, "student": "bo", "db_url": url}
+    step(config=config).preprocess(nbformat.v4.new_notebook(), {"nbgrader": where})
+
+
+@pytest.mark.parametrize("by_nbgrader", [False, True])
 @pytest.mark.parametrize("later", [None, datetime(2026, 12, 2, 20), datetime(2026, 12, 4)])
-def test_an_extension_moves_the_time_from_which_days_cost(room: Path, tmp_path: Path, later: datetime | None) -> None:
+def test_an_extension_moves_the_time_from_which_days_cost(
+    room: Path, tmp_path: Path, later: datetime | None, by_nbgrader: bool
+) -> None:
     for name in ("gradebook.db", "nbgrader_config.py"):
         shutil.copyfile(room / name, tmp_path / name)
     points = load_release(LESSON).points
@@ -82,7 +99,11 @@ def test_an_extension_moves_the_time_from_which_days_cost(room: Path, tmp_path: 
     (here / "timestamp.txt").write_text("2026-12-02 19:00:00 UTC")
     if later:
         write_extensions(tmp_path, {("bo", LESSON): later})
-    apply_lateness(tmp_path, f"sqlite:///{tmp_path / 'gradebook.db'}", tmp_path / "submitted", [("bo", LESSON)])
+    url = f"sqlite:///{tmp_path / 'gradebook.db'}"
+    if by_nbgrader:
+        apply_as_nbgrader(tmp_path, url)
+    else:
+        apply_lateness(tmp_path, url, tmp_path / "submitted", [("bo", LESSON)])
     (score,) = (s for s in scores_of(tmp_path / "gradebook.db") if s.student == "bo")
     assert score.penalty == pytest.approx(0 if later else 0.5 * MOST)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograde.errors import ClassError
 from autograde.results.gradebook_url import gradebook_url
 from autograde.settings import SEED
 from autograde.source import paths
@@ -21,8 +23,12 @@ def is_class(folder: Path) -> bool:
 
 
 def class_config(folder: Path) -> Config:
-    """Return the configuration of a class folder."""
-    return PyFileConfigLoader(CONFIG_FILE, path=str(folder)).load_config()
+    """Return the configuration of a class folder.
+
+    Raises:
+        ClassError: when it cannot be read.
+    """
+    return _loaded(PyFileConfigLoader(CONFIG_FILE, path=str(folder)))
 
 
 class _ClassOnly(PyFileConfigLoader):  # type: ignore[misc]
@@ -32,9 +38,20 @@ class _ClassOnly(PyFileConfigLoader):  # type: ignore[misc]
         return Config() if self.path == str(paths.AUTOGRADE) else super().load_config()
 
 
+def _loaded(file: PyFileConfigLoader) -> Config:
+    try:
+        return file.load_config()
+    except Exception as error:  # the file is a program, which its instructor may have changed
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                 if frame.filename == file.full_filename]  # fmt: skip
+        line = getattr(error, "lineno", None) or (lines or [1])[-1]
+        reason = f"{type(error).__name__}: {getattr(error, 'msg', error)}"
+        raise ClassError(f"{file.full_filename}:{line}: {reason}. Correct it and run this again.") from error
+
+
 def _own_config(folder: Path) -> Config:
     """Return what the file of a class says itself; nothing for a folder that is no class."""
-    return _ClassOnly(CONFIG_FILE, path=str(folder)).load_config() if is_class(folder) else Config()
+    return _loaded(_ClassOnly(CONFIG_FILE, path=str(folder))) if is_class(folder) else Config()
 
 
 def class_gradebook(folder: Path) -> str:

@@ -168,7 +168,7 @@ def _check_place(folder: Path) -> None:
         RefusedError: when it may not.
     """
     if folder.exists() and not folder.is_dir():
-        raise RefusedError(f"{folder} is not a folder.")
+        raise RefusedError(f"{folder} is not a folder: name a new one.")
     here = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if not here <= COLLECTED and not here & PARTS:
         raise RefusedError(f"{folder} holds {', '.join(sorted(here)[:3])} and is no class folder: name a new one.")

@@ -15,6 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from autograde.batch.student_names import MARKUP
+from autograde.errors import ClassError
 from autograde.files import write_atomically
 from autograde.results.grades_table import is_formula
 
@@ -26,7 +27,7 @@ MAX_NAME_LENGTH = 120
 DELIMITERS = ",;\t"
 
 
-class RosterError(ValueError):
+class RosterError(ClassError):
     """A roster cannot be read, or rows of it cannot be used; the message names the place and the remedy."""
 
 

@@ -187,7 +187,6 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
     from autograde.classroom.changed_lesson import changed_lessons
     from autograde.classroom.class_config import is_class
     from autograde.classroom.class_folder import class_lessons, roster_of
-    from autograde.classroom.roster import RosterError
 
     if not is_class(out):
         return names
@@ -202,14 +201,11 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
                           f"`torchcourse class init {out} --lessons {name}` adds it.", markup=False)  # fmt: skip
     names = [name for name in names if name in mine]
     if not names:
-        stop("No lesson is left to grade.")
+        stop(f"No lesson is left to grade: name one of the class's, {', '.join(mine)}.")
     for name, difference in changed_lessons(out, names).items():
         stop(f"{name} has changed since it was released to the class ({difference}): `torchcourse class init {out} "
              "--diff` shows what that changes for whom, and applies it if you agree.")  # fmt: skip
-    try:
-        known = {member.id for member in roster_of(out) or ()}
-    except RosterError as error:
-        stop(str(error))
+    known = {member.id for member in roster_of(out) or ()}
     strangers = [student for student in student_names(students(submitted)).values() if student not in known]
     if known and strangers:
         console.print(f"Not on the roster, but graded anyway: {', '.join(sorted(strangers))}", markup=False)

@@ -194,8 +194,8 @@ def test_what_is_no_class_folder_stays_as_it_is(tmp_path: Path) -> None:
                                ("class init", "thesis", "holds roster.csv, thesis.tex and is no class folder"),
                                ("class init", "taxes", "holds submitted, tax.pdf and is no class folder"),
                                ("class init", "program", "holds source and is no class folder"),
-                               ("class init", "file", "is not a folder"),
-                               ("sample", "file", "is not a folder")):  # fmt: skip
+                               ("class init", "file", "is not a folder: name a new one"),
+                               ("sample", "file", "is not a folder: name a new one")):  # fmt: skip
         status, output = run_instructors(*command.split(), tmp_path / name)
         assert (status, why in output.replace("\n", " ")) == (2, True), output
     assert (tmp_path / "photos").stat().st_mode & 0o777 == 0o755
@@ -215,6 +215,7 @@ def test_grading_names_students_and_lessons_that_are_not_of_the_class(
     assert "Not on the roster, but graded anyway: zed" in output
     with pytest.raises(typer.Exit):
         grade_command._lessons_of_class(["02_autograd"], tmp_path, room.folder)
+    assert f"No lesson is left to grade: name one of the class's, {LESSON}." in capsys.readouterr().out
     assert grade_command._lessons_of_class(["02_autograd"], tmp_path, tmp_path) == ["02_autograd"]
     assert class_lessons(room.folder) == [LESSON]
     (tmp_path / "\x1b[2Jbob").mkdir()
@@ -309,6 +310,33 @@ def test_a_locked_gradebook_is_named_and_nothing_is_lost(
     for status, output in tried:
         assert status == 2
         assert "cannot be used (database is locked): close the program that has it open" in output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("added", "why"),
+    [
+        ("c.PerDay.share = tenth", "NameError: name 'tenth' is not defined"),
+        ("c.PerDay.share = = 0.1", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_mistake_in_the_configuration_of_a_class_is_one_sentence_with_its_line(
+    room: SimpleNamespace, tmp_path: Path, added: str, why: str
+) -> None:
+    config = (room.folder / "nbgrader_config.py").read_text()
+    (tmp_path / "nbgrader_config.py").write_text(f"{config}{added}\n")
+    (tmp_path / "submitted").mkdir()
+    place = f"{tmp_path / 'nbgrader_config.py'}:{len(config.splitlines()) + 1}: "
+    for words in (["export", "--class", tmp_path], ["class", "init", tmp_path],
+                  ["grade", LESSON, "--submitted", tmp_path / "submitted", "--out", tmp_path],
+                  ["collect", "x.zip", "--lesson", LESSON, "--into", tmp_path / "submitted"]):  # fmt: skip
+        assert run_instructors(*words) == (2, f"{place}{why}. Correct it and run this again.\n")
+
+
+def test_scores_of_a_lesson_that_the_class_has_not_are_an_error(room: SimpleNamespace) -> None:
+    status, output = run_instructors("export", "--class", room.folder, "--lessons", f"{LESSON},02_autograd")
+    assert status == 2
+    assert f"has no 02_autograd: it has {LESSON}. `torchcourse class init " in output
+    assert output.endswith("--lessons 02_autograd` adds what is missing.\n")
 
 
 def test_a_damaged_gradebook_is_one_sentence_with_the_remedy(tmp_path: Path) -> None:

@@ -144,5 +144,6 @@ def test_a_stub_that_registers_the_references_operator_leaves_no_oracle_with_the
 
 
 def test_an_unknown_exercise_is_named() -> None:
-    with pytest.raises(UnknownExerciseError, match="no exercise 'softmax'"):
-        list(verify(["01_tensors:softmax"]))
+    for name, remedy in (("softmax", "Did you mean 'row_softmax'"), ("zzz", "It has attention_scores, describe, ")):
+        with pytest.raises(UnknownExerciseError, match=f"no exercise '{name}'. {remedy}"):
+            list(verify([f"01_tensors:{name}"]))

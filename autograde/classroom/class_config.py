@@ -1,18 +1,20 @@
-"""Read a class folder's nbgrader_config.py. Only `class_config` imports torch."""
+"""Read a class folder's nbgrader_config.py, and what it leads to. Only `class_config` imports torch."""
 
 from __future__ import annotations
 
 import traceback
 from pathlib import Path
 
+from nbgrader.api import Assignment, Gradebook
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograde.errors import ClassError
-from autograde.results.gradebook_url import gradebook_url
+from autograde.results.gradebook_url import gradebook_file, gradebook_url
 from autograde.settings import SEED
 from autograde.source import paths
+from torchcourse.model.catalogue import in_order
 
-__all__ = ["class_config", "class_gradebook", "class_seed", "is_class"]
+__all__ = ["class_config", "class_gradebook", "class_lessons", "class_seed", "is_class"]
 
 CONFIG_FILE = "nbgrader_config.py"
 
@@ -57,6 +59,16 @@ def _own_config(folder: Path) -> Config:
 def class_gradebook(folder: Path) -> str:
     """Return the URL of the gradebook of a class folder, or of a folder that `torchcourse grade` has written to."""
     return gradebook_url(folder, str(_own_config(folder).CourseDirectory.get("db_url") or ""))
+
+
+def class_lessons(folder: Path) -> list[str]:
+    """Return the lessons that are assignments of a class folder, in the course's order; unknown ones come last."""
+    url = class_gradebook(folder)
+    file = gradebook_file(url)
+    if file and not file.is_file():
+        return []
+    with Gradebook(url) as book:
+        return in_order(name for (name,) in book.db.query(Assignment.name))
 
 
 def class_seed(folder: Path) -> int:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
+from nbgrader.api import Gradebook, MissingEntry, Student
 
 from autograde.batch.journal import Journal
 from autograde.batch.preflight import check_gradebook
@@ -28,13 +28,12 @@ from autograde.course.build import write_source
 from autograde.errors import RefusedError
 from autograde.files import write_atomically
 from autograde.results.gradebook import Writer
-from autograde.results.gradebook_url import gradebook_file, gradebook_url
+from autograde.results.gradebook_url import gradebook_url
 from autograde.source import paths
 from autograde.source.release import check_built, load_release, released_to
-from torchcourse.model.catalogue import in_order
 from torchcourse.model.own_course import VARIABLE, own_course, own_home
 
-__all__ = ["class_lessons", "make_class", "roster_of"]
+__all__ = ["make_class", "roster_of"]
 
 CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
 
@@ -209,13 +208,3 @@ def roster_of(folder: Path) -> tuple[Member, ...] | None:
     """
     path = folder / "roster.csv"
     return read_whole_roster(path) if path.is_file() else None
-
-
-def class_lessons(folder: Path) -> list[str]:
-    """Return the lessons that are assignments of a class folder, in the course's order; unknown ones come last."""
-    url = class_gradebook(folder)
-    file = gradebook_file(url)
-    if file and not file.is_file():
-        return []
-    with Gradebook(url) as book:
-        return in_order(name for (name,) in book.db.query(Assignment.name))

@@ -50,8 +50,8 @@ def init(
 
     Lessons whose points or exercises have changed are updated in the class.
     """
-    from autograde.classroom.class_config import is_class
-    from autograde.classroom.class_folder import class_lessons, make_class, roster_of
+    from autograde.classroom.class_config import class_lessons, is_class
+    from autograde.classroom.class_folder import make_class, roster_of
     from autograde.classroom.due_dates import DueError, due_dates, extensions
     from autograde.classroom.synthetic_class import invented_members, write_submissions
     from autograde.errors import BusyError, RefusedError
@@ -87,7 +87,7 @@ def init(
 
 def _known_lessons(folder: Path) -> list[str]:
     """Return the lessons of a class, without an instructor's own of which no folder is named."""
-    from autograde.classroom.class_folder import class_lessons
+    from autograde.classroom.class_config import class_lessons
     from torchcourse.model.catalogue import LESSONS
 
     return [name for name in class_lessons(folder) if name in LESSONS]

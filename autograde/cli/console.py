@@ -88,7 +88,7 @@ def gradebook_errors(folder: Path) -> Iterator[None]:
 
 def check_lessons_of_class(folder: Path, names: Sequence[str]) -> None:
     """Stop if a class folder, or one that `torchcourse grade` has written to, lacks one of these lessons."""
-    from autograde.classroom.class_folder import class_lessons
+    from autograde.classroom.class_config import class_lessons
 
     with gradebook_errors(folder):
         known = class_lessons(folder)

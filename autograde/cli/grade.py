@@ -185,8 +185,8 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
     """Return the lessons to grade: in a class folder only its own. Print the lessons and students that it lacks."""
     from autograde.batch.student_names import student_names, students
     from autograde.classroom.changed_lesson import changed_lessons
-    from autograde.classroom.class_config import is_class
-    from autograde.classroom.class_folder import class_lessons, roster_of
+    from autograde.classroom.class_config import class_lessons, is_class
+    from autograde.classroom.class_folder import roster_of
 
     if not is_class(out):
         return names

@@ -16,8 +16,8 @@ from nbgrader.api import Gradebook
 from traitlets.config import Configurable
 
 from autograde.batch.grading import LessonGrader
-from autograde.classroom.class_config import class_seed
-from autograde.classroom.class_folder import class_lessons, make_class
+from autograde.classroom.class_config import class_lessons, class_seed
+from autograde.classroom.class_folder import make_class
 from autograde.classroom.export import scores_of
 from autograde.classroom.roster import read_roster
 from autograde.cli import grade as grade_command

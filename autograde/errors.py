@@ -1,10 +1,14 @@
 """Errors that more than one part of the grader raises or handles."""
 
-__all__ = ["BusyError", "CourseError", "RefusedError"]
+__all__ = ["BusyError", "ClassError", "CourseError", "RefusedError"]
 
 
 class BusyError(RuntimeError):
     """Another grader writes to the same folder."""
+
+
+class ClassError(RuntimeError):
+    """A file of a class folder cannot be read; the message gives the place and the remedy in one line."""
 
 
 class CourseError(RuntimeError):

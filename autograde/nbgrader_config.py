@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from nbgrader.preprocessors import (
-    AssignLatePenalties,
     CheckCellMetadata,
     ClearOutput,
     ClearSolutions,
@@ -26,6 +25,7 @@ if str(HERE.parent) not in sys.path:
 from nbgrader.converters import GenerateAssignment  # noqa: E402
 
 from autograde.batch.nbgrader_plugin import GradeSubmission, TolerantExporter, read_timestamps_tolerantly  # noqa: E402
+from autograde.classroom.late import ExtendedLatePenalties  # noqa: E402
 from autograde.course.build import NamedStubs  # noqa: E402
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821 - traitlets defines it
@@ -57,6 +57,6 @@ c.Autograde.autograde_preprocessors = [
     IgnorePattern,
     LimitOutput,
     SaveAutoGrades,  # reads the outputs that GradeSubmission left
-    AssignLatePenalties,
+    ExtendedLatePenalties,
     CheckCellMetadata,
 ]

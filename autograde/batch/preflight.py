@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLA
 from autograde.batch import grading_log
 from autograde.course.build import table_version
 from autograde.errors import RefusedError
+from autograde.judge.verdict import clean
 from torchcourse.model.catalogue import LESSONS
 from torchcourse.model.files import check_target
 
@@ -172,7 +173,7 @@ def _full(out: Path) -> str:
 def reason_of(error: SQLAlchemyError | InvalidEntry) -> str:
     """Return the first line of what a database complains about, without SQLAlchemy's statements and parameters."""
     lines = str(getattr(error, "orig", None) or error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+    return clean(lines[0]) if lines else type(error).__name__
 
 
 def _mb(count: int) -> str:

@@ -16,25 +16,24 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
+from nbgrader.api import Gradebook, MissingEntry, Student
 
 from autograde.batch.journal import Journal
 from autograde.batch.preflight import check_gradebook
 from autograde.classroom.class_config import class_gradebook, is_class
 from autograde.classroom.collect import NAMES
 from autograde.classroom.due_dates import write_extensions
-from autograde.classroom.roster import Member, read_roster, write_roster
+from autograde.classroom.roster import Member, merged, read_whole_roster, write_roster
 from autograde.course.build import write_source
 from autograde.errors import RefusedError
 from autograde.files import write_atomically
 from autograde.results.gradebook import Writer
-from autograde.results.gradebook_url import gradebook_file, gradebook_url
+from autograde.results.gradebook_url import gradebook_url
 from autograde.source import paths
 from autograde.source.release import check_built, load_release, released_to
-from torchcourse.model.catalogue import in_order
 from torchcourse.model.own_course import VARIABLE, own_course, own_home
 
-__all__ = ["class_lessons", "make_class", "roster_of"]
+__all__ = ["make_class", "roster_of"]
 
 CONFIG = '''"""nbgrader's configuration of this class. `torchcourse class init` wrote it once."""
 
@@ -95,11 +94,13 @@ def make_class(
         BusyError: when a grader is writing to the folder.
         CourseError: when a lesson has not been built since its script was changed.
         RefusedError: when there is a file in its place, or a folder of something else.
+        RosterError: when two students would share an e-mail address or a number, or the roster there is damaged.
     """
     _check_place(folder)
     check_built(*lessons)
     url = class_gradebook(folder) if is_class(folder) else gradebook_url(folder, gradebook)
     check_gradebook(url)
+    enrolled = merged(roster_of(folder) or (), members)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)  # it holds the answers
     with Journal(folder / "journal") as journal, tempfile.TemporaryDirectory() as scratch:
@@ -110,16 +111,15 @@ def make_class(
             (folder / step).mkdir(exist_ok=True)
         made = {folder / "source" / name / f"{name}.ipynb": write_source(name, Path(scratch)) for name in lessons}
         made |= {folder / "release" / name / f"{name}.ipynb": paths.notebook(name) for name in lessons}
-        enrolled = {member.id: member for member in (*(roster_of(folder) or ()), *members)}
         with _undone_on_error([*made, folder / "roster.csv"]):
             for release in filter(None, (released_to(folder, lesson) for lesson in lessons)):
                 journal.keep_release(release)
             for path, notebook in made.items():
                 _renew(folder, path, notebook.read_bytes())
-            write_roster(folder / "roster.csv", enrolled.values())
+            write_roster(folder / "roster.csv", enrolled)
             write_extensions(folder, extended or {})
             with Writer(url, list(lessons), Path(scratch)) as writer:
-                _fill(writer.book, due or {}, list(enrolled.values()))
+                _fill(writer.book, due or {}, enrolled)
         for lesson in lessons:
             journal.keep_release(load_release(lesson))
 
@@ -167,7 +167,7 @@ def _check_place(folder: Path) -> None:
         RefusedError: when it may not.
     """
     if folder.exists() and not folder.is_dir():
-        raise RefusedError(f"{folder} is not a folder.")
+        raise RefusedError(f"{folder} is not a folder: name a new one.")
     here = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if not here <= COLLECTED and not here & PARTS:
         raise RefusedError(f"{folder} holds {', '.join(sorted(here)[:3])} and is no class folder: name a new one.")
@@ -201,16 +201,10 @@ def _fill(book: Gradebook, due: Mapping[str, datetime], members: Sequence[Member
 
 
 def roster_of(folder: Path) -> tuple[Member, ...] | None:
-    """Return the students on the roster of a class folder; None if it has no roster."""
+    """Return the students on the roster of a class folder; None if it has no roster.
+
+    Raises:
+        RosterError: when it is damaged.
+    """
     path = folder / "roster.csv"
-    return read_roster(path).members if path.is_file() else None
-
-
-def class_lessons(folder: Path) -> list[str]:
-    """Return the lessons that are assignments of a class folder, in the course's order; unknown ones come last."""
-    url = class_gradebook(folder)
-    file = gradebook_file(url)
-    if file and not file.is_file():
-        return []
-    with Gradebook(url) as book:
-        return in_order(name for (name,) in book.db.query(Assignment.name))
+    return read_whole_roster(path) if path.is_file() else None

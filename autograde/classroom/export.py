@@ -80,7 +80,9 @@ def scores_of(gradebook: Path | str, lessons: Sequence[str] = ()) -> list[Score]
     url = sqlite_url(gradebook) if isinstance(gradebook, Path) else gradebook
     file = gradebook_file(url)
     if file and not file.is_file():
-        raise FileNotFoundError(f"{file} does not exist: `torchcourse class init` makes one, and so does grading.")
+        raise FileNotFoundError(f"{file} does not exist: `torchcourse class init` makes one, and so does grading. "
+                                "A gradebook elsewhere belongs to a class that `torchcourse class init … --gradebook "
+                                "URL` made.")  # fmt: skip
     with Gradebook(url) as book:
         assignments = {a.name: a for a in book.assignments}
         wanted = [name for name in lessons or in_order(assignments) if name in assignments]

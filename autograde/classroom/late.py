@@ -1,18 +1,21 @@
 """Record when submissions were made and deduct points from late ones, as nbgrader's autograde does besides scoring.
 
-The penalty is a plugin for nbgrader. nbgrader's own step applies it, also to scores from `torchcourse grade`.
+The penalty is a plugin for nbgrader. nbgrader's step applies it, also to scores from `torchcourse grade`; ours puts the
+extensions of single students first.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbgrader.api import Assignment, Gradebook, SubmittedAssignment
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy.exc import SAWarning
@@ -24,7 +27,7 @@ from autograde.files import write_atomically
 from autograde.results.gradebook import late_penalties
 from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time, read_short_text
 
-__all__ = ["PerDay", "apply_lateness"]
+__all__ = ["ExtendedLatePenalties", "PerDay", "apply_lateness"]
 
 DAY = 24 * 60 * 60
 
@@ -40,6 +43,26 @@ class PerDay(LateSubmissionPlugin):  # type: ignore[misc]
         """Return the points to deduct; None if the submission is not late."""
         late = total_seconds_late - 60 * self.grace_minutes
         return score * min(self.most, self.share * math.ceil(late / DAY)) if late > 0 else None
+
+
+class ExtendedLatePenalties(AssignLatePenalties):  # type: ignore[misc]
+    """nbgrader's step for late submissions, with the extensions that the class folder grants."""
+
+    def preprocess(self, nb: Any, resources: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        where = resources["nbgrader"]
+        extended = read_extensions(Path(CourseDirectory(parent=self).root))
+        with Gradebook(where["db_url"]) as book:
+            _extend(book.find_submission(where["assignment"], where["student"]), extended)
+            book.db.commit()
+        done: tuple[Any, dict[str, Any]] = super().preprocess(nb, resources)
+        return done
+
+
+def _extend(submission: SubmittedAssignment, extended: Mapping[tuple[str, str], datetime]) -> None:
+    """Give a submission the extension that its student has for the lesson, if any."""
+    due, later = submission.assignment.duedate, extended.get((submission.student_id, submission.assignment.name))
+    if due and later:
+        submission.extension = max(later - due, timedelta())
 
 
 def apply_lateness(
@@ -72,13 +95,11 @@ def apply_lateness(
                 complaints += [f"{submission.student_id}, {lesson}: {fault}" for fault in faults]
                 if time != submission.timestamp:
                     submission.timestamp = time
-                due, later = submission.assignment.duedate, extended.get((submission.student_id, lesson))
-                if due and later:
-                    submission.extension = max(later - due, timedelta())
+                _extend(submission, extended)
             book.db.commit()
             late = [(s.student_id, lesson) for s, lesson in _submissions(book) if (s.student_id, lesson) in known
                     and (s.total_seconds_late > 0 or any(n.late_submission_penalty for n in s.notebooks))]  # fmt: skip
-        step = AssignLatePenalties(config=class_config(folder))
+        step = ExtendedLatePenalties(config=class_config(folder))
         for student, lesson in late:
             where = {"notebook": lesson, "assignment": lesson, "student": student, "db_url": url}
             step.preprocess(nbformat.v4.new_notebook(), {"nbgrader": where})

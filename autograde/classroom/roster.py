@@ -1,6 +1,6 @@
 """Read and write rosters: the students of a class, in a CSV file that some other program may have exported.
 
-Bad rows are left out and reported, with line and remedy; the other rows count.
+Bad rows are left out and reported, with line and remedy; the other rows count. A class's own roster may have none.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 
 from autograde.batch.student_names import MARKUP
+from autograde.errors import ClassError
 from autograde.files import write_atomically
 from autograde.results.grades_table import is_formula
 
-__all__ = ["Fault", "Member", "Roster", "RosterError", "read_roster", "write_roster"]
+__all__ = ["Fault", "Member", "Roster", "RosterError", "merged", "read_roster", "read_whole_roster", "write_roster"]
 
 IDENTITY = re.compile(r"\w[\w.@-]{0,99}")
 """The form of an id: part of names of folders and of nbgrader's submissions (`id+lesson+time`), and a table cell."""
@@ -25,14 +27,14 @@ MAX_NAME_LENGTH = 120
 DELIMITERS = ",;\t"
 
 
-class RosterError(ValueError):
-    """A roster cannot be read; the message names the file and the remedy."""
+class RosterError(ClassError):
+    """A roster cannot be read, or rows of it cannot be used; the message names the place and the remedy."""
 
 
 @dataclass(frozen=True)
 class Member:
     """A student. `lms_user_id` is their number in Canvas, if known, `group` the group that they hand in with; only `id`
-    must not be empty."""
+    must not be empty. `place` is the row that names them, for messages."""
 
     id: str
     first_name: str = ""
@@ -40,6 +42,7 @@ class Member:
     email: str = ""
     lms_user_id: str = ""
     group: str = ""
+    place: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class Roster:
     faults: tuple[Fault, ...] = ()
 
 
-COLUMNS = tuple(field.name for field in fields(Member))
+COLUMNS = tuple(field.name for field in fields(Member) if field.name != "place")
+UNIQUE = {"id": "id", "email": "e-mail address", "lms_user_id": "lms_user_id"}
+"""The columns whose cells belong to one student alone, whatever their case, and what to call them."""
 
 
 def read_roster(path: Path) -> Roster:
@@ -79,7 +84,7 @@ def read_roster(path: Path) -> Roster:
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     members: list[Member] = []
     faults: list[Fault] = []
-    lines: list[int] = []
+    taken: dict[tuple[str, str], Member] = {}
     try:
         names = [re.sub(r"\s+", "_", name.strip().lower()) for name in next(table, [])]
         if "id" not in names or len(set(names)) < len(names):
@@ -89,16 +94,43 @@ def read_roster(path: Path) -> Roster:
             if not any(cell.strip() for cell in row):
                 continue
             cells = dict(zip(names, (unicodedata.normalize("NFC", cell.strip()) for cell in row), strict=False))
-            member = Member(**{name: cells.get(name, "") for name in COLUMNS})
-            reason = _too_long(row, names) or _fault(member, members, lines)
+            place = f"line {table.line_num} of {path}"
+            member = Member(**{name: cells.get(name, "") for name in COLUMNS}, place=place)
+            reason = _too_long(row, names) or _fault(member) or _clash(member, taken)
             if reason:
                 faults.append(Fault(table.line_num, _shown(member), reason))
             else:
                 members.append(member)
-                lines.append(table.line_num)
     except csv.Error as error:
         raise RosterError(f"{path}:{table.line_num}: this is no CSV file ({error}).") from None
     return Roster(tuple(members), tuple(faults))
+
+
+def read_whole_roster(path: Path) -> tuple[Member, ...]:
+    """Read a roster in which every row has to be valid, since a student who is left out would not be missed.
+
+    Raises:
+        RosterError: as `read_roster` does, and when a row is bad.
+    """
+    roster = read_roster(path)
+    if roster.faults:
+        raise RosterError(f"{path} is damaged, so that students would be left out: correct it and run this again. "
+                          + " ".join(map(str, roster.faults)))  # fmt: skip
+    return roster.members
+
+
+def merged(before: Iterable[Member], more: Iterable[Member]) -> list[Member]:
+    """Return the students of two rosters; the later row counts for those who are on both.
+
+    Raises:
+        RosterError: when two students would have the same id but for its case, e-mail address or number.
+    """
+    members = list({member.id: member for member in (*before, *more)}.values())
+    taken: dict[tuple[str, str], Member] = {}
+    clashes = [f"{member.place}, {member.id}: {why}" for member in members if (why := _clash(member, taken))]
+    if clashes:
+        raise RosterError(f"Nothing was written. {' '.join(clashes)}")
+    return members
 
 
 def write_roster(path: Path, members: Iterable[Member]) -> None:
@@ -106,7 +138,7 @@ def write_roster(path: Path, members: Iterable[Member]) -> None:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
-    table.writerows(astuple(member) for member in members)
+    table.writerows(map(attrgetter(*COLUMNS), members))
     write_atomically(path, text.getvalue())
 
 
@@ -129,12 +161,8 @@ def _too_long(row: Sequence[str], names: Sequence[str]) -> str:
     return f"it has {len(row)} cells and the header {len(names)}; put a name with a comma in quotes."
 
 
-def _fault(member: Member, before: Sequence[Member], lines: Sequence[int]) -> str:
-    """Return what is wrong with a row and the remedy, in one sentence; "" if nothing is wrong.
-
-    Args:
-        before: the students that were taken from earlier rows, and `lines` theirs.
-    """
+def _fault(member: Member) -> str:
+    """Return what is wrong with a row by itself and the remedy, in one sentence; "" if nothing is wrong."""
     if not member.id:
         return "the id is blank; every student needs one."
     for name in COLUMNS:
@@ -149,14 +177,24 @@ def _fault(member: Member, before: Sequence[Member], lines: Sequence[int]) -> st
         return "an id names folders: up to 100 letters, digits and . _ - @, beginning with a letter or digit."
     if member.email and not re.fullmatch(r"[^@\s]+@[^@\s]+", member.email):
         return f"{member.email!a} is no e-mail address; correct it or leave it empty."
-    for other, line in zip(before, lines, strict=True):
-        if other.id.casefold() == member.id.casefold():
-            return f"an earlier row has this id (line {line}), for {_name(other)}; that one was taken."
-        whose = f"of {other.id} in line {line}; correct it or leave it empty."
-        if member.email and other.email.casefold() == member.email.casefold():
-            return f"{member.email} is already the e-mail address {whose}"
-        if member.lms_user_id and other.lms_user_id == member.lms_user_id:
-            return f"{member.lms_user_id} is already the lms_user_id {whose}"
+    return ""
+
+
+def _clash(member: Member, taken: dict[tuple[str, str], Member]) -> str:
+    """Return what a row repeats of another student and the remedy, in one sentence; "", and note it, if nothing.
+
+    Args:
+        taken: the students of earlier rows, by each cell that belongs to one student alone.
+    """
+    own = [(column, getattr(member, column).casefold()) for column in UNIQUE if getattr(member, column)]
+    for column, cell in own:
+        other = taken.get((column, cell))
+        if other and column == "id":
+            return f"an earlier row has this id ({other.place}), for {_name(other)}; give each an id of their own."
+        if other:
+            whose = f"the {UNIQUE[column]} of {other.id} in {other.place}"
+            return f"{getattr(member, column)} is already {whose}; correct it or leave it empty."
+    taken.update(dict.fromkeys(own, member))
     return ""
 
 

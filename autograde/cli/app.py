@@ -13,7 +13,7 @@ from autograde.cli.classroom import bundle, class_commands, collect, release, sa
 from autograde.cli.console import stop
 from autograde.cli.grade import grade
 from autograde.cli.report import diff, export, report
-from autograde.errors import CourseError
+from autograde.errors import ClassError, CourseError
 from torchcourse.model.own_course import NotAnExerciseError
 
 __all__ = ["join"]
@@ -35,13 +35,13 @@ def join(app: typer.Typer) -> None:
 
 
 def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that says in one line what an author has to mend in a lesson."""
+    """Return a command that says in one line what has to be mended in a lesson or a class."""
 
     @functools.wraps(command)
     def explained(*args: object, **kwargs: object) -> None:
         try:
             command(*args, **kwargs)
-        except (CourseError, NotAnExerciseError) as error:
+        except (ClassError, CourseError, NotAnExerciseError) as error:
             stop(str(error))
         except SyntaxError as error:
             stop(f"{error.filename}:{error.lineno}: {error.msg}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from autograde.cli.console import (
+    check_lessons_of_class,
     console,
     gradebook_errors,
     is_interactive,
@@ -49,10 +50,9 @@ def init(
 
     Lessons whose points or exercises have changed are updated in the class.
     """
-    from autograde.classroom.class_config import is_class
-    from autograde.classroom.class_folder import class_lessons, make_class, roster_of
+    from autograde.classroom.class_config import class_lessons, is_class
+    from autograde.classroom.class_folder import make_class, roster_of
     from autograde.classroom.due_dates import DueError, due_dates, extensions
-    from autograde.classroom.roster import RosterError
     from autograde.classroom.synthetic_class import invented_members, write_submissions
     from autograde.errors import BusyError, RefusedError
     from autograde.results.grades_table import BadTableError
@@ -71,7 +71,7 @@ def init(
         with gradebook_errors(folder), write_errors(folder):
             make_class(folder, names, due=when, members=members, name=name or "torchcourse", late=late or 0.0,
                        exchange=exchange, extended=extended, gradebook=gradebook or "")  # fmt: skip
-    except (BadTableError, BusyError, DueError, RefusedError, RosterError) as error:
+    except (BadTableError, BusyError, DueError, RefusedError) as error:
         stop(str(error))
     size = len({member.id for member in (*before, *members)})
     console.print(f"{folder} is a class of {size} with {', '.join(class_lessons(folder))}.", markup=False)
@@ -87,7 +87,7 @@ def init(
 
 def _known_lessons(folder: Path) -> list[str]:
     """Return the lessons of a class, without an instructor's own of which no folder is named."""
-    from autograde.classroom.class_folder import class_lessons
+    from autograde.classroom.class_config import class_lessons
     from torchcourse.model.catalogue import LESSONS
 
     return [name for name in class_lessons(folder) if name in LESSONS]
@@ -161,27 +161,23 @@ def collect(
     ] = None,
 ) -> None:
     """Take submissions out of a learning platform's archive, the latest attempt of each student on the roster."""
-    from autograde.classroom.class_folder import class_lessons
     from autograde.classroom.collect import CollectError, write_names
     from autograde.classroom.collect import collect as take_out
-    from autograde.classroom.roster import RosterError, read_roster
+    from autograde.classroom.roster import read_whole_roster
     from autograde.classroom.worksheet import read_times, write_times
 
     (name,) = lesson_names([lesson])
     folder = into.absolute().parent
-    with gradebook_errors(folder):
-        known = class_lessons(folder)
-    if known and name not in known:
-        stop(f"The class {folder} has no {name}: it has {', '.join(known)}. `torchcourse class init` adds lessons.")
+    check_lessons_of_class(folder, [name])
     try:
-        members = read_roster(roster or folder / "roster.csv").members
+        members = read_whole_roster(roster or folder / "roster.csv")
         known_times = read_times(times) if times else {}
         with write_errors(into):
             found = take_out(archive, name, into, members, groups)
             if found.names:
                 write_names(into, name, found.names)
             unknown = write_times(into, name, found, known_times)
-    except (CollectError, RosterError) as error:
+    except CollectError as error:
         stop(str(error))
     for sentence in (*found.notes, *(f"left out: {reason}" for reason in found.refused)):
         console.print(sentence, markup=False)
@@ -239,7 +235,7 @@ def sample(
     from autograde.classroom.synthetic_class import write_sample_class
 
     if folder.exists() and not folder.is_dir():
-        stop(f"{folder} is not a folder.")
+        stop(f"{folder} is not a folder: name a new one.")
     with write_errors(folder):
         names = write_sample_class(folder)
     console.print(f"{folder} holds the submissions of {', '.join(names)}.")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from autograde.classroom.compare import Change
 
 __all__ = [
+    "check_lessons_of_class",
     "console",
     "gradebook_errors",
     "is_interactive",
@@ -83,6 +84,18 @@ def gradebook_errors(folder: Path) -> Iterator[None]:
         )
         stop(f"The gradebook of {folder} cannot be used ({reason}): {remedy} Everything graded so far "
              "is kept; run the same command again to continue.")  # fmt: skip
+
+
+def check_lessons_of_class(folder: Path, names: Sequence[str]) -> None:
+    """Stop if a class folder, or one that `torchcourse grade` has written to, lacks one of these lessons."""
+    from autograde.classroom.class_config import class_lessons
+
+    with gradebook_errors(folder):
+        known = class_lessons(folder)
+    missing = ",".join(name for name in names if name not in known)
+    if known and missing:
+        stop(f"The class {folder} has no {missing}: it has {', '.join(known)}. "
+             f"`torchcourse class init {folder} --lessons {missing}` adds what is missing.")  # fmt: skip
 
 
 @contextmanager

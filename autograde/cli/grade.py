@@ -187,8 +187,8 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
     """Return the lessons to grade: in a class folder only its own. Print the lessons and students that it lacks."""
     from autograde.batch.student_names import student_names, students
     from autograde.classroom.changed_lesson import changed_lessons
-    from autograde.classroom.class_config import is_class
-    from autograde.classroom.class_folder import class_lessons, roster_of
+    from autograde.classroom.class_config import class_lessons, is_class
+    from autograde.classroom.class_folder import roster_of
 
     if not is_class(out):
         return names
@@ -203,7 +203,7 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
                           f"`torchcourse class init {out} --lessons {name}` adds it.", markup=False)  # fmt: skip
     names = [name for name in names if name in mine]
     if not names:
-        stop("No lesson is left to grade.")
+        stop(f"No lesson is left to grade: name one of the class's, {', '.join(mine)}.")
     for name, difference in changed_lessons(out, names).items():
         stop(f"{name} has changed since it was released to the class ({difference}): `torchcourse class init {out} "
              "--diff` shows what that changes for whom, and applies it if you agree.")  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from autograde.cli.console import (
+    check_lessons_of_class,
     console,
     gradebook_errors,
     lesson_names,
@@ -112,9 +113,11 @@ def export(
     if len(titles) < len(column or []):
         stop('--column is LESSON="title", once for a lesson.')
     lesson_names(list(titles))
+    names = split_lessons(lessons) if lessons else []
+    check_lessons_of_class(folder, names)
     try:
         with gradebook_errors(folder):
-            scores = scores_of(class_gradebook(folder), split_lessons(lessons) if lessons else ())
+            scores = scores_of(class_gradebook(folder), names)
     except FileNotFoundError as error:
         stop(str(error))
     text = as_text(scores, form, titles)

@@ -8,6 +8,7 @@ from torchcourse.checking.result import Result, compare_derived
 from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
 from torchcourse.model.devices import checked_devices
 from torchcourse.model.exercise import Case
+from torchcourse.model.notebook_file import did_you_mean
 from torchcourse.model.observations import Observations
 
 __all__ = ["results_of", "selected"]
@@ -26,7 +27,8 @@ def selected(which: Sequence[str] | None) -> Iterator[tuple[str, list[str], bool
         lesson, _, exercise = name.partition(":")
         known = exercises(lesson)
         if exercise and exercise not in known:
-            raise UnknownExerciseError(f"{lesson} has no exercise {exercise!r}.")
+            remedy = did_you_mean(exercise, known) or f" It has {', '.join(known)}."
+            raise UnknownExerciseError(f"{lesson} has no exercise {exercise!r}.{remedy}")
         yield lesson, [exercise] if exercise else list(known), not exercise
 
 

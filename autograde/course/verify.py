@@ -25,6 +25,7 @@ from autograde.errors import CourseError
 from autograde.judge.oracle import RIGHT_ANSWER, Oracle, hidden, references, visible
 from autograde.judge.oracle import oracle as make_oracle
 from autograde.judge.oracle_cache import OracleCache
+from autograde.judge.verdict import clean
 from autograde.settings import SEED
 from autograde.source import paths
 from autograde.source.private_half import private_half
@@ -338,6 +339,6 @@ def _runs_through(path: Path, outcome: str) -> tuple[bool, str]:
 def _output_faults(cell: Any) -> Iterator[str]:
     for output in cell.get("outputs", []):
         if output.output_type == "error":
-            yield f"{cell.id} raised {output.ename}: {output.evalue[:200]}"
+            yield f"{cell.id} raised {output.ename}: {clean(output.evalue)}"
         if output.output_type == "stream" and output.name == "stderr":
-            yield f"{cell.id} wrote to stderr: {output.text[:200]}"
+            yield f"{cell.id} wrote to stderr: {clean(output.text)}"

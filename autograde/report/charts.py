@@ -45,8 +45,9 @@ def scores(lesson: LessonStatistics) -> Markup:
         axes.set_ylabel("learners")
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
+    who = "1 learner" if len(lesson.totals) == 1 else f"{len(lesson.totals)} learners"
     alt = (
-        f"Histogram of the points of {len(lesson.totals)} learners: from {min(lesson.totals, default=0):g} to "
+        f"Histogram of the points of {who}: from {min(lesson.totals, default=0):g} to "
         f"{max(lesson.totals, default=0):g} of {lesson.max_score:g}, half of them at least {lesson.median:g}."
     )
     return _figure(f"scores {lesson.lesson}", draw, 3.0, alt)

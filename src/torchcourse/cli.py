@@ -108,8 +108,10 @@ def status(folder: WorkingCopy = None) -> None:
     try:
         folder = find_working_copy(folder)
         lessons = standings(folder)
-    except (WorkspaceError, OSError) as error:
+    except WorkspaceError as error:
         _fail(error)
+    except OSError as error:
+        _fail(f"{error.filename or folder} cannot be read: {error.strerror or error}.")
     show(lessons, console)
     if any(is_of_another_release(folder, f"{s.lesson.name}.ipynb") for s in lessons):
         console.print(f"The lessons have a newer release: torchcourse update {folder}", markup=False)

@@ -119,6 +119,12 @@ def test_what_is_no_gradebook_is_refused_without_the_password(url: str, says: st
     assert "sesame" not in str(caught.value)
 
 
+def test_a_long_complaint_of_a_database_is_cut_with_a_sign() -> None:
+    said = preflight.reason_of(OperationalError("select", {}, Exception("x" * 5000)))
+    assert said.startswith("xxx")
+    assert (len(said) < 1000, said[-1]) == (True, "…")
+
+
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(RefusedError, match=r"pip install 'psycopg\[binary\]'"):

@@ -16,15 +16,11 @@ from nbgrader.api import Gradebook
 from traitlets.config import Configurable
 
 from autograde.batch.grading import LessonGrader
-from autograde.classroom.class_config import class_seed
-from autograde.classroom.class_folder import class_lessons, make_class
-from autograde.classroom.due_dates import DueError, due_dates, extensions, read_extensions, write_extensions
+from autograde.classroom.class_config import class_lessons, class_seed
+from autograde.classroom.class_folder import make_class
 from autograde.classroom.export import scores_of
-from autograde.classroom.late import PerDay, apply_lateness
 from autograde.classroom.roster import read_roster
 from autograde.cli import grade as grade_command
-from autograde.judge.verdict import Verdict
-from autograde.results.gradebook import Writer
 from autograde.settings import SEED
 from autograde.source import paths
 from autograde.source.release import load_release
@@ -42,7 +38,6 @@ ROSTER = (
     "cy,Cy,Late,cy@example.org,\n"
 )
 DUE = datetime(2026, 12, 1, 18)
-MOST = sum(map(load_release(LESSON).points, load_release(LESSON).exercises))
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +168,19 @@ def test_a_class_is_added_to_and_nothing_in_it_is_lost(room: SimpleNamespace) ->
     make_class(room.folder, [LESSON], due={LESSON: DUE})
 
 
+@pytest.mark.parametrize("cells", ["BO@example.org,", ",40002"])
+def test_nobody_is_enrolled_with_the_address_or_number_of_somebody_who_is_in_the_class(
+    room: SimpleNamespace, cells: str
+) -> None:
+    before, more = tree(room.folder), room.folder.parent / "second.csv"
+    more.write_text(f"id,email,lms_user_id\ndee,{cells}\n")
+    status, output = run_instructors("class", "init", room.folder, "--roster", more)
+    assert status == 2, output
+    for words in (f"line 2 of {more}, dee: ", "of bo in line 3 of ", "roster.csv; correct it or leave it empty."):
+        assert words in output.replace("\n", " ")
+    assert tree(room.folder) == before
+
+
 def test_what_is_no_class_folder_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir(mode=0o755)
     (tmp_path / "program" / "source").mkdir(parents=True)
@@ -186,35 +194,12 @@ def test_what_is_no_class_folder_stays_as_it_is(tmp_path: Path) -> None:
                                ("class init", "thesis", "holds roster.csv, thesis.tex and is no class folder"),
                                ("class init", "taxes", "holds submitted, tax.pdf and is no class folder"),
                                ("class init", "program", "holds source and is no class folder"),
-                               ("class init", "file", "is not a folder"),
-                               ("sample", "file", "is not a folder")):  # fmt: skip
+                               ("class init", "file", "is not a folder: name a new one"),
+                               ("sample", "file", "is not a folder: name a new one")):  # fmt: skip
         status, output = run_instructors(*command.split(), tmp_path / name)
         assert (status, why in output.replace("\n", " ")) == (2, True), output
     assert (tmp_path / "photos").stat().st_mode & 0o777 == 0o755
     assert [p.name for p in (tmp_path / "program").iterdir()] == ["source"]
-
-
-def test_due_dates_are_in_the_local_time_zone_unless_they_have_an_offset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    import time
-
-    time.tzset()
-    try:
-        assert due_dates(["a=2026-12-01", "2026-12-02T18:00", "c=2026-12-03T18:00+01:00"], ["a", "b", "c"]) == {
-            "a": datetime(2026, 12, 1, 14, 59, 59), "b": datetime(2026, 12, 2, 9), "c": datetime(2026, 12, 3, 17),
-        }  # fmt: skip
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-    assert due_dates(["a=2026-12-01"], ["a", "b"]).keys() == {"a"}
-    with pytest.raises(DueError):
-        due_dates(["2026-13-01"], ["a"])
-
-
-def test_each_day_that_has_begun_costs_a_share() -> None:
-    hour, plugin = 3600, PerDay(share=0.1, most=0.5, grace_minutes=30)
-    seen = [plugin.late_submission_penalty("bo", 10.0, late) for late in (60, 1800, 2 * hour, 25 * hour, 24000 * hour)]
-    assert seen == [None, None, 1.0, 2.0, 5.0]
 
 
 def test_grading_names_students_and_lessons_that_are_not_of_the_class(
@@ -230,6 +215,7 @@ def test_grading_names_students_and_lessons_that_are_not_of_the_class(
     assert "Not on the roster, but graded anyway: zed" in output
     with pytest.raises(typer.Exit):
         grade_command._lessons_of_class(["02_autograd"], tmp_path, room.folder)
+    assert f"No lesson is left to grade: name one of the class's, {LESSON}." in capsys.readouterr().out
     assert grade_command._lessons_of_class(["02_autograd"], tmp_path, tmp_path) == ["02_autograd"]
     assert class_lessons(room.folder) == [LESSON]
     (tmp_path / "\x1b[2Jbob").mkdir()
@@ -237,70 +223,18 @@ def test_grading_names_students_and_lessons_that_are_not_of_the_class(
     assert "\\x1b[2Jbob, zed" in capsys.readouterr().out
 
 
-def test_one_student_may_hand_in_later_than_the_others(
-    room: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = extensions(["ada:a=2026-12-05T18:00+00:00", "a=2026-12-01", "2026-12-02"], ["a", "b"], ["ada"])
-    assert given == {("ada", "a"): datetime(2026, 12, 5, 18)}
-    for text, why in (("bo:a=2026-12-05", "bo is not on the roster"), ("ada:c=2026-12-05", "none of the class's")):
-        with pytest.raises(DueError, match=why):
-            extensions([text], ["a", "b"], ["ada"])
-    write_extensions(tmp_path, given)
-    write_extensions(tmp_path, {("ada", "b"): datetime(2026, 12, 6)})
-    assert read_extensions(tmp_path) == {**given, ("ada", "b"): datetime(2026, 12, 6)}
-    assert run_instructors("class", "init", room.folder, "--due", f"eve:{LESSON}=2026-12-05")[0] == 2
-
-
-@pytest.mark.parametrize("later", [None, datetime(2026, 12, 2, 20), datetime(2026, 12, 4)])
-def test_an_extension_moves_the_time_from_which_days_cost(
-    room: SimpleNamespace, tmp_path: Path, later: datetime | None
-) -> None:
+def test_a_damaged_roster_of_a_class_is_one_sentence_with_the_line(room: SimpleNamespace, tmp_path: Path) -> None:
+    (tmp_path / "submitted").mkdir()
     for name in ("gradebook.db", "nbgrader_config.py"):
         shutil.copyfile(room.folder / name, tmp_path / name)
-    points = load_release(LESSON).points
-    with Writer(tmp_path / "gradebook.db", [LESSON], tmp_path) as writer:
-        writer.book.update_or_create_assignment(LESSON, duedate=DUE)
-        writer.write("bo", LESSON, [Verdict("bo", LESSON, e, points(e), points(e), "passed")
-                                    for e in load_release(LESSON).exercises])  # fmt: skip
-    here = tmp_path / "submitted" / "bo" / LESSON
-    here.mkdir(parents=True)
-    (here / "timestamp.txt").write_text("2026-12-02 19:00:00 UTC")
-    if later:
-        write_extensions(tmp_path, {("bo", LESSON): later})
-    apply_lateness(tmp_path, f"sqlite:///{tmp_path / 'gradebook.db'}", tmp_path / "submitted", [("bo", LESSON)])
-    (score,) = (s for s in scores_of(tmp_path / "gradebook.db") if s.student == "bo")
-    assert score.penalty == pytest.approx(0 if later else 0.5 * MOST)
-
-
-@pytest.mark.parametrize(
-    ("beside", "says", "share"),
-    [
-        ({"timestamp.txt": "2026-12-02 19:00:00 UTC", "submission_secret.txt": "x" * 1000}, "no short text", 0.5),
-        ({"timestamp.txt": "whenever"}, "counts as in time", 0),
-        ({}, "", 0),
-    ],
-)
-def test_a_spoilt_file_beside_a_notebook_does_not_spoil_the_other(
-    room: SimpleNamespace, tmp_path: Path, beside: dict[str, str], says: str, share: float
-) -> None:
-    for name in ("gradebook.db", "nbgrader_config.py"):
-        shutil.copyfile(room.folder / name, tmp_path / name)
-    points = load_release(LESSON).points
-    with Writer(tmp_path / "gradebook.db", [LESSON], tmp_path) as writer:
-        writer.write("bo", LESSON, [Verdict("bo", LESSON, e, points(e), points(e), "passed")
-                                    for e in load_release(LESSON).exercises])  # fmt: skip
-        writer.book.find_submission(LESSON, "bo").timestamp = datetime(2026, 12, 3, 20)  # of an earlier one
-        writer.book.db.commit()
-    here = tmp_path / "submitted" / "bo" / LESSON
-    here.mkdir(parents=True)
-    for name, text in beside.items():
-        (here / name).write_text(text)
-    url = f"sqlite:///{tmp_path / 'gradebook.db'}"
-    complaints, changed = apply_lateness(tmp_path, url, tmp_path / "submitted", [("bo", LESSON)])
-    assert [says in complaint for complaint in complaints] == [True] * bool(says)
-    assert changed == ({("bo", LESSON)} if share else set())
-    (score,) = (s for s in scores_of(tmp_path / "gradebook.db") if s.student == "bo")
-    assert score.penalty == pytest.approx(share * MOST)
+    shutil.copytree(room.folder / "journal", tmp_path / "journal")
+    for text, why in (("id,email\nada,nowhere\n", "line 2, ada: 'nowhere' is no e-mail address; correct it"),
+                      ("name\nada\n", "a roster has the column id")):  # fmt: skip
+        (tmp_path / "roster.csv").write_text(text)
+        for command in (["grade", LESSON, "--submitted", tmp_path / "submitted", "--out", tmp_path],
+                        ["class", "init", tmp_path]):  # fmt: skip
+            status, output = run_instructors(*command)
+            assert (status, why in output.replace("\n", " ")) == (2, True), output
 
 
 @pytest.mark.sandbox
@@ -376,6 +310,33 @@ def test_a_locked_gradebook_is_named_and_nothing_is_lost(
     for status, output in tried:
         assert status == 2
         assert "cannot be used (database is locked): close the program that has it open" in output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("added", "why"),
+    [
+        ("c.PerDay.share = tenth", "NameError: name 'tenth' is not defined"),
+        ("c.PerDay.share = = 0.1", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_mistake_in_the_configuration_of_a_class_is_one_sentence_with_its_line(
+    room: SimpleNamespace, tmp_path: Path, added: str, why: str
+) -> None:
+    config = (room.folder / "nbgrader_config.py").read_text()
+    (tmp_path / "nbgrader_config.py").write_text(f"{config}{added}\n")
+    (tmp_path / "submitted").mkdir()
+    place = f"{tmp_path / 'nbgrader_config.py'}:{len(config.splitlines()) + 1}: "
+    for words in (["export", "--class", tmp_path], ["class", "init", tmp_path],
+                  ["grade", LESSON, "--submitted", tmp_path / "submitted", "--out", tmp_path],
+                  ["collect", "x.zip", "--lesson", LESSON, "--into", tmp_path / "submitted"]):  # fmt: skip
+        assert run_instructors(*words) == (2, f"{place}{why}. Correct it and run this again.\n")
+
+
+def test_scores_of_a_lesson_that_the_class_has_not_are_an_error(room: SimpleNamespace) -> None:
+    status, output = run_instructors("export", "--class", room.folder, "--lessons", f"{LESSON},02_autograd")
+    assert status == 2
+    assert f"has no 02_autograd: it has {LESSON}. `torchcourse class init " in output
+    assert output.endswith("--lessons 02_autograd` adds what is missing.\n")
 
 
 def test_a_damaged_gradebook_is_one_sentence_with_the_remedy(tmp_path: Path) -> None:

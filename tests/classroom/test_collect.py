@@ -275,6 +275,17 @@ def test_an_archive_without_anybodys_notebook_is_an_error(tmp_path: Path) -> Non
     assert f"has no notebook of {LESSON} by anybody on the roster" in said.replace("\n", " ")
 
 
+def test_a_damaged_roster_stops_collecting_and_names_the_rows(tmp_path: Path) -> None:
+    path = archive(tmp_path, {f"adalovelace_7_1_{LESSON}.ipynb": b"of ada"})
+    (tmp_path / "roster.csv").write_text("id,lms_user_id\nbo,7\nada,7\n")
+    status, said = run_instructors("collect", path, "--lesson", LESSON, "--into", tmp_path / "submitted")
+    said = said.replace("\n", " ")
+    assert status == 2
+    assert f"{tmp_path / 'roster.csv'} is damaged" in said
+    assert "line 3, ada: 7 is already the lms_user_id of bo in line 2 of " in said
+    assert not (tmp_path / "submitted").exists()
+
+
 def team(name: str, *members: Member) -> tuple[Member, ...]:
     return tuple(replace(member, group=name) for member in members)
 

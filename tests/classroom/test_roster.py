@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autograde.classroom.roster import Member, RosterError, read_roster, write_roster
+from autograde.classroom.roster import Member, RosterError, merged, read_roster, write_roster
 
 HEADER = "id,first_name,last_name,email\n"
 ADA = Member("ada", "Ada", "Lovelace", "ada@example.org")
@@ -23,7 +23,7 @@ def read(tmp_path: Path, text: str | bytes) -> tuple[list[Member], list[str]]:
     ("row", "who", "why"),
     [
         (",Bo,Blank,bo@example.org", "Bo Blank", "the id is blank"),
-        ("ada,Ada,Again,", "ada", "an earlier row has this id (line 2)"),
+        ("ada,Ada,Again,", "ada", "an earlier row has this id (line 2 of "),
         ("ADA,Ada,Upper,", "ADA", "an earlier row has this id"),
         ("../eve,Eve,Up,", "../eve", "names folders"),
         ("a/b,Eve,Slash,", "a/b", "names folders"),
@@ -84,4 +84,25 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_a_number_of_the_platform_belongs_to_one_student(tmp_path: Path) -> None:
     members, faults = read(tmp_path, "id,lms_user_id\nada,7\nbo,\ncy,\ntwin,7\n")
     assert [member.id for member in members] == ["ada", "bo", "cy"]
-    assert faults == ["line 5, twin: 7 is already the lms_user_id of ada in line 2; correct it or leave it empty."]
+    place = f"line 2 of {tmp_path / 'roster.csv'}"
+    assert faults == [f"line 5, twin: 7 is already the lms_user_id of ada in {place}; correct it or leave it empty."]
+
+
+def test_two_rosters_together_are_checked_as_one(tmp_path: Path) -> None:
+    def roster(name: str, rows: str) -> tuple[Member, ...]:
+        (tmp_path / name).write_text(f"id,email,lms_user_id\n{rows}")
+        return read_roster(tmp_path / name).members
+
+    before = roster("roster.csv", "ada,a@x.org,1\nbo,,2\n")
+    swapped = merged(before, roster("more.csv", "bo,,1\nada,a@x.org,2\ncy,,3\n"))
+    assert [(member.id, member.lms_user_id) for member in swapped] == [("ada", "2"), ("bo", "1"), ("cy", "3")]
+    repeated = {
+        "cy,A@x.org,3": "A@x.org is already the e-mail address of ada",
+        "cy,,1": "1 is already the lms_user_id of ada",
+        "ADA,,3": "an earlier row has this id",
+    }
+    for row, what in repeated.items():
+        with pytest.raises(RosterError) as refusal:
+            merged(before, roster("more.csv", f"{row}\n"))
+        for words in (what, f"line 2 of {tmp_path / 'roster.csv'}", f"line 2 of {tmp_path / 'more.csv'}, "):
+            assert words in str(refusal.value)

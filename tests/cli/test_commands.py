@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from autograde.batch.grading import misplaced
-from autograde.classroom.class_folder import class_lessons, make_class
+from autograde.classroom.class_config import class_lessons
+from autograde.classroom.class_folder import make_class
 from autograde.classroom.roster import Member
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from autograde.source import paths
@@ -63,6 +64,7 @@ def test_without_the_instructors_folder_only_the_learners_commands_are_there(tmp
         ("export --class . --column 01_tensor=x", "Did you mean"),
         ("export --class . --lessons nothing", "There is no lesson 'nothing'. The lessons are 01_tensors, "),
         ("export --class .", "gradebook.db does not exist"),
+        ("export --class .", "elsewhere belongs to a class that `torchcourse class init … --gradebook URL` made"),
         ("report .", "is missing"),
     ],
 )

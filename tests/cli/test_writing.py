@@ -18,6 +18,7 @@ from tests.support.commands import run_instructors
 from tests.support.stand_ins import LESSON, SOLVED, submit, use_stand_in
 from torchcourse.model.notebook_file import WorkspaceError, replace_text
 
+REMEDY = "move it away or name another place"
 NOTEBOOK = f"{LESSON}/{LESSON}.ipynb"
 COMMANDS = {
     "export": ("scores.csv", "export --class graded --out scores.csv"),
@@ -115,7 +116,7 @@ def test_each_kind_is_named(desk: Path, kind: str, is_there: Callable[[int], boo
     (desk / "link.csv").symlink_to("scores.csv")
     for name in ("scores.csv", "link.csv"):
         status, said = run_instructors("export", "--class", "graded", "--out", name)
-        assert (status, said) == (2, f"{name} could not be written: it is a {kind}, not a file.\n")
+        assert (status, said) == (2, f"{name} could not be written: it is a {kind}, not a file; {REMEDY}.\n")
         assert is_there((desk / "scores.csv").stat().st_mode)
     assert (desk / "link.csv").is_symlink()
 
@@ -124,7 +125,7 @@ def test_a_link_into_a_folder_that_is_not_there_is_named_and_nothing_is_made(des
     (desk / "scores.csv").symlink_to("nowhere/scores.csv")
     status, said = run_instructors("export", "--class", "graded", "--out", "scores.csv")
     assert (status, said) == (
-        2, "scores.csv could not be written: it is a link to nowhere/scores.csv, which has no folder.\n",
+        2, "scores.csv could not be written: it is a link to nowhere/scores.csv, which has no folder; remove it.\n",
     )  # fmt: skip
     assert not (desk / "nowhere").exists()
 
@@ -132,7 +133,7 @@ def test_a_link_into_a_folder_that_is_not_there_is_named_and_nothing_is_made(des
 def test_a_learners_command_replaces_files_only(mine: Path) -> None:
     occupy(mine.with_name("start.ipynb"), "pipe")
     with pytest.raises(
-        WorkspaceError, match=r"start.ipynb cannot be written: it is a pipe, not a file. It is unchanged."
+        WorkspaceError, match=f"start.ipynb cannot be written: it is a pipe, not a file; {REMEDY}. It is unchanged."
     ):
         replace_text(mine.with_name("start.ipynb"), "new")
     assert mine.with_name("start.ipynb").is_fifo()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from nbformat import v4
 
 from autograde.course import verify as verifying
 from autograde.course.verify import verify
@@ -143,6 +144,14 @@ def test_a_stub_that_registers_the_references_operator_leaves_no_oracle_with_the
     assert judged_by(torch.tensor([2.0]), torch.tensor([0.0])).tolist() == [0.0]
 
 
+def test_long_output_of_a_notebook_is_cut_with_a_sign() -> None:
+    outputs = [v4.new_output("error", ename="ValueError", evalue="x" * 5000, traceback=[]),
+               v4.new_output("stream", name="stderr", text="x" * 5000)]  # fmt: skip
+    faults = list(verifying._output_faults(v4.new_code_cell(outputs=outputs)))
+    assert [(len(fault) < 1000, fault[-1]) for fault in faults] == [(True, "…")] * 2
+
+
 def test_an_unknown_exercise_is_named() -> None:
-    with pytest.raises(UnknownExerciseError, match="no exercise 'softmax'"):
-        list(verify(["01_tensors:softmax"]))
+    for name, remedy in (("softmax", "Did you mean 'row_softmax'"), ("zzz", "It has attention_scores, describe, ")):
+        with pytest.raises(UnknownExerciseError, match=f"no exercise '{name}'. {remedy}"):
+            list(verify([f"01_tensors:{name}"]))

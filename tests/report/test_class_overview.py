@@ -63,6 +63,8 @@ def test_the_page_links_to_feedback_sorts_and_hides_names_without_a_script(tmp_p
     (tmp_path / "feedback" / "ann.lee" / f"{LESSONS[0]}.html").write_text("x")
     page = report(tmp_path, tmp_path / "pages" / "x.html")
     seen = Seen(page)
+    assert re.findall(r'<a class="name"[^>]*>10 %</a><span class="alias">10 %</span>', page), "hidden with the name"
+    assert page.count("<a ") == 1
     assert seen.links == [f"../feedback/ann.lee/{LESSONS[0]}.html"]
     assert "script" not in seen.tags
     names = re.findall(r'<span class="name">(.*?)</span><span class="alias">(learner \d)</span>', page)

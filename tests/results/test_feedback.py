@@ -175,6 +175,14 @@ def test_what_the_instructor_added_is_on_the_page_and_counts() -> None:
     assert "instructor" not in feedback(submitted(), [verdict()])
 
 
+def test_one_point_is_no_plural() -> None:
+    page = feedback(submitted(), [verdict()], {"row_softmax": GraderComment("", 1.0, 1.0)}, 1.0)
+    text = Seen(page).text
+    for sentence in ("Handed in late: 1 of 2 points is lost.", "The 1 point was given by your instructor.",
+                     "1 point is extra credit.", "of 1 exercise right"):  # fmt: skip
+        assert sentence in text
+
+
 def test_half_the_points_are_explained_in_the_verdict() -> None:
     assert "right on the CPU alone" in feedback(submitted(), [verdict(score=1.0)])
 

@@ -42,7 +42,7 @@ def test_a_lesson_or_an_exercise_is_found_by_the_beginning_of_its_name(
     ("words", "message"),
     [
         ("row_sofmax", "There is no lesson or exercise 'row_sofmax'. Did you mean 'row_softmax'?"),
-        ("99", "There is no lesson or exercise '99'."),
+        ("99", "There is no lesson or exercise '99'. The lessons are 01_tensors, "),
         ("05_trainig", "There is no lesson or exercise '05_trainig'. Did you mean '05_training'?"),
         ("01 row_sofmax", "There is no exercise 'row_sofmax'. Did you mean 'row_softmax'?"),
         ("01 s", "'s' may be standardize, select_scores or sliding_windows: type more of its name."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from rich.console import Console
@@ -120,20 +122,29 @@ def test_a_validate_run_of_nbgrader_records_nothing(in_notebook: Path, monkeypat
     assert not (in_notebook / FILE).exists()
 
 
-@pytest.mark.parametrize("reason", ["No space left on device", "Is a directory"])
+@pytest.mark.parametrize("reason", ["No space left on device", "it is a folder", "it is a device"])
 def test_a_record_that_cannot_be_written_costs_one_line(
-    in_notebook: Path, capsys: pytest.CaptureFixture[str], reason: str
+    in_notebook: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
-    if reason == "Is a directory":  # as good as read-only, also for root
+    if reason == "it is a folder":
         (in_notebook / FILE).mkdir()
-    elif Path("/dev/full").exists():
-        (in_notebook / FILE).symlink_to("/dev/full")
+    elif reason == "it is a device":
+        (in_notebook / FILE).symlink_to(os.devnull)
     else:
-        pytest.skip("this system has no /dev/full")
+        full = mock.Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        monkeypatch.setattr(progress.os, "fsync", full)
     record_check("one_hot", "passed")
     record_check("row_softmax", "passed")
     (line,) = capsys.readouterr().out.splitlines()
-    assert f"not recorded: {reason}" in line
+    assert f"not recorded in {FILE}: {reason}" in line
+
+
+def test_status_names_a_pipe_in_place_of_the_record_and_does_not_wait_for_it(folder: Path) -> None:
+    os.mkfifo(folder / FILE)
+    command = [sys.executable, "-c", "from torchcourse.cli import app; app()", "status", folder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert f"{folder / FILE} cannot be read: it is a pipe, not a file; move it away" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def test_reset_puts_the_stub_back_and_keeps_the_answer_aside(mine: Path) -> None
     [
         ("row_softmax", 0, "as it was released"),
         ("row_softmx", 2, "Did you mean 'row_softmax'?"),
+        ("zzz", 2, "There is no exercise 'zzz'. The notebook has describe, "),
         ("check_one_hot", 2, ""),
     ],
 )

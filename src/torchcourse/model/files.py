@@ -29,12 +29,12 @@ def check_target(path: Path) -> None:
     except FileNotFoundError:
         if path.is_symlink() and not path.resolve().parent.is_dir():
             raise FileExistsError(
-                errno.EEXIST, f"it is a link to {path.readlink()}, which has no folder", str(path)
+                errno.EEXIST, f"it is a link to {path.readlink()}, which has no folder; remove it", str(path)
             ) from None
         return
     if not stat.S_ISREG(mode):
         kind = next((name for is_one, name in KINDS if is_one(mode)), "something else")
-        raise FileExistsError(errno.EEXIST, f"it is {kind}, not a file", str(path))
+        raise FileExistsError(errno.EEXIST, f"it is {kind}, not a file; move it away or name another place", str(path))
 
 
 @contextlib.contextmanager

@@ -51,8 +51,9 @@ def _owner(word: str) -> Lesson:
     """
     every = {name: lesson for lesson in lessons() for name in lesson.exercises}
     if not any(name.startswith(word) for name in every):
-        suggestion = did_you_mean(word, [*(lesson.name for lesson in lessons()), *every])
-        raise WorkspaceError(f"There is no lesson or exercise {word!r}.{suggestion}")
+        names = [lesson.name for lesson in lessons()]
+        remedy = did_you_mean(word, [*names, *every]) or f" The lessons are {', '.join(names)}."
+        raise WorkspaceError(f"There is no lesson or exercise {word!r}.{remedy}")
     return every[_exercise(word, every)]
 
 
@@ -68,5 +69,6 @@ def _exercise(word: str, known: Iterable[str]) -> str:
     if len(found) > 1:
         raise WorkspaceError(f"{word!r} may be {', '.join(found[:-1])} or {found[-1]}: type more of its name.")
     if not found and word not in every:
-        raise WorkspaceError(f"There is no exercise {word!r}.{did_you_mean(word, [*names, *every])}")
+        remedy = did_you_mean(word, [*names, *every]) or f" The notebook has {', '.join(names)}."
+        raise WorkspaceError(f"There is no exercise {word!r}.{remedy}")
     return (found or [word])[0]

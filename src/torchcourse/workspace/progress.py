@@ -18,6 +18,7 @@ from datetime import date
 from pathlib import Path
 from typing import IO
 
+from torchcourse.model.files import check_target
 from torchcourse.workspace import session
 
 __all__ = ["ATTEMPTED", "OPEN", "PASSED", "Step", "answers_shown", "read", "record", "record_check",
@@ -73,7 +74,9 @@ def _in_working_copy(write: Callable[[Path], None]) -> None:
     except Exception as error:
         reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         if not _warned:
-            print(f"Your progress is not recorded: {reason}. The result of the check is not affected.")
+            print(
+                f"Your progress is not recorded in {STATE}/{FILE}: {reason}. The result of the check is not affected."
+            )
         _warned = True
 
 
@@ -98,6 +101,7 @@ def _now() -> str:
 
 
 def _append(path: Path, line: str) -> None:
+    check_target(path)
     with path.open("a+b", buffering=0) as file, _locked(file):
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
@@ -151,8 +155,10 @@ def _entries(folder: Path) -> Iterator[dict[str, str]]:
 
 def _lines(folder: Path) -> Iterator[dict[str, str]]:
     """Yield the recorded lines that are JSON objects."""
+    path = folder / STATE / FILE
+    check_target(path)  # reading a pipe would wait for ever
     try:
-        with (folder / STATE / FILE).open("rb") as file:
+        with path.open("rb") as file:
             lines = file.read(MAX_BYTES).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return

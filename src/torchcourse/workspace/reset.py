@@ -59,8 +59,9 @@ def reset(path: Path, exercise: str, *, in_file: bool = True) -> SetAside | None
     mine, release = read(path), _release_of(path)
     stub, cell = find_cell(release, exercise), find_cell(mine, exercise)
     if stub is None or is_check(exercise):
-        suggestion = did_you_mean(exercise, exercises_of(release))
-        raise WorkspaceError(f"{path.name} has no exercise {exercise!r}.{suggestion}")
+        known = exercises_of(release)
+        remedy = did_you_mean(exercise, known) or f" It has {', '.join(known)}."
+        raise WorkspaceError(f"{path.name} has no exercise {exercise!r}.{remedy}")
     if cell is None:
         raise WorkspaceError(f"The cell of {exercise} is no longer in {path}: torchcourse update puts it back.")
     answer = source_of(cell)

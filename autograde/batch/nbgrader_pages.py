@@ -10,31 +10,40 @@ import html
 from typing import Any
 
 import nh3
-from nbconvert.filters.markdown import markdown2html
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbgrader.server_extensions.formgrader.base import BaseHandler
+
+from autograde.batch.student_names import MARKUP
 
 __all__ = ["FILTERS", "plain_text", "protect_formgrader", "safe_markdown"]
 
 TAGS = {
-    "a", "abbr", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5",
-    "h6", "hr", "i", "kbd", "li", "ol", "p", "pre", "s", "span", "strong", "sub", "sup", "table", "tbody", "td", "th",
+    "abbr", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6",
+    "hr", "i", "kbd", "li", "ol", "p", "pre", "s", "span", "strong", "sub", "sup", "table", "tbody", "td", "th",
     "thead", "tr", "ul",
 }  # fmt: skip
-"""The tags allowed in learners' HTML. No pictures: loading one would tell its server who reads it, and when."""
+"""The tags allowed in learners' HTML. No pictures: loading one would tell its server who reads it, and when. No links:
+nobody can see which address is one of the grader's own server."""
+
+
+class WrittenLinks(IPythonRenderer):  # type: ignore[misc]
+    """Renders a link or a picture as its text, with the address behind it."""
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        address = html.escape(url)
+        return text if text == address else f"{text} ({address})"
+
+    image = link
 
 
 def safe_markdown(source: str) -> str:
-    """Return Markdown as HTML without scripts.
+    """Return Markdown as HTML of plain tags without attributes.
 
-    No attribute is left but the address of a link, on another server: the page's own scripts bind to `id` and `class`.
+    MathJax makes a link of `\\href` in a formula: the address is shown as text there, too.
     """
-    return nh3.clean(
-        markdown2html(source),
-        tags=TAGS,
-        attributes={"a": {"href"}},
-        url_schemes={"http", "https", "mailto"},
-        url_relative="deny",
-    )
+    renderer = WrittenLinks(escape=False, exclude_anchor_links=True)
+    cleaned = nh3.clean(MarkdownWithMath(renderer=renderer).render(source), tags=TAGS, attributes={})
+    return cleaned.replace("\\href", "\\text")
 
 
 def plain_text(source: str) -> str:
@@ -47,11 +56,22 @@ FILTERS = {"markdown2html": safe_markdown, "clean_html": plain_text}
 
 
 def protect_formgrader() -> None:
-    """Have the formgrader use `FILTERS` also where Jupyter was started outside the class folder: its exporter is made
-    before it reads the class's configuration."""
+    """Have the formgrader use `FILTERS`, and escape what stands in the addresses of its other pages.
 
-    def exporter(handler: Any) -> Any:
-        handler.settings["nbgrader_exporter"].filters = FILTERS
-        return handler.settings["nbgrader_exporter"]
+    Its exporter is made before it reads the configuration of a class whose folder is not where Jupyter was started.
+    """
+    BaseHandler.exporter = property(_exporter)
+    BaseHandler.render = _render
 
-    BaseHandler.exporter = property(exporter)
+
+def _exporter(handler: BaseHandler) -> Any:
+    handler.settings["nbgrader_exporter"].filters = FILTERS
+    return handler.settings["nbgrader_exporter"]
+
+
+def _render(handler: BaseHandler, name: str, **values: Any) -> str:
+    """Render a template, where a student's or an assignment's name is what the address says."""
+    entities = {ord(character): f"&#{ord(character)};" for character in MARKUP}
+    escaped = {key: value.translate(entities) if isinstance(value, str) else value for key, value in values.items()}
+    page: str = handler.settings["nbgrader_jinja2_env"].get_template(name).render(**escaped)
+    return page

@@ -9,11 +9,13 @@ from typing import Any
 
 import nbformat
 import pytest
+from jinja2 import Environment, FileSystemLoader
 from nbconvert.exporters import HTMLExporter
 from nbgrader.server_extensions.formgrader import handlers
 from nbgrader.server_extensions.formgrader.base import BaseHandler
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograde.batch.nbgrader_pages import safe_markdown
 from autograde.source import paths
 
 LESSON = "01_tensors"
@@ -56,7 +58,7 @@ class Attributes(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found |= {(name, value) for name, value in attrs if name != "rel"}
+        self.found |= set(attrs)
 
 
 @pytest.mark.parametrize("template", ["formgrade", "feedback"])
@@ -75,3 +77,44 @@ def test_the_formgrader_shows_text_where_it_was_started_outside_the_class_folder
     page = BaseHandler.exporter.fget(SimpleNamespace(settings={"nbgrader_exporter": exporter}))
     cell: Any = nbformat.v4.new_raw_cell(HOSTILE)
     assert "<script>steal()" not in page.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))[0]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "[notes](http://localhost:8888/formgrader/manage_students/%3Cimg%20src=x%20onerror=steal()%3E)",
+        "<http://127.0.0.1:8888/formgrader?path=submitted/ann/01_tensors>", "[a](//hub.example.org/user/grader/logout)",
+        "<a href='HTTP://ann:secret@localhost/'>b</a>", "[c]: /formgrader/api\n\n[c]", "[d](https://pytorch.org)",
+        "https://hub.example.org/user/grader/formgrader", "![e](http://example.org/x.png)", "[f](mailto:a@b.org)",
+        r"$\href{http://localhost:8888}{g}$", r"\\(\h&#114;ef{/formgrader}{h}\\)", r"$$\h<!-- -->ref{/}{i}$$",
+        "# Heading",
+    ],
+)  # fmt: skip
+def test_nothing_that_a_learner_wrote_is_a_link(link: str) -> None:
+    """A link to the grader's own server would do there what its address says."""
+    shown = safe_markdown(link)
+    assert "href" not in shown
+    assert "<a" not in shown
+    assert "¶" not in shown
+
+
+def test_an_address_is_shown_as_text() -> None:
+    assert safe_markdown("See [the *docs*](https://pytorch.org/?a=1&b).") == (
+        "<p>See the <em>docs</em> (https://pytorch.org/?a=1&amp;b).</p>\n"
+    )
+    assert safe_markdown("See https://pytorch.org/?a=1&b") == "<p>See https://pytorch.org/?a=1&amp;b</p>\n"
+    assert safe_markdown(r"$\href{https://pytorch.org}{a_1}$") == "<p>$\\text{https://pytorch.org}{a_1}$</p>\n"
+
+
+def test_the_formgrader_escapes_what_stands_in_the_address_of_a_page() -> None:
+    configured()
+    pages = SimpleNamespace(
+        settings={"nbgrader_jinja2_env": Environment(loader=FileSystemLoader([handlers.template_path]))}
+    )
+    for name in ("manage_students_assignments.tpl", "manage_students_notebook_submissions.tpl"):
+        page = BaseHandler.render(
+            pages, name, student_id='<img src=x onerror=steal()>";steal()', assignment_id="o'neil"
+        )
+        assert "<img src=x" not in page
+        assert '";steal()' not in page
+        assert "o'neil" in BaseHandler.render(pages, name, student_id="o'neil", assignment_id="")

@@ -7,6 +7,7 @@ link goes to a server where the grader is logged in. So nothing of a learner's i
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 import nh3
@@ -24,10 +25,15 @@ TAGS = {
 }  # fmt: skip
 """The tags allowed in learners' HTML. No pictures: loading one would tell its server who reads it, and when. No links:
 nobody can see which address is one of the grader's own server."""
+LONGEST = 5000
+"""Characters of a cell that is read as Markdown: the longest one of the lessons has 2643."""
+MOST_FORMULAS = 50
+"""Openings of formulas in a cell that is read as Markdown: for the end of each, the rest of the text is searched."""
+OPENING = re.compile(r"\\begin\{|\\\\[\[(]")
 
 
-class WrittenLinks(IPythonRenderer):  # type: ignore[misc]
-    """Renders a link or a picture as its text, with the address behind it."""
+class PlainRenderer(IPythonRenderer):  # type: ignore[misc]
+    """Renders a link or a picture as its text, with the address behind it, and code without colours."""
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         address = html.escape(url)
@@ -35,24 +41,34 @@ class WrittenLinks(IPythonRenderer):  # type: ignore[misc]
 
     image = link
 
+    def block_code(self, code: str, info: str | None = None) -> str:
+        return plain_text(code)
+
 
 def safe_markdown(source: str) -> str:
-    """Return Markdown as HTML of plain tags without attributes.
+    """Return Markdown as HTML of plain tags without attributes; what is too long to be read as Markdown stays as it is.
 
     MathJax makes a link of `\\href` in a formula: the address is shown as text there, too.
     """
-    renderer = WrittenLinks(escape=False, exclude_anchor_links=True)
+    if len(source) > LONGEST or len(OPENING.findall(source)) > MOST_FORMULAS:
+        return plain_text(source)
+    renderer = PlainRenderer(escape=False, exclude_anchor_links=True)
     cleaned = nh3.clean(MarkdownWithMath(renderer=renderer).render(source), tags=TAGS, attributes={})
     return cleaned.replace("\\href", "\\text")
 
 
 def plain_text(source: str) -> str:
-    """Return a raw cell as HTML that shows it as it was written."""
+    """Return text as HTML that shows it as it was written."""
     return f"<pre>{html.escape(source)}</pre>"
 
 
-FILTERS = {"markdown2html": safe_markdown, "clean_html": plain_text}
-"""Filters of nbconvert's templates: for cells of Markdown, and for raw cells."""
+def unchanged(source: str) -> str:
+    """Return what nbconvert would search for links that start with `files/`: 20,000 brackets take it two seconds."""
+    return source
+
+
+FILTERS = {"markdown2html": safe_markdown, "strip_files_prefix": unchanged, "clean_html": plain_text}
+"""Filters of nbconvert's templates: the first two for cells of Markdown, the last one for raw cells."""
 
 
 def protect_formgrader() -> None:

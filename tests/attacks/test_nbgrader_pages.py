@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +17,7 @@ from nbgrader.server_extensions.formgrader import handlers
 from nbgrader.server_extensions.formgrader.base import BaseHandler
 from traitlets.config import Config, PyFileConfigLoader
 
-from autograde.batch.nbgrader_pages import safe_markdown
+from autograde.batch.nbgrader_pages import FILTERS, safe_markdown
 from autograde.source import paths
 
 LESSON = "01_tensors"
@@ -77,6 +79,27 @@ def test_the_formgrader_shows_text_where_it_was_started_outside_the_class_folder
     page = BaseHandler.exporter.fget(SimpleNamespace(settings={"nbgrader_exporter": exporter}))
     cell: Any = nbformat.v4.new_raw_cell(HOSTILE)
     assert "<script>steal()" not in page.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))[0]
+
+
+def test_a_pasted_picture_is_shown_as_its_name() -> None:
+    assert safe_markdown("![a](attachment:x.png)") == "<p>a (attachment:x.png)</p>\n"
+
+
+@pytest.mark.parametrize(
+    "text", [r"\begin{a}", r"\\[", r"\\(", "[", "![a](", "[a](", "$$\n", "*a _b ", "<", "```matlab\n'%{(\n```\n"]
+)
+def test_no_text_of_a_learner_takes_long_to_show(text: str) -> None:
+    """A notebook may hold 2,000 cells. 0.3 s is several times what the slowest of these texts takes."""
+    before = time.process_time()
+    for length in (5_000, 100_000):
+        assert FILTERS["strip_files_prefix"](safe_markdown((text * length)[:length]))
+    assert time.process_time() - before < 0.3
+
+
+def test_a_long_text_is_shown_as_it_was_written() -> None:
+    line = "*a* & b\n"
+    assert safe_markdown(line) == "<p><em>a</em> &amp; b</p>\n"
+    assert safe_markdown(line * 1000) == f"<pre>{html.escape(line * 1000)}</pre>"
 
 
 @pytest.mark.parametrize(

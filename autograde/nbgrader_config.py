@@ -24,6 +24,7 @@ if str(HERE.parent) not in sys.path:
 
 from nbgrader.converters import GenerateAssignment  # noqa: E402
 
+from autograde.batch.nbgrader_pages import FILTERS, protect_formgrader  # noqa: E402
 from autograde.batch.nbgrader_plugin import GradeSubmission, TolerantExporter, read_timestamps_tolerantly  # noqa: E402
 from autograde.classroom.late import ExtendedLatePenalties  # noqa: E402
 from autograde.course.build import NamedStubs  # noqa: E402
@@ -34,8 +35,9 @@ c = get_config()  # type: ignore[name-defined]  # noqa: F821 - traitlets defines
 c.CourseDirectory.root = str(HERE / "build")
 c.CourseDirectory.db_url = f"sqlite:///{HERE / 'build' / 'gradebook.db'}"
 
-# learners' HTML must not run in a browser, nor a bad timestamp stop a batch
-c.HTMLExporter.filters = {"markdown2html": "autograde.batch.nbgrader_plugin.safe_markdown"}
+# what learners write must not act on a page, nor a bad timestamp stop a batch
+c.HTMLExporter.filters = FILTERS
+protect_formgrader()
 read_timestamps_tolerantly()
 
 # learners may write anything into the exchange's inbox

@@ -12,9 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import nh3
 from nbconvert.exporters import NotebookExporter
-from nbconvert.filters.markdown import markdown2html
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
@@ -32,14 +30,7 @@ from autograde.settings import SEED
 from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS, imports
 
-__all__ = ["GradeSubmission", "TolerantExporter", "read_timestamps_tolerantly", "safe_markdown"]
-
-TAGS = {
-    "a", "abbr", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5",
-    "h6", "hr", "i", "kbd", "li", "ol", "p", "pre", "s", "span", "strong", "sub", "sup", "table", "tbody", "td", "th",
-    "thead", "tr", "ul",
-}  # fmt: skip
-"""The tags allowed in learners' HTML. No pictures: loading one would tell its server who reads it, and when."""
+__all__ = ["GradeSubmission", "TolerantExporter", "read_timestamps_tolerantly"]
 
 
 class TolerantExporter(NotebookExporter):  # type: ignore[misc]
@@ -95,21 +86,6 @@ def sandbox(lesson: str) -> Sandbox:
     made = Sandbox(number=allocate_id(), modules=imports(lesson))
     atexit.register(made.close)
     return made
-
-
-def safe_markdown(source: str) -> str:
-    """Return Markdown as HTML without scripts, for nbgrader's templates: the formgrader shows a learner's cells on
-    a page that can change grades.
-
-    No attribute is left but the address of a link, on another server: the page's own scripts bind to `id` and `class`.
-    """
-    return nh3.clean(
-        markdown2html(source),
-        tags=TAGS,
-        attributes={"a": {"href"}},
-        url_schemes={"http", "https", "mailto"},
-        url_relative="deny",
-    )
 
 
 def read_timestamps_tolerantly() -> None:

@@ -94,11 +94,12 @@ def with_outputs(notebook: Any, verdicts: Sequence[Verdict]) -> Any:
 
 
 def _outputs(verdict: Verdict) -> list[Any]:
+    """Return the outputs of a check cell, whose message MathJax leaves alone: it may quote a learner's `\\href`."""
     named = f" ({verdict.misconception})" if verdict.misconception else ""
     words = f"{verdict.status}. {verdict.message}{named}"
     points = f"{verdict.score:g} of {verdict.max_score:g}"
     message, _, output = verdict.message.partition("\n")
-    shown = f"<p><b>{verdict.status}</b> {points}. {html.escape(message + named)}</p>"
+    shown = f"<p class='tex2jax_ignore'><b>{verdict.status}</b> {points}. {html.escape(message + named)}</p>"
     shown += f"<pre>{html.escape(output)}</pre>" if output else ""
     card = _output("display_data", data={"text/plain": words, "text/html": shown}, metadata={})
     if verdict.score == verdict.max_score:

@@ -90,6 +90,16 @@ def served(command: Sequence[str | Path], env: dict[str, str], log: Path, port: 
             assert not refers_to(folder), "JupyterLab left processes behind"
 
 
+@contextlib.contextmanager
+def class_server(room: Path, home: Path) -> Iterator[str]:
+    """A JupyterLab that runs in a class folder: its address, in which `{}` stands for the page."""
+    port = free_port()
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", f"--notebook-dir={room}",
+               "--allow-root"]  # fmt: skip
+    with served(command, jupyter_environment(home), home / "log", port, room):
+        yield f"http://127.0.0.1:{port}/{{}}?token={TOKEN}"
+
+
 def refers_to(folder: Path) -> list[str]:
     """The command lines of running processes that name `folder`, other than our own."""
     lines = []

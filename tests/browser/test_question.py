@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from autograde.classroom.class_folder import make_class
 from autograde.classroom.roster import Member
 from autograde.classroom.synthetic_class import write_notebook
 from autograde.source.release import load_release
-from tests.browser.conftest import TOKEN, free_port, jupyter_environment, served
+from tests.browser.conftest import class_server
 from tests.browser.test_instructor import press, shoot
 from torchcourse.model.notebook_file import find_cell
 
@@ -49,11 +48,8 @@ def regrade(room: Path) -> None:
 @pytest.fixture
 def lab(room: Path, tmp_path: Path) -> Iterator[str]:
     """Yield the address of a JupyterLab that runs in the class folder; `{}` stands for the page."""
-    port, home = free_port(), tmp_path / "home"
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", f"--notebook-dir={room}",
-               "--allow-root"]  # fmt: skip
-    with served(command, jupyter_environment(home), home / "log", port, room):
-        yield f"http://127.0.0.1:{port}/{{}}?token={TOKEN}"
+    with class_server(room, tmp_path / "home") as address:
+        yield address
 
 
 def test_an_answer_in_words_gets_its_score_by_hand(page: Page, lab: str, room: Path) -> None:

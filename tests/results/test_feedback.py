@@ -94,7 +94,8 @@ def test_pages_and_cards_hold_only_their_own_tags_and_show_the_rest_as_text(text
     shown = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])]
     cards = [Seen("".join(data["text/html"])) for data in shown if "text/html" in data]
     assert len(cards) == len(EXERCISES)
-    assert all(card.tags == {"p", "b"} and not card.attributes for card in cards)
+    assert all(card.tags == {"p", "b"} and card.attributes == {"class"} for card in cards)
+    assert all("".join(data["text/html"]).startswith("<p class='tex2jax_ignore'>") for data in shown if data)
 
 
 def test_the_reason_that_a_file_could_not_be_read_for_is_one_plain_line() -> None:

@@ -213,7 +213,7 @@ def test_check_alone_lists_the_exercises_of_the_lesson_with_their_states(
     progress.record(tmp_path, "describe", "failed")
     exec("check()", {"check": check, "row_softmax": 1})
     first, *lines = capsys.readouterr().out.splitlines()
-    assert first == "1 · Tensors:" and len(lines) == 12
+    assert first == "1 · Tensors:" and len(lines) == len(exercises("01_tensors"))
     assert "`row_softmax`: passed" in lines and "`describe`: attempted" in lines and "`one_hot`: open" in lines
     exec("check('row_softmax')\ncheck()", {"check": check, "row_softmax": lambda x: x})
     assert "`row_softmax`: passed, but the latest check says: not right yet" in capsys.readouterr().out.splitlines()

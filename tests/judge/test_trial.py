@@ -55,7 +55,8 @@ def test_a_machine_that_breaks_later_is_noticed_by_what_it_does_to_a_whole_submi
     broken: Sandbox, sandbox: Sandbox
 ) -> None:
     grader, right = LessonGrader(LESSON), trial_submission(LESSON)
-    assert [v.status for v in grader.grade(sandbox, right).verdicts] == ["passed"] + ["unattempted"] * 11
+    first, *others = [verdict.status for verdict in grader.grade(sandbox, right).verdicts]
+    assert (first, set(others)) == ("passed", {"unattempted"})
     with pytest.raises(SandboxError, match="does not work on this machine"):
         grader.grade(broken, right)
 

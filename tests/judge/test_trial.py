@@ -46,6 +46,13 @@ def sandbox() -> Iterator[Sandbox]:
     made.close()
 
 
+def with_answer(submission: Submission, exercise: str, source: str) -> Submission:
+    """Return a submission with another answer to one exercise."""
+    answer = SubmittedCell("code", source, exercise)
+    cells = tuple(answer if cell.grade_id == exercise else cell for cell in submission.cells)
+    return dataclasses.replace(submission, cells=cells)
+
+
 def test_where_a_right_answer_does_not_pass_nobody_gets_a_verdict(broken: Sandbox) -> None:
     with pytest.raises(SandboxError, match="`describe` that is known to be right is crashed"):
         LessonGrader(LESSON).grade(broken, trial_submission(LESSON))
@@ -97,8 +104,7 @@ def test_a_machine_that_lacks_what_one_exercise_needs_gives_nobody_a_verdict_on_
 def test_an_answer_cannot_say_that_this_machine_lacks_a_tool(sandbox: Sandbox) -> None:
     right = trial_submission(LESSON)
     lie = "def one_hot(*of):\n    from torchcourse.probes.native import MissingToolsError as E\n    raise E(['g++'])"
-    cell = SubmittedCell("code", lie, "one_hot")
-    liar = dataclasses.replace(right, cells=tuple(cell if c.grade_id == "one_hot" else c for c in right.cells))
+    liar = with_answer(right, "one_hot", lie)
     verdict = {v.exercise: v for v in LessonGrader(LESSON).grade(sandbox, liar).verdicts}["one_hot"]
     assert (verdict.status, verdict.message) == ("unattempted", "`one_hot` is not written yet.")
 
@@ -106,8 +112,7 @@ def test_an_answer_cannot_say_that_this_machine_lacks_a_tool(sandbox: Sandbox) -
 def test_an_exercise_is_tried_once_whoever_fails_it(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     grader = LessonGrader(LESSON)
     right = trial_submission(LESSON)
-    raises = SubmittedCell("code", "def one_hot(*of):\n    raise RuntimeError", "one_hot")
-    wrong = dataclasses.replace(right, cells=tuple(raises if c.grade_id == "one_hot" else c for c in right.cells))
+    wrong = with_answer(right, "one_hot", "def one_hot(*of):\n    raise RuntimeError")
     runs = mock.Mock(wraps=grader._run)
     monkeypatch.setattr(grader, "_run", runs)
     for _ in range(2):
@@ -156,9 +161,8 @@ def test_an_answer_whose_process_is_ended_from_outside_runs_again(
 
 def test_an_answer_that_ends_its_process_gets_its_verdict(sandbox: Sandbox) -> None:
     right = trial_submission(LESSON)
-    ends = SubmittedCell("code", "import os\ndef describe(t):\n    os._exit(3)", "describe")
-    cells = tuple(ends if cell.grade_id == "describe" else cell for cell in right.cells)
-    verdicts = LessonGrader(LESSON).grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts
+    ends = with_answer(right, "describe", "import os\ndef describe(t):\n    os._exit(3)")
+    verdicts = LessonGrader(LESSON).grade(sandbox, ends).verdicts
     assert verdicts[0].status == "crashed"
 
 
@@ -168,9 +172,7 @@ def test_how_a_process_ended_is_not_quoted_once_it_knows_hidden_inputs(sandbox: 
     for allowed, words in ((0, "ran (exit 77)."), (grader.visible["describe"], "`describe` ran.")):
         body = f"    calls.append(1)\n    len(calls) > {allowed} and os._exit(77)"
         source = f"import os\ncalls = []\ndef describe(t):\n{body}"
-        ends = SubmittedCell("code", source, "describe")
-        cells = tuple(ends if cell.grade_id == "describe" else cell for cell in right.cells)
-        verdict = grader.grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts[0]
+        verdict = grader.grade(sandbox, with_answer(right, "describe", source)).verdicts[0]
         assert verdict.message.endswith(words)
 
 
@@ -193,10 +195,7 @@ def test_nothing_that_a_second_run_says_is_quoted(sandbox: Sandbox, monkeypatch:
     (reference,) = (cell.source for cell in right.cells if cell.grade_id == "describe")
     source = SECOND_RUN.format(knows=f"{example!r} in globals()", visible=grader.visible["describe"], asks=example)
     answer = f"{reference}\n\nRIGHT = describe\n{source}"
-    cells = tuple(
-        SubmittedCell("code", answer, "describe") if cell.grade_id == "describe" else cell for cell in right.cells
-    )
-    verdict = grader.grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts[0]
+    verdict = grader.grade(sandbox, with_answer(right, "describe", answer)).verdicts[0]
     assert (verdict.status, verdict.score) == ("error", 0.0)
     assert verdict.message.startswith("The answer had to run twice. In the second run it raised an exception")
     assert "HIDDEN" not in verdict.message
@@ -207,21 +206,19 @@ def test_an_answer_that_ended_its_process_runs_again_without_being_quoted(
 ) -> None:
     right, grader = trial_submission(LESSON), LessonGrader(LESSON)
     answer = 'def describe(t):\n    raise ValueError("HIDDEN 8")'
-    cells = tuple(
-        SubmittedCell("code", answer, "describe") if cell.grade_id == "describe" else cell for cell in right.cells
-    )
+    wrong = with_answer(right, "describe", answer)
     run, asked = grader._run, list[list[str]]()
 
     def ended_once(sandbox: Sandbox, submission: Submission, names: list[str], **how: bool) -> dict[str, Verdict]:
         verdicts = run(sandbox, submission, names, **how)
-        if names == ["describe"] and submission.cells == cells:
+        if names == ["describe"] and submission == wrong:
             asked.append(names)
             if len(asked) == 1:
                 return {name: dataclasses.replace(v, status="crashed", score=0.0) for name, v in verdicts.items()}
         return verdicts
 
     monkeypatch.setattr(grader, "_run", ended_once)
-    verdict = grader.grade(sandbox, dataclasses.replace(right, cells=cells)).verdicts[0]
+    verdict = grader.grade(sandbox, wrong).verdicts[0]
     assert verdict.status == "error" and len(asked) == 2
     assert "HIDDEN" not in verdict.message
 
@@ -272,7 +269,6 @@ def test_a_right_answer_that_is_built_from_others_is_tried_with_them(sandbox: Sa
     right = trial_submission(lesson, ["TransformerBlock"])
     answered = {cell.grade_id for cell in right.cells if "Unattempted(" not in cell.source}
     assert {"TransformerBlock", "MultiHeadAttention"} <= answered
-    raises = SubmittedCell("code", "def TransformerBlock(*of):\n    raise RuntimeError", "TransformerBlock")
-    wrong = tuple(raises if cell.grade_id == "TransformerBlock" else cell for cell in right.cells)
-    graded = LessonGrader(lesson).grade(sandbox, dataclasses.replace(right, cells=wrong))
+    wrong = with_answer(right, "TransformerBlock", "def TransformerBlock(*of):\n    raise RuntimeError")
+    graded = LessonGrader(lesson).grade(sandbox, wrong)
     assert {v.exercise: v.status for v in graded.verdicts}["TransformerBlock"] == "error"

@@ -21,13 +21,13 @@
     const future = panel.sessionContext.session.kernel.requestExecute({code, store_history: false}, false);
     const messages = [];
     // The old table stays until the new one is there: what JupyterLab saves meanwhile would have none.
-    const show = unasked(panel, () => {
+    const showAll = unasked(panel, () => {
       outputArea.future = future;
       messages.forEach((message) => future.onIOPub(message));
     });
     future.onIOPub = (message) => {
       messages.push(message);
-      if (message.content.execution_state === "idle") show();
+      if (message.content.execution_state === "idle") showAll();
     };
   };
 

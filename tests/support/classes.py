@@ -15,21 +15,30 @@ from typing import Any
 from autograde.classroom.synthetic_class import answered_notebook, code_cell, write_notebook
 from autograde.source import paths
 from autograde.source.mistakes import Mistake
-from autograde.source.private_half import private_half, private_path
+from autograde.source.private_half import private_half
 from torchcourse.model.catalogue import LESSONS, exercises, module_name
 
 __all__ = ["Student", "insert_programs", "private_module", "students", "write_class"]
 
 LOADER = """
-import sys, types
+import sys
+from importlib import import_module
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.util import spec_from_loader
 
 _private = sys.modules
 
-def _module(name, text=""):
-    module = sys.modules[name] = types.ModuleType(name)
-    module.__path__ = []
-    exec(compile(text, f"<{name}>", "exec"), module.__dict__)
-    return module
+class _Programs(MetaPathFinder, InspectLoader):
+    def find_spec(self, name, path, target=None):
+        return spec_from_loader(name, self) if name in _texts else None
+    def get_source(self, name):
+        return _texts[name]
+    def is_package(self, name):
+        return not _texts[name]
+
+sys.meta_path.insert(0, _Programs())
+for _name in _texts:
+    import_module(_name)
 """
 
 
@@ -92,17 +101,12 @@ def insert_programs(notebook: dict[str, Any], lesson: str) -> None:
 
 @cache
 def _programs(lesson: str) -> str:
+    """Return a cell that imports the programs of a lesson; its modules may import one another in any order."""
     topic = paths.AUTOGRADE / "hidden" / LESSONS[lesson]
     files = [paths.AUTOGRADE / "source" / "mistakes.py", paths.AUTOGRADE / "hidden" / "common.py"]
-    halves = [private_path(lesson, name) for name in exercises(lesson)]
-    files += [*sorted({*topic.glob("*.py")} - {*halves, topic / "__init__.py"}), *halves]
-    lines = [LOADER, *(f"_module({name!r})" for name in ("autograde", "autograde.source", "autograde.hidden",
-                                                       f"autograde.hidden.{LESSONS[lesson]}"))]  # fmt: skip
+    files += [path for path in sorted(topic.glob("*.py")) if path.name != "__init__.py"]
+    packages = ["autograde", "autograde.source", "autograde.hidden", f"autograde.hidden.{LESSONS[lesson]}"]
+    texts = dict.fromkeys(packages, "")
     for path in files:
-        module = ".".join(path.relative_to(paths.ROOT).with_suffix("").parts)
-        lines.append(f"_module({module!r}, {_text(path)!r})")
-    return "\n".join(lines)
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+        texts[".".join(path.relative_to(paths.ROOT).with_suffix("").parts)] = path.read_text(encoding="utf-8")
+    return f"_texts = {texts!r}\n{LOADER}"

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from autograde.hidden.common import reading
 
-__all__ = ["UNBEGUN", "Attention", "Float32Norm", "reading"]
+__all__ = ["UNBEGUN", "Attention", "reading"]
 
 UNBEGUN = (
     "Making the module ended with {construction}: without `super().__init__()` as the first line of `__init__` there "
@@ -57,10 +57,3 @@ class Attention(nn.Module):
     def out(self, mixed: Tensor) -> Tensor:
         result: Tensor = self.proj(mixed)
         return result
-
-
-class Float32Norm(nn.LayerNorm):
-    """A layer norm that computes in float32, whatever x is."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x.float(), x.shape[-1:], self.weight.float(), self.bias.float(), self.eps).to(x.dtype)

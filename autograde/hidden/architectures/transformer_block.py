@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograde.hidden.architectures.shared import UNBEGUN, Attention, Float32Norm
+from autograde.hidden.architectures.shared import UNBEGUN, Attention
 from autograde.hidden.common import override
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.architectures.transformer_block import block_case
@@ -299,8 +299,8 @@ MISTAKES = [
     Mistake("same-norm-twice", OneNormForBoth, AT + "`ln1` and `ln2` are one layer under two names.", BLOCK),
     Mistake("norms-exchanged", NormsExchanged, AT + "`ln1` belongs to the attention, `ln2` to the MLP.", BLOCK),
     Mistake("norms-not-used", NoNorms, AT + "the norms are there, but nothing goes through them.", BLOCK),
-    Mistake("computes-in-float32", override(Block, norms=lambda self, dim: (Float32Norm(dim), Float32Norm(dim))),
-            DIGITS, BLOCK),
+    Mistake("computes-in-float32", override(Block, second=lambda self, x: Block.second(self, x).float().to(x)), DIGITS,
+            BLOCK),
     Mistake("mlp-cut-off", override(Block, second=lambda self, x: x + detached(self.mlp)(self.ln2(x))), IS_GOT + "its "
             "weights were detached, and would never learn.", BLOCK),
     Mistake("mlp-of-the-class", override(Block, layers=lambda self, *sizes: MADE.setdefault(sizes, Block.layers(

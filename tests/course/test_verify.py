@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -16,6 +19,7 @@ from autograde.course import verify as verifying
 from autograde.course.verify import verify
 from autograde.judge.oracle import Oracle, references
 from autograde.settings import SEED
+from autograde.source import paths
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
 from autograde.source.release import load_release
@@ -29,6 +33,13 @@ def test_every_claim_about_an_exercise_holds(which: str) -> None:
     claims = list(verify([which]))
     assert len(claims) > 10
     assert not [claim for claim in claims if not claim.holds]
+
+
+def test_right_answers_pass_in_the_notebook_on_a_cpu_whose_last_digits_differ() -> None:
+    env = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "TORCHCOURSE_ACCELERATOR": "simulated"}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.support.right_answers"]
+    done = subprocess.run(command, cwd=paths.ROOT, env=env, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

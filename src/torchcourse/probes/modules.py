@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -116,12 +117,12 @@ def _held(module: nn.Module, name: str) -> object:
 
 
 def ramp(*shape: int, low: float = -1.0, high: float = 1.0, like: Tensor | None = None) -> Tensor:
-    """Return evenly spaced numbers in this shape: an input that need not be stored."""
-    count = 1
-    for size in shape:
-        count *= size
-    made = torch.linspace(low, high, count).view(shape)
-    return made if like is None else made.to(like.device, like.dtype)
+    """Return evenly spaced numbers in this shape: an input that need not be stored.
+
+    They are made in float64, since the last digits of `linspace` differ between CPUs.
+    """
+    made = torch.linspace(low, high, math.prod(shape), dtype=torch.float64).view(shape)
+    return made.to(torch.get_default_dtype()) if like is None else made.to(like.device, like.dtype)
 
 
 def gradients(output: object, **tensors: Tensor | None) -> Observations:

@@ -44,8 +44,7 @@ class Limits:
     """private memory of one process, beyond some 0.9 GB that is loaded (RLIMIT_DATA; torch alone needs 4 GB of address
     space, so that is not limited)"""
     memory_bytes: int = 4096 * MIB
-    """all processes of a worker together, with the files in its scratch folders: limited by a control group where one
-    can be made; otherwise the supervisor adds up private memory and shared maps, ten times a second"""
+    """all processes of a worker together, with the files in its scratch folders, in a control group"""
     file_bytes: int = 256 * MIB
     """one file (RLIMIT_FSIZE; DataLoader batches in shared memory are files too)"""
     scratch_bytes: int = 512 * MIB
@@ -70,6 +69,12 @@ class Limits:
     """opening brackets in the file of one notebook: a list that takes two bytes there takes 64 in memory"""
     start_seconds: float = 300.0
     """wall time until a worker is ready"""
+
+    @property
+    def watched_bytes(self) -> int:
+        """The same where no control group can be made: the supervisor adds up private memory, shared maps, sockets and
+        inodes, ten times a second. It is lower since a burst in between is not seen."""
+        return self.memory_bytes * 3 // 4
 
 
 LIMITS = Limits()

@@ -24,6 +24,7 @@ from autograde.errors import RefusedError
 from autograde.judge.submission import Submission
 from autograde.judge.verdict import Verdict, verdicts_after_crashes
 from autograde.sandbox.configuration import Isolation
+from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import Limits
 from torchcourse.model.catalogue import imports
 
@@ -328,8 +329,10 @@ def _lost(how_often: str, error: Exception) -> ClusterError:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first sentence of an error, or what could not be imported."""
+    """Return the first sentence of an error, or what could not be imported; all of what the grader itself says."""
     text = " ".join(str(error).split())
+    if isinstance(error, SandboxError):
+        return text.rstrip(".")
     if found := IMPORTING.search(text):
         return found[0]
     sentence = re.split(r"(?<=[.!?:]) ", text, maxsplit=1)[0].rstrip(".:")

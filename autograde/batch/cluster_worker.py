@@ -110,7 +110,7 @@ def grade(data: bytes, batch: BatchSettings) -> bytes:
 
     Raises:
         IncompatibleError: when this process would not grade as its caller does.
-        SandboxError: when submissions cannot be isolated here.
+        SandboxError: when submissions cannot be isolated here, or a right answer does not pass; it names this machine.
     """
     if differs := _difference(tuple(batch.versions.items())):
         raise IncompatibleError(f"{socket.gethostname()} differs from here in {differs}")
@@ -120,6 +120,8 @@ def grade(data: bytes, batch: BatchSettings) -> bytes:
     sandbox = idle.get() if not idle.empty() else _new_sandbox(batch)
     try:
         return json.dumps(to_rows(grader.grade(sandbox, submission).verdicts)).encode()
+    except SandboxError as error:
+        raise SandboxError(f"On {socket.gethostname()}: {error}") from None
     finally:
         idle.put(sandbox)
 

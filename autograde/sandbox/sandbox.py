@@ -122,7 +122,7 @@ class Sandbox:
             self.process, pid = start_pause_process(self.limits.start_seconds, self._pause_command)
         configuration = {
             **self.isolation.worker_configuration(self.home, RANKS in self.modules),
-            "memory_bytes": 0 if self.group else self.limits.memory_bytes,  # the supervisor watches only if it must
+            "memory_bytes": 0 if self.group else self.limits.watched_bytes,  # the supervisor watches only if it must
         }
         group = str(self.group.folder) if self.group else ""
         uid = self.isolation.uid(self.number)

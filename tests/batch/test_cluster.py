@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +79,7 @@ def lot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lot]:
 @contextmanager
 def cluster_of(folder: Path, *workers: str, **variables: str) -> Iterator[Lot]:
     """A scheduler, with these variables in its environment, and workers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = "tcp://{}:{}".format(*free.getsockname())
+    address = free_address()
     code = ("import asyncio, sys\nfrom distributed import Scheduler\nasync def main():\n"
             "    async with Scheduler(host=sys.argv[1], dashboard=False) as s:\n        await s.finished()\n"
             "asyncio.run(main())")  # fmt: skip
@@ -296,13 +294,32 @@ def running(folder: Path, *commands: str) -> Iterator[None]:
             process.wait(LONG)
 
 
+def free_address() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return "tcp://{}:{}".format(*free.getsockname())
+
+
+@pytest.mark.sandbox
+def test_where_a_right_answer_does_not_pass_on_a_worker_nobody_gets_a_verdict(tmp_path: Path) -> None:
+    address = free_address()
+    commands = documented(address)
+    path = commands["export PYTHONPATH"]
+    scheduler = f"{path} && {commands['dask scheduler']} --host 127.0.0.1 --no-dashboard"
+    worker = f"{path} && {commands['dask worker']} --no-dashboard"
+    submit(tmp_path / "class", "ada", SOLVED)
+    broken = replace(LIMITS, processes=0)  # no sandbox can start a process that answers
+    says = r"On \S+: The grader does not work .* known to be right is crashed\. .*Everything graded so far is kept"
+    with running(tmp_path, scheduler, worker), pytest.raises(ClusterError, match=says):
+        grading.run([LESSON], tmp_path / "class", tmp_path / "out", limits=broken, scheduler=address)
+    assert not list((tmp_path / "out").glob("grades.csv"))
+
+
 @pytest.mark.sandbox
 def test_the_documented_commands_grade_from_another_folder_and_without_the_path_the_cause_is_named(
     tmp_path: Path,
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     commands = documented(address)
     path, scheduler = commands["export PYTHONPATH"], commands["dask scheduler"] + " --host 127.0.0.1 --no-dashboard"
     worker = commands["dask worker"] + " --no-dashboard"

@@ -162,16 +162,32 @@ def test_limits_are_in_force_inside(sandbox: Sandbox) -> None:
     assert states(sandbox, look) == ["done"]
 
 
+SHARED = (
+    "import mmap, time\nheld, text = [], bytes(64 << 20)\n"
+    "for _ in range(24):\n    held.append(mmap.mmap(-1, 64 << 20))\n    held[-1].write(text)\ntime.sleep(60)"
+)
+SOCKETS = (
+    "import os, resource, socket, time\nheld = []\nfor _ in range(8):\n    if not os.fork():\n"
+    "        for _ in range(400):\n            held += socket.socketpair()\n            held[-1].setblocking(False)\n"
+    "            try:\n                while True:\n                    held[-1].send(bytes(1 << 16))\n"
+    "            except BlockingIOError:\n                pass\n        break\ntime.sleep(60)"
+)
+INODES = (
+    "import os, time\nfor folder in ('/tmp', '/dev/shm'):\n    try:\n        for n in range(10**6):\n"
+    "            os.close(os.open(f'{folder}/{n}', os.O_CREAT))\n    except OSError:\n        pass\ntime.sleep(60)"
+)
+
+
+@pytest.mark.parametrize("hog", [SHARED, SOCKETS, INODES], ids=["shared", "sockets", "inodes"])
 @pytest.mark.parametrize("grouped", [True, False])
-def test_memory_that_is_shared_is_limited_by_a_group_or_by_being_watched(
-    grouped: bool, monkeypatch: pytest.MonkeyPatch
+def test_memory_that_is_no_process_s_own_is_limited_by_a_group_or_by_being_watched(
+    grouped: bool, hog: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small case: it would take 1.5 GB, in pieces, and then sleep for a minute."""
+    """Small cases: they would take up to 1.5 GB, in pieces, and then sleep for a minute."""
     if not grouped:
         monkeypatch.setattr("autograde.sandbox.sandbox.make_group", lambda max_bytes, max_processes: None)
-    hog = "import mmap, time\nheld, text = [], bytes(64 << 20)\nfor _ in range(24):\n"
-    hog += "    held.append(mmap.mmap(-1, 64 << 20))\n    held[-1].write(text)\ntime.sleep(60)"
-    limits = dataclasses.replace(QUICK, memory_bytes=1 << 30, cell_seconds=30.0)
+    memory_bytes = {SHARED: 1 << 30, SOCKETS: 400 << 20, INODES: 256 << 20}[hog]
+    limits = dataclasses.replace(QUICK, memory_bytes=memory_bytes, cell_seconds=30.0)
     with closing(Sandbox(limits, number=13)) as small:
         small.start()
         if grouped and small.group is None:

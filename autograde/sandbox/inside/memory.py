@@ -9,22 +9,27 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 __all__ = ["CpuTime", "Watch", "data_segment", "parent", "private"]
 
 INTERVAL = 0.1  # seconds between two measurements
+SOCKET_BYTES = 1 << 19
+"""What a socket may hold: Linux lets a program put twice 208 KiB into one, and keeps some of its own."""
+INODE_BYTES = 1 << 10
+"""What the kernel holds for a file or folder in memory, with its name, whatever is in it."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Watch:
-    """Tells when processes together use more than `max_bytes` of memory (0: no limit): shared maps, and the private
-    memory of each beyond that of this process."""
+    """Tells when processes together use more than `max_bytes` of memory (0: no limit): shared maps, the private memory
+    of each beyond that of this process, and, in a namespace of their own, sockets and the inodes of `folders`."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, folders: Sequence[str]) -> None:
         self.max_bytes, self.next_look = max_bytes, 0.0
         self.loaded = private(os.getpid())
+        self.folders = folders if _is_own_namespace() else ()
 
     def is_exceeded(self, processes: Iterable[int]) -> bool:
         """Return whether the processes use too much memory. Measures at most ten times a second; False in between."""
@@ -32,11 +37,17 @@ class Watch:
         if not self.max_bytes or now < self.next_look:
             return False
         self.next_look = now + INTERVAL
-        return sum(map(self._used, processes)) > self.max_bytes
+        return sum(map(self._used, processes)) + self._held_by_kernel() > self.max_bytes
 
     def _used(self, pid: int) -> int:
         status = _status(pid)
         return max(0, _private(status) - self.loaded) + status.get("RssShmem", 0)
+
+    def _held_by_kernel(self) -> int:
+        if not self.folders:
+            return 0
+        systems = [os.statvfs(folder) for folder in self.folders]
+        return _sockets() * SOCKET_BYTES + sum(s.f_files - s.f_ffree for s in systems) * INODE_BYTES
 
 
 class CpuTime:
@@ -46,7 +57,7 @@ class CpuTime:
     """
 
     def __init__(self) -> None:
-        self._is_own_namespace = Path("/proc/1/comm").read_text().strip() == "pause"
+        self._is_own_namespace = _is_own_namespace()
         self._by_process: dict[str, float] = {}
         self._before = 0.0
         self._before = self.seconds()
@@ -59,6 +70,16 @@ class CpuTime:
                 key = f"{name} {fields[19]}"  # with the time of its start, because process ids are reused
                 self._by_process[key] = (int(fields[11]) + int(fields[12])) / TICKS
         return sum(self._by_process.values()) - self._before
+
+
+def _is_own_namespace() -> bool:
+    return Path("/proc/1/comm").read_text().strip() == "pause"
+
+
+def _sockets() -> int:
+    """Return how many sockets there are in this network namespace."""
+    first = Path("/proc/self/net/sockstat").read_text().partition("\n")[0]
+    return int(first.rpartition(" ")[2])
 
 
 def parent(pid: int) -> int:

@@ -28,7 +28,7 @@ MAX_NAME_LENGTH = 100
 def supervise(control: socket.socket, shell: Any, configuration: dict[str, Any]) -> None:
     """Carry out the grader's orders until it closes `control`. The first message sent holds this process's id."""
     protect_from_children()
-    watch = memory.Watch(configuration["memory_bytes"])
+    watch = memory.Watch(configuration["memory_bytes"], configuration["scratch"])
     _send(control, {"ready": os.getpid()})
     runner, cause = 0, -1
     while True:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +24,9 @@ from autograde.cli.console import (
 )
 from autograde.cli.quick_imports import quick_imports
 
+if TYPE_CHECKING:
+    from autograde.results.handing_in import HandedIn
+
 __all__ = ["diff", "export", "report"]
 
 
@@ -33,6 +37,10 @@ def report(
         Path | None, typer.Option(help="make this notebook of the ten most frequent mistakes, to show, and no page")
     ] = None,
     lessons: Annotated[str, typer.Option(help="for --mistakes, such as 05_training; all, if none is named")] = "",
+    since: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="for --mistakes: only what was handed in on this day (UTC) or later"),
+    ] = None,
     exercise: Annotated[
         str, typer.Option(help="make a page with everybody's answer to this exercise or question, OUT/EXERCISE.html")
     ] = "",
@@ -45,15 +53,22 @@ def report(
     from autograde.results.grades_table import BadTableError
     from torchcourse.model.catalogue import UnknownExerciseError
 
+    if since and not mistakes:
+        stop("--since goes with --mistakes.")
     if mistakes and exercise:
         stop("--mistakes and --exercise make two pages: give one of them.")
     _warn_of_unknown_lessons(out)
+    times = _times(out)
+    if since and not times:
+        stop(f"It is not known when anything in {out} was handed in: leave out --since.")
     target = mistakes or html or out / f"{exercise or 'report'}.html"
     try:
         if exercise:
             made = exercise_page(out, exercise)
         else:
-            made = mistakes_notebook(out, split_lessons(lessons)) if mistakes else report_page(out, target)
+            day = since and since.date()
+            made = (mistakes_notebook(out, split_lessons(lessons), day, times) if mistakes
+                    else report_page(out, target, times))  # fmt: skip
     except (BadTableError, UnknownExerciseError) as error:
         stop(str(error))
     with write_errors(target):
@@ -62,6 +77,19 @@ def report(
         console.print(f"The mistakes are in {target}; it names nobody, but read the answers first.", markup=False)
     else:
         console.print(f"The {'answers are' if exercise else 'report is'} in {target}; it names learners.", markup=False)
+
+
+def _times(out: Path) -> list[HandedIn]:
+    """Return when submissions were handed in; nothing where the gradebook cannot be read: a page needs no times."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from autograde.classroom.class_config import class_gradebook
+    from autograde.results.handing_in import handed_in
+
+    try:
+        return handed_in(class_gradebook(out))
+    except SQLAlchemyError:
+        return []
 
 
 def _warn_of_unknown_lessons(out: Path) -> None:

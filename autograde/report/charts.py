@@ -11,14 +11,17 @@ from typing import Any
 import matplotlib
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from autograde.files import digest
 from autograde.judge.verdict import clean
 from autograde.report.item_statistics import ItemStatistics, LessonStatistics
+from autograde.results.handing_in import HandedIn
+from torchcourse.model.catalogue import in_order
 
-__all__ = ["outcomes", "scores"]
+__all__ = ["outcomes", "scores", "times"]
 
 INK = "#010203"
 """A placeholder, replaced by the colour of the page's text."""
@@ -71,6 +74,36 @@ def outcomes(lesson: LessonStatistics) -> Markup:
     counts = "; ".join(f"{_short(i.exercise)} {i.passed} of {i.learners} right" for i in items)
     alt = f"Bars of outcomes by exercise: {counts}."
     return _figure(f"outcomes {lesson.lesson}", draw, 0.9 + 0.3 * len(items), alt)
+
+
+def times(handed_in: Sequence[HandedIn]) -> Markup:
+    """Draw how many learners had handed in each lesson, over time, and when it was due."""
+    lessons = in_order({one.lesson for one in handed_in})
+    by_lesson = {lesson: sorted(one.time for one in handed_in if one.lesson == lesson) for lesson in lessons}
+    due = {one.lesson: one.due for one in handed_in if one.due}
+
+    def draw(axes: Axes) -> None:
+        for place, (lesson, seen) in enumerate(by_lesson.items()):
+            colour, line = f"C{place % 10}", "-" if place < 10 else "--"
+            counts = range(1, len(seen) + 1)
+            axes.plot(seen, counts, line, color=colour, drawstyle="steps-post", marker=".", label=_short(lesson))  # type: ignore[arg-type]
+            if lesson in due:
+                axes.axvline(due[lesson], color=colour, linestyle=":")  # type: ignore[arg-type]
+        axes.set_ylim(bottom=0)
+        locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        axes.set_ylabel("learners who handed in")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, title="dotted: due" if due else None)
+
+    told = [
+        f"{_short(lesson)} {len(seen)}, from {seen[0]:%Y-%m-%d} to {seen[-1]:%Y-%m-%d}"
+        + (f", due {due[lesson]:%Y-%m-%d}" if lesson in due else "")
+        for lesson, seen in by_lesson.items()
+    ]
+    alt = f"Learners who handed in, over time: {'; '.join(told)}."
+    return _figure("times", draw, max(2.6, 0.24 * len(lessons)), alt)
 
 
 def _parts(items: Sequence[ItemStatistics]) -> list[list[int]]:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from autograde.judge.submission import read_submission
 from autograde.judge.verdict import clean
 from autograde.report.anonymous import anonymous
-from autograde.report.charts import outcomes, scores
+from autograde.report.charts import outcomes, scores, times
 from autograde.report.class_overview import overview, shade
 from autograde.report.item_statistics import (
     MIN_LEARNERS,
@@ -25,6 +25,7 @@ from autograde.report.item_statistics import (
 from autograde.report.similarity import SHINGLE, SHORTEST, SIMILAR, Pair, similar_pairs
 from autograde.results.answer_source import answer_source
 from autograde.results.grades_table import Row, read_table
+from autograde.results.handing_in import HandedIn
 from autograde.results.html import page, printable
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
@@ -64,11 +65,12 @@ class ShownLesson:
     more_pairs: tuple[Pair, ...]
 
 
-def report(out: Path, target: Path | None = None) -> str:
+def report(out: Path, target: Path | None = None, handed_in: Sequence[HandedIn] = ()) -> str:
     """Return the report on the results that `torchcourse grade` left in `out`.
 
     Args:
         target: where the page will lie, from which it links to feedback pages; in `out`, if not given.
+        handed_in: when submissions were handed in, as far as that is known.
 
     Raises:
         BadTableError: when there is no grades.csv in `out`, or it is no table of grades.
@@ -82,6 +84,7 @@ def report(out: Path, target: Path | None = None) -> str:
     pages = _feedback_pages(out, (target or out / "report.html").absolute().parent)
     return page(
         "report.html", overview=everything, aliases=aliases, shade=shade, feedback=pages, lessons=lessons,
+        times=times(handed_in) if handed_in else "",
         folder=clean(out.resolve().name), complaints=complaints, more_complaints=more,
         learners_count=len(aliases), fewest=MIN_LEARNERS, unlike=MIN_UNLIKE, suspect=SUSPECT, similar=SIMILAR,
         shingle=SHINGLE, shortest=SHORTEST, clean=clean,

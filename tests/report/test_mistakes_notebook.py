@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
@@ -9,6 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from autograde.report.mistakes_notebook import mistakes_notebook
+from autograde.results.gradebook import Writer
 from tests.report.test_class_report import LESSON, write_answer, write_table
 from tests.results.test_feedback import HOSTILE, Seen
 from tests.support.commands import run_instructors
@@ -43,6 +45,29 @@ def test_the_ten_most_frequent_mistakes_are_shown_with_answer_message_and_sectio
     assert "```" not in told[1], "an answer that is not there is not shown as `pass`"
     assert run_instructors("report", tmp_path, "--mistakes", target, "--lessons", "02_autograd")[0] == 0
     assert "No mistakes of this class" in target.read_text()
+
+
+def test_mistakes_since_a_day_and_when_lessons_were_handed_in_come_from_the_gradebook(tmp_path: Path) -> None:
+    days = {"ann": 2, "bob": 9}
+    write_table(tmp_path, [[name, LESSON, "row_softmax", 0, 2, "failed", f"of-{name}", ""] for name in days])
+    target = tmp_path / "week.ipynb"
+    (tmp_path / "gradebook.db").touch()
+    refused = run_instructors("report", tmp_path, "--mistakes", target, "--since", "2026-11-05")
+    assert refused[0] == 2
+    assert "It is not known when" in refused[1]
+    (tmp_path / "gradebook.db").unlink()
+    with Writer(tmp_path / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
+        writer.book.update_or_create_assignment(LESSON, duedate="2026-11-08 12:00:00 UTC")
+        for name, day in days.items():
+            writer.book.add_student(name)
+            writer.book.add_submission(LESSON, name, timestamp=datetime(2026, 11, day, 20))
+    assert run_instructors("report", tmp_path, "--mistakes", target, "--since", "2026-11-05")[0] == 0
+    assert "One mistake of this class since 2026-11-05" in target.read_text()
+    assert "of\\\\-bob" in target.read_text()
+    assert "of\\\\-ann" not in target.read_text()
+    assert run_instructors("report", tmp_path)[0] == 0
+    page = (tmp_path / "report.html").read_text()
+    assert f"{LESSON} 2, from 2026-11-02 to 2026-11-09, due 2026-11-08." in page
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "![x](http://e.org/x.png)", "[a](javascript:b)", "# h\n---\n$x$"])

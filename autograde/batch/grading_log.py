@@ -1,7 +1,8 @@
 """The log of gradings, `grading-log.jsonl` in the results folder: who graded what, when, with which version.
 
 One line of JSON for each run of `torchcourse grade`, also for one that was interrupted. It names the scores that the
-run changed, and has what they depend on, so that the next run can say why scores differ.
+run changed, and has what they depend on, so that the next run can say why scores differ. nbgrader's own commands and
+formgrader leave a line for each submission, without changes: they record scores only after the grader is done.
 """
 
 from __future__ import annotations
@@ -25,17 +26,24 @@ from torchcourse.model.files import check_target
 __all__ = ["FILE", "Run", "append", "in_order", "reasons"]
 
 FILE = "grading-log.jsonl"
+BY = "torchcourse grade"
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is logged of a run of `torchcourse grade`; `submissions` is the number that was graded or looked up."""
+    """What is logged of a run.
+
+    Attributes:
+        submissions: the number that was graded or looked up.
+        by: what graded.
+    """
 
     lessons: Sequence[str]
     submissions: int
     seed: int
     finished: bool
     changes: Sequence[ScoreChange]
+    by: str = BY
 
 
 def append(out: Path, run: Run) -> None:
@@ -45,7 +53,7 @@ def append(out: Path, run: Run) -> None:
         FileExistsError: when something that is no file is in the log's place.
     """
     line = {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"), "who": _user(), "version": __version__,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"), "who": _user(), "by": run.by, "version": __version__,
         "lessons": list(run.lessons), "submissions": run.submissions, "seed": run.seed, "finished": run.finished,
         "changes": [_change(change) for change in in_order(run.changes)],
         "conditions": _conditions(run.lessons, run.seed),
@@ -101,7 +109,7 @@ def _last(out: Path, lesson: str) -> dict[str, Any] | None:
         with (out / FILE).open(encoding="utf-8") as file:
             for text in file:
                 line = json.loads(text)
-                if lesson in line["lessons"]:
+                if lesson in line["lessons"] and line.get("by", BY) == BY:
                     found = {**line["conditions"][lesson], "time": line["time"], "who": line["who"]}
     except (OSError, ValueError, LookupError, TypeError):
         return None

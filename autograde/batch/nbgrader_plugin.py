@@ -17,6 +17,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
 
+from autograde.batch.grading_log import Run, append
 from autograde.batch.journal import Journal
 from autograde.batch.worker_ids import allocate_id
 from autograde.judge.exposed import exposed_answers_problem
@@ -54,16 +55,20 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
     seed = Integer(SEED, help="what the hidden cases are drawn from").tag(config=True)
 
     def preprocess(self, nb: Any, resources: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        where = resources["nbgrader"]
+        where, root = resources["nbgrader"], Path(self.parent.parent.coursedir.root)
         if where["notebook"] not in LESSONS:
             raise ValueError(f"{where['notebook']} is not a lesson of this course")
-        released = released_to(Path(self.parent.parent.coursedir.root), where["notebook"])
+        released = released_to(root, where["notebook"])
         if released and (difference := load_release(where["notebook"]).difference(released)):
             raise ValueError(f"{where['notebook']} has changed since it was released to the class ({difference}): "
                              "`torchcourse class init` updates the class")  # fmt: skip
-        if reason := exposed_answers_problem(Path(self.parent.parent.coursedir.root)):
+        if reason := exposed_answers_problem(root):
             raise SandboxError(reason)
         graded = lesson_grader(where["notebook"], self.seed).grade(sandbox(where["notebook"]), self._submission(where))
+        try:
+            append(root, Run([where["notebook"]], 1, self.seed, True, (), "nbgrader"))
+        except OSError as error:  # the verdicts are worth more than their log
+            self.log.warning("The log of gradings cannot be written: %s", error)
         return with_outputs(nb, graded.verdicts), resources
 
     def _submission(self, where: dict[str, str]) -> Submission:

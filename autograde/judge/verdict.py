@@ -184,10 +184,15 @@ def _unquoted(oracle: Oracle, mistakes: list[KnownMistake], on_cpu: list[Result]
     """
     found = " Also: ".join(dict.fromkeys(_general(mistake) for mistake in mistakes))
     where = "More cases than the notebook shows find" if on_cpu else "A second device finds"
-    if any(r.number < visible for r in on_cpu):
+    if _in_second_run(on_cpu, visible):
         where = "A second run finds"
     message = f"{where} a mistake: {found} Read again: {mistakes[0].section}."
     return Report(oracle.exercise.name, "failed", message, joined_names(mistakes), mistakes[0].section)
+
+
+def _in_second_run(failed: list[Result], visible: int) -> bool:
+    """Return whether a visible case failed on the CPU, of which nothing is quoted after a second run alone."""
+    return any(r.number < visible and r.device == CPU.name for r in failed)
 
 
 def _general(mistake: KnownMistake) -> str:
@@ -206,7 +211,7 @@ def _unexplained(oracle: Oracle, results: list[Result], visible: int) -> Report:
     names = [name for name in dict.fromkeys(n for r in failed for n in r.differs) if name in shown]
     what = "it raised an exception" if raised else f"`{names[0]}` differs" if names else "what it does differs"
     where = "The answer is right in every case that the notebook shows. In others"
-    if any(r.number < visible for r in failed if r.device == CPU.name):
+    if _in_second_run(failed, visible):
         where = "The answer had to run twice. In the second run"
     message = f"{where} {what}: {OTHERS}"
     return Report(oracle.exercise.name, "error" if raised else "failed", message)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from autograde.batch.grading import grade
-from autograde.classroom.class_folder import make_class
 from autograde.classroom.export import scores_of
-from autograde.classroom.roster import Member
-from autograde.classroom.synthetic_class import write_notebook
 from autograde.source.release import load_release
 from tests.browser.conftest import class_server
+from tests.support.classes import adas_class
 from torchcourse.model.notebook_file import find_cell
 
 pytestmark = [pytest.mark.browser, pytest.mark.sandbox]
@@ -45,10 +42,10 @@ OWN = re.compile(r"/formgrader/(static/|submissions/\w+/?$|api/(grades|comments)
 @pytest.fixture
 def room(tmp_path: Path) -> Path:
     """Return a class folder with the graded submission."""
-    room, exchange = tmp_path / "room", tmp_path / "exchange"
-    exchange.mkdir()
-    make_class(room, [LESSON], members=[Member("ada", "Ada", "Lovelace", "ada@example.org")], exchange=exchange)
-    notebook = json.loads(json.dumps(load_release(LESSON).notebook))
+    return adas_class(tmp_path, LESSON, hostile)
+
+
+def hostile(notebook: dict[str, Any]) -> None:
     answer = find_cell(notebook, "row_softmax")
     assert answer is not None
     answer["source"] = f"def row_softmax(x):\n    raise ValueError({HOSTILE!r})"
@@ -57,9 +54,6 @@ def room(tmp_path: Path) -> Path:
     for kind, more in (("markdown", {}), ("raw", {"metadata": {"raw_mimetype": "text/html"}}), ("code", code)):
         cell = {"cell_type": kind, "metadata": {}, "source": f'"""{HOSTILE}"""' if kind == "code" else HOSTILE, **more}
         notebook["cells"].insert(0, cell)
-    write_notebook(room / "submitted", "ada", LESSON, notebook)
-    grade([LESSON], room / "submitted", room)
-    return room
 
 
 @pytest.fixture

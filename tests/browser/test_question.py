@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from autograde.batch.grading import grade
-from autograde.classroom.class_folder import make_class
-from autograde.classroom.roster import Member
-from autograde.classroom.synthetic_class import write_notebook
-from autograde.source.release import load_release
 from tests.browser.conftest import class_server
 from tests.browser.test_instructor import press, shoot
+from tests.support.classes import adas_class
 from torchcourse.model.notebook_file import find_cell
 
 pytestmark = [pytest.mark.browser, pytest.mark.sandbox]
@@ -29,16 +26,13 @@ COMMENT = "Say how you would resume in the middle of an epoch."
 @pytest.fixture
 def room(tmp_path: Path) -> Path:
     """Return a class folder in which ada's answer in words has come back from autograding."""
-    room, exchange = tmp_path / "room", tmp_path / "exchange"
-    exchange.mkdir()
-    make_class(room, [LESSON], members=[Member("ada", "Ada", "Lovelace", "ada@example.org")], exchange=exchange)
-    notebook = json.loads(json.dumps(load_release(LESSON).notebook))
+    return adas_class(tmp_path, LESSON, answered)
+
+
+def answered(notebook: dict[str, Any]) -> None:
     cell = find_cell(notebook, QUESTION)
     assert cell is not None
     cell["source"] = ANSWER
-    write_notebook(room / "submitted", "ada", LESSON, notebook)
-    regrade(room)
-    return room
 
 
 def regrade(room: Path) -> None:

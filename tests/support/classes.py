@@ -6,19 +6,24 @@ sandbox has nothing but the course.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autograde.batch.grading import grade
+from autograde.classroom.class_folder import make_class
+from autograde.classroom.roster import Member
 from autograde.classroom.synthetic_class import answered_notebook, code_cell, write_notebook
 from autograde.source import paths
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
+from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS, exercises, module_name
 
-__all__ = ["Student", "insert_programs", "private_module", "students", "write_class"]
+__all__ = ["Student", "adas_class", "insert_programs", "private_module", "students", "write_class"]
 
 LOADER = """
 import sys
@@ -91,6 +96,18 @@ def _answers(lesson: str, student: Student) -> Iterator[tuple[str, str]]:
 def private_module(lesson: str, name: str) -> str:
     """Return the module of an exercise's private half as an expression, for a notebook with the programs."""
     return f"_private['autograde.hidden.{LESSONS[lesson]}.{module_name(name)}']"
+
+
+def adas_class(folder: Path, lesson: str, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Return a class folder of one student, ada, with an exchange and her released notebook, changed and graded."""
+    room, exchange = folder / "room", folder / "exchange"
+    exchange.mkdir()
+    make_class(room, [lesson], members=[Member("ada", "Ada", "Lovelace", "ada@example.org")], exchange=exchange)
+    notebook = copy.deepcopy(load_release(lesson).notebook)
+    change(notebook)
+    write_notebook(room / "submitted", "ada", lesson, notebook)
+    grade([lesson], room / "submitted", room)
+    return room
 
 
 def insert_programs(notebook: dict[str, Any], lesson: str) -> None:

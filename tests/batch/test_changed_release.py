@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,3 +148,22 @@ def test_where_one_part_of_a_class_cannot_follow_none_does(room: Path, monkeypat
     after = {path: content for path, content in tree(room).items() if not path.startswith(".replaced/")}
     assert after == before
     assert scores(f"sqlite:///{room / 'gradebook.db'}", LESSON)["ada", "row_softmax"] == 7
+
+
+def test_a_class_whose_change_was_killed_in_the_middle_follows_when_asked_again(
+    room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = os.fork()
+    if not pid:
+        monkeypatch.setattr("autograde.results.changed_release._renew_sources", lambda *_: os.kill(os.getpid(), 9))
+        try:
+            run_instructors("class", "init", room)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -9
+    assert scores(f"sqlite:///{room / 'gradebook.db'}", LESSON)["ada", "row_softmax"] == 7
+    assert run_instructors("class", "init", room)[0] == 0
+    book = scores(f"sqlite:///{room / 'gradebook.db'}", LESSON)
+    assert (book["ada", "row_softmax"], book["ada", "one_hot"]) == (2, 0)
+    assert run_instructors(*grading_of(room))[0] == 0
+    assert rows(room / "grades.csv")["ada", "row_softmax"] == ("2", "2", "passed")

@@ -14,6 +14,7 @@ from autograde.batch.grading import grade
 from tests.browser.conftest import class_server
 from tests.browser.test_instructor import press, shoot
 from tests.support.classes import adas_class
+from tests.support.postgres import database, needs_postgres
 from torchcourse.model.notebook_file import find_cell
 
 pytestmark = [pytest.mark.browser, pytest.mark.sandbox]
@@ -23,20 +24,26 @@ ANSWER = "I would store the images in **shards** of 500 MB, because opening many
 COMMENT = "Say how you would resume in the middle of an epoch."
 
 
+@pytest.fixture(params=["in a file", pytest.param("on a server", marks=needs_postgres)])
+def gradebook(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Yield the URL of a gradebook on a server, or ""."""
+    if request.param == "in a file":
+        yield ""
+        return
+    with database() as made:
+        yield made
+
+
 @pytest.fixture
-def room(tmp_path: Path) -> Path:
+def room(tmp_path: Path, gradebook: str) -> Path:
     """Return a class folder in which ada's answer in words has come back from autograding."""
-    return adas_class(tmp_path, LESSON, answered)
+    return adas_class(tmp_path, LESSON, answered, gradebook)
 
 
 def answered(notebook: dict[str, Any]) -> None:
     cell = find_cell(notebook, QUESTION)
     assert cell is not None
     cell["source"] = ANSWER
-
-
-def regrade(room: Path) -> None:
-    grade([LESSON], room / "submitted", room)
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def lab(room: Path, tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-def test_an_answer_in_words_gets_its_score_by_hand(page: Page, lab: str, room: Path) -> None:
+def test_an_answer_in_words_gets_its_score_by_hand(page: Page, lab: str, room: Path, gradebook: str) -> None:
     page.route(re.compile(r"^https?://(?!127\.0\.0\.1)"), lambda route: route.abort())
     page.goto(lab.format("lab"))  # which lets the browser in
     page.goto(lab.format(f"formgrader/manage_students/ada/{LESSON}"))
@@ -70,7 +77,8 @@ def test_an_answer_in_words_gets_its_score_by_hand(page: Page, lab: str, room: P
 
     page.goto(lab.format("formgrader/manage_assignments"))
     press(page, page, page.locator("tr", has_text=LESSON).locator(".generate-feedback a"), "Successfully generated")
-    regrade(room)
+    grade([LESSON], room / "submitted", room, gradebook=gradebook)
+    assert (room / "gradebook.db").exists() == (not gradebook)
     theirs, ours = (room / "feedback" / "ada" / f"{LESSON}{rest}.html" for rest in (f"/{LESSON}", ""))
     page.goto(theirs.as_uri())
     panel = page.locator(".nbgrader_cell", has=page.locator(f"a[name='{QUESTION}']"))

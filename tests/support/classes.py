@@ -98,15 +98,20 @@ def private_module(lesson: str, name: str) -> str:
     return f"_private['autograde.hidden.{LESSONS[lesson]}.{module_name(name)}']"
 
 
-def adas_class(folder: Path, lesson: str, change: Callable[[dict[str, Any]], None]) -> Path:
-    """Return a class folder of one student, ada, with an exchange and her released notebook, changed and graded."""
+def adas_class(folder: Path, lesson: str, change: Callable[[dict[str, Any]], None], gradebook: str = "") -> Path:
+    """Return a class folder of one student, ada, with an exchange and her released notebook, changed and graded.
+
+    Args:
+        gradebook: the URL of the gradebook; by default a file in the folder.
+    """
     room, exchange = folder / "room", folder / "exchange"
     exchange.mkdir()
-    make_class(room, [lesson], members=[Member("ada", "Ada", "Lovelace", "ada@example.org")], exchange=exchange)
+    ada = Member("ada", "Ada", "Lovelace", "ada@example.org")
+    make_class(room, [lesson], members=[ada], exchange=exchange, gradebook=gradebook)
     notebook = copy.deepcopy(load_release(lesson).notebook)
     change(notebook)
     write_notebook(room / "submitted", "ada", lesson, notebook)
-    grade([lesson], room / "submitted", room)
+    grade([lesson], room / "submitted", room, gradebook=gradebook)
     return room
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from nbgrader.api import Assignment, SubmittedAssignment
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
 
 from autograde.results.gradebook_url import gradebook_file
 
@@ -33,7 +34,8 @@ def handed_in(url: str) -> list[HandedIn]:
     file = gradebook_file(url)
     if file and not file.is_file():
         return []
-    with Session(create_engine(url)) as session:  # nbgrader's Gradebook would make tables that are not there
+    engine = create_engine(url, poolclass=NullPool)
+    with Session(engine) as session:  # nbgrader's Gradebook would make tables that are not there
         rows = (
             session.query(SubmittedAssignment.student_id, Assignment.name, SubmittedAssignment.timestamp,
                           Assignment.duedate)

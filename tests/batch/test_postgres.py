@@ -93,6 +93,7 @@ def test_a_class_lives_on_a_server_from_its_due_dates_to_the_export(
     assert class_config(folder).CourseDirectory.db_url == url, "formgrader reads this"
     status, output = run_instructors("report", folder)
     assert status == 0, output
+    assert f"{LESSON} 1, from 2026-12-01 to 2026-12-01, due 2026-12-01." in (folder / "report.html").read_text()
     assert not (folder / "gradebook.db").exists()
     page = url.replace("/book?", "/none?")
     (folder / "nbgrader_config.py").write_text((folder / "nbgrader_config.py").read_text().replace(url, page))

@@ -2,12 +2,9 @@
 # verdict: memory
 import mmap, time
 
-TEXT = b"x" * (64 << 20)
-
 def row_softmax(x):
     held = []
     for _ in range(32):
-        held.append(mmap.mmap(-1, 64 << 20))
-        held[-1].write(TEXT)
+        held.append(mmap.mmap(-1, 64 << 20, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))  # writing takes CPU time
     time.sleep(10)
     return x

@@ -72,8 +72,8 @@ class Limits:
 
     @property
     def watched_bytes(self) -> int:
-        """The same where no control group can be made: the supervisor adds up private memory, shared maps, sockets and
-        inodes, ten times a second. It is lower since a burst in between is not seen."""
+        """`memory_bytes` where no control group can be made. The supervisor then adds up private memory, shared maps,
+        sockets and inodes, ten times a second; the limit is lower because it does not see a burst in between."""
         return self.memory_bytes * 3 // 4
 
 

@@ -324,15 +324,15 @@ def _verdicts(submission: Submission, data: bytes) -> list[Verdict]:
 
 
 def _lost(how_often: str, error: Exception) -> ClusterError:
+    if isinstance(error, SandboxError):  # which says why, in full, and what to do
+        return ClusterError(f"{error} Everything graded so far is kept.")
     return ClusterError(f"A submission was lost {how_often} ({_reason(error)}). Everything graded so far is kept; "
                         "run the same command to try again.")  # fmt: skip
 
 
 def _reason(error: Exception) -> str:
-    """Return the first sentence of an error, or what could not be imported; all of what the grader itself says."""
+    """Return the first sentence of an error, or what could not be imported."""
     text = " ".join(str(error).split())
-    if isinstance(error, SandboxError):
-        return text.rstrip(".")
     if found := IMPORTING.search(text):
         return found[0]
     sentence = re.split(r"(?<=[.!?:]) ", text, maxsplit=1)[0].rstrip(".:")

@@ -117,13 +117,14 @@ def grade(data: bytes, batch: BatchSettings) -> bytes:
     submission = unpack(data)
     grader = lesson_grader(submission.lesson, batch.seed, batch.isolation.gpu)
     idle = _idle_sandboxes(batch.limits, batch.isolation, batch.modules)
-    sandbox = idle.get() if not idle.empty() else _new_sandbox(batch)
     try:
-        return json.dumps(to_rows(grader.grade(sandbox, submission).verdicts)).encode()
+        sandbox = idle.get() if not idle.empty() else _new_sandbox(batch)
+        try:
+            return json.dumps(to_rows(grader.grade(sandbox, submission).verdicts)).encode()
+        finally:
+            idle.put(sandbox)
     except SandboxError as error:
-        raise SandboxError(f"On {socket.gethostname()}: {error}") from None
-    finally:
-        idle.put(sandbox)
+        raise SandboxError(f"On the worker {socket.gethostname()}: {error}") from None
 
 
 @cache

@@ -2,13 +2,14 @@
 
 One line of JSON for each run of `torchcourse grade`, also for one that was interrupted. It names the scores that the
 run changed, and has what they depend on, so that the next run can say why scores differ. nbgrader's own commands and
-formgrader leave a line for each submission, without changes: they record scores only after the grader is done.
+formgrader leave a line for each submission, with the student and without changes: they record scores only later.
 """
 
 from __future__ import annotations
 
 import getpass
 import json
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from autograde.batch.recording import ScoreChange
-from autograde.files import write_atomically
 from autograde.judge.fingerprint import LIBRARIES, fingerprint, private_hashes
 from torchcourse import __version__
 from torchcourse.model.files import check_target
@@ -26,7 +26,7 @@ from torchcourse.model.files import check_target
 __all__ = ["FILE", "Run", "append", "in_order", "reasons"]
 
 FILE = "grading-log.jsonl"
-BY = "torchcourse grade"
+OURS = "torchcourse grade"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Run:
 
     Attributes:
         submissions: the number that was graded or looked up.
-        by: what graded.
+        by: the program that graded.
+        student: whose submission it was, where a run is of one.
     """
 
     lessons: Sequence[str]
@@ -43,7 +44,8 @@ class Run:
     seed: int
     finished: bool
     changes: Sequence[ScoreChange]
-    by: str = BY
+    by: str = OURS
+    student: str = ""
 
 
 def append(out: Path, run: Run) -> None:
@@ -58,10 +60,16 @@ def append(out: Path, run: Run) -> None:
         "changes": [_change(change) for change in in_order(run.changes)],
         "conditions": _conditions(run.lessons, run.seed),
     }  # fmt: skip
+    if run.student:
+        line["student"] = run.student
     path = out / FILE
-    check_target(path)  # reading a pipe would wait for ever
-    earlier = path.read_bytes() if path.exists() else b""
-    write_atomically(path, earlier + json.dumps(line).encode() + b"\n")
+    check_target(path)  # writing to a pipe would wait for ever
+    out.mkdir(parents=True, exist_ok=True)
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(log, json.dumps(line).encode() + b"\n")  # at once: formgrader may be writing as well
+    finally:
+        os.close(log)
 
 
 def reasons(out: Path, seed: int, changes: Sequence[ScoreChange]) -> list[str]:
@@ -109,7 +117,7 @@ def _last(out: Path, lesson: str) -> dict[str, Any] | None:
         with (out / FILE).open(encoding="utf-8") as file:
             for text in file:
                 line = json.loads(text)
-                if lesson in line["lessons"] and line.get("by", BY) == BY:
+                if lesson in line["lessons"] and line.get("by", OURS) == OURS:
                     found = {**line["conditions"][lesson], "time": line["time"], "who": line["who"]}
     except (OSError, ValueError, LookupError, TypeError):
         return None

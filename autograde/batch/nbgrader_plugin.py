@@ -66,7 +66,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
             raise SandboxError(reason)
         graded = lesson_grader(where["notebook"], self.seed).grade(sandbox(where["notebook"]), self._submission(where))
         try:
-            append(root, Run([where["notebook"]], 1, self.seed, True, (), "nbgrader"))
+            append(root, Run([where["notebook"]], 1, self.seed, True, (), "nbgrader", where["student"]))
         except OSError as error:  # the verdicts are worth more than their log
             self.log.warning("The log of gradings cannot be written: %s", error)
         return with_outputs(nb, graded.verdicts), resources

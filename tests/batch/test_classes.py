@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from autograde.batch import grading_log
 from autograde.batch.grading import grade
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.source.release import load_release
@@ -39,6 +41,10 @@ def test_both_doors_give_everyone_what_is_deserved(lesson: str, tmp_path: Path) 
     write_class(tmp_path / "other door" / "submitted", lesson, others)
     scores = {(s.name, name): seen[s.name, name][1] for s in others for name in exercises(lesson)}
     assert stock_scores(lesson, tmp_path / "other door") == scores
+    log = [json.loads(line) for line in (tmp_path / "other door" / grading_log.FILE).read_text().splitlines()]
+    assert sorted((*line["lessons"], line["student"], line["by"]) for line in log) == sorted(
+        (lesson, student.name, "nbgrader") for student in others
+    )
 
 
 def deserved(lesson: str, student: Student, name: str) -> tuple[str, float]:

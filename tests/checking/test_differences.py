@@ -42,9 +42,12 @@ def test_whole_numbers_are_related_too_and_a_few_values_are_not() -> None:
 
 def test_the_digits_of_a_float32_are_told_where_float64_is_wanted() -> None:
     exactly = WANTED.double() / 3
-    says = "the first digits agree, as where something is computed in float32"
+    says = "the first digits agree, as when something is computed in float32"
     assert relation((WANTED / 3).double(), exactly, Tolerance(1e-10, 1e-12)) == says
-    assert relation(exactly + 1e-5, exactly, Tolerance(1e-10, 1e-12)) == "every value is too large by 1e-05"
+    assert relation(exactly + 1e-8, exactly, Tolerance(1e-10, 1e-12)) == "every value is too large by 1e-08"
+    one_wrong = exactly.clone()
+    one_wrong[0, 0] += 1e-7
+    assert relation(one_wrong, exactly, Tolerance(1e-10, 1e-12)) == ""
     assert relation(WANTED / 3 * (1 + 2**-22), WANTED / 3, Tolerance(0, 0)) != says
 
 

@@ -16,7 +16,7 @@ __all__ = ["CpuTime", "Watch", "data_segment", "parent", "private"]
 
 INTERVAL = 0.1  # seconds between two measurements
 SOCKET_BYTES = 1 << 19
-"""What a socket may hold: Linux lets a program put twice 208 KiB into one, and keeps some of its own."""
+"""What a socket may hold: Linux lets a program put twice 208 KiB into one, and needs some more itself."""
 INODE_BYTES = 1 << 10
 """What the kernel holds for a file or folder in memory, with its name, whatever is in it."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -24,7 +24,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 class Watch:
     """Tells when processes together use more than `max_bytes` of memory (0: no limit): shared maps, the private memory
-    of each beyond that of this process, and, in a namespace of their own, sockets and the inodes of `folders`."""
+    of each beyond that of this process, and, where they have a namespace of their own, sockets and the inodes of
+    `folders`."""
 
     def __init__(self, max_bytes: int, folders: Sequence[str]) -> None:
         self.max_bytes, self.next_look = max_bytes, 0.0
@@ -78,7 +79,10 @@ def _is_own_namespace() -> bool:
 
 def _sockets() -> int:
     """Return how many sockets there are in this network namespace."""
-    first = Path("/proc/self/net/sockstat").read_text().partition("\n")[0]
+    try:
+        first = Path("/proc/self/net/sockstat").read_text().partition("\n")[0]
+    except OSError:  # gVisor, for example, has no such file
+        return 0
     return int(first.rpartition(" ")[2])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from autograde.judge.submission import Submission
-from torchcourse.model.notebook_file import binds, normalized
+from torchcourse.model.notebook_file import normalized
 
 __all__ = ["answer_source"]
 
@@ -14,9 +16,11 @@ def answer_source(submission: Submission, exercise: str) -> str:
     That is the exercise's own cell, unless it is the unchanged stub, and added cells that bind the exercise's name.
     """
     stub = normalized(submission.release.cells[exercise].source)
+    name = re.escape(exercise)
+    binds = re.compile(rf"^(?:(?:async\s+)?def|class)\s+{name}\b|^{name}\s*(?::[^=\n]*)?=(?!=)", re.MULTILINE)
     sources = [
         cell.source
         for cell in submission.cells
-        if cell.runs and (cell.grade_id == exercise or (not cell.grade_id and binds(cell.source, exercise)))
+        if cell.runs and (cell.grade_id == exercise or (not cell.grade_id and binds.search(cell.source)))
     ]
     return "\n\n".join(source.strip("\n") for source in sources if normalized(source) != stub)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import linecache
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from torchcourse.model.notebook_file import binds, find_cell, read, source_of
+from torchcourse.model.notebook_file import find_cell, read, source_of
 from torchcourse.workspace import session
 
 __all__ = ["CHANGED", "LastRun", "cell_of", "changed_since", "id_of", "is_saved", "running_cell", "watch"]
@@ -144,5 +145,9 @@ def is_saved(exercise: str, path: Path) -> bool:
 
 def _latest_definition(exercise: str) -> str | None:
     """Return the source of the cell that defines an exercise and was run last in this session, if any was."""
-    defining = (source for source in _runs if binds(source, exercise))
+    defining = (source for source in _runs if _defines(source, exercise))
     return max(defining, key=lambda source: _runs[source].began, default=None)
+
+
+def _defines(source: str, name: str) -> bool:
+    return re.search(rf"^\s*(def|class)\s+{re.escape(name)}\b", source, re.MULTILINE) is not None

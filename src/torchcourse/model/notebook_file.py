@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from torchcourse.model.files import replacing
 
 __all__ = [
-    "Cell", "Notebook", "WorkspaceError", "binds", "cells", "did_you_mean", "exercise_of", "exercises_of", "find_cell",
+    "Cell", "Notebook", "WorkspaceError", "cells", "did_you_mean", "exercise_of", "exercises_of", "find_cell",
     "find_notebook", "grade_id", "is_check", "is_question", "normalized", "read", "replace_file", "replace_text",
     "set_aside", "source_of", "with_source", "write",
 ]  # fmt: skip
@@ -148,13 +148,6 @@ def normalized(source: str) -> str:
     """Return code without comments and white space, to compare programs."""
     lines = (re.sub(r"(^|\s)#.*$", "", line) for line in source.splitlines())
     return re.sub(r"\s+", "", "".join(lines))
-
-
-def binds(source: str, name: str) -> bool:
-    """Return whether the text of a cell defines `name`, or assigns it a value."""
-    name = re.escape(name)
-    binding = rf"^(?:(?:async\s+)?def|class)\s+{name}\b|^{name}\s*(?::[^=\n]*)?=(?!=)"
-    return re.search(binding, source, re.MULTILINE) is not None
 
 
 def write(path: Path, notebook: Notebook) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +25,7 @@ from autograde.cli.console import (
 from autograde.cli.quick_imports import quick_imports
 
 if TYPE_CHECKING:
+    from autograde.results.grades_table import Row
     from autograde.results.handing_in import HandedIn
 
 __all__ = ["diff", "export", "report"]
@@ -38,9 +39,8 @@ def report(
     ] = None,
     lessons: Annotated[str, typer.Option(help="for --mistakes, such as 05_training; all, if none is named")] = "",
     since: Annotated[
-        datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="for --mistakes: only what was handed in on this day (UTC) or later"),
-    ] = None,
+        str, typer.Option(metavar="DAY", help="for --mistakes: only of what was handed in on this day or later")
+    ] = "",
     exercise: Annotated[
         str, typer.Option(help="make a page with everybody's answer to this exercise or question, OUT/EXERCISE.html")
     ] = "",
@@ -50,25 +50,24 @@ def report(
     from autograde.report.class_report import report as report_page
     from autograde.report.exercise_page import exercise_page
     from autograde.report.mistakes_notebook import mistakes_notebook
-    from autograde.results.grades_table import BadTableError
+    from autograde.results.grades_table import BadTableError, read_table
     from torchcourse.model.catalogue import UnknownExerciseError
 
     if since and not mistakes:
         stop("--since goes with --mistakes.")
     if mistakes and exercise:
         stop("--mistakes and --exercise make two pages: give one of them.")
-    _warn_of_unknown_lessons(out)
-    times = _times(out)
-    if since and not times:
-        stop(f"It is not known when anything in {out} was handed in: leave out --since.")
     target = mistakes or html or out / f"{exercise or 'report'}.html"
     try:
+        rows = read_table(out / "grades.csv").rows
+        _warn_of_unknown_lessons(rows)
         if exercise:
             made = exercise_page(out, exercise)
+        elif mistakes:
+            day = _day(since) if since else None
+            made = mistakes_notebook(out, split_lessons(lessons), day, _recent(out, rows, day) if day else ())
         else:
-            day = since and since.date()
-            made = (mistakes_notebook(out, split_lessons(lessons), day, times) if mistakes
-                    else report_page(out, target, times))  # fmt: skip
+            made = report_page(out, target, _times(out))
     except (BadTableError, UnknownExerciseError) as error:
         stop(str(error))
     with write_errors(target):
@@ -79,29 +78,78 @@ def report(
         console.print(f"The {'answers are' if exercise else 'report is'} in {target}; it names learners.", markup=False)
 
 
-def _times(out: Path) -> list[HandedIn]:
-    """Return when submissions were handed in; nothing where the gradebook cannot be read: a page needs no times."""
-    from sqlalchemy.exc import SQLAlchemyError
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        stop("--since wants a day, such as 2026-11-20.")
 
-    from autograde.classroom.class_config import class_gradebook
-    from autograde.results.handing_in import handed_in
+
+def _recent(out: Path, rows: Sequence[Row], day: date) -> set[tuple[str, str]]:
+    """Return the submissions, by student and lesson, that were handed in on a day or later; stop if there is none.
+    Print how many are left out because their time is not known."""
+    from autograde.errors import RefusedError
 
     try:
-        return handed_in(class_gradebook(out))
-    except SQLAlchemyError:
+        times = _handed_in(out)
+    except RefusedError as error:
+        stop(str(error))
+    if not times:
+        stop(f"No submission in {out.resolve()} has a time. A class folder keeps times, from timestamp.txt beside the "
+             "notebooks; without them leave out --since.")  # fmt: skip
+    recent = {(one.student, one.lesson) for one in times if one.time.date() >= day}
+    if not recent:
+        stop(f"Nothing was handed in since {day}; the latest is of {times[-1].time.date()}.")
+    timed = {(one.student, one.lesson) for one in times}
+    unknown = {(row.student, row.lesson) for row in rows if row.status != "missing"} - timed
+    if unknown:
+        have = "has no time and is" if len(unknown) == 1 else "have no time and are"
+        console.print(f"{pluralized(len(unknown), 'submission')} {have} left out.", markup=False)
+    return recent
+
+
+def _times(out: Path) -> list[HandedIn]:
+    """Return when submissions were handed in; print why that is not shown if the gradebook cannot be read."""
+    from autograde.errors import RefusedError
+
+    try:
+        return _handed_in(out)
+    except RefusedError as error:
+        stderr.print(f"WARNING: the page does not show when lessons were handed in. {error}", markup=False)
         return []
 
 
-def _warn_of_unknown_lessons(out: Path) -> None:
-    """Print which lessons in a folder's results are not known here, and so lack their answers in what is made."""
-    from autograde.results.grades_table import BadTableError, read_table
+def _handed_in(out: Path) -> list[HandedIn]:
+    """Return when submissions were handed in, earliest first.
+
+    Raises:
+        RefusedError: when the gradebook cannot be read.
+    """
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from autograde.batch.preflight import check_gradebook, reason_of
+    from autograde.classroom.class_config import class_gradebook
+    from autograde.errors import ClassError, RefusedError
+    from autograde.results.handing_in import handed_in
+
+    try:
+        url = class_gradebook(out)
+        check_gradebook(url)
+        return handed_in(url)
+    except ClassError as error:
+        raise RefusedError(str(error)) from error
+    except (SQLAlchemyError, ValueError) as error:
+        raise RefusedError(f"The gradebook of {out} cannot be read ({reason_of(error)}).") from error
+
+
+def _warn_of_unknown_lessons(rows: Sequence[Row]) -> None:
+    """Print which lessons in a table of grades are not known here, and so lack their answers in what is made."""
     from torchcourse.model.catalogue import LESSONS, in_order
 
-    with contextlib.suppress(BadTableError):  # which is said later
-        for name in in_order(row.lesson for row in read_table(out / "grades.csv").rows):
-            if name not in LESSONS:
-                stderr.print(f"WARNING: {name} is not known here, so its answers are left out: a lesson of your own "
-                             "needs `torchcourse --course DIR report`.", markup=False)  # fmt: skip
+    for name in in_order(row.lesson for row in rows):
+        if name not in LESSONS:
+            stderr.print(f"WARNING: {name} is not known here, so its answers are left out: a lesson of your own "
+                         "needs `torchcourse --course DIR report`.", markup=False)  # fmt: skip
 
 
 def diff(

@@ -6,6 +6,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import matplotlib
@@ -28,6 +29,7 @@ INK = "#010203"
 GOOD, HALF, BAD, NEW = "#009e73", "#e69f00", "#d55e00", "#0072b2"  # Okabe and Ito's palette for the colour-blind
 PARTS = {"right": GOOD, "right on the CPU alone": HALF, "not right": BAD, "not attempted": NEW}
 MAX_BINS = 24
+DAY, YEAR = timedelta(days=1), timedelta(days=366)
 MAX_LABEL_LENGTH = 40
 STYLE: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "torchcourse", "font.family": "sans-serif", "font.size": 10,
@@ -80,7 +82,8 @@ def times(handed_in: Sequence[HandedIn]) -> Markup:
     """Draw how many learners had handed in each lesson, over time, and when it was due."""
     lessons = in_order({one.lesson for one in handed_in})
     by_lesson = {lesson: sorted(one.time for one in handed_in if one.lesson == lesson) for lesson in lessons}
-    due = {one.lesson: one.due for one in handed_in if one.due}
+    first, last = min(one.time for one in handed_in), max(one.time for one in handed_in)
+    due = {one.lesson: one.due for one in handed_in if one.due and first - YEAR <= one.due <= last + YEAR}
 
     def draw(axes: Axes) -> None:
         for place, (lesson, seen) in enumerate(by_lesson.items()):
@@ -90,6 +93,7 @@ def times(handed_in: Sequence[HandedIn]) -> Markup:
             if lesson in due:
                 axes.axvline(due[lesson], color=colour, linestyle=":")  # type: ignore[arg-type]
         axes.set_ylim(bottom=0)
+        axes.set_xlim(min([first, *due.values()]) - DAY, max([last, *due.values()]) + DAY)  # type: ignore[arg-type]
         locator = AutoDateLocator()  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]

@@ -84,7 +84,8 @@ def report(out: Path, target: Path | None = None, handed_in: Sequence[HandedIn] 
     pages = _feedback_pages(out, (target or out / "report.html").absolute().parent)
     return page(
         "report.html", overview=everything, aliases=aliases, shade=shade, feedback=pages, lessons=lessons,
-        times=times(handed_in) if handed_in else "",
+        times=times(handed_in) if handed_in else "", timed=len(handed_in),
+        submissions=len({(row.student, row.lesson) for row in table.rows if row.status != "missing"}),
         folder=clean(out.resolve().name), complaints=complaints, more_complaints=more,
         learners_count=len(aliases), fewest=MIN_LEARNERS, unlike=MIN_UNLIKE, suspect=SUSPECT, similar=SIMILAR,
         shingle=SHINGLE, shortest=SHORTEST, clean=clean,

@@ -6,7 +6,7 @@ It names nobody, and runs nothing of what learners wrote: their answers are quot
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +15,6 @@ import nbformat
 from autograde.report.class_report import ShownMistake, answers_of, shown_mistake
 from autograde.report.item_statistics import MistakeCount, lesson_statistics
 from autograde.results.grades_table import read_table
-from autograde.results.handing_in import HandedIn
 from autograde.results.html import printable
 from autograde.results.lesson_sections import section
 from autograde.source.private_half import private_half
@@ -32,20 +31,20 @@ below each takes an answer that you write together, and checks it."""
 
 
 def mistakes_notebook(
-    out: Path, lessons: Collection[str] = (), since: date | None = None, handed_in: Sequence[HandedIn] = ()
+    out: Path, lessons: Collection[str] = (), since: date | None = None, recent: Collection[tuple[str, str]] = ()
 ) -> str:
     """Return a notebook of the most frequent mistakes in the results in a folder.
 
     Args:
         lessons: the lessons to look at; all, if none is given.
-        since: count only what was handed in on this day (in UTC) or later, by `handed_in`.
+        since: count only what was handed in on this day or later.
+        recent: what that is, by student and lesson.
 
     Raises:
         BadTableError: when there is no grades.csv in `out`, or it is no table of grades.
     """
     rows = [row for row in read_table(out / "grades.csv").rows if row.lesson in (lessons or LESSONS)]
     if since:
-        recent = {(one.student, one.lesson) for one in handed_in if one.time.date() >= since}
         rows = [row for row in rows if (row.student, row.lesson) in recent]
     counted = [(one.lesson, mistake) for one in lesson_statistics(rows) for mistake in one.mistakes]
     counted = [(lesson, mistake) for lesson, mistake in counted if mistake.exercise in load_release(lesson).exercises]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from nbgrader.api import Assignment, SubmittedAssignment
 from sqlalchemy import create_engine
@@ -14,10 +14,14 @@ from autograde.results.gradebook_url import gradebook_file
 
 __all__ = ["HandedIn", "handed_in"]
 
+FIRST, CLOCKS_DIFFER = datetime(2000, 1, 1), timedelta(days=1)
+"""Earlier times, and those further ahead, are mistakes or jokes: a student may have written them."""
+
 
 @dataclass(frozen=True)
 class HandedIn:
-    """When a student handed in a lesson, and when the class had to, in UTC; `due` is None where no date is set."""
+    """When a student handed in a lesson, last, and when the class had to, on this machine's clock; `due` is None where
+    no date is set."""
 
     student: str
     lesson: str
@@ -29,12 +33,13 @@ def handed_in(url: str) -> list[HandedIn]:
     """Return what the gradebook at `url` knows of times, earliest first; nothing where there is no gradebook.
 
     Raises:
-        SQLAlchemyError: when it cannot be read.
+        SQLAlchemyError, ValueError: when it cannot be read.
     """
     file = gradebook_file(url)
     if file and not file.is_file():
         return []
     engine = create_engine(url, poolclass=NullPool)
+    last = datetime.now(UTC).replace(tzinfo=None) + CLOCKS_DIFFER
     with Session(engine) as session:  # nbgrader's Gradebook would make tables that are not there
         rows = (
             session.query(SubmittedAssignment.student_id, Assignment.name, SubmittedAssignment.timestamp,
@@ -43,4 +48,13 @@ def handed_in(url: str) -> list[HandedIn]:
             .filter(SubmittedAssignment.timestamp.is_not(None))
             .order_by(SubmittedAssignment.timestamp)
         )  # fmt: skip
-        return [HandedIn(*row) for row in rows]
+        return [
+            HandedIn(student, lesson, _local(time), _local(due) if due else None)
+            for student, lesson, time, due in rows
+            if FIRST <= time <= last
+        ]
+
+
+def _local(time: datetime) -> datetime:
+    """Return a time in UTC, as gradebooks have it, on this machine's clock."""
+    return time.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)

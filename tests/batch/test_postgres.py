@@ -82,9 +82,9 @@ def test_a_class_lives_on_a_server_from_its_due_dates_to_the_export(
     (tmp_path / "roster.csv").write_text("id,first_name\nada,Ada\ndan,Dan\n")
     folder = tmp_path / "spring"
     words = ["--lessons", LESSON, "--roster", tmp_path / "roster.csv", "--late", 0.25, "--gradebook", url]
-    status, output = run_instructors("class", "init", folder, *words, "--due", f"{LESSON}=2026-12-01T18:00+00:00")
+    status, output = run_instructors("class", "init", folder, *words, "--due", f"{LESSON}=2025-12-01T12:00+00:00")
     assert status == 0, output
-    (submitted / "ada" / LESSON / "timestamp.txt").write_text("2026-12-01 19:00:00 UTC")
+    (submitted / "ada" / LESSON / "timestamp.txt").write_text("2025-12-01 13:00:00 UTC")
     status, output = run_instructors("grade", LESSON, "--submitted", submitted, "--out", folder)
     assert status == 0, output
     assert "Handed in late: 0.5 of 2 points" in (folder / "feedback" / "ada" / f"{LESSON}.html").read_text()
@@ -93,7 +93,7 @@ def test_a_class_lives_on_a_server_from_its_due_dates_to_the_export(
     assert class_config(folder).CourseDirectory.db_url == url, "formgrader reads this"
     status, output = run_instructors("report", folder)
     assert status == 0, output
-    assert f"{LESSON} 1, from 2026-12-01 to 2026-12-01, due 2026-12-01." in (folder / "report.html").read_text()
+    assert f"{LESSON} 1, from 2025-12-01 to 2025-12-01, due 2025-12-01." in (folder / "report.html").read_text()
     assert not (folder / "gradebook.db").exists()
     page = url.replace("/book?", "/none?")
     (folder / "nbgrader_config.py").write_text((folder / "nbgrader_config.py").read_text().replace(url, page))

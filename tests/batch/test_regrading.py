@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,17 @@ def test_the_reason_says_what_changed_and_does_not_guess(tmp_path: Path) -> None
     grading_log.append(tmp_path, grading_log.Run([LESSON], 1, 1, True, []))
     assert grading_log.reasons(tmp_path, 1, [change])[0].startswith("Nothing changed since ")
     assert ", when " in grading_log.reasons(tmp_path, 1, [change])[0]
+    grading_log.append(tmp_path, grading_log.Run([LESSON], 1, 2, True, (), "nbgrader", "ada"))  # which is no edition
     assert "graded it: the seed: ada describe +1" in grading_log.reasons(tmp_path, 2, [change])[0]
+
+
+def test_graders_that_log_at_the_same_time_lose_no_line(tmp_path: Path) -> None:
+    def append(number: int) -> None:
+        grading_log.append(tmp_path, grading_log.Run([LESSON], number, 1, True, (), "nbgrader", "ada"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(append, range(40)))
+    assert sorted(line["submissions"] for line in log(tmp_path)) == list(range(40))
 
 
 def test_the_best_submission_counts_where_the_instructor_chooses_that(submitted: Path, out: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import nbformat
 import pytest
+import torch
 
 from autograde.course import store
 from autograde.course.build import IMPORT_GUARD, source_notebook, table_version
@@ -22,6 +23,8 @@ from autograde.source import paths
 from autograde.source.private_half import private_half
 from autograde.source.script import MalformedScriptError, read_script, rubrics
 from torchcourse.model.catalogue import LESSONS, exercises
+from torchcourse.model.exercise import case
+from torchcourse.model.stored_observations import Stored, StoredMistake, Table
 
 LESSON = "01_tensors"
 
@@ -235,3 +238,18 @@ def test_a_new_gradebook_gets_the_version_that_nbgraders_own_program_gives() -> 
         capture_output=True, text=True, check=True, env={**os.environ, "PATH": path},
     )  # fmt: skip
     assert table_version() == asked.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("reference", "mistake", "is_same"), [(0, 1e-5, True), (0, 1e-2, False), (1e-5, 0, False), (1e-13, 0, True)]
+)
+def test_what_is_stored_is_fresh_if_only_mistakes_differ_by_roundings(
+    reference: float, mistake: float, is_same: bool
+) -> None:
+    def stored(reference: float, mistake: float) -> Stored:
+        cases = [case("float64", rtol=1e-10, atol=1e-12)]
+        wanted = Table([{"result": torch.tensor([2.0]).double() + reference}], [None])
+        shows = Table([{"result": torch.tensor([3.0]).double() + mistake}], [None])
+        return Stored(cases, wanted, [StoredMistake("off", "It is off.", "Offsets", shows)])
+
+    assert store._same(stored(0, 0), stored(reference, mistake)) == is_same

@@ -48,26 +48,45 @@ def test_the_ten_most_frequent_mistakes_are_shown_with_answer_message_and_sectio
 
 
 def test_mistakes_since_a_day_and_when_lessons_were_handed_in_come_from_the_gradebook(tmp_path: Path) -> None:
-    days = {"ann": 2, "bob": 9}
+    days = {"ann": datetime(2025, 11, 2, 12), "bob": datetime(2025, 11, 9, 12), "cy": datetime(9999, 12, 31, 23),
+            "dan": datetime(1, 1, 1)}  # fmt: skip
     write_table(tmp_path, [[name, LESSON, "row_softmax", 0, 2, "failed", f"of-{name}", ""] for name in days])
     target = tmp_path / "week.ipynb"
-    (tmp_path / "gradebook.db").touch()
-    refused = run_instructors("report", tmp_path, "--mistakes", target, "--since", "2026-11-05")
-    assert refused[0] == 2
-    assert "It is not known when" in refused[1]
-    (tmp_path / "gradebook.db").unlink()
+
+    def made(since: str) -> tuple[int, str]:
+        return run_instructors("report", tmp_path, "--mistakes", target, "--since", since)
+
     with Writer(tmp_path / "gradebook.db", [LESSON], tmp_path / "scratch") as writer:
-        writer.book.update_or_create_assignment(LESSON, duedate="2026-11-08 12:00:00 UTC")
-        for name, day in days.items():
+        writer.book.update_or_create_assignment(LESSON, duedate="2025-11-08 12:00:00 UTC")
+        for name, time in days.items():
             writer.book.add_student(name)
-            writer.book.add_submission(LESSON, name, timestamp=datetime(2026, 11, day, 20))
-    assert run_instructors("report", tmp_path, "--mistakes", target, "--since", "2026-11-05")[0] == 0
-    assert "One mistake of this class since 2026-11-05" in target.read_text()
+            writer.book.add_submission(LESSON, name, timestamp=time)
+    status, said = made("2025-11-09")
+    assert (status, "2 submissions have no time and are left out." in said) == (0, True), said
+    assert "One mistake of this class since 2025-11-09" in target.read_text()
     assert "of\\\\-bob" in target.read_text()
     assert "of\\\\-ann" not in target.read_text()
+    before = target.read_bytes()
+    for since, says in {"2025-11-10": "Nothing was handed in since 2025-11-10; the latest is of 2025-11-09.",
+                        "yesterday": "--since wants a day, such as 2026-11-20."}.items():  # fmt: skip
+        assert made(since) == (2, f"{says}\n")
+    assert target.read_bytes() == before
     assert run_instructors("report", tmp_path)[0] == 0
     page = (tmp_path / "report.html").read_text()
-    assert f"{LESSON} 2, from 2026-11-02 to 2026-11-09, due 2026-11-08." in page
+    assert f"{LESSON} 2, from 2025-11-02 to 2025-11-09, due 2025-11-08." in page
+    assert "The time of 2 of 4 submissions is known" in page
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no gradebook"])
+def test_without_a_gradebook_a_page_needs_no_times_and_a_day_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    write_table(tmp_path, [["ann", LESSON, "row_softmax", 0, 2, "failed", "wrong-dim", ""]])
+    if content is not None:
+        (tmp_path / "gradebook.db").write_bytes(content)
+    refused = run_instructors("report", tmp_path, "--mistakes", tmp_path / "week.ipynb", "--since", "2025-11-05")
+    assert refused[0] == 2
+    assert ("has a time" in refused[1]) == (content is None), refused[1]
+    status, said = run_instructors("report", tmp_path)
+    assert (status, "Handed in over time" in (tmp_path / "report.html").read_text()) == (0, False), said
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "![x](http://e.org/x.png)", "[a](javascript:b)", "# h\n---\n$x$"])

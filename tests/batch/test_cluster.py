@@ -291,7 +291,11 @@ def running(folder: Path, *commands: str) -> Iterator[None]:
         for process in started:
             process.terminate()
         for process in started:
-            process.wait(LONG)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:  # Dask waits for what its threads do, which may be stuck
+                process.kill()
+                process.wait()
 
 
 def free_address() -> str:

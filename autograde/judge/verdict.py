@@ -171,28 +171,25 @@ def _report(
         if report.misconception or not mistakes:
             return replace(report, misconception=joined_names(mistakes))
     on_cpu = [r for r in results if r.device == CPU.name and not r.passed]
+    only_again = CPU.name not in quoted_devices and any(r.number < visible for r in on_cpu)
     if mistakes:
-        return _unquoted(oracle, mistakes, on_cpu, visible)
-    return _unexplained(oracle, results, visible) if on_cpu else _unexplained_elsewhere(oracle, results)
+        return _unquoted(oracle, mistakes, bool(on_cpu), only_again)
+    return _unexplained(oracle, results, visible, only_again) if on_cpu else _unexplained_elsewhere(oracle, results)
 
 
-def _unquoted(oracle: Oracle, mistakes: list[KnownMistake], on_cpu: list[Result], visible: int) -> Report:
+def _unquoted(oracle: Oracle, mistakes: list[KnownMistake], on_cpu: bool, only_again: bool) -> Report:
     """Return the report on mistakes that nothing quotable shows: their sentences without what was observed.
 
     Args:
-        on_cpu: the results that failed on the CPU.
+        on_cpu: whether a case failed on the CPU.
+        only_again: whether a visible case did so, in a second run.
     """
     found = " Also: ".join(dict.fromkeys(_general(mistake) for mistake in mistakes))
     where = "More cases than the notebook shows find" if on_cpu else "A second device finds"
-    if _in_second_run(on_cpu, visible):
+    if only_again:
         where = "A second run finds"
     message = f"{where} a mistake: {found} Read again: {mistakes[0].section}."
     return Report(oracle.exercise.name, "failed", message, joined_names(mistakes), mistakes[0].section)
-
-
-def _in_second_run(failed: list[Result], visible: int) -> bool:
-    """Return whether a visible case failed on the CPU, of which nothing is quoted after a second run alone."""
-    return any(r.number < visible and r.device == CPU.name for r in failed)
 
 
 def _general(mistake: KnownMistake) -> str:
@@ -203,7 +200,7 @@ def _general(mistake: KnownMistake) -> str:
     return " ".join(plain) if plain else f"`{mistake.name}`."
 
 
-def _unexplained(oracle: Oracle, results: list[Result], visible: int) -> Report:
+def _unexplained(oracle: Oracle, results: list[Result], visible: int, only_again: bool) -> Report:
     """Return the report on an answer that cases refuse which are not quoted: what differs, but no values."""
     failed = [r for r in results if not r.passed]
     raised = any("raised" in r.seen for r in failed)
@@ -211,7 +208,7 @@ def _unexplained(oracle: Oracle, results: list[Result], visible: int) -> Report:
     names = [name for name in dict.fromkeys(n for r in failed for n in r.differs) if name in shown]
     what = "it raised an exception" if raised else f"`{names[0]}` differs" if names else "what it does differs"
     where = "The answer is right in every case that the notebook shows. In others"
-    if _in_second_run(failed, visible):
+    if only_again:
         where = "The answer had to run twice. In the second run"
     message = f"{where} {what}: {OTHERS}"
     return Report(oracle.exercise.name, "error" if raised else "failed", message)

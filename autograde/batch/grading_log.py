@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,11 +64,8 @@ def append(out: Path, run: Run) -> None:
     path = out / FILE
     check_target(path)  # writing to a pipe would wait for ever
     out.mkdir(parents=True, exist_ok=True)
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(log, json.dumps(line).encode() + b"\n")  # at once: formgrader may be writing as well
-    finally:
-        os.close(log)
+    with path.open("ab", buffering=0) as log:  # one call writes a line: formgrader may be writing as well
+        log.write(json.dumps(line).encode() + b"\n")
 
 
 def reasons(out: Path, seed: int, changes: Sequence[ScoreChange]) -> list[str]:

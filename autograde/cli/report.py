@@ -23,6 +23,7 @@ from autograde.cli.console import (
     write_errors,
 )
 from autograde.cli.quick_imports import quick_imports
+from autograde.errors import ClassError, RefusedError
 
 if TYPE_CHECKING:
     from autograde.results.grades_table import Row
@@ -88,8 +89,6 @@ def _day(text: str) -> date:
 def _recent(out: Path, rows: Sequence[Row], day: date) -> set[tuple[str, str]]:
     """Return the submissions, by student and lesson, that were handed in on a day or later; stop if there is none.
     Print how many are left out because their time is not known."""
-    from autograde.errors import RefusedError
-
     try:
         times = _handed_in(out)
     except RefusedError as error:
@@ -110,8 +109,6 @@ def _recent(out: Path, rows: Sequence[Row], day: date) -> set[tuple[str, str]]:
 
 def _times(out: Path) -> list[HandedIn]:
     """Return when submissions were handed in; print why that is not shown if the gradebook cannot be read."""
-    from autograde.errors import RefusedError
-
     try:
         return _handed_in(out)
     except RefusedError as error:
@@ -129,7 +126,6 @@ def _handed_in(out: Path) -> list[HandedIn]:
 
     from autograde.batch.preflight import check_gradebook, reason_of
     from autograde.classroom.class_config import class_gradebook
-    from autograde.errors import ClassError, RefusedError
     from autograde.results.handing_in import handed_in
 
     try:

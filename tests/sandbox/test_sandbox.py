@@ -167,7 +167,7 @@ SHARED = (
     "for _ in range(24):\n    held.append(mmap.mmap(-1, 64 << 20))\n    held[-1].write(text)\ntime.sleep(60)"
 )
 SOCKETS = (
-    "import os, resource, socket, time\nheld = []\nfor _ in range(8):\n    if not os.fork():\n"
+    "import os, socket, time\nheld = []\nfor _ in range(8):\n    if not os.fork():\n"
     "        for _ in range(400):\n            held += socket.socketpair()\n            held[-1].setblocking(False)\n"
     "            try:\n                while True:\n                    held[-1].send(bytes(1 << 16))\n"
     "            except BlockingIOError:\n                pass\n        break\ntime.sleep(60)"

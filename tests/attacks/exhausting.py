@@ -1,4 +1,7 @@
-"""Run in the box: grades the class in one folder into another, with small limits."""
+"""Run in the box: grades the class in one folder into another, with small limits.
+
+Filling memory takes CPU time, several seconds a gigabyte where others fill theirs: the limit on memory is reached long
+before that on time."""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from autograde.batch.grading import grade
 from autograde.settings import LIMITS, MIB
 
 SMALL = dataclasses.replace(
-    LIMITS, cell_seconds=3.0, exercise_seconds=3.0, wall_clock_factor=12.0, data_bytes=640 * MIB,
-    memory_bytes=1024 * MIB, scratch_bytes=64 * MIB, file_bytes=32 * MIB, processes=40,
+    LIMITS, cell_seconds=6.0, exercise_seconds=6.0, wall_clock_factor=6.0, data_bytes=384 * MIB,
+    memory_bytes=640 * MIB, scratch_bytes=64 * MIB, file_bytes=32 * MIB, processes=40,
 )  # fmt: skip
 
 if __name__ == "__main__":

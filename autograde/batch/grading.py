@@ -127,6 +127,7 @@ def run(
     names, url = student_names(students(submitted)), gradebook_url(out, gradebook)
     _check(submitted, out, names.values(), lessons, None if scheduler else isolation)
     check_gradebook(url)
+    submitted, out = submitted.absolute(), out.absolute()  # references change this process's working folder
     with (
         explain_write_errors(out),
         closing(_worker_pool(scheduler, workers, lessons, seed, limits, isolation, not regrade)) as pool,

@@ -10,8 +10,16 @@ __all__ = ["gradebook_file", "gradebook_url", "sqlite_url"]
 
 
 def gradebook_url(out: Path, named: str = "") -> str:
-    """Return the URL of the gradebook for the results in `out`: `named` if it is given, else a file in `out`."""
-    return named or sqlite_url(out / "gradebook.db")
+    """Return the URL of the gradebook for the results in `out`: `named` if it is given, else a file in `out`.
+
+    The path of a file is absolute in it, because nbgrader and the programs of oracles change the working folder.
+    """
+    if not named:
+        return sqlite_url(out / "gradebook.db")
+    if not named.startswith("sqlite:///"):
+        return named
+    place = make_url(named)
+    return place.set(database=str(Path(place.database or "").absolute())).render_as_string(hide_password=False)
 
 
 def gradebook_file(url: str) -> Path | None:
@@ -22,4 +30,4 @@ def gradebook_file(url: str) -> Path | None:
 
 def sqlite_url(path: Path) -> str:
     """Return the URL of a gradebook in a file."""
-    return f"sqlite:///{path.absolute()}"  # nbgrader changes the working folder
+    return f"sqlite:///{path.absolute()}"

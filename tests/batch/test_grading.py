@@ -170,3 +170,15 @@ def test_a_folder_whose_name_is_no_text_and_a_stray_file_stop_nothing(submitted:
     done = grade([LESSON], tmp_path / "class", tmp_path / "out", limits=QUICK)
     assert [g.submission.student for g in done] == ["caf\\udce9"]
     assert "caf" in (tmp_path / "out" / "grades.csv").read_text()
+
+
+def test_relative_folders_stay_where_they_are_when_the_working_folder_changes(
+    submitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_of(submitted, tmp_path, "ada", "eve", "hana")
+    monkeypatch.chdir(tmp_path)
+    url = "sqlite:///own.db"
+    grade([LESSON], Path("submitted"), Path("out"), progress=lambda _: os.chdir("/"), gradebook=url, limits=QUICK)
+    assert {row["student"] for row in rows(tmp_path / "out") if row["status"] == "missing"} == set()
+    assert (tmp_path / "own.db").exists()
+    assert len(rows(tmp_path / "out")) == 3 * len(EXERCISES)

@@ -11,6 +11,7 @@ import threading
 from functools import cache
 from typing import Any
 
+from torchcourse.checking.shared_process import is_shared
 from torchcourse.model.own_code import called_by_own_code
 
 __all__ = ["ADDRESSES", "COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit", "children"]
@@ -46,10 +47,7 @@ _running: list[Audit] = []
 
 
 class Audit:
-    """A context manager that notes what is started in its block.
-
-    Args:
-        all_threads: whether to note what other threads start as well.
+    """A context manager that notes what is started in its block: by all threads, unless other work shares the process.
 
     Attributes:
         used: which of `THREADS`, `PROCESSES`, `PROFILERS`, `COPIES` and, by the learner's own code, `ADDRESSES` were
@@ -57,8 +55,8 @@ class Audit:
         mapped: the bytes of memory maps that were made, and those that sockets may hold.
     """
 
-    def __init__(self, all_threads: bool = True) -> None:
-        self.all_threads = all_threads
+    def __init__(self) -> None:
+        self.all_threads = not is_shared()
         self.used: set[str] = set()
         self.mapped = 0
         self.thread = 0
@@ -76,8 +74,11 @@ class Audit:
 def children() -> tuple[int, bool]:
     """Return a fingerprint of this process's children: it changes when one is started, however it is started.
 
-    It consists of the page faults of ended children and whether a child exists now; on Windows it is constant.
+    It consists of the page faults of ended children and whether a child exists now; on Windows, and where other work
+    shares the process, it is constant.
     """
+    if is_shared():
+        return 0, False
     try:
         import resource  # not on Windows
     except ImportError:

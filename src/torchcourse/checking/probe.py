@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from torchcourse.checking.rule_watch import RuleWatch
+from torchcourse.checking.shared_process import in_shared_process
 from torchcourse.model import codec
 from torchcourse.model.devices import CPU, CheckedDevice, to_device
 from torchcourse.model.exercise import Case, Exercise, Unattempted
@@ -217,15 +218,15 @@ def observe(
         device: where the inputs are put.
         alone: whether this process exists for this run only. Then inputs are not copied, and the random state is not
             restored.
-        trusted: whether `answer` is one of the course's own programs, and need not be watched as closely; see
-            `RuleWatch`.
+        trusted: whether `answer` is one of the course's own programs, and need not be watched as closely: other work
+            may share the process. See `RuleWatch`.
         caught: called with an exception of the answer, which has its traceback.
 
     Raises:
         Unattempted: if the answer is the exercise's own stub.
     """
     watched = Watched(answer, exercise, device == CPU, trusted)
-    with pristine(generators=not alone), _eagerly(device):
+    with pristine(generators=not alone), _eagerly(device), in_shared_process(trusted):
         inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
         try:
             seen = plain(exercise.probe(watched, **to_device(inputs, device.device)))

@@ -29,7 +29,7 @@ class RuleWatch:
 
     def __init__(self, forbids: Iterable[str], on_cpu: bool, trusted: bool = False) -> None:
         self.forbids, self.on_cpu = tuple(forbids), on_cpu
-        self._record, self._audit = OperatorRecord(), Audit(all_threads=not trusted)
+        self._record, self._audit = OperatorRecord(), Audit()
         self._is_recorded = not trusted
         self._calls = CallWatch(self.forbids, operators=on_cpu)
         self._returned = False

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -19,8 +16,6 @@ from torchcourse.probes.trainable_models import with_detail
 QUERIES, KEYS, WIDTH, BLOCK = 64, 1024, 4, 16
 SCORES = QUERIES * KEYS * 4
 """The bytes of the score matrix of the large call whose memory is measured."""
-PATIENCE = 2.0
-"""Seconds after which a call that still seems to hold much outside of tensors is not measured again."""
 FEWER, AS_MANY = "less than the scores take", "as much as the scores, or more"
 
 
@@ -33,27 +28,13 @@ def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor, block: int | None, m
     return {**seen, **_large_call(answer)} if measured and q.device.type == "cpu" else seen
 
 
-def bytes_elsewhere(answer: Watched, call: Callable[[], object], bound: int) -> int:
-    """Return `outside_bytes` of one of the answer's calls, asked again for a while if it is more than `bound`.
-
-    In a grader that is busy with other submissions, what its other threads take adds to that, often for longer than
-    the few calls in a row of `outside_bytes` last.
-    """
-    since = time.monotonic()
-    least: int = answer.run(outside_bytes, call, bound)
-    while least > bound and time.monotonic() - since < PATIENCE:
-        time.sleep(0.1)
-        least = min(least, answer.run(outside_bytes, call, bound))
-    return least
-
-
 def _large_call(answer: Watched) -> Observations:
     """Observe a call with many keys in small blocks: the bytes that lived at once, in tensors or elsewhere, and the
     result."""
     q, k, v = (ramp(1, rows, WIDTH, low=-1, high=1) for rows in (QUERIES, KEYS, KEYS))
     with torch.no_grad():
         result, in_tensors = result_and_peak(lambda: answer(q, k, v, BLOCK))
-        elsewhere = bytes_elsewhere(answer, lambda: answer.answer(q, k, v, BLOCK), SCORES - 1)
+        elsewhere = answer.run(outside_bytes, lambda: answer.answer(q, k, v, BLOCK), SCORES - 1)
     return {"peak": max(in_tensors, elsewhere), "result of the large call": look(result, q).get("result")}
 
 

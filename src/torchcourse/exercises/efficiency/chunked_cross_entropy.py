@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
-from torchcourse.exercises.efficiency.blockwise_attention import bytes_elsewhere
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.memory import largest_result, result_and_peak
+from torchcourse.probes.memory import largest_result, outside_bytes, result_and_peak
 from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import float32_digits, look
 from torchcourse.probes.trainable_models import with_detail
@@ -51,7 +50,7 @@ def _large_call(answer: Watched) -> Observations:
     loss, in_tensors = result_and_peak(lambda: forward_and_back(answer))
     gradient = hidden.grad.clone() if hidden.grad is not None else None
     largest = answer.run(largest_result, lambda: forward_and_back(answer.answer))
-    elsewhere = bytes_elsewhere(answer, lambda: forward_and_back(answer.answer), LOGITS // SHARE - 1)
+    elsewhere = answer.run(outside_bytes, lambda: forward_and_back(answer.answer), LOGITS // SHARE - 1)
     return {
         "peak": max(in_tensors, elsewhere),
         "largest tensor": largest,

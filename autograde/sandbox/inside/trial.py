@@ -28,14 +28,16 @@ def try_worker(pid: int, uid: int, configuration: dict[str, Any]) -> dict[str, A
             enter_namespaces.enter(pid)
     except (AttributeError, OSError) as error:
         return {"failed": str(error)}
-    if os.fork() == 0:
+    if (worker := os.fork()) == 0:
         try:
             os.write(child_end, json.dumps(_layers(child_end, uid, configuration)).encode())
         finally:
             os._exit(0)
     os.close(child_end)
     with os.fdopen(result, "rb") as answer:
-        return {"failed": "the trial worker ended without giving a reason", **json.loads(answer.read() or b"{}")}
+        said = json.loads(answer.read() or b"{}")
+    os.waitpid(worker, 0)  # a sandbox takes two seconds to end while one of its processes has not been reaped
+    return {"failed": "the trial worker ended without giving a reason", **said}
 
 
 def _layers(keep: int, uid: int, configuration: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import unicodedata
 from pathlib import Path
 
@@ -13,6 +14,8 @@ MAX_NAME_BYTES = 255
 """Maximal length of a file name, in bytes."""
 MARKUP = '<>&"`'
 """Characters that nbgrader's pages would read as HTML or as code: it prints names as they are."""
+MARKED = re.compile(r"…[0-9a-f]{12}$")
+"""How a name ends whose end a hash has replaced."""
 DIRECTIONAL = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 """The bidirectional classes of characters that change the direction of writing."""
 
@@ -27,12 +30,12 @@ def student_names(folders: list[str]) -> dict[str, str]:
     """Return the student's name for each folder: the name of the folder, made safe and unique.
 
     Bytes that are not text and characters that control a terminal are escaped with backslashes. If that is too long for
-    a file name or is another student's name, a hash replaces its end.
+    a file name, is another student's name or ends like a name with a hash, a hash replaces its end.
     """
     names: dict[str, str] = {}
     for folder in sorted(folders, key=lambda name: (_escaped(name) != name, name)):  # plain names stay as they are
         name = _escaped(folder)
-        if len(name.encode()) > MAX_NAME_BYTES or name in names.values():
+        if len(name.encode()) > MAX_NAME_BYTES or name in names.values() or MARKED.search(name):
             mark = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
             name = f"{name.encode()[: MAX_NAME_BYTES - 20].decode(errors='ignore')}…{mark}"
         names[folder] = name

@@ -57,11 +57,12 @@ class CollectError(ValueError):
 
 @dataclass(frozen=True)
 class _Entry:
-    """A notebook in the archive: its student, the stem of its name, a sort key for attempts, whether it is late, and
-    whether the student handed it in, and not somebody else of their group."""
+    """A notebook in the archive: its student, the platform's number of who handed it in, the stem of its name, a sort
+    key for attempts, whether it is late, and whether the student handed it in, and not somebody else of their group."""
 
     info: zipfile.ZipInfo
     member: Member
+    account: str
     stem: str
     attempt: tuple[int, int, tuple[int, ...]]
     late: bool
@@ -185,7 +186,8 @@ def _entries(
     if groups and authors and authors[0].group:
         team = [m for m in members if m.group == authors[0].group]
     counts_for = team if groups and team else authors
-    return [_Entry(info, member, stem, attempt, late, own=member in authors) for member in counts_for]
+    account = match["number"] if moodle else match["user"]
+    return [_Entry(info, member, account, stem, attempt, late, own=member in authors) for member in counts_for]
 
 
 def _not_one(authors: Sequence[Member], team: Sequence[Member]) -> str:
@@ -222,6 +224,10 @@ def _collect_student(
 ) -> None:
     """Write the latest of a student's notebooks for the lesson, or else of their group's."""
     entries = [entry for entry in entries if entry.own] or entries
+    if entries[0].own and len({entry.account for entry in entries}) > 1:  # people can change what a platform calls them
+        names = ", ".join(_printable(entry.info.filename) for entry in entries)
+        found.refused.append(f"{student}: several accounts have this name: {names}.")
+        return
     named = [entry for entry in entries if plain(entry.stem) == plain(lesson)]
     if not named and len(entries) > 1:
         names = ", ".join(_printable(PurePosixPath(entry.info.filename).name) for entry in entries)

@@ -41,6 +41,8 @@ class CollectOwned(ExchangeCollect):  # type: ignore[misc]
         try:
             if len(parts) < 3:
                 raise ValueError("its name has no time")
+            if not parts[0]:
+                raise ValueError("it names nobody")
             _check_owner(Path(path), parts[0])
             return {"username": parts[0], "filename": name, "timestamp": parse_time(parts[2])}
         except (OSError, ValueError) as error:

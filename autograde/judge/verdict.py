@@ -33,6 +33,10 @@ OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allo
 CLAUSE_END = re.compile(r"(?<=[.:]) ")
 ASK = "ask your instructor."
 """How the message ends where the grader itself failed."""
+NOT_ALLOWED = (
+    "In cases that the notebook does not show, or on a second device, the answer uses what this exercise does not "
+    "allow: read its rules again."
+)
 OTHERS = "think of other shapes, dtypes and layouts, of empty inputs and of extreme values."
 
 
@@ -163,9 +167,13 @@ def _report(
     """
     calls = forbidden_calls(oracle.exercise, results)
     mistakes = explain(without_evasions(oracle.exercise, results), oracle.known)
-    if all(r.passed for r in results) or (calls and not (mistakes and set(calls) <= set(EVASIONS))):
+    if all(r.passed for r in results):
         return judge(oracle.exercise, results, oracle.known)
     quotable = [r for r in results if r.number < visible and r.device in quoted_devices]
+    if calls and not (mistakes and set(calls) <= set(EVASIONS)):
+        if forbidden_calls(oracle.exercise, quotable):
+            return judge(oracle.exercise, quotable, mistakes)
+        return Report(oracle.exercise.name, "forbidden", NOT_ALLOWED)  # a row of names could spell a hidden input
     if any(not r.passed for r in quotable):
         report = judge(oracle.exercise, quotable, mistakes)
         if report.misconception or not mistakes:
@@ -227,7 +235,8 @@ def _clean_with_output(message: str) -> str:
     first, says, output = message.partition(f"{COMPILER_SAYS}\n")
     if not says:
         return clean(message)
-    return f"{clean(first + COMPILER_SAYS)}\n{output[: codec.MAX_OUTPUT_LENGTH]}"
+    lines = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in output[: codec.MAX_OUTPUT_LENGTH])
+    return f"{clean(first + COMPILER_SAYS)}\n{lines}"  # half a surrogate pair, for one, could not be written to a file
 
 
 def clean(message: str) -> str:

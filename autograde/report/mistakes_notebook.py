@@ -87,7 +87,7 @@ def _described(number: int, lesson: str, mistake: MistakeCount, shown: ShownMist
 def _plain(text: str) -> str:
     """Return a learner's text as Markdown that shows it as it is, with `code` as code."""
     parts = re.split(r"(`[^`]+`)", " ".join(printable(text).split()))
-    return "".join(p if p.startswith("`") and len(p) > 2 else re.sub(r"([^\w\s])", r"\\\1", p) for p in parts)
+    return "".join(p if place % 2 else re.sub(r"([^\w\s])", r"\\\1", p) for place, p in enumerate(parts))
 
 
 def _setup(lesson: str) -> list[str]:

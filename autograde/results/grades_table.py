@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ REQUIRED_COLUMNS = ("student", "lesson", "exercise", "score", "max_score", "stat
 MAX_BYTES = 200 << 20
 FULL_WIDTH_SIGNS = "\uff1d\uff0b\uff0d\uff20"
 """= + - @ in full width: some spreadsheets take these for the beginning of a formula too."""
+AFTER_SEPARATOR = re.compile(rf"([;|\t][\"']*)(?=[=+@{FULL_WIDTH_SIGNS}-])")
+"""Where a formula would begin if a spreadsheet took another separator for that of cells, as some languages do."""
 
 
 class BadTableError(ValueError):
@@ -135,4 +138,5 @@ def is_formula(text: str) -> bool:
 
 def as_text(cell: str) -> str:
     """Return a cell that spreadsheets show unchanged, with an apostrophe before what they would take for a formula."""
+    cell = AFTER_SEPARATOR.sub(r"\1'", cell)
     return f"'{cell}" if is_formula(cell) else cell

@@ -15,6 +15,8 @@ from autograde.judge.oracle import oracle
 from autograde.judge.run_submission import ExerciseRun, Reply
 from autograde.judge.submission import Submission
 from autograde.judge.verdict import Verdict, decide
+from autograde.results.autograded_notebook import autograded
+from autograde.results.feedback import feedback
 from autograde.source import paths
 from autograde.source.release import load_release
 from torchcourse.checking.probe import observe
@@ -22,7 +24,8 @@ from torchcourse.checking.result import compare
 from torchcourse.model import codec
 from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.devices import CPU
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.native import COMPILER_SAYS
 
 DERIVED = [
     ("01_tensors", "select_scores"), ("03_modules", "Affine"), ("03_modules", "Dropout"), ("04_data", "split_indices"),
@@ -66,6 +69,16 @@ def test_properties_beside_what_they_are_derived_from_change_nothing(lesson: str
         for number, case in enumerate(judge.cases)
     ]
     assert verdict(lesson, name, mixed).score == 0
+
+
+def test_no_text_that_comes_back_keeps_the_pages_from_being_written() -> None:
+    """Behind these words lines are taken as they are: half a surrogate pair in them would end the whole batch."""
+    text = f"{COMPILER_SAYS}\n\ud800 \x1b[2J"
+    for seen in ({"raised": Raised("ValueError", text)}, {"returned": text}, {"\ud800": text}, {"result": [text]}):
+        found = verdict("01_tensors", "row_softmax", [seen] * 8)
+        submission = Submission("ann", load_release("01_tensors"))
+        for page in (autograded(submission, [found]), feedback(submission, [found])):
+            assert b"\x1b" not in page.encode()
 
 
 def test_the_page_on_what_can_be_forged_names_exercises() -> None:

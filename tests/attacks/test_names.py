@@ -36,6 +36,13 @@ def test_every_folder_has_a_name_of_its_own_that_can_be_shown_and_kept() -> None
     assert student_names(NAMES[::-1]) == called
 
 
+def test_nobody_can_call_themselves_as_somebody_elses_name_was_shortened() -> None:
+    long = os.fsdecode(b"\xe9" * 120)
+    shortened = student_names([long])[long]
+    called = student_names([long, shortened])
+    assert called[long] == shortened != called[shortened]
+
+
 def test_a_class_of_odd_names_is_graded_and_nothing_in_its_table_is_a_formula(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +73,14 @@ def test_no_field_of_the_table_is_a_formula(tmp_path: Path) -> None:
     assert written(tmp_path, verdict) == ["'=1", "01_tensors", "describe", "1", "1", "passed", "'+mistake", "'@message"]
     wide = Verdict("\uff1d1", "01_tensors", "describe", 1.0, 1.0, "passed")
     assert written(tmp_path, wide)[0] == "'\uff1d1"
+
+
+@pytest.mark.parametrize("separator", [";", "|", ';"'])
+def test_no_field_is_a_formula_where_a_spreadsheet_takes_another_separator(tmp_path: Path, separator: str) -> None:
+    """In many languages it is the semicolon: what follows one in a message would be a cell of its own."""
+    verdict = Verdict("ann", "01_tensors", "describe", 0, 1, "error", "", f"ValueError: x{separator}=cmd|' /C calc'!A0")
+    told = written(tmp_path, verdict)[-1]
+    assert told.endswith(f"x{separator}'=cmd|' /C calc'!A0")
 
 
 @pytest.mark.parametrize(

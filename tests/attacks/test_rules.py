@@ -21,6 +21,8 @@ from autograde.judge.run_submission import ExerciseRun, Reply
 from autograde.judge.submission import Submission
 from autograde.judge.verdict import Verdict, decide
 from autograde.source.release import load_release
+from torchcourse.checking.call_watch import warm
+from torchcourse.checking.operator_record import keep_recording
 from torchcourse.checking.probe import observe
 from torchcourse.model import codec
 from torchcourse.model.devices import CPU
@@ -36,6 +38,12 @@ LESSONS_WITH_RULES = [
 ]  # fmt: skip
 
 judge_of = cache(oracle)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_in_a_worker() -> None:
+    warm()
+    keep_recording()
 
 
 def verdict(judge: Oracle, lesson: str, answer: Any) -> Verdict:

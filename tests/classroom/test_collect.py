@@ -176,6 +176,17 @@ def test_two_of_one_name_are_told_apart_by_canvas_and_not_guessed_for_moodle(tmp
     assert "may be by ada, twin" in found.refused[0]
 
 
+@pytest.mark.parametrize(
+    "name", ["Ada Lovelace_{}_assignsubmission_file/{}.ipynb", "lovelaceada_5000{}_90{}_01_tensors.ipynb"]
+)
+def test_an_account_that_took_somebodys_name_does_not_replace_their_work(tmp_path: Path, name: str) -> None:
+    """People can change what a platform calls them, and not the number that it has for them."""
+    entries = {name.format(5, LESSON if "/" in name else 1): b"hers", name.format(6, LESSON if "/" in name else 2): b""}
+    found, files = collected(tmp_path, entries, (replace(ADA, lms_user_id=""), BO))
+    assert files == {}
+    assert "several accounts have this name" in found.refused[0]
+
+
 @pytest.mark.parametrize(("mode", "why"), [(stat.S_IFLNK | 0o777, "a link"), (stat.S_IFIFO | 0o644, "no regular file")])
 def test_links_and_devices_are_refused(tmp_path: Path, mode: int, why: str) -> None:
     name = f"lovelaceada_40001_1_{LESSON}.ipynb"

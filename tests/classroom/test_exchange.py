@@ -79,6 +79,13 @@ def test_an_entry_without_a_time_does_not_stop_the_others(room: Path) -> None:
     assert collected(room) == {"tc-ben": "mine"}
 
 
+def test_an_entry_of_nobody_makes_no_student_of_the_lesson(room: Path) -> None:
+    enter(room, "")
+    enter(room, "tc-ben")
+    assert collected(room) == {"tc-ben": "mine"}
+    assert [path.name for path in (room / "class" / "submitted").iterdir()] == ["tc-ben"]
+
+
 def test_an_entry_of_another_account_replaces_nobodys_work(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     enter(room, "tc-ada", EARLY)
     forged = enter(room, "tc-ada", LATER, "forged")

@@ -97,3 +97,16 @@ def test_evading_the_watch_makes_no_hidden_case_be_quoted(judged: Oracle) -> Non
     assert report.misconception == "masked-values-leak"
     assert not any(case.name in report.message for case in judged.cases[shown:])
     assert report.message.startswith("More cases than the notebook shows find a mistake: ")
+
+
+def test_no_row_of_forbidden_names_spells_a_hidden_input() -> None:
+    """A notebook that rewrites its probe can name any calls that the exercise forbids, in any order."""
+    judged = oracle(LESSON, "row_softmax", lambda e: [*visible(e), *hidden(LESSON, e, SEED)])
+    shown, spelling = len(visible(judged.exercise)), ["log_softmax", "softmax", "log_softmax", "log_softmax"]
+    for first, told in ((shown, "In cases that the notebook does not show"), (0, "The answer uses `log_softmax`, `so")):
+        found = results(judged, len(judged.cases), None)
+        differs = [replace(r, seen={**r.seen, FORBIDDEN: spelling}, differs=(FORBIDDEN,)) for r in found[first:]]
+        report = verdict._report(judged, found[:first] + differs, shown)
+        assert report.status == "forbidden"
+        assert report.message.startswith(told)
+        assert report.message.count("log_softmax") == (first == 0)

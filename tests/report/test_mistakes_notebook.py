@@ -89,7 +89,13 @@ def test_without_a_gradebook_a_page_needs_no_times_and_a_day_is_refused(tmp_path
     assert (status, "Handed in over time" in (tmp_path / "report.html").read_text()) == (0, False), said
 
 
-@pytest.mark.parametrize("text", [*HOSTILE, "![x](http://e.org/x.png)", "[a](javascript:b)", "# h\n---\n$x$"])
+BACKTICKS = ["`a```<img src=x onerror=y>", "``[a](javascript:b)", "`` $x$", "`a``b``` <svg onload=x>"]
+"""Code spans that do not end where a quick look would have it, with what would act behind them."""
+
+
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, *BACKTICKS, "![x](http://e.org/x.png)", "[a](javascript:b)", "# h\n---\n$x$"]
+)
 def test_nothing_that_a_learner_wrote_acts(tmp_path: Path, text: str) -> None:
     write_table(tmp_path, [["bob", LESSON, "row_softmax", 0, 2, "failed", text, text]])
     notebook = nbformat.reads(mistakes_notebook(tmp_path), 4)

@@ -101,7 +101,8 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
             if event in EVENTS:
                 audit.used.add(EVENTS[event])
             else:
-                audit.mapped += arguments[1] if event == "mmap.__new__" else IN_SOCKET
+                size = arguments[1] if event == "mmap.__new__" else IN_SOCKET
+                audit.mapped += size if type(size) is int else 0  # `sys.audit` may be given what adds itself
 
 
 @cache

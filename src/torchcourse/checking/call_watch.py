@@ -6,13 +6,15 @@ import contextlib
 import gc
 import importlib
 import inspect
+import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from types import FrameType
-from typing import Any
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchcourse.model.own_code import is_for_torch_itself
+from torchcourse.model.own_code import file_of, is_for_torch_itself
 
 __all__ = ["AUTOGRAD", "TORCH", "CallWatch", "OperatorMode"]
 
@@ -41,7 +43,7 @@ MEMORY_READERS = {
 """Calls that give out the memory of a tensor, or its address, from which elements can be read without a call."""
 
 READERS = ARRAY_READERS | MEMORY_READERS
-IN_PYTHON = {"torch._refs", "torch._decomp", "torch._prims", "torch._inductor.decomposition"}
+IN_PYTHON = ("torch._refs", "torch._decomp", "torch._prims", "torch._inductor.decomposition")
 """Modules and packages that reimplement operators in Python; packages are matched as prefixes of a module's name."""
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
@@ -51,6 +53,7 @@ SHORT = 100
 
 TORCH = "torch"
 """The name in `forbids` that stands for any call of torch. A dtype and its attributes are values, not calls."""
+FOLDER = f"{Path(torch.__file__).parent}{os.sep}"
 
 
 @lru_cache(1 << 12)
@@ -176,13 +179,39 @@ def fingerprints(modules: frozenset[str]) -> dict[bytes, str]:
     return found
 
 
-def _module_of(function: object) -> str:
-    """Return the module of a built-in function, or of the class whose method it is."""
-    module = getattr(function, "__module__", None)
-    if isinstance(module, str):
-        return module
-    owner = getattr(function, "__self__", None)
-    return str(getattr(owner if isinstance(owner, type) else type(owner), "__module__", ""))
+def _is_below(name: object) -> TypeGuard[str]:
+    """Return whether a name is torch's or of a module below it; a text of a class of a learner's own is not asked."""
+    return type(name) is str and f"{name}.".startswith(f"{TORCH}.")
+
+
+@cache
+def torchs_own() -> dict[int, str]:
+    """Map the ids of the global names of torch's modules to the modules' names, as they were before any cell ran."""
+    return {id(vars(module)): name for name, module in [*sys.modules.items()] if _is_below(name)}
+
+
+@cache
+def torchs_classes() -> dict[int, str]:
+    """Map the ids of torch's classes to the names of their modules, as they were before any cell ran."""
+    modules = [module for name, module in [*sys.modules.items()] if _is_below(name)]
+    classes = (value for module in modules for value in vars(module).values() if issubclass(type(value), type))
+    return {id(cls): cls.__module__ for cls in classes if _is_below(cls.__module__)}
+
+
+def watched_namespaces(modules: Iterable[str]) -> list[tuple[dict[str, Any], str, bool]]:
+    """Return the global names of each loaded module to be watched, its name, and whether it reimplements operators."""
+    found = []
+    for name in {*modules, *(name for name in [*sys.modules] if type(name) is str and name.startswith(IN_PYTHON))}:
+        module, is_rewrite = sys.modules.get(name), any(f"{name}.".startswith(f"{each}.") for each in IN_PYTHON)
+        if type(module) is ModuleType and (is_rewrite or name in modules):
+            found.append((vars(module), name, is_rewrite))
+    return found
+
+
+def built_in(function: Any) -> str:
+    """Return the module of torch that a built-in function is of, or the class whose method it is; else ""."""
+    owner, module, known = function.__self__, function.__module__, torchs_classes()
+    return module if _is_below(module) else known.get(id(owner)) or known.get(id(type(owner)), "")
 
 
 def exists(name: str) -> bool:
@@ -231,8 +260,7 @@ class CallWatch:
         self._sees_operators = operators
         self._modules = frozenset(name for name in forbids if "." in name)
         self._copied = fingerprints(self._modules)
-        self._rewrites: dict[str, bool] = {}
-        self._globals: dict[str, dict[str, Any] | None] = {}
+        self._watched: list[tuple[dict[str, Any], str, bool]] = []
         self._engines: list[tuple[Any, str, Any]] = []
         self._forbids_autograd = AUTOGRAD in forbids
         self._forbids_torch = TORCH in forbids
@@ -248,6 +276,7 @@ class CallWatch:
         self._modes: list[Any] = []
 
     def __enter__(self) -> CallWatch:
+        self._watched = watched_namespaces(self._modules) if self._forbids else []
         self._collects = self._forbids_torch and gc.isenabled()
         if self._collects:  # before anything is watched: a collection could run finalizers of torch, not the answer's
             gc.disable()
@@ -281,10 +310,7 @@ class CallWatch:
 
     def _record_call(self, frame: FrameType, event: str, argument: Any) -> None:
         """Record the start of a function of a forbidden module; a method counts as its class. Also record whether an
-        array becomes a tensor.
-
-        This runs at each call and each return, so what is often needed is looked up once.
-        """
+        array becomes a tensor."""
         if event == "c_call":
             name = argument.__name__
             if name in READERS:
@@ -293,44 +319,32 @@ class CallWatch:
             return
         if event != "call":
             return
-        # Nothing is called up to `return`: where recursion is at its limit, a call would fail, and end the watch. To
-        # read `f_code` is a call too, of the audit hooks.
+        # Nothing is called up to the end of the loop: where recursion is at its limit, a call would fail, and end the
+        # watch. Nor are global names looked up: a dict of a learner's own would run code here, which nobody watches.
         names = frame.f_globals
-        module = names["__name__"] if "__name__" in names else ""  # noqa: SIM401
-        if module.__class__ is not str:
-            module = ""
-        if module not in self._rewrites:
-            self._rewrites[module] = (
-                module[:11] in IN_PYTHON or module[:12] in IN_PYTHON or module[:13] in IN_PYTHON or module in IN_PYTHON
-            )
-        if self._rewrites[module]:
+        for known, module, is_rewrite in self._watched:
+            if names is known:
+                self._record_torchs(frame, module, is_rewrite)
+                return
+        if self._modules and id(names) not in torchs_own() and (copied := self._copied.get(frame.f_code.co_code)):
+            self.entered.append(copied)
+
+    def _record_torchs(self, frame: FrameType, module: str, is_rewrite: bool) -> None:
+        """Record the start of a function of a watched module of torch."""
+        if is_rewrite:
             self.rewritten.append(frame.f_code.co_name)
-        if not self._modules:
-            return
         if module in self._modules:
             name = frame.f_code.co_qualname.split(".")[0]
             if not name.startswith("_") or f"{module}.{name}" in self._modules:  # others are decorators and helpers
                 self.entered.append(f"{module}.{name}")
-        elif not self._is_torchs(module, names) and (copied := self._copied.get(frame.f_code.co_code)):
-            self.entered.append(copied)
 
-    def _is_torchs(self, module: str, names: dict[str, Any]) -> bool:
-        """Return whether code that runs with these global names is that of a module of torch, and no copy."""
-        if module not in self._globals:
-            real = sys.modules.get(module) if module.startswith(f"{TORCH}.") else None
-            self._globals[module] = None if real is None else vars(real)
-        return self._globals[module] is names
-
-    def _record_call_of_torch(self, frame: FrameType, event: str, argument: object) -> None:
+    def _record_call_of_torch(self, frame: FrameType, event: str, argument: Any) -> None:
         """Record any call into torch, in Python or built in; methods of a dtype are values like the dtype."""
-        if event == "call":
-            module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_qualname.split(".")[0]
-        elif event == "c_call" and not isinstance(getattr(argument, "__self__", None), torch.dtype):
-            module, name = _module_of(argument), str(getattr(argument, "__name__", ""))
-        else:
-            return
-        if module == TORCH or module.startswith(f"{TORCH}."):
-            self.entered.append(f"{module}.{name}")
+        if event == "call" and file_of(frame.f_code).startswith(FOLDER):
+            module = torchs_own().get(id(frame.f_globals), TORCH)
+            self.entered.append(f"{module}.{frame.f_code.co_qualname.split('.')[0]}")
+        elif event == "c_call" and type(argument.__self__) is not torch.dtype and (module := built_in(argument)):
+            self.entered.append(f"{module}.{argument.__name__}")
 
     @property
     def hands_over(self) -> bool:
@@ -361,6 +375,7 @@ class CallWatch:
 
 
 def warm() -> None:
-    """Use the modes once, so that later uses are fast."""
+    """Use the modes once, so that later uses are fast, and note what is torch's own before a learner's code runs."""
+    torchs_own(), torchs_classes()
     with warnings.catch_warnings(), CallWatch():
         torch.ones(1).add(1)

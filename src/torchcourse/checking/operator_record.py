@@ -23,6 +23,7 @@ from torch._C._autograd import (
     _record_function_with_args_exit,
 )
 from torch._C._profiler import ProfilerActivity, ProfilerConfig, ProfilerState, RecordScope, _ExperimentalConfig
+from torch.jit._builtins import _builtin_ops
 
 __all__ = ["OperatorRecord", "keep_recording"]
 
@@ -46,7 +47,7 @@ class OperatorRecord:
         operators: the names of all operators, those that others ran to do their work included.
         calls: how many operators were called by anything but another operator.
         hands_over: how many of these were part of handing a tensor to NumPy or Python.
-        ran_autograd: whether autograd's engine ran, or forward mode.
+        ran_autograd: whether autograd's engine ran, a node of a graph that was called by hand, or forward mode.
         other_threads: whether operators ran on another thread than that of the block.
         intact: whether the block was recorded from its start to its end.
     """
@@ -87,7 +88,8 @@ class OperatorRecord:
             name, scope = event.name, event.typed[1].scope
             if scope in OPERATORS:
                 self.operators.append(name)
-                self.ran_autograd |= name.startswith(BACKWARD) or FORWARD_MODE in name
+                is_backward = scope == RecordScope.BACKWARD_FUNCTION  # a node of a graph, whoever has called it
+                self.ran_autograd |= is_backward or name.startswith(BACKWARD) or FORWARD_MODE in name
             if not is_inside and scope == RecordScope.FUNCTION and name.startswith(OPERATOR):
                 is_inside = True
                 self.calls += 1
@@ -100,13 +102,17 @@ def _leave(mark: str) -> None:
 
 
 def keep_recording() -> None:
-    """Remove the switch that hides operators from profilers; torch itself uses it only in tests.
+    """Remove the switch that hides operators from profilers; torch itself uses it only in tests. Replace the built-in
+    function that finds the shape of a sum and runs no operator by one in Python, whose calls are seen.
 
     Call this in processes that run unreviewed code.
     """
     for owner in (torch.autograd, torch._C._autograd):
         if hasattr(owner, "_enable_record_function"):
             delattr(owner, "_enable_record_function")
+    unseen = vars(torch._C).get("_infer_size")
+    _builtin_ops[:] = [(function, name) for function, name in _builtin_ops if function is not unseen]
+    setattr(torch._C, "_infer_size", torch.broadcast_shapes)  # noqa: B010 - torch.distributions calls it
 
 
 if not Path("/dev/nvidiactl").exists():  # it would count GPUs, after which no fork could use one

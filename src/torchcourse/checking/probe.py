@@ -68,10 +68,11 @@ class Watched:
         tensors = [(item, type(item)) for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
         with self.watched():
             value = call(*args, **kwargs)
-        refuse_foreign(value)
+            refuse_foreign(value)  # which asks a class of a learner's own, and so is watched like the call
+            value = base_containers(value) if self._rules else value
         if any(type(item) is not cls for item, cls in tensors):  # a class of its own could compute when looked at
             raise TypeError("the answer changed the class of a tensor that it was given")
-        return base_containers(value) if self._rules else value
+        return value
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:

@@ -91,7 +91,7 @@ def forbidden_calls(exercise: Exercise, results: Sequence[Result]) -> list[str]:
     """Return the forbidden calls observed; other names are dropped, since an untrusted process may report any."""
     observed = (r.seen.get(FORBIDDEN) for r in results)
     named = ([n for n in calls if _forbids(exercise, n)] for calls in observed if isinstance(calls, list | tuple))
-    return next(filter(None, named), [])
+    return list(dict.fromkeys(next(filter(None, named), [])))
 
 
 def without_evasions(exercise: Exercise, results: Sequence[Result]) -> Sequence[Result]:

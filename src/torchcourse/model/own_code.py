@@ -7,13 +7,13 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import torch
 
 from torchcourse.model.own_course import own_course
 
-__all__ = ["COURSE", "called_by_own_code", "is_for_torch_itself", "is_own"]
+__all__ = ["COURSE", "called_by_own_code", "file_of", "is_for_torch_itself", "is_own"]
 
 COURSE = {Path(__file__).parents[1], *((_own / "exercises",) if (_own := own_course()) else ())}
 """The folders that hold the course's code, and the probes of an instructor's own lessons."""
@@ -27,6 +27,12 @@ PASSING = {str(TORCH / name) for name in ("_tensor.py", "overrides.py", "seriali
 CTYPES = str(Path(ctypes.__file__).parent)
 
 
+def file_of(code: CodeType) -> str:
+    """Return the file of a code; "" if its name is a text of a class of a learner's own, which would run code here."""
+    name = code.co_filename
+    return name if type(name) is str else ""
+
+
 @cache
 def is_own(file: str) -> bool:
     """Return whether a file of code is a learner's: not one of Python's, torch's or the course's."""
@@ -36,9 +42,9 @@ def is_own(file: str) -> bool:
 def called_by_own_code() -> bool:
     """Return whether a learner's code triggered the current audit event, directly or through ctypes."""
     frame = sys._getframe(2)  # the hook's caller, where this is called by the hook
-    while frame.f_back and frame.f_code.co_filename.startswith(CTYPES):
+    while frame.f_back and file_of(frame.f_code).startswith(CTYPES):
         frame = frame.f_back
-    return is_own(frame.f_code.co_filename)
+    return is_own(file_of(frame.f_code))
 
 
 def is_for_torch_itself(name: str, frame: FrameType | None) -> bool:
@@ -47,8 +53,8 @@ def is_for_torch_itself(name: str, frame: FrameType | None) -> bool:
     Such code mentions the name. A helper that calls whatever it is given, such as `tree_map`, does not: then its caller
     made the call.
     """
-    while frame and frame.f_code.co_filename in PASSING:
+    while frame and file_of(frame.f_code) in PASSING:
         frame = frame.f_back
     if frame is None or name not in frame.f_code.co_names:
         return False
-    return not {TORCH, *COURSE}.isdisjoint(Path(frame.f_code.co_filename).parents)
+    return not {TORCH, *COURSE}.isdisjoint(Path(file_of(frame.f_code)).parents)

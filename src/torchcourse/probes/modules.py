@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -18,8 +18,8 @@ from torchcourse.probes.observe import kind, same
 
 __all__ = [
     "Unusable", "affine_weights", "attempted", "build", "called", "fill_in_order", "gradients", "inventory", "load",
-    "muted", "named_shapes", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness", "spread",
-    "unset_memory_is_nan", "without_none",
+    "muted", "named_shapes", "own_parameters", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness",
+    "spread", "unset_memory_is_nan", "without_none",
 ]  # fmt: skip
 
 NOT_INITIALISED = "Module.__init__() was not called"
@@ -167,6 +167,13 @@ def attempted(call: Callable[[], Any]) -> Any:
 def called(answer: Watched, module: Any, x: Tensor) -> Any:
     """Return the module's output for x; its torch calls count as the answer's."""
     return answer.run(module, x)
+
+
+def own_parameters(answer: Watched, module: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the parameters that a module has of these names. Asking for them runs methods of its own, which could
+    fill in what it has returned: so that counts as the answer's too."""
+    found: dict[str, Any] = answer.run(lambda: {n: p for n, p in module.named_parameters() if n in names})
+    return found
 
 
 def spread(weight: object, bound: float) -> Observations:

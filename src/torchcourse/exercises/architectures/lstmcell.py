@@ -8,7 +8,16 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, gradients, inventory, load, probing_a_module, quoting, unset_memory_is_nan
+from torchcourse.probes.modules import (
+    build,
+    gradients,
+    inventory,
+    load,
+    own_parameters,
+    probing_a_module,
+    quoting,
+    unset_memory_is_nan,
+)
 from torchcourse.probes.observe import float32_digits, kept, kind, where
 
 NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -34,7 +43,7 @@ def probe(
         return {**seen, "returned": _parts(returned)}
     h, c = returned
     seen |= {"h": h, "c": c, "device of the state": [where(h, x), where(c, x)]}
-    held = {name: p for name, p in module.named_parameters() if name in NAMES}
+    held = own_parameters(answer, module, NAMES)
     seen |= gradients(torch.cat([h.flatten(), c.flatten()]), **leaves, **held)
     seen |= kept(**{name: (t.detach(), before[name]) for name, t in inputs.items()})
     with torch.no_grad():

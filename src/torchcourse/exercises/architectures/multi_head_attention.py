@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -9,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.attending import mask_respected
-from torchcourse.probes.modules import build, gradients, inventory, load, probing_a_module, quoting
+from torchcourse.probes.modules import build, gradients, inventory, load, own_parameters, probing_a_module, quoting
 from torchcourse.probes.observe import kept, look
 
 NAMES = ("qkv.weight", "qkv.bias", "proj.weight", "proj.bias")
@@ -26,7 +28,7 @@ def probe(
     before = x.clone()
     x.requires_grad_()
     output = answer.run(module, x, *(() if mask is None else (mask,)))
-    held = {name: p for name, p in module.named_parameters() if name in NAMES}
+    held = own_parameters(answer, module, NAMES)
     if mask is None or not isinstance(output, Tensor) or output.shape != x.shape:
         seen |= {**look(output, x), **gradients(output, x=x, **held)}
     else:
@@ -34,8 +36,8 @@ def probe(
         seen["finite on empty rows"] = bool(output[empty].isfinite().all())
         seen |= {**look(output.masked_fill(empty, 0), x), **gradients(output.masked_fill(empty, 0), x=x, **held)}
         if bool(empty.any()):
-            seen["gradients are finite"] = finite_gradients(module(x, mask), x)
-        seen |= mask_respected(module, x, mask, sizes[1])
+            seen["gradients are finite"] = finite_gradients(answer.run(module, x, mask), x)
+        seen |= mask_respected(partial(answer.run, module), x, mask, sizes[1])
     return {**seen, **kept(x=(x.detach(), before))}
 
 

@@ -11,8 +11,19 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.modules import attempted, build, called, gradients, inventory, load, probing_a_module, quoting
+from torchcourse.probes.modules import (
+    attempted,
+    build,
+    gradients,
+    inventory,
+    load,
+    own_parameters,
+    probing_a_module,
+    quoting,
+)
 from torchcourse.probes.observe import kept, kind, look
+
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 @probing_a_module
@@ -25,7 +36,7 @@ def probe(
     module = build(answer, first.device, first.shape[1], **options)
     if refused:
         seen = {"refused with": complaint(lambda: module(first))}
-        return {**seen, "in eval": called(answer, module.eval(), first)}
+        return {**seen, "in eval": answer.run(lambda x: module.eval()(x), first)}
     seen = {**inventory(module), **{f"fresh {name}": t.clone() for name, t in sorted(module.state_dict().items())}}
     load(module, weights)
     before = first.clone()
@@ -37,14 +48,16 @@ def probe(
         if isinstance(output, Raised):
             return {**seen, "outcome": output}
         seen |= {f"output of batch {number}": output} if number < len(batches) else look(output, batch)
-    held = getattr(module, "running_mean", None), getattr(module, "running_var", None)
-    seen |= {"running_mean": held[0], "running_var": held[1], "batches": getattr(module, "num_batches_tracked", None)}
-    seen["statistics carry a graph"] = any(isinstance(t, Tensor) and t.requires_grad for t in held)
-    parameters = {name: p for name, p in module.named_parameters() if name in weights}
+    # the module's own methods could fill in what it has returned, so they are watched
+    held = answer.run(lambda: [getattr(module, name, None) for name in STATISTICS])
+    seen |= dict(zip(("running_mean", "running_var", "batches"), held, strict=True))
+    seen["statistics carry a graph"] = any(isinstance(t, Tensor) and t.requires_grad for t in held[:2])
+    parameters = own_parameters(answer, module, weights)
     if not seen["statistics carry a graph"]:
         seen |= gradients(output, x=batches[-1], **parameters)
-    seen |= {"in eval": called(answer, module.eval(), batches[0]), **kept(batch=(first.detach(), before))}
-    return {**seen, "running_mean after eval": getattr(module, "running_mean", None)}
+    seen["in eval"] = answer.run(lambda x: module.eval()(x), batches[0])
+    seen |= kept(batch=(first.detach(), before))
+    return {**seen, "running_mean after eval": answer.run(lambda: getattr(module, "running_mean", None))}
 
 
 def complaint(call: Callable[[], object]) -> Any:

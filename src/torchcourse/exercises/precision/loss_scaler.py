@@ -129,6 +129,12 @@ EXERCISE = Exercise(
         "When does the count of good updates go back to zero? There are two occasions. And if two optimizers step "
         "before one update, whose overflow counts?",
     ),
-    forbids=("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler", "torch.cpu.amp.grad_scaler"),
+    forbids=(
+        "torch.amp.grad_scaler",
+        "torch.cuda.amp.grad_scaler",
+        "torch.cpu.amp.grad_scaler",
+        "amp_update_scale",
+        "amp_foreach_non_finite_check_and_unscale",
+    ),
     quotes=quotes,
 )

@@ -56,6 +56,6 @@ EXERCISE = Exercise(
         "If you expand the square instead (a·a + b·b - 2 a·b), what can rounding do to the sum for two equal points, "
         "and what does a root make of it?",
     ),
-    forbids=("cdist", "cdist_forward", "euclidean_dist"),
+    forbids=("cdist", "cdist_forward", "euclidean_dist", "pdist", "pdist_forward"),
     derive=derive,
 )

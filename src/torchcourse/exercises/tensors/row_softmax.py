@@ -50,6 +50,6 @@ EXERCISE = Exercise(
         "Softmax does not change when the same number is taken from a whole row. Which number makes the largest "
         "exponent 0?",
     ),
-    forbids=("softmax", "log_softmax", "safe_softmax", "scaled_dot_product_attention"),
+    forbids=("softmax", "log_softmax", "safe_softmax", "scaled_dot_product_attention", "attention"),
     quotes=quotes,
 )  # fmt: skip

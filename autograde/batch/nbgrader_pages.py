@@ -29,6 +29,8 @@ LONGEST = 5000
 """Characters of a cell that is read as Markdown: the longest one of the lessons has 2643."""
 MOST_FORMULAS = 50
 """Openings of formulas in a cell that is read as Markdown: for the end of each, the rest of the text is searched."""
+ATTRIBUTES = re.compile(r"\\(href|mmlToken|cssId|class|style)(?![a-zA-Z])")
+"""The macros of MathJax that give what they make an address, an `id`, a `class` or a style."""
 OPENING = re.compile(r"\\begin\{|\\\\[\[(]")
 
 
@@ -48,13 +50,13 @@ class PlainRenderer(IPythonRenderer):  # type: ignore[misc]
 def safe_markdown(source: str) -> str:
     """Return Markdown as HTML of plain tags without attributes; what is too long to be read as Markdown stays as it is.
 
-    MathJax makes a link of `\\href` in a formula: the address is shown as text there, too.
+    MathJax makes a link of `\\href` in a formula, and of `\\mmlToken`: the address is shown as text there, too.
     """
     if len(source) > LONGEST or len(OPENING.findall(source)) > MOST_FORMULAS:
         return plain_text(source)
     renderer = PlainRenderer(escape=False, exclude_anchor_links=True)
     cleaned = nh3.clean(MarkdownWithMath(renderer=renderer).render(source), tags=TAGS, attributes={})
-    return cleaned.replace("\\href", "\\text")
+    return ATTRIBUTES.sub(r"\\text", cleaned)
 
 
 def plain_text(source: str) -> str:

@@ -23,6 +23,8 @@ from autograde.settings import LIMITS
 __all__ = ["CollectOwned"]
 
 REFUSED = "refused"
+MAX_NAME_LENGTH = 100
+"""Characters of a student's id, as on a roster; some gradebooks refuse more, and that would end a batch."""
 
 
 class CollectOwned(ExchangeCollect):  # type: ignore[misc]
@@ -41,7 +43,7 @@ class CollectOwned(ExchangeCollect):  # type: ignore[misc]
         try:
             if len(parts) < 3:
                 raise ValueError("its name has no time")
-            if not parts[0]:
+            if not 0 < len(parts[0]) <= MAX_NAME_LENGTH:
                 raise ValueError("it names nobody")
             _check_owner(Path(path), parts[0])
             return {"username": parts[0], "filename": name, "timestamp": parse_time(parts[2])}

@@ -79,8 +79,9 @@ def test_an_entry_without_a_time_does_not_stop_the_others(room: Path) -> None:
     assert collected(room) == {"tc-ben": "mine"}
 
 
-def test_an_entry_of_nobody_makes_no_student_of_the_lesson(room: Path) -> None:
-    enter(room, "")
+@pytest.mark.parametrize("name", ["", "x" * 150])
+def test_an_entry_of_nobody_makes_no_student(room: Path, name: str) -> None:
+    enter(room, name)
     enter(room, "tc-ben")
     assert collected(room) == {"tc-ben": "mine"}
     assert [path.name for path in (room / "class" / "submitted").iterdir()] == ["tc-ben"]

@@ -239,16 +239,15 @@ class CallWatch:
 
     Args:
         forbids: names that the exercise forbids. A name with a dot is a module of torch ("torch.optim.adamw"), whose
-            public functions are then recorded in `entered`, or one of its private functions; "autograd" makes each run
-            of the engine count as a call, and "torch" forbids every call of torch.
+            functions are then recorded in `entered`; "autograd" makes each run of the engine count as a call, and
+            "torch" forbids every call of torch.
         operators: whether to record operators too.
 
     Attributes:
         functions: names of the calls at the Python level (`softmax`, `__getitem__`), in order.
         operators: names of the calls at the ATen level (`aten::_softmax`), in order.
-        entered: public functions and classes of forbidden modules that ran, under whatever alias or subclass, and
-            private functions that are forbidden by name; if every call of torch is forbidden, all private ones and
-            built-in ones as well.
+        entered: functions and classes of forbidden modules that ran, under whatever alias or subclass; if every call of
+            torch is forbidden, built-in ones as well.
         rewritten: names of functions that ran from torch's Python reimplementations of operators (`IN_PYTHON`).
         handed_over: the number of elements handed to Python or NumPy.
         arrays: names of the calls that handed over more than one element, and `FROM_NUMPY` if an array came back.
@@ -334,8 +333,8 @@ class CallWatch:
         if is_rewrite:
             self.rewritten.append(frame.f_code.co_name)
         if module in self._modules:
-            name = frame.f_code.co_qualname.split(".")[0]
-            if not name.startswith("_") or f"{module}.{name}" in self._modules:  # others are decorators and helpers
+            name, _, inside = frame.f_code.co_qualname.partition(".")
+            if not (name.startswith("_") and inside.startswith("<locals>")):  # a decorator's: what it wraps follows
                 self.entered.append(f"{module}.{name}")
 
     def _record_call_of_torch(self, frame: FrameType, event: str, argument: Any) -> None:

@@ -25,10 +25,13 @@ def where(tensor: Tensor, like: Tensor) -> str:
 
 
 def look(result: object, like: Tensor) -> dict[str, Any]:
-    """Observe a returned tensor, as `result`, and whether it is on the device of `like`."""
+    """Observe a returned tensor, as `result`, and whether it is on the device of `like`.
+
+    It is copied: what runs later, such as a backward pass of the answer's own, could still write into it.
+    """
     if not isinstance(result, Tensor):
         return {"returned": kind(result)}
-    return {"result": result, "device": where(result, like)}
+    return {"result": result.detach().clone(), "device": where(result, like)}
 
 
 def kept(**inputs: tuple[Tensor, Tensor]) -> dict[str, Any]:

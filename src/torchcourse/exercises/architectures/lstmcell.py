@@ -108,7 +108,7 @@ EXERCISE = Exercise(
     ),
     forbids=(
         "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell",
-        "thnn_fused_lstm_cell", "torch.nn.modules.rnn",
+        "thnn_fused_lstm_cell", "mkldnn_rnn_layer", "torch.nn.modules.rnn", "torch.ao.nn.quantizable.modules.rnn",
     ),
     derive=float32_digits,
     quotes=quoting(quotes),

@@ -109,6 +109,11 @@ EXERCISE = Exercise(
         "A softmax over nothing but minus infinity is NaN. What does `F.scaled_dot_product_attention` do with such a "
         "row, and how do the heads come side by side again afterwards?",
     ),
-    forbids=("multi_head_attention_forward", "native_multi_head_attention", "transformer_encoder_layer_fwd"),
+    forbids=(
+        "multi_head_attention_forward",
+        "native_multi_head_attention",
+        "transformer_encoder_layer_fwd",
+        "torch.ao.nn.quantizable.modules.activation",
+    ),
     quotes=quoting(quotes),
 )

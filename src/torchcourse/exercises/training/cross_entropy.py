@@ -17,10 +17,11 @@ def probe(answer: Watched, logits: Tensor, labels: Tensor) -> dict[str, Any]:
     """Observe the loss and the gradient that it gives the logits."""
     logits = logits.requires_grad_()
     loss = answer(logits, labels)
+    seen = look(loss, logits)
     if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
-        return {**look(loss, logits), "gradient of the logits": "none: the result has no history"}
+        return {**seen, "gradient of the logits": "none: the result has no history"}
     loss.sum().backward()  # type: ignore[no-untyped-call]
-    return {**look(loss, logits), "gradient of the logits": logits.grad}
+    return {**seen, "gradient of the logits": logits.grad}
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -19,7 +19,15 @@ from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Raised
 from torchcourse.probes.native import COMPILER_SAYS
 
-__all__ = ["STATUSES", "Verdict", "decide", "unjudged", "verdict_without_running", "verdicts_after_crashes"]
+__all__ = [
+    "NOT_ALLOWED",
+    "STATUSES",
+    "Verdict",
+    "decide",
+    "unjudged",
+    "verdict_without_running",
+    "verdicts_after_crashes",
+]
 
 STATUSES = (
     "unreadable", "missing", "tampered", "unattempted", "forbidden", "crashed", "memory", "timeout", "error", "failed",
@@ -37,6 +45,7 @@ NOT_ALLOWED = (
     "In cases that the notebook does not show, or on a second device, the answer uses what this exercise does not "
     "allow: read its rules again."
 )
+"""What is said where only such cases show a forbidden call: a row of its names could spell a hidden input."""
 OTHERS = "think of other shapes, dtypes and layouts, of empty inputs and of extreme values."
 
 
@@ -173,7 +182,7 @@ def _report(
     if calls and not (mistakes and set(calls) <= set(EVASIONS)):
         if forbidden_calls(oracle.exercise, quotable):
             return judge(oracle.exercise, quotable, mistakes)
-        return Report(oracle.exercise.name, "forbidden", NOT_ALLOWED)  # a row of names could spell a hidden input
+        return Report(oracle.exercise.name, "forbidden", NOT_ALLOWED)
     if any(not r.passed for r in quotable):
         report = judge(oracle.exercise, quotable, mistakes)
         if report.misconception or not mistakes:

@@ -119,8 +119,7 @@ def run(
     Raises:
         SandboxError: when submissions cannot be isolated on this machine and are not trusted, there is no GPU, or
             submissions could read answers or other submissions.
-        FileNotFoundError: when `submitted` is not a folder.
-        OverlapError: when submissions would be among results, or results among submissions.
+        FileNotFoundError, OverlapError: when `submitted` is not a folder; when it lies among results, or they in it.
         RefusedError: when nobody has submitted, or results cannot be written to `out` or the gradebook.
         ClusterError, BusyError: when the scheduler's workers cannot grade; when another grader writes to `out`.
     """

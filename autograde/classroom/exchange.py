@@ -44,7 +44,7 @@ class CollectOwned(ExchangeCollect):  # type: ignore[misc]
             if len(parts) < 3:
                 raise ValueError("its name has no time")
             if not 0 < len(parts[0]) <= MAX_NAME_LENGTH:
-                raise ValueError("it names nobody")
+                raise ValueError(f"it begins with no name of 1 to {MAX_NAME_LENGTH} characters")
             _check_owner(Path(path), parts[0])
             return {"username": parts[0], "filename": name, "timestamp": parse_time(parts[2])}
         except (OSError, ValueError) as error:

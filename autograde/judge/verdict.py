@@ -244,8 +244,12 @@ def _clean_with_output(message: str) -> str:
     first, says, output = message.partition(f"{COMPILER_SAYS}\n")
     if not says:
         return clean(message)
-    lines = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in output[: codec.MAX_OUTPUT_LENGTH])
-    return f"{clean(first + COMPILER_SAYS)}\n{lines}"  # half a surrogate pair, for one, could not be written to a file
+    return f"{clean(first + COMPILER_SAYS)}\n{printable(output[: codec.MAX_OUTPUT_LENGTH])}"
+
+
+def printable(text: str) -> str:
+    """Return a text with control characters, and halves of surrogate pairs, replaced, except line ends and tabs."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text.replace("\r\n", "\n"))
 
 
 def clean(message: str) -> str:

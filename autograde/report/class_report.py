@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from autograde.judge.submission import read_submission
-from autograde.judge.verdict import clean
+from autograde.judge.verdict import clean, printable
 from autograde.report.anonymous import anonymous
 from autograde.report.charts import outcomes, scores, times
 from autograde.report.class_overview import overview, shade
@@ -26,7 +26,7 @@ from autograde.report.similarity import SHINGLE, SHORTEST, SIMILAR, Pair, simila
 from autograde.results.answer_source import answer_source
 from autograde.results.grades_table import Row, read_table
 from autograde.results.handing_in import HandedIn
-from autograde.results.html import page, printable
+from autograde.results.html import page
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
 

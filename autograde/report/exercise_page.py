@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograde.judge.submission import read_submission
-from autograde.judge.verdict import clean
+from autograde.judge.verdict import clean, printable
 from autograde.report.class_overview import overview
 from autograde.results.answer_source import answer_source
 from autograde.results.grades_table import Row, read_table
-from autograde.results.html import page, printable
+from autograde.results.html import page
 from autograde.source import paths
 from autograde.source.release import built_lessons, load_release
 from autograde.source.script import rubrics

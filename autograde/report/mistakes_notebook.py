@@ -12,10 +12,10 @@ from pathlib import Path
 
 import nbformat
 
+from autograde.judge.verdict import printable
 from autograde.report.class_report import ShownMistake, answers_of, shown_mistake
 from autograde.report.item_statistics import MistakeCount, lesson_statistics
 from autograde.results.grades_table import read_table
-from autograde.results.html import printable
 from autograde.results.lesson_sections import section
 from autograde.source.private_half import private_half
 from autograde.source.release import load_release

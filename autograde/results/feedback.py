@@ -11,10 +11,10 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from autograde.judge.submission import Submission
-from autograde.judge.verdict import Verdict, clean
+from autograde.judge.verdict import Verdict, clean, printable
 from autograde.results.answer_source import answer_source
 from autograde.results.grader_comments import GraderComment
-from autograde.results.html import page, printable
+from autograde.results.html import page
 from autograde.results.lesson_sections import section, title
 
 __all__ = ["WORDS", "feedback"]

@@ -6,7 +6,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-__all__ = ["page", "printable"]
+__all__ = ["page"]
 
 
 @cache
@@ -20,8 +20,3 @@ def _environment() -> Environment:
 def page(template: str, **fields: object) -> str:
     """Return a page made from a template; fields are escaped unless they are `Markup`."""
     return _environment().get_template(template).render(**fields)
-
-
-def printable(text: str) -> str:
-    """Return a text with control characters replaced, except line ends and tabs."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text.replace("\r\n", "\n"))

@@ -8,6 +8,7 @@ observed.
 from __future__ import annotations
 
 import runpy
+import sys
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -55,8 +56,10 @@ def verdict(judge: Oracle, lesson: str, answer: Any) -> Verdict:
 
 
 @pytest.fixture(autouse=True)
-def _hooks_for_all_modules_end_with_a_test() -> Iterator[None]:
+def _what_an_attack_leaves_behind_ends_with_its_test() -> Iterator[None]:
+    modules = dict(sys.modules)
     yield
+    sys.modules.update(modules)
     everywhere._global_forward_hooks.clear()
 
 
@@ -78,3 +81,14 @@ def test_the_reference_passes_under_the_same_watch(lesson: str, name: str) -> No
     judge = judge_of(lesson, name)
     given = verdict(judge, lesson, judge.reference)
     assert (given.status, given.score) == ("passed", given.max_score), given.message
+
+
+def test_recursion_without_end_is_no_evasion() -> None:
+    """Python ends a watch that it can no longer call: that is not the answer's doing."""
+
+    def clip_gradients(parameters: Any, max_norm: float) -> Any:
+        return clip_gradients(list(parameters), max_norm)
+
+    given = verdict(judge_of("05_training", "clip_gradients"), "05_training", clip_gradients)
+    assert given.status == "error"
+    assert "RecursionError" in given.message

@@ -12,8 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -22,6 +21,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchcourse.model import own_code
 from torchcourse.model.own_code import file_of, is_for_torch_itself
 
 __all__ = ["AUTOGRAD", "TORCH", "CallWatch", "OperatorMode"]
@@ -43,8 +43,8 @@ MEMORY_READERS = {
 """Calls that give out the memory of a tensor, or its address, from which elements can be read without a call."""
 
 READERS = ARRAY_READERS | MEMORY_READERS
-IN_PYTHON = ("torch._refs", "torch._decomp", "torch._prims", "torch._inductor.decomposition")
-"""Modules and packages that reimplement operators in Python; packages are matched as prefixes of a module's name."""
+IN_PYTHON = ("torch._refs.", "torch._decomp.", "torch._prims.", "torch._inductor.decomposition.")
+"""Modules and packages, with a dot after each, that reimplement operators in Python."""
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
 
@@ -53,7 +53,9 @@ SHORT = 100
 
 TORCH = "torch"
 """The name in `forbids` that stands for any call of torch. A dtype and its attributes are values, not calls."""
-FOLDER = f"{Path(torch.__file__).parent}{os.sep}"
+FOLDER = f"{own_code.TORCH}{os.sep}"
+LATE = tuple(f"{FOLDER}{name}" for name in (f"_decomp{os.sep}", f"_inductor{os.sep}decomposition.py"))
+"""Where those of them are that `import torch` leaves out."""
 
 
 @lru_cache(1 << 12)
@@ -185,9 +187,15 @@ def _is_below(name: object) -> TypeGuard[str]:
 
 
 @cache
+def torchs_namespaces() -> dict[str, dict[str, Any]]:
+    """Map the names of torch's modules to their global names, as they were before any cell ran."""
+    return {name: vars(module) for name, module in [*sys.modules.items()] if _is_below(name)}
+
+
+@cache
 def torchs_own() -> dict[int, str]:
-    """Map the ids of the global names of torch's modules to the modules' names, as they were before any cell ran."""
-    return {id(vars(module)): name for name, module in [*sys.modules.items()] if _is_below(name)}
+    """Map the ids of the global names of torch's modules to the modules' names."""
+    return {id(names): module for module, names in torchs_namespaces().items()}
 
 
 @cache
@@ -198,14 +206,11 @@ def torchs_classes() -> dict[int, str]:
     return {id(cls): cls.__module__ for cls in classes if _is_below(cls.__module__)}
 
 
-def watched_namespaces(modules: Iterable[str]) -> list[tuple[dict[str, Any], str, bool]]:
-    """Return the global names of each loaded module to be watched, its name, and whether it reimplements operators."""
-    found = []
-    for name in {*modules, *(name for name in [*sys.modules] if type(name) is str and name.startswith(IN_PYTHON))}:
-        module, is_rewrite = sys.modules.get(name), any(f"{name}.".startswith(f"{each}.") for each in IN_PYTHON)
-        if type(module) is ModuleType and (is_rewrite or name in modules):
-            found.append((vars(module), name, is_rewrite))
-    return found
+@cache
+def watched_namespaces(modules: frozenset[str]) -> list[tuple[dict[str, Any], str, bool]]:
+    """Return the global names of each module to be watched, its name, and whether it reimplements operators."""
+    known = [(names, name, f"{name}.".startswith(IN_PYTHON)) for name, names in torchs_namespaces().items()]
+    return [each for each in known if each[2] or each[1] in modules]
 
 
 def built_in(function: Any) -> str:
@@ -325,7 +330,13 @@ class CallWatch:
             if names is known:
                 self._record_torchs(frame, module, is_rewrite)
                 return
-        if self._modules and id(names) not in torchs_own() and (copied := self._copied.get(frame.f_code.co_code)):
+        try:
+            is_late = file_of(frame.f_code).startswith(LATE)
+        except RecursionError:  # would end the watch, which the answer has no part in
+            return
+        if is_late:
+            self.rewritten.append(frame.f_code.co_name)
+        elif self._modules and id(names) not in torchs_own() and (copied := self._copied.get(frame.f_code.co_code)):
             self.entered.append(copied)
 
     def _record_torchs(self, frame: FrameType, module: str, is_rewrite: bool) -> None:

@@ -51,9 +51,9 @@ class Watched:
         returned: the kind of value that the last call returned, in words; "" before that.
     """
 
-    def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool, trusted: bool) -> None:
+    def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool) -> None:
         self.answer = answer
-        self._rules = (exercise.forbids, on_cpu, trusted) if exercise.has_rules else None
+        self._rules = (exercise.forbids, on_cpu) if exercise.has_rules else None
         self.spent = (0, 0, 0)
         self.forbidden: list[str] = []
         self.returned = ""
@@ -226,7 +226,7 @@ def observe(
     Raises:
         Unattempted: if the answer is the exercise's own stub.
     """
-    watched = Watched(answer, exercise, device == CPU, trusted)
+    watched = Watched(answer, exercise, device == CPU)
     with pristine(generators=not alone), _eagerly(device), in_shared_process(trusted):
         inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
         try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from torchcourse.checking.call_watch import TORCH, exists
+from torchcourse.checking.call_watch import TORCH, exists, torchs_namespaces
 from torchcourse.checking.differences import describe_difference
 from torchcourse.checking.explain import explain, fill_sentence, unexplained
 from torchcourse.checking.result import Result
@@ -109,7 +108,7 @@ def _forbids(exercise: Exercise, name: object) -> bool:
     module, _, function = name.rpartition(".")
     if name in EVASIONS or (TORCH in exercise.forbids and exists(name)):
         return True
-    return name in exercise.forbids or (module in exercise.forbids and hasattr(sys.modules.get(module), function))
+    return name in exercise.forbids or (module in exercise.forbids and function in torchs_namespaces().get(module, {}))
 
 
 def _describe(result: Result, differs: Sequence[str] = ()) -> str:

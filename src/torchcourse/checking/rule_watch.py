@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from torchcourse.checking.audit import ADDRESSES, PROCESSES, PROFILERS, THREADS, Audit
 from torchcourse.checking.call_watch import AUTOGRAD, TORCH, CallWatch, bare, whole_word
 from torchcourse.checking.operator_record import OperatorRecord
+from torchcourse.checking.shared_process import is_shared
 
 __all__ = ["EVASIONS", "RuleWatch"]
 
@@ -18,21 +19,21 @@ EVASIONS = (THREADS, PROCESSES, PROFILERS, ADDRESSES, NUMPY, MEMORY)
 class RuleWatch:
     """A context manager that records the calls of an answer where rules restrict or count them.
 
+    In a process that is shared with other work, only this thread is watched, and only as Python sees it: the record
+    below it takes longer than most of the course's own programs.
+
     Args:
         forbids: names that the exercise forbids; see `CallWatch`.
         on_cpu: whether the inputs are on the CPU. Elsewhere operators are not counted, and autograd has a thread of
             its own.
-        trusted: whether the answer is one of the course's own programs. Then only this thread is watched, since the
-            process has other work to do, and only as Python sees it: the record below it takes longer than most
-            programs.
     """
 
-    def __init__(self, forbids: Iterable[str], on_cpu: bool, trusted: bool = False) -> None:
+    def __init__(self, forbids: Iterable[str], on_cpu: bool) -> None:
         self.forbids, self.on_cpu = tuple(forbids), on_cpu
         self._record, self._audit = OperatorRecord(), Audit()
-        self._is_recorded = not trusted
+        self._is_recorded = not is_shared()
         self._calls = CallWatch(self.forbids, operators=on_cpu)
-        self._returned = False
+        self._returned = self._recursed = False
 
     def __enter__(self) -> RuleWatch:
         if self._is_recorded:
@@ -42,7 +43,7 @@ class RuleWatch:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._returned = exc[0] is None
+        self._returned, self._recursed = exc[0] is None, exc[0] is RecursionError
         self._audit.__exit__(*exc)
         self._calls.__exit__(*exc)
         if self._is_recorded:
@@ -75,7 +76,8 @@ class RuleWatch:
                 yield name
 
     def _evasions(self) -> Iterator[str]:
-        yield from self._audit.used.intersection(EVASIONS)
+        ends_watch = {PROFILERS} if self._recursed else set()  # Python ends it where it cannot call it any more
+        yield from self._audit.used.intersection(EVASIONS) - ends_watch
         if self.on_cpu and self._record.other_threads:
             yield THREADS
         if self._is_recorded and not self._record.intact:

@@ -12,11 +12,9 @@ import re
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TypeGuard
 
-import torch
 from torch import Tensor, nn
 
 from torchcourse.model import own_code
@@ -25,7 +23,7 @@ __all__ = ["NamedTensor", "in_learners_code", "in_library", "written_in_place"]
 
 COURSE = tuple(map(str, own_code.COURSE))
 LIBRARIES = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"),
-                   str(Path(torch.__file__).parent), *COURSE})  # fmt: skip
+                   str(own_code.TORCH), *COURSE})  # fmt: skip
 MAX_TENSORS, MAX_ITEMS, MAX_NAMES = 5, 3, 500
 MISSING = object()
 

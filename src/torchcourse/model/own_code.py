@@ -13,13 +13,13 @@ import torch
 
 from torchcourse.model.own_course import own_course
 
-__all__ = ["COURSE", "called_by_own_code", "file_of", "is_for_torch_itself", "is_own"]
+__all__ = ["COURSE", "TORCH", "called_by_own_code", "file_of", "is_for_torch_itself", "is_own"]
 
 COURSE = {Path(__file__).parents[1], *((_own / "exercises",) if (_own := own_course()) else ())}
 """The folders that hold the course's code, and the probes of an instructor's own lessons."""
-LIBRARIES = {Path(os.__file__).parent, Path(torch.__file__).parents[1], *COURSE}
-"""The folders that hold Python's, torch's and the course's code."""
 TORCH = Path(torch.__file__).parent
+LIBRARIES = {Path(os.__file__).parent, TORCH.parent, *COURSE}
+"""The folders that hold Python's, torch's and the course's code."""
 PASSING = {str(TORCH / name) for name in ("_tensor.py", "overrides.py", "serialization.py", "storage.py")}
 """Files of torch that only pass a call on."""
 

@@ -22,7 +22,7 @@ from typing import NoReturn
 import torch
 
 from torchcourse.doctor import REMEDIES
-from torchcourse.model import codec
+from torchcourse.model import codec, own_code
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Observations, Raised, plain, raised
 from torchcourse.ranks.processes import kill_children
@@ -50,8 +50,8 @@ GAVE_UP = re.compile(
     r"CPU time limit|signal terminated|^(\S*: )?(out of memory allocating|virtual memory exhausted)", re.MULTILINE
 )
 """How g++ says that a limit on its time or memory ended it. Which of the two comes first depends on the machine."""
-INCLUDES = Path(torch.__file__).parent / "include"
-LIBRARIES = Path(torch.__file__).parent / "lib"
+INCLUDES = own_code.TORCH / "include"
+LIBRARIES = own_code.TORCH / "lib"
 
 
 class MissingToolsError(Unattempted):

@@ -31,7 +31,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import FileStore  # type: ignore[attr-defined]
 
-from torchcourse.model import codec
+from torchcourse.model import codec, own_code
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Raised, plain, raised
 
@@ -56,7 +56,7 @@ MIN_IDLE = 10
 POLLING = "(gloo_tcp_loop"
 """The name of gloo's transport thread, which polls even when there are no messages."""
 GPU_BACKEND = "cpu:gloo,cuda:nccl"
-TORCH = str(Path(torch.__file__).parent)
+TORCH = str(own_code.TORCH)
 WRAPPERS = ("wrapper", "_fn", "inner")
 MAX_CPU_SECONDS = 4.0
 """CPU seconds after which a rank counts as hanging; wall-clock seconds where its CPU time is unknown."""

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
@@ -36,7 +36,7 @@ def probe(
     module = build(answer, first.device, first.shape[1], **options)
     if refused:
         seen = {"refused with": complaint(lambda: module(first))}
-        return {**seen, "in eval": answer.run(lambda x: module.eval()(x), first)}
+        return {**seen, "in eval": answer.run(_in_eval, module, first)}
     seen = {**inventory(module), **{f"fresh {name}": t.clone() for name, t in sorted(module.state_dict().items())}}
     load(module, weights)
     before = first.clone()
@@ -55,9 +55,14 @@ def probe(
     parameters = own_parameters(answer, module, weights)
     if not seen["statistics carry a graph"]:
         seen |= gradients(output, x=batches[-1], **parameters)
-    seen["in eval"] = answer.run(lambda x: module.eval()(x), batches[0])
+    seen["in eval"] = answer.run(_in_eval, module, batches[0])
     seen |= kept(batch=(first.detach(), before))
     return {**seen, "running_mean after eval": answer.run(lambda: getattr(module, "running_mean", None))}
+
+
+def _in_eval(module: nn.Module, x: Tensor) -> Tensor:
+    output: Tensor = module.eval()(x)
+    return output
 
 
 def complaint(call: Callable[[], object]) -> Any:

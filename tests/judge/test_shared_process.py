@@ -38,14 +38,19 @@ def write_and_read(file: Path) -> None:
 
 @pytest.fixture
 def other_work(tmp_path: Path) -> Iterator[None]:
-    """Threads that start processes, open sockets, and write and read files, as those that run sandboxes do."""
+    """Threads that start processes, open sockets, and write and read files, as those that run sandboxes do.
+
+    Fifty processes a second are many more than a grader starts. Each takes Python objects for some milliseconds, which
+    a measurement of memory cannot tell from the program's own.
+    """
     is_over = threading.Event()
 
-    def repeat(work: Callable[[Path], None]) -> None:
-        while not is_over.wait(0.0005):
+    def repeat(work: Callable[[Path], None], seconds: float) -> None:
+        while not is_over.wait(seconds):
             work(tmp_path / "page")
 
-    threads = [threading.Thread(target=repeat, args=[work]) for work in (start_and_end, write_and_read)]
+    works = ((start_and_end, 0.02), (write_and_read, 0.0005))
+    threads = [threading.Thread(target=repeat, args=work) for work in works]
     for thread in threads:
         thread.start()
     yield

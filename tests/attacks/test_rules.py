@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from torch.nn.modules import module as everywhere
+from torch.nn.utils import clip_grad
 
 from autograde.judge.oracle import Oracle, hidden, oracle
 from autograde.judge.run_submission import ExerciseRun, Reply
@@ -26,6 +27,7 @@ from torchcourse.checking.call_watch import warm
 from torchcourse.checking.operator_record import keep_recording
 from torchcourse.checking.probe import observe
 from torchcourse.model import codec
+from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.devices import CPU
 
 HERE = Path(__file__).parent / "rules"
@@ -43,7 +45,7 @@ judge_of = cache(oracle)
 
 @pytest.fixture(scope="module", autouse=True)
 def _as_in_a_worker() -> None:
-    warm()
+    warm(each.forbids for lesson in LESSONS for each in exercises(lesson).values())
     keep_recording()
 
 
@@ -57,9 +59,10 @@ def verdict(judge: Oracle, lesson: str, answer: Any) -> Verdict:
 
 @pytest.fixture(autouse=True)
 def _what_an_attack_leaves_behind_ends_with_its_test() -> Iterator[None]:
-    modules = dict(sys.modules)
+    modules, clip = dict(sys.modules), dict(vars(clip_grad))
     yield
     sys.modules.update(modules)
+    vars(clip_grad).update(clip)
     everywhere._global_forward_hooks.clear()
 
 

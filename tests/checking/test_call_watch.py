@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import backward, forward_ad, grad
 
-from torchcourse.checking.call_watch import AUTOGRAD, ENGINES, TORCH, CallWatch, bare
+from torchcourse.checking.call_watch import AUTOGRAD, ENGINES, CallWatch, bare
+from torchcourse.checking.torchs_modules import TORCH
 from torchcourse.probes.memory import peak_bytes
 
 

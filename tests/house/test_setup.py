@@ -66,6 +66,12 @@ def test_no_file_of_the_set_up_names_a_host(name: str) -> None:
     assert [sign for sign in ("://", "index-url", "find-links", "trusted-host", "--hash") if sign in text] == []
 
 
+def test_opening_a_notebook_builds_no_parsers_of_web_addresses() -> None:
+    """They take seconds, in each command and each Jupyter server: docs/decisions/0051."""
+    command = "import sys, nbformat; sys.exit('rfc3987_syntax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", command], check=True)
+
+
 # The set-up
 
 

@@ -116,10 +116,11 @@ def load() -> Any:
     from torchcourse.demos import style  # noqa: F401
     from torchcourse.model import catalogue
 
+    forbids: list[tuple[str, ...]] = []
     for lesson in catalogue.LESSONS:
         with contextlib.suppress(Exception):  # an own lesson that is broken must not stop the grading of others
-            catalogue.exercises(lesson)
-    call_watch.warm()
+            forbids += [exercise.forbids for exercise in catalogue.exercises(lesson).values()]
+    call_watch.warm(forbids)
     operator_record.keep_recording()
     simulated.prepare()
     config = Config()

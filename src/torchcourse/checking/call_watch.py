@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import inspect
-import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from types import FrameType
-from typing import Any, TypeGuard
+from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,10 +19,20 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchcourse.model import own_code
+from torchcourse.checking.torchs_modules import (
+    FOLDER,
+    LATE,
+    TORCH,
+    built_in,
+    exists,
+    fingerprints,
+    torchs_classes,
+    torchs_own,
+    watched_namespaces,
+)
 from torchcourse.model.own_code import file_of, is_for_torch_itself
 
-__all__ = ["AUTOGRAD", "TORCH", "CallWatch", "OperatorMode"]
+__all__ = ["AUTOGRAD", "CallWatch", "OperatorMode"]
 
 TRANSFERS = {
     "tolist", "numpy", "item", "__array__", "__dlpack__", "__float__", "__int__", "__bool__", "__index__",
@@ -43,19 +51,8 @@ MEMORY_READERS = {
 """Calls that give out the memory of a tensor, or its address, from which elements can be read without a call."""
 
 READERS = ARRAY_READERS | MEMORY_READERS
-IN_PYTHON = ("torch._refs.", "torch._decomp.", "torch._prims.", "torch._inductor.decomposition.")
-"""Modules and packages, with a dot after each, that reimplement operators in Python."""
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
-
-SHORT = 100
-"""Functions with less bytecode than this are not compared: two may be equal by chance."""
-
-TORCH = "torch"
-"""The name in `forbids` that stands for any call of torch. A dtype and its attributes are values, not calls."""
-FOLDER = f"{own_code.TORCH}{os.sep}"
-LATE = tuple(f"{FOLDER}{name}" for name in (f"_decomp{os.sep}", f"_inductor{os.sep}decomposition.py"))
-"""Where those of them are that `import torch` leaves out."""
 
 
 @lru_cache(1 << 12)
@@ -164,70 +161,6 @@ def _engines() -> Iterator[tuple[Any, str]]:
 ENGINES = tuple((owner, name) for owner, name in _engines() if hasattr(owner, name))
 
 
-@cache
-def fingerprints(modules: frozenset[str]) -> dict[bytes, str]:
-    """Map the bytecode of each function and method that modules define, except short ones, to its full name.
-
-    Bytecode holds no global names, so a copy that renames what it calls still matches.
-    """
-    found: dict[bytes, str] = {}
-    for name in modules & sys.modules.keys():
-        own = [value for value in vars(sys.modules[name]).values() if getattr(value, "__module__", "") == name]
-        methods = [value for owner in own if isinstance(owner, type) for value in vars(owner).values()]
-        for function in (*own, *methods):
-            code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-            if code is not None and len(code.co_code) >= SHORT:
-                found[code.co_code] = f"{name}.{code.co_qualname.split('.')[0]}"
-    return found
-
-
-def _is_below(name: object) -> TypeGuard[str]:
-    """Return whether a name is torch's or of a module below it; a text of a class of a learner's own is not asked."""
-    return type(name) is str and f"{name}.".startswith(f"{TORCH}.")
-
-
-@cache
-def torchs_namespaces() -> dict[str, dict[str, Any]]:
-    """Map the names of torch's modules to their global names, as they were before any cell ran."""
-    return {name: vars(module) for name, module in [*sys.modules.items()] if _is_below(name)}
-
-
-@cache
-def torchs_own() -> dict[int, str]:
-    """Map the ids of the global names of torch's modules to the modules' names."""
-    return {id(names): module for module, names in torchs_namespaces().items()}
-
-
-@cache
-def torchs_classes() -> dict[int, str]:
-    """Map the ids of torch's classes to the names of their modules, as they were before any cell ran."""
-    modules = [module for name, module in [*sys.modules.items()] if _is_below(name)]
-    classes = (value for module in modules for value in vars(module).values() if issubclass(type(value), type))
-    return {id(cls): cls.__module__ for cls in classes if _is_below(cls.__module__)}
-
-
-@cache
-def watched_namespaces(modules: frozenset[str]) -> list[tuple[dict[str, Any], str, bool]]:
-    """Return the global names of each module to be watched, its name, and whether it reimplements operators."""
-    known = [(names, name, f"{name}.".startswith(IN_PYTHON)) for name, names in torchs_namespaces().items()]
-    return [each for each in known if each[2] or each[1] in modules]
-
-
-def built_in(function: Any) -> str:
-    """Return the module of torch that a built-in function is of, or the class whose method it is; else ""."""
-    owner, module, known = function.__self__, function.__module__, torchs_classes()
-    return module if _is_below(module) else known.get(id(owner)) or known.get(id(type(owner)), "")
-
-
-def exists(name: str) -> bool:
-    """Return whether torch has what a name with dots such as "torch.nn.functional.relu" names."""
-    first, *rest = name.split(".")
-    found: Any = torch if first == TORCH else None
-    for part in rest:
-        found = getattr(found, part, None)
-    return found is not None
-
-
 def _some_name(calls: Sequence[str]) -> list[str]:
     """Return one call of torch by a name that exists, "torch" if none does; an empty list if there was no call."""
     places = (TORCH, f"{TORCH}.Tensor", f"{TORCH}.nn.functional")
@@ -257,6 +190,7 @@ class CallWatch:
         handed_over: the number of elements handed to Python or NumPy.
         arrays: names of the calls that handed over more than one element, and `FROM_NUMPY` if an array came back.
         reads_memory: whether the memory of a tensor was asked for, or its address.
+        intact: whether calls were still recorded at the end. Python ends it where recursion reaches its limit.
     """
 
     def __init__(self, forbids: Iterable[str] = (), *, operators: bool = True) -> None:
@@ -264,7 +198,8 @@ class CallWatch:
         self._sees_operators = operators
         self._modules = frozenset(name for name in forbids if "." in name)
         self._copied = fingerprints(self._modules)
-        self._watched: list[tuple[dict[str, Any], str, bool]] = []
+        self._watched = watched_namespaces(self._modules) if self._forbids else []
+        self._passing: tuple[CodeType, ...] = ()
         self._engines: list[tuple[Any, str, Any]] = []
         self._forbids_autograd = AUTOGRAD in forbids
         self._forbids_torch = TORCH in forbids
@@ -275,12 +210,14 @@ class CallWatch:
         self.handed_over = 0
         self.arrays: set[str] = set()
         self.reads_memory = False
+        self.intact = True
         self._profile: Any = None
+        self._recorder = self._record_call_of_torch if self._forbids_torch else self._record_call
         self._collects = False
         self._modes: list[Any] = []
 
     def __enter__(self) -> CallWatch:
-        self._watched = watched_namespaces(self._modules) if self._forbids else []
+        self._passing = passing_on() if self._forbids else ()
         self._collects = self._forbids_torch and gc.isenabled()
         if self._collects:  # before anything is watched: a collection could run finalizers of torch, not the answer's
             gc.disable()
@@ -294,11 +231,12 @@ class CallWatch:
             setattr(owner, name, _Engine(self, real))
         if self._forbids:
             self._profile = sys.getprofile()
-            sys.setprofile(self._record_call_of_torch if self._forbids_torch else self._record_call)
+            sys.setprofile(self._recorder)
         return self
 
     def __exit__(self, *exc: Any) -> None:
         if self._forbids:
+            self.intact = sys.getprofile() == self._recorder
             sys.setprofile(self._profile)
         for owner, name, real in self._engines:
             setattr(owner, name, real)
@@ -323,20 +261,18 @@ class CallWatch:
             return
         if event != "call":
             return
-        # Nothing is called up to the end of the loop: where recursion is at its limit, a call would fail, and end the
-        # watch. Nor are global names looked up: a dict of a learner's own would run code here, which nobody watches.
-        names = frame.f_globals
+        # Global names are not looked up: a dict of a learner's own would run code here, which nobody watches.
+        code, names = frame.f_code, frame.f_globals
+        for each in self._passing:
+            if code is each:
+                return
         for known, module, is_rewrite in self._watched:
             if names is known:
                 self._record_torchs(frame, module, is_rewrite)
                 return
-        try:
-            is_late = file_of(frame.f_code).startswith(LATE)
-        except RecursionError:  # would end the watch, which the answer has no part in
-            return
-        if is_late:
-            self.rewritten.append(frame.f_code.co_name)
-        elif self._modules and id(names) not in torchs_own() and (copied := self._copied.get(frame.f_code.co_code)):
+        if file_of(code).startswith(LATE):
+            self.rewritten.append(code.co_name)
+        elif self._copied and (copied := self._copied.get(code.co_code)):
             self.entered.append(copied)
 
     def _record_torchs(self, frame: FrameType, module: str, is_rewrite: bool) -> None:
@@ -384,8 +320,31 @@ class CallWatch:
         return []
 
 
-def warm() -> None:
-    """Use the modes once, so that later uses are fast, and note what is torch's own before a learner's code runs."""
-    torchs_own(), torchs_classes()
+@cache
+def passing_on() -> tuple[CodeType, ...]:
+    """Return the code that runs in Python for each operator while the modes are entered: most of the calls that are
+    seen."""
+    codes: dict[CodeType, None] = {}
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call":
+            codes[frame.f_code] = None
+
     with warnings.catch_warnings(), CallWatch():
+        torch.ones(1).add(1)  # the first time more is done
+        profile = sys.getprofile()
+        sys.setprofile(note)
         torch.ones(1).add(1)
+        sys.setprofile(profile)
+    return tuple(codes)
+
+
+def warm(forbids: Iterable[Iterable[str]]) -> None:
+    """Use the modes once, so that later uses are fast, and note what is torch's own before a learner's code runs.
+
+    Args:
+        forbids: the names that exercises forbid, for each of them.
+    """
+    torchs_own(), torchs_classes(), passing_on()
+    for names in forbids:
+        CallWatch(names)  # reads the modules of torch that are named

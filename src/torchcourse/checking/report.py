@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from torchcourse.checking.call_watch import TORCH, exists, torchs_namespaces
 from torchcourse.checking.differences import describe_difference
 from torchcourse.checking.explain import explain, fill_sentence, unexplained
 from torchcourse.checking.result import Result
 from torchcourse.checking.rule_watch import EVASIONS
+from torchcourse.checking.torchs_modules import TORCH, exists, torchs_namespaces
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.known_mistake import KnownMistake

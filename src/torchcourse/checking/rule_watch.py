@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchcourse.checking.audit import ADDRESSES, PROCESSES, PROFILERS, THREADS, Audit
-from torchcourse.checking.call_watch import AUTOGRAD, TORCH, CallWatch, bare, whole_word
+from torchcourse.checking.call_watch import AUTOGRAD, CallWatch, bare, whole_word
 from torchcourse.checking.operator_record import OperatorRecord
 from torchcourse.checking.shared_process import is_shared
+from torchcourse.checking.torchs_modules import TORCH
 
 __all__ = ["EVASIONS", "RuleWatch"]
 
@@ -76,8 +77,8 @@ class RuleWatch:
                 yield name
 
     def _evasions(self) -> Iterator[str]:
-        ends_watch = {PROFILERS} if self._recursed else set()  # Python ends it where it cannot call it any more
-        yield from self._audit.used.intersection(EVASIONS) - ends_watch
+        used = self._audit.used.intersection(EVASIONS) | (set() if self._calls.intact else {PROFILERS})
+        yield from used - ({PROFILERS} if self._recursed else set())  # recursion without end is told as such
         if self.on_cpu and self._record.other_threads:
             yield THREADS
         if self._is_recorded and not self._record.intact:

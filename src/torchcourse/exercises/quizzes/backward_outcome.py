@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
+from torchcourse.checking.torchs_modules import TORCH
 from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 

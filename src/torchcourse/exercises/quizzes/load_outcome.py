@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
+from torchcourse.checking.torchs_modules import TORCH
 from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 

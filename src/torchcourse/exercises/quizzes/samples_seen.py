@@ -9,8 +9,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
-from torchcourse.checking.call_watch import TORCH
 from torchcourse.checking.probe import Watched
+from torchcourse.checking.torchs_modules import TORCH
 from torchcourse.model.exercise import Case, Draw, Exercise, InterviewQuestion, case
 from torchcourse.model.observations import Observations
 

@@ -212,7 +212,7 @@ class CallWatch:
         self.reads_memory = False
         self.intact = True
         self._profile: Any = None
-        self._recorder = self._record_call_of_torch if self._forbids_torch else self._record_call
+        self._recorder: Any = None
         self._collects = False
         self._modes: list[Any] = []
 
@@ -231,12 +231,13 @@ class CallWatch:
             setattr(owner, name, _Engine(self, real))
         if self._forbids:
             self._profile = sys.getprofile()
+            self._recorder = self._record_call_of_torch if self._forbids_torch else self._record_call
             sys.setprofile(self._recorder)
         return self
 
     def __exit__(self, *exc: Any) -> None:
         if self._forbids:
-            self.intact = sys.getprofile() == self._recorder
+            self.intact, self._recorder = sys.getprofile() == self._recorder, None
             sys.setprofile(self._profile)
         for owner, name, real in self._engines:
             setattr(owner, name, real)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from autograde.batch import grading, preflight
 from autograde.batch.preflight import check_folder, check_gradebook, explain_write_errors
 from autograde.course.build import table_version
 from autograde.errors import RefusedError
+from autograde.results.gradebook_url import CONNECT_SECONDS, gradebook_url
 from autograde.source import paths
 from tests.support.stand_ins import LESSON, submit
 
@@ -117,6 +119,19 @@ def test_what_is_no_gradebook_is_refused_without_the_password(url: str, says: st
         check_gradebook(url.format(folder=tmp_path))
     assert says in one_line(caught.value)
     assert "sesame" not in str(caught.value)
+
+
+def test_a_server_that_accepts_and_never_answers_is_refused_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"postgresql://ada@127.0.0.1:{silent.getsockname()[1]}/book"
+        assert gradebook_url(Path(), address) == f"{address}?connect_timeout={CONNECT_SECONDS}"
+        with pytest.raises(RefusedError, match="timeout"):
+            check_gradebook(gradebook_url(Path(), f"{address}?connect_timeout=2"))  # the least that libpq takes
+
+
+@pytest.mark.parametrize("named", ["book.db", "::", "postgresql://host:port/book", "mysql://me@here/b", "sqlite://"])
+def test_what_is_no_url_of_a_gradebook_is_left_for_the_refusal(named: str) -> None:
+    assert gradebook_url(Path(), named) == named
 
 
 def test_a_long_complaint_of_a_database_is_cut_with_a_sign() -> None:

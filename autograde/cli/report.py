@@ -53,6 +53,7 @@ def report(
     from autograde.report.mistakes_notebook import mistakes_notebook
     from autograde.results.grades_table import BadTableError, read_table
     from torchcourse.model.catalogue import UnknownExerciseError
+    from torchcourse.workspace.notebook_trust import trust
 
     if since and not mistakes:
         stop("--since goes with --mistakes.")
@@ -74,6 +75,7 @@ def report(
     with write_errors(target):
         write_atomically(target, made)
     if mistakes:
+        trust(mistakes)
         console.print(f"The mistakes are in {target}; it names nobody, but read the answers first.", markup=False)
     else:
         console.print(f"The {'answers are' if exercise else 'report is'} in {target}; it names learners.", markup=False)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import nbformat
 
 from autograde.judge.verdict import printable
 from autograde.report.class_report import ShownMistake, answers_of, shown_mistake
 from autograde.report.item_statistics import MistakeCount, lesson_statistics
+from autograde.report.mistake_card import mistake_card
 from autograde.results.grades_table import read_table
 from autograde.results.lesson_sections import section
 from autograde.source.private_half import private_half
@@ -58,8 +61,13 @@ def mistakes_notebook(
         cells += [nbformat.v4.new_code_cell(source, id=f"setup-{lesson}-{n}") for n, source in setup]
     for number, (lesson, mistake) in enumerate(chosen, 1):
         shown = shown_mistake(mistake, answers.get(lesson, {}))
+        card = mistake_card(mistake.exercise, mistake.name)
+        if shown.message in card.get("text/plain", ""):
+            shown = replace(shown, message="")
         text = _described(number, lesson, mistake, shown)
         cells.append(nbformat.v4.new_markdown_cell(text, id=f"mistake-{number}"))
+        if card:
+            cells.append(_card(number, f"show_mistake({mistake.exercise!r}, {mistake.name!r})", card))
         cells.append(nbformat.v4.new_code_cell(_stub(lesson, mistake.exercise), id=f"answer-{number}"))
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     text = nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
@@ -82,6 +90,14 @@ def _described(number: int, lesson: str, mistake: MistakeCount, shown: ShownMist
         unbroken = re.sub(r"\n\n+", "\n&#10;", prose)  # an empty line would end the HTML
         parts.append(f"<details><summary>Read again: {heading}</summary>\n{unbroken}\n</details>")
     return "\n\n".join(parts)
+
+
+def _card(number: int, call: str, card: dict[str, str]) -> Any:
+    """Return a cell with the card that a mistake gets in the notebook; `call` shows it again."""
+    return nbformat.v4.new_code_cell(
+        f"from autograde.report.mistake_card import show_mistake\n\n{call}", id=f"card-{number}",
+        outputs=[nbformat.v4.new_output("display_data", card)], metadata={"jupyter": {"source_hidden": True}},
+    )  # fmt: skip
 
 
 def _plain(text: str) -> str:

@@ -47,7 +47,7 @@ def test_a_card_has_a_script_unless_its_cell_failed_when_it_was_run_again(
     source: str, warning: str, has_script: bool
 ) -> None:
     details = CardDetails(script=script_for(source), warning=warning)
-    html = card._bundle(card.Shown(Report("own", "stale" if warning else "passed", "Right."), details))["text/html"]
+    html = card.bundle(card.Shown(Report("own", "stale" if warning else "passed", "Right."), details))["text/html"]
     assert ("<script>" in html) == has_script
     assert html.count('class="tc-changed"') == (warning == answer_cell.CHANGED)
     assert html.count('class="tc-warning"') == (warning == "Its run failed.")

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
+from autograde.report.mistake_card import mistake_card
 from autograde.report.mistakes_notebook import mistakes_notebook
 from autograde.results.gradebook import Writer
 from tests.report.test_class_report import LESSON, write_answer, write_table
@@ -45,6 +46,17 @@ def test_the_ten_most_frequent_mistakes_are_shown_with_answer_message_and_sectio
     assert "```" not in told[1], "an answer that is not there is not shown as `pass`"
     assert run_instructors("report", tmp_path, "--mistakes", target, "--lessons", "02_autograd")[0] == 0
     assert "No mistakes of this class" in target.read_text()
+
+
+def test_a_known_mistake_comes_with_the_card_that_it_gets(tmp_path: Path) -> None:
+    write_table(tmp_path, [["ann", LESSON, "row_softmax", 0, 2, "failed", "wrong-dim", "Row 0 sums to 3."]])
+    cells = {cell.id: cell for cell in nbformat.reads(mistakes_notebook(tmp_path), 4).cells}
+    (output,) = cells["card-1"].outputs
+    assert output.data == mistake_card("row_softmax", "wrong-dim")
+    assert "> Row 0 sums to 3" in cells["mistake-1"].source
+    assert "dimension" in output.data["text/plain"]
+    assert cells["card-1"].source.endswith("show_mistake('row_softmax', 'wrong-dim')")
+    assert mistake_card("row_softmax", "no-such-mistake") == mistake_card("no_such_exercise", "wrong-dim") == {}
 
 
 def test_mistakes_since_a_day_and_when_lessons_were_handed_in_come_from_the_gradebook(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from torchcourse.model.exercise import InterviewQuestion
 from torchcourse.workspace import session
 from torchcourse.workspace.standing import Standing
 
-__all__ = ["Shown", "as_html", "as_text", "say", "show"]
+__all__ = ["Shown", "as_html", "as_text", "bundle", "say", "show"]
 
 ERROR = "error:"
 """What compilers write before an error."""
@@ -94,7 +94,7 @@ def show(shown: Shown, again: Callable[[], Shown] | None = None) -> None:
         return
     from IPython.display import display
 
-    handle = display(_bundle(shown), raw=True, display_id=True)
+    handle = display(bundle(shown), raw=True, display_id=True)
     exercise = shown.details.exercise
     if exercise is None:
         return
@@ -102,7 +102,7 @@ def show(shown: Shown, again: Callable[[], Shown] | None = None) -> None:
     def update(new: Shown) -> None:
         nonlocal shown
         shown = new
-        handle.update(_bundle(shown), raw=True)
+        handle.update(bundle(shown), raw=True)
 
     def with_hints() -> None:
         asked, answer = hints.asked(exercise), asked_for_reference(exercise)
@@ -125,7 +125,8 @@ def show(shown: Shown, again: Callable[[], Shown] | None = None) -> None:
     after_each_save(exercise.name, renew)
 
 
-def _bundle(shown: Shown) -> dict[str, str]:
+def bundle(shown: Shown) -> dict[str, str]:
+    """Return a card by MIME type: as HTML, with the script that watches its cell, and as text."""
     script = shown.details.script if shown.details.warning in ("", CHANGED) else ""
     card = as_html(shown.report, shown.details) + script
     return {"text/html": card, "text/plain": as_text(shown.report, shown.details)}

@@ -95,13 +95,15 @@ def verify(
     from autograde.course.verify import verify as claims
     from torchcourse.model.catalogue import UnknownExerciseError
 
+    named = [name.partition(":") for name in lessons or []]
+    which = [f"{lesson_names([lesson])[0]}{colon}{exercise}" for lesson, colon, exercise in named]
     if watch:
-        return _verify_again(lessons or [])
+        return _verify_again(which)
     if messages:
-        return _print_messages(lessons or [])
+        return _print_messages(which)
     broken = 0
     try:
-        for claim in claims(lessons, workers or default_workers(), use_cache=not anew):
+        for claim in claims(which, workers or default_workers(), use_cache=not anew):
             broken += not claim.holds
             console.print(f"{'ok    ' if claim.holds else 'BROKEN'} {claim.about}: {claim.says}", markup=False)
     except UnknownExerciseError as error:
@@ -128,7 +130,6 @@ def _verify_again(which: list[str]) -> None:
     """Verify, and again after each change, until interrupted."""
     from autograde.course.watch import watch
 
-    lesson_names([name.partition(":")[0] for name in which])
     try:
         watch(which)
     except KeyboardInterrupt:

@@ -48,17 +48,20 @@ def stop(reason: str) -> NoReturn:
 
 
 def lesson_names(names: Sequence[str] | None) -> list[str]:
-    """Return the named lessons, or all if none is named; stop if one does not exist."""
+    """Return the lessons of these names or numbers, or all if none is named; stop if one does not exist."""
     from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, check_lesson
     from torchcourse.model.own_course import has_lesson_name
+    from torchcourse.model.path import number
 
-    for name in names or []:
+    numbered = {number(name): name for name in LESSONS}
+    found = [numbered.get(name.lstrip("0"), name) if name.isdigit() else name for name in names or LESSONS]
+    for name in found:
         try:
             check_lesson(name)
         except UnknownExerciseError as error:
             remedy = " A lesson of your own needs `torchcourse --course DIR`." if has_lesson_name(name) else ""
             stop(f"{error.args[0]}{remedy}")
-    return list(names or LESSONS)
+    return found
 
 
 def split_lessons(names: str) -> list[str]:

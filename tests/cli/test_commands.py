@@ -51,6 +51,11 @@ def test_without_the_instructors_folder_only_the_learners_commands_are_there(tmp
     [
         ("grade 01_tensor --submitted . --out out", "Did you mean '01_tensors'?"),
         ("grade 01_tensors --submitted none --out out", "is not a folder"),
+        ("build 1_tensors", "Did you mean '01_tensors'?"),
+        ("build 99", "There is no lesson '99'. The lessons are 01_tensors, "),
+        ("verify 001:no_such", "01_tensors has no exercise 'no_such'."),
+        ("verify 1:row_softma", "Did you mean 'row_softmax'?"),
+        ("grade 1 --submitted none --out out", "is not a folder"),
         ("build 01_tensor", "Did you mean '01_tensors'?"),
         ("verify 01_tensor", "Did you mean '01_tensors'?"),
         ("new exercise 01_tensor fold_rows --after row_softmax", "Did you mean '01_tensors'?"),
@@ -79,10 +84,10 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     assert [path.name for path in tmp_path.iterdir()] == ["empty.csv"]
 
 
-def test_what_is_loaded_is_not_searched_for_garbage_and_brings_no_grammar() -> None:
+def test_what_is_loaded_is_not_searched_for_garbage() -> None:
     program = """
-import gc, sys
-from autograde.cli.quick_imports import GRAMMAR, quick_imports
+import gc
+from autograde.cli.quick_imports import quick_imports
 for wrong in (False, True):
     try:
         with quick_imports():
@@ -92,12 +97,6 @@ for wrong in (False, True):
     except ZeroDivisionError:
         pass
     assert gc.isenabled() and gc.get_freeze_count() > 1000
-    assert GRAMMAR not in sys.modules
-import importlib
-sys.modules[GRAMMAR] = json = importlib.import_module("json")
-with quick_imports():
-    pass
-assert sys.modules[GRAMMAR] is json
 """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
     subprocess.run([sys.executable, "-c", program], check=True, env=env, timeout=120)

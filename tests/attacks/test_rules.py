@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch.nn.modules import module as everywhere
 from torch.nn.utils import clip_grad
+from torch.overrides import _get_current_function_mode_stack, _pop_mode
 
 from autograde.judge.oracle import Oracle, hidden, oracle
 from autograde.judge.run_submission import ExerciseRun, Reply
 from autograde.judge.submission import Submission
 from autograde.judge.verdict import Verdict, decide
 from autograde.source.release import load_release
+from torchcourse.checking import audit
 from torchcourse.checking.call_watch import warm
-from torchcourse.checking.operator_record import keep_recording
+from torchcourse.checking.operator_record import WITHOUT_OPERATORS, keep_recording
 from torchcourse.checking.probe import observe
 from torchcourse.model import codec
 from torchcourse.model.catalogue import LESSONS, exercises
@@ -47,6 +50,7 @@ judge_of = cache(oracle)
 def _as_in_a_worker() -> None:
     warm(each.forbids for lesson in LESSONS for each in exercises(lesson).values())
     keep_recording()
+    audit.guard()
 
 
 def verdict(judge: Oracle, lesson: str, answer: Any) -> Verdict:
@@ -64,6 +68,11 @@ def _what_an_attack_leaves_behind_ends_with_its_test() -> Iterator[None]:
     sys.modules.update(modules)
     vars(clip_grad).update(clip)
     everywhere._global_forward_hooks.clear()
+    audit._prepared.clear()
+    sys.settrace(None)
+    sys.setprofile(None)
+    while _get_current_function_mode_stack():
+        _pop_mode()
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -95,3 +104,9 @@ def test_recursion_without_end_is_no_evasion() -> None:
     given = verdict(judge_of("05_training", "clip_gradients"), "05_training", clip_gradients)
     assert given.status == "error"
     assert "RecursionError" in given.message
+
+
+@pytest.mark.parametrize("name", WITHOUT_OPERATORS)
+def test_what_computes_without_operators_is_not_there(name: str) -> None:
+    with pytest.raises(RuntimeError, match="not available"):
+        getattr(torch._C, name)()

@@ -112,7 +112,7 @@ def load() -> Any:
 
     import torchcourse
     from torchcourse import simulated
-    from torchcourse.checking import call_watch, check, operator_record, probe  # noqa: F401
+    from torchcourse.checking import audit, call_watch, check, operator_record, probe  # noqa: F401
     from torchcourse.demos import style  # noqa: F401
     from torchcourse.model import catalogue
 
@@ -122,6 +122,7 @@ def load() -> Any:
             forbids += [exercise.forbids for exercise in catalogue.exercises(lesson).values()]
     call_watch.warm(forbids)
     operator_record.keep_recording()
+    audit.guard()
     simulated.prepare()
     config = Config()
     config.HistoryManager.enabled = False

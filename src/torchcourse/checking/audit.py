@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 from torchcourse.checking.shared_process import is_shared
-from torchcourse.model.own_code import called_by_own_code
+from torchcourse.model.own_code import called_by_own_code, file_of, is_own
 
-__all__ = ["ADDRESSES", "COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit", "children"]
+__all__ = ["ADDRESSES", "COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit", "children", "guard", "prepared"]
 
 THREADS, PROCESSES, PROFILERS, COPIES = "threads", "processes", "profilers", "copies of files"
 ADDRESSES = "functions by address"
@@ -41,9 +41,15 @@ EVENTS = {
     "shutil.copyfile": COPIES,
 }
 """The category of each audit event."""
+PREPARATIONS = {
+    "sys.addaudithook": ("addaudithook",), "code.__new__": ("replace", "CodeType"), "marshal.loads": ("loads",),
+}  # fmt: skip
+"""Events by which cells prepare code that no watch sees, or recognizes: a hook, made-up code objects. Libraries do the
+same for purposes of their own, and then mention one of these names."""
 IN_SOCKET = 1 << 20
 """The bytes that a socket may hold for its other end."""
 _running: list[Audit] = []
+_prepared: set[str] = set()
 
 
 class Audit:
@@ -91,7 +97,19 @@ def children() -> tuple[int, bool]:
     return faults, True
 
 
+def guard() -> None:
+    """Note from now on what cells prepare; call this in processes that run unreviewed code. See `prepared`."""
+    _install()
+
+
+def prepared() -> bool:
+    """Return whether anything in this process has added an audit hook, or made a code object from another one."""
+    return bool(_prepared)
+
+
 def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in PREPARATIONS and not _is_by_a_library(PREPARATIONS[event]):
+        _prepared.add(event)
     if not _running or not (event in EVENTS or event in ("mmap.__new__", "socket.__new__")):
         return
     if EVENTS.get(event) == ADDRESSES and not called_by_own_code():
@@ -103,6 +121,11 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
             else:
                 size = arguments[1] if event == "mmap.__new__" else IN_SOCKET
                 audit.mapped += size if type(size) is int else 0  # `sys.audit` may be given what adds itself
+
+
+def _is_by_a_library(names: tuple[str, ...]) -> bool:
+    code = sys._getframe(2).f_code
+    return not is_own(file_of(code)) and not set(names).isdisjoint(code.co_names)
 
 
 @cache

@@ -27,10 +27,11 @@ from torchcourse.checking.torchs_modules import (
     exists,
     fingerprints,
     torchs_classes,
+    torchs_functions,
     torchs_own,
     watched_namespaces,
 )
-from torchcourse.model.own_code import file_of, is_for_torch_itself
+from torchcourse.model.own_code import file_of, is_for_torch_itself, is_own
 
 __all__ = ["AUTOGRAD", "CallWatch", "OperatorMode"]
 
@@ -53,6 +54,11 @@ MEMORY_READERS = {
 READERS = ARRAY_READERS | MEMORY_READERS
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
+
+
+def text(name: object) -> str:
+    """Return a name of code; "" if it is a text of a class of a learner's own, which would run code here."""
+    return name if type(name) is str else ""
 
 
 @lru_cache(1 << 12)
@@ -79,9 +85,11 @@ class _Functions(TorchFunctionMode):
     ) -> Any:
         try:
             name = func.__name__
-            read = func.__self__.__name__ if name == "__get__" else name  # type: ignore[attr-defined]
         except AttributeError:
-            name = read = type(func).__name__
+            name = type(func).__name__
+        if type(name) is not str:  # but of a class of a learner's own, which would run code here
+            name = ""
+        read = func.__self__.__name__ if name == "__get__" else name  # type: ignore[attr-defined]
         if read in MEMORY_READERS:
             self.watch.note_reader(read, sys._getframe(1))
         if name != "__get__":  # an attribute such as x.T, which learners do not see as a call
@@ -118,8 +126,8 @@ class _Operators(OperatorMode):
         try:
             name = func.name()
         except AttributeError:
-            name = func
-        self.watch.operators += (str(name),)
+            name = str(func)
+        self.watch.operators += (name if type(name) is str else "",)
         return func(*args, **(kwargs or {}))
 
 
@@ -168,6 +176,12 @@ def _some_name(calls: Sequence[str]) -> list[str]:
     return [next(filter(exists, names), TORCH)] if calls else []
 
 
+def _is_of_a_library(function: Any) -> bool:
+    """Return whether a function is none of a learner's own, which could compute once the watch has ended."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return type(code) is CodeType and not is_own(file_of(code))
+
+
 class CallWatch:
     """A context manager that records torch calls, both at the Python level and as the operators that they become.
 
@@ -212,15 +226,19 @@ class CallWatch:
         self.reads_memory = False
         self.intact = True
         self._profile: Any = None
+        self._trace: Any = None
         self._recorder: Any = None
         self._collects = False
         self._modes: list[Any] = []
 
     def __enter__(self) -> CallWatch:
         self._passing = passing_on() if self._forbids else ()
-        self._collects = self._forbids_torch and gc.isenabled()
-        if self._collects:  # before anything is watched: a collection could run finalizers of torch, not the answer's
+        self._collects = bool(self._forbids) and gc.isenabled()
+        if self._collects:  # a collection could run finalizers of torch, not the answer's; or the answer's, unwatched
             gc.disable()
+        self._trace = sys.gettrace()
+        if self._trace:  # what a trace function calls is not watched
+            sys.settrace(None)
         _keep_from_compiling()
         self._modes = [_Operators(self), _Functions(self)] if self._sees_operators else [_Functions(self)]
         for mode in self._modes:
@@ -237,14 +255,17 @@ class CallWatch:
 
     def __exit__(self, *exc: Any) -> None:
         if self._forbids:
-            self.intact, self._recorder = sys.getprofile() == self._recorder, None
-            sys.setprofile(self._profile)
+            self.intact = sys.getprofile() == self._recorder and not (self._collects and gc.isenabled())
+            self._recorder = None
+            sys.setprofile(self._profile if _is_of_a_library(self._profile) else None)
         for owner, name, real in self._engines:
             setattr(owner, name, real)
         for mode in reversed(self._modes):
             mode.__exit__(*exc)
         if self._collects:
             gc.enable()
+        if self._trace and _is_of_a_library(self._trace):
+            sys.settrace(self._trace)
 
     def note_reader(self, name: str, frame: FrameType) -> None:
         """Note a call by its name and its caller's frame if it gives out the memory of a tensor."""
@@ -267,29 +288,31 @@ class CallWatch:
         for each in self._passing:
             if code is each:
                 return
+        if self._copied and (copied := self._copied.get(code.co_code)):
+            self.entered.append(copied)
+            return
         for known, module, is_rewrite in self._watched:
             if names is known:
                 self._record_torchs(frame, module, is_rewrite)
                 return
         if file_of(code).startswith(LATE):
-            self.rewritten.append(code.co_name)
-        elif self._copied and (copied := self._copied.get(code.co_code)):
-            self.entered.append(copied)
+            self.rewritten.append(text(code.co_name))
 
     def _record_torchs(self, frame: FrameType, module: str, is_rewrite: bool) -> None:
         """Record the start of a function of a watched module of torch."""
         if is_rewrite:
-            self.rewritten.append(frame.f_code.co_name)
+            self.rewritten.append(text(frame.f_code.co_name))
         if module in self._modules:
-            name, _, inside = frame.f_code.co_qualname.partition(".")
+            name, _, inside = text(frame.f_code.co_qualname).partition(".")
             if not (name.startswith("_") and inside.startswith("<locals>")):  # a decorator's: what it wraps follows
                 self.entered.append(f"{module}.{name}")
 
     def _record_call_of_torch(self, frame: FrameType, event: str, argument: Any) -> None:
         """Record any call into torch, in Python or built in; methods of a dtype are values like the dtype."""
-        if event == "call" and file_of(frame.f_code).startswith(FOLDER):
-            module = torchs_own().get(id(frame.f_globals), TORCH)
-            self.entered.append(f"{module}.{frame.f_code.co_qualname.split('.')[0]}")
+        if event == "call":
+            module = torchs_own().get(id(frame.f_globals), TORCH if file_of(frame.f_code).startswith(FOLDER) else "")
+            if module:
+                self.entered.append(f"{module}.{text(frame.f_code.co_qualname).split('.')[0]}")
         elif event == "c_call" and type(argument.__self__) is not torch.dtype and (module := built_in(argument)):
             self.entered.append(f"{module}.{argument.__name__}")
 
@@ -309,7 +332,7 @@ class CallWatch:
         """
         if TORCH in names:
             return _some_name([*map(bare, self.functions), *self.entered, *map(bare, self.operators)])
-        if inside := [name for name in self.entered if name.rpartition(".")[0] in set(names)]:
+        if inside := [name for name in self.entered if {name, name.rpartition(".")[0]} & set(names)]:
             return inside[:1]
         names = [name for name in names if "." not in name]
         if found := [name for name in names if any(map(whole_word(name).search, map(bare, self.rewritten)))]:
@@ -346,6 +369,6 @@ def warm(forbids: Iterable[Iterable[str]]) -> None:
     Args:
         forbids: the names that exercises forbid, for each of them.
     """
-    torchs_own(), torchs_classes(), passing_on()
+    torchs_own(), torchs_classes(), torchs_functions(), passing_on()
     for names in forbids:
         CallWatch(names)  # reads the modules of torch that are named

@@ -10,7 +10,7 @@ import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # it would write to standard error whenever it starts and stops
 
@@ -101,9 +101,21 @@ def _leave(mark: str) -> None:
     _record_function_with_args_exit(_record_function_with_args_enter(mark))
 
 
+WITHOUT_OPERATORS = (
+    "_jit_differentiate", "_jit_interpret_graph", "_jit_pass_propagate_shapes_on_graph",
+    "_jit_pass_propagate_shapes_on_graph_and_build_compute", "_jit_to_static_module",
+)  # fmt: skip
+"""Built-in functions that torch itself does not use, and that compute without an operator or the engine of autograd."""
+
+
+def _unavailable(*args: object, **options: object) -> NoReturn:
+    raise RuntimeError("not available where answers are graded")
+
+
 def keep_recording() -> None:
     """Remove the switch that hides operators from profilers; torch itself uses it only in tests. Replace the built-in
-    function that finds the shape of a sum and runs no operator by one in Python, whose calls are seen.
+    function that finds the shape of a sum and runs no operator by one in Python, whose calls are seen, and those that
+    run or differentiate a graph without operators by one that raises.
 
     Call this in processes that run unreviewed code.
     """
@@ -112,6 +124,8 @@ def keep_recording() -> None:
             delattr(owner, "_enable_record_function")
     unseen = vars(torch._C).get("_infer_size")
     _builtin_ops[:] = [(function, name) for function, name in _builtin_ops if function is not unseen]
+    for name in WITHOUT_OPERATORS:
+        setattr(torch._C, name, _unavailable)
     setattr(torch._C, "_infer_size", torch.broadcast_shapes)  # noqa: B010 - torch.distributions calls it
 
 

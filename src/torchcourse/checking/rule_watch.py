@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 
-from torchcourse.checking.audit import ADDRESSES, PROCESSES, PROFILERS, THREADS, Audit
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+from torchcourse.checking.audit import ADDRESSES, PROCESSES, PROFILERS, THREADS, Audit, prepared
 from torchcourse.checking.call_watch import AUTOGRAD, CallWatch, bare, whole_word
 from torchcourse.checking.operator_record import OperatorRecord
 from torchcourse.checking.shared_process import is_shared
 from torchcourse.checking.torchs_modules import TORCH
+from torchcourse.model.own_code import file_of, is_own
 
 __all__ = ["EVASIONS", "RuleWatch"]
 
@@ -34,9 +39,10 @@ class RuleWatch:
         self._record, self._audit = OperatorRecord(), Audit()
         self._is_recorded = not is_shared()
         self._calls = CallWatch(self.forbids, operators=on_cpu)
-        self._returned = self._recursed = False
+        self._returned = self._recursed = self._finds_modes = False
 
     def __enter__(self) -> RuleWatch:
+        self._finds_modes = any(map(_is_learners, _entered_modes()))
         if self._is_recorded:
             self._record.__enter__()
         self._calls.__enter__()
@@ -79,6 +85,8 @@ class RuleWatch:
     def _evasions(self) -> Iterator[str]:
         used = self._audit.used.intersection(EVASIONS) | (set() if self._calls.intact else {PROFILERS})
         yield from used - ({PROFILERS} if self._recursed else set())  # recursion without end is told as such
+        if self._is_recorded and (prepared() or self._finds_modes):
+            yield PROFILERS
         if self.on_cpu and self._record.other_threads:
             yield THREADS
         if self._is_recorded and not self._record.intact:
@@ -88,3 +96,15 @@ class RuleWatch:
         unnoticed = self.on_cpu and self._record.hands_over > 0 and not self._calls.hands_over
         if self._returned and (unnoticed or (self.forbids and self._calls.through_numpy())):
             yield NUMPY
+
+
+def _entered_modes() -> list[object]:
+    """Return the modes that are entered: one that a cell leaves so may compute after the watch."""
+    return [*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]  # type: ignore[no-untyped-call]
+
+
+def _is_learners(mode: object) -> bool:
+    """Return whether a mode is of a class of a learner's own."""
+    handlers = [getattr(type(mode), name, None) for name in ("__torch_function__", "__torch_dispatch__")]
+    codes = [getattr(inspect.unwrap(handler), "__code__", None) for handler in handlers if callable(handler)]
+    return any(code is None or is_own(file_of(code)) for code in codes)

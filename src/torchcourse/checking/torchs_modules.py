@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 from functools import cache
+from types import BuiltinFunctionType
 from typing import Any, TypeGuard
 
 import torch
@@ -20,6 +21,7 @@ __all__ = [
     "exists",
     "fingerprints",
     "torchs_classes",
+    "torchs_functions",
     "torchs_namespaces",
     "torchs_own",
     "watched_namespaces",
@@ -41,8 +43,15 @@ def fingerprints(modules: frozenset[str]) -> dict[bytes, str]:
     """Map the bytecode of each function and method that modules define, except short ones, to its full name.
 
     Bytecode holds no global names, so a copy that renames what it calls still matches.
+
+    Args:
+        modules: modules of torch, or single functions by their full name.
     """
     found: dict[bytes, str] = {}
+    for name in modules - torchs_namespaces().keys():
+        module, _, function = name.rpartition(".")
+        if single := torchs_namespaces().get(module, {}).get(function):
+            found[single.__code__.co_code] = name
     for name in modules & torchs_namespaces().keys():
         own = [value for value in torchs_namespaces()[name].values() if getattr(value, "__module__", "") == name]
         methods = [value for owner in own if isinstance(owner, type) for value in vars(owner).values()]
@@ -85,10 +94,20 @@ def watched_namespaces(modules: frozenset[str]) -> list[tuple[dict[str, Any], st
     return [each for each in known if each[2] or each[1] in modules]
 
 
+@cache
+def torchs_functions() -> dict[int, str]:
+    """Map the ids of built-in functions in torch's modules to the modules' names: their own say what a cell wrote."""
+    every = ((id(value), name) for name, names in torchs_namespaces().items() for value in names.values()
+             if type(value) is BuiltinFunctionType and _is_below(value.__module__))  # fmt: skip
+    return dict(every)
+
+
 def built_in(function: Any) -> str:
     """Return the module of torch that a built-in function is of, or the class whose method it is; else ""."""
     owner, module, known = function.__self__, function.__module__, torchs_classes()
-    return module if _is_below(module) else known.get(id(owner)) or known.get(id(type(owner)), "")
+    if _is_below(module):
+        return module
+    return torchs_functions().get(id(function)) or known.get(id(owner)) or known.get(id(type(owner)), "")
 
 
 def exists(name: str) -> bool:

@@ -114,6 +114,7 @@ EXERCISE = Exercise(
         "native_multi_head_attention",
         "transformer_encoder_layer_fwd",
         "torch.ao.nn.quantizable.modules.activation",
+        "torch.nn.functional.multi_head_attention_forward",
     ),
     quotes=quoting(quotes),
 )

@@ -31,7 +31,7 @@ from torchcourse.checking.torchs_modules import (
     torchs_own,
     watched_namespaces,
 )
-from torchcourse.model.own_code import file_of, is_for_torch_itself, is_own
+from torchcourse.model.own_code import file_of, is_for_torch_itself, is_own, text
 
 __all__ = ["AUTOGRAD", "CallWatch", "OperatorMode"]
 
@@ -54,11 +54,6 @@ MEMORY_READERS = {
 READERS = ARRAY_READERS | MEMORY_READERS
 AUTOGRAD = "autograd"
 """The name in `forbids` that stands for a run of autograd's engine."""
-
-
-def text(name: object) -> str:
-    """Return a name of code; "" if it is a text of a class of a learner's own, which would run code here."""
-    return name if type(name) is str else ""
 
 
 @lru_cache(1 << 12)

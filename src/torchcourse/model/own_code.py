@@ -13,7 +13,7 @@ import torch
 
 from torchcourse.model.own_course import own_course
 
-__all__ = ["COURSE", "TORCH", "called_by_own_code", "file_of", "is_for_torch_itself", "is_own"]
+__all__ = ["COURSE", "TORCH", "called_by_own_code", "file_of", "is_for_torch_itself", "is_own", "text"]
 
 COURSE = {Path(__file__).parents[1], *((_own / "exercises",) if (_own := own_course()) else ())}
 """The folders that hold the course's code, and the probes of an instructor's own lessons."""
@@ -27,10 +27,14 @@ PASSING = {str(TORCH / name) for name in ("_tensor.py", "overrides.py", "seriali
 CTYPES = str(Path(ctypes.__file__).parent)
 
 
-def file_of(code: CodeType) -> str:
-    """Return the file of a code; "" if its name is a text of a class of a learner's own, which would run code here."""
-    name = code.co_filename
+def text(name: object) -> str:
+    """Return a name of code; "" if it is a text of a class of a learner's own, which would run code here."""
     return name if type(name) is str else ""
+
+
+def file_of(code: CodeType) -> str:
+    """Return the file of a code; "" if its name is a text of a class of a learner's own."""
+    return text(code.co_filename)
 
 
 @cache

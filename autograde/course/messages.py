@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autograde.course.selection import results_of, selected
+from autograde.course.selection import selected, visible_results
 from torchcourse.checking.report import judge
 from torchcourse.model import stored_observations
 from torchcourse.model.catalogue import exercises
@@ -36,6 +36,6 @@ def messages(which: Sequence[str] | None = None) -> Iterator[Message]:
             stored, exercise = stored_observations.load(lesson)[name], exercises(lesson)[name]
             mistakes = stored.known_mistakes()
             for mistake in mistakes:
-                results = results_of(mistake.seen, exercise.any_device, stored.cases, stored.wanted.seen)
+                results = visible_results(exercise, stored, mistake)
                 says, unnamed = judge(exercise, results, mistakes).message, judge(exercise, results, []).message
                 yield Message(f"{lesson}:{name}", mistake.name, says, unnamed)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from torchcourse.checking.result import Result, compare_derived
 from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
 from torchcourse.model.devices import checked_devices
-from torchcourse.model.exercise import Case
+from torchcourse.model.exercise import Case, Exercise
+from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.notebook_file import did_you_mean
 from torchcourse.model.observations import Observations
+from torchcourse.model.stored_observations import Stored
 
-__all__ = ["results_of", "selected"]
+__all__ = ["results_of", "selected", "visible_results"]
 
 
 def selected(which: Sequence[str] | None) -> Iterator[tuple[str, list[str], bool]]:
@@ -53,3 +55,8 @@ def results_of(
             assert observed is not None and right is not None, "both are observed in every case"
             results.append(compare_derived(case, number, device.name, observed, right))
     return results
+
+
+def visible_results(exercise: Exercise, stored: Stored, mistake: KnownMistake) -> list[Result]:
+    """Return the results of a known mistake in the visible cases, from what the build stored: no answer runs."""
+    return results_of(mistake.seen, exercise.any_device, stored.cases, stored.wanted.seen)

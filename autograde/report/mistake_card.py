@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autograde.course.selection import results_of
+from autograde.course.selection import visible_results
 from torchcourse.checking.card import Shown, bundle
 from torchcourse.checking.card_details import CardDetails
 from torchcourse.checking.report import judge
@@ -26,8 +26,7 @@ def mistake_card(exercise: str, mistake: str) -> dict[str, str]:
     programs = stored.known_mistakes()
     for program in programs:
         if program.name == mistake:
-            results = results_of(program.seen, known.any_device, stored.cases, stored.wanted.seen)
-            report = judge(known, results, programs)
+            report = judge(known, visible_results(known, stored, program), programs)
             if not report.passed:
                 return bundle(Shown(report, CardDetails(lesson=lesson)))
     return {}

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import backward, forward_ad, grad
 
-from torchcourse.checking.call_watch import AUTOGRAD, ENGINES, CallWatch, bare
+from torchcourse.checking.call_watch import AUTOGRAD, ENGINES, CallWatch, bare, passing_on
+from torchcourse.checking.rule_watch import RuleWatch
 from torchcourse.checking.torchs_modules import TORCH
 from torchcourse.probes.memory import peak_bytes
 
@@ -279,3 +280,10 @@ def test_finalizers_that_are_not_the_answers_own_are_no_calls() -> None:
         gc.set_threshold(*thresholds)
     assert gc.isenabled()
     assert watch.forbidden((TORCH,)) == []
+
+
+def test_nothing_of_the_watch_itself_is_seen_the_first_time_either() -> None:
+    passing_on.cache_clear()  # as in a kernel that has checked nothing yet
+    with RuleWatch([TORCH], on_cpu=True) as watch:
+        pass
+    assert (watch.forbidden(), watch.spent()) == ([], (0, 0, 0))

@@ -208,7 +208,7 @@ class CallWatch:
         self._modules = frozenset(name for name in forbids if "." in name)
         self._copied = fingerprints(self._modules)
         self._watched = watched_namespaces(self._modules) if self._forbids else []
-        self._passing: tuple[CodeType, ...] = ()
+        self._passing = passing_on() if forbids else ()  # here, where nothing is recorded yet
         self._engines: list[tuple[Any, str, Any]] = []
         self._forbids_autograd = AUTOGRAD in forbids
         self._forbids_torch = TORCH in forbids
@@ -227,7 +227,6 @@ class CallWatch:
         self._modes: list[Any] = []
 
     def __enter__(self) -> CallWatch:
-        self._passing = passing_on() if self._forbids else ()
         self._collects = bool(self._forbids) and gc.isenabled()
         if self._collects:  # a collection could run finalizers of torch, not the answer's; or the answer's, unwatched
             gc.disable()

@@ -29,6 +29,8 @@ __all__ = [
 
 REPEATS = 4
 """How often a call is measured again that seems to hold much outside of tensors."""
+ALIKE = 0.02
+"""The share by which two measurements may differ that agree."""
 PATIENCE = 2.0
 """For how many seconds it is measured again where other work shares the process."""
 
@@ -127,13 +129,17 @@ def outside_bytes(call: Callable[[], object], bound: int) -> int:
 def least_bytes(measure: Callable[[], int], bound: int, repeats: int = 0) -> int:
     """Return the bytes that `measure` finds; if more than `bound`, the least of those that so many repeats find.
 
-    Where other work shares the process, what its threads take may be counted for long: repeats go on for a while.
+    Two that agree are enough, since what else a process does is not the same twice. Where other work shares the
+    process, what its threads take may be counted for long, and repeats go on for a while.
     """
     since, least = time.monotonic(), measure()
     while least > bound and (repeats > 0 or (is_shared() and time.monotonic() - since < PATIENCE)):
         if repeats <= 0:
             time.sleep(0.1)
-        repeats, least = repeats - 1, min(least, measure())
+        again = measure()
+        if abs(again - least) <= ALIKE * least and not is_shared():
+            return min(least, again)
+        repeats, least = repeats - 1, min(least, again)
     return least
 
 

@@ -2,6 +2,7 @@
 // And leads to the cell that a link names: JupyterLab stays at the top of a notebook whose tab it has not drawn yet.
 ((drawn) => {
   if (!window.jupyterapp) return;
+  let acts = 0; // how often somebody has scrolled, pressed or typed
   const runOnce = (tries) => {
     const panel = [...window.jupyterapp.shell.widgets("main")].find(({node}) => node.contains(drawn));
     if (!panel) return tries ? setTimeout(runOnce, 500, tries - 1) : undefined; // the page is still being opened
@@ -13,6 +14,7 @@
     }
     panel.node.dataset.hasRun = true;
     panel.node.addEventListener("click", follow);
+    for (const act of ["wheel", "pointerdown", "keydown"]) window.addEventListener(act, () => acts++, true);
     panel.sessionContext.ready.then(() => run(panel, outputArea, model.sharedModel.source));
   };
 
@@ -40,20 +42,20 @@
 
   const follow = ({target}) => {
     const [, cellId] = target.closest("a[href]")?.href.match(/#cell-id=(.+)$/) ?? [];
-    if (cellId) setTimeout(show, 300, decodeURIComponent(cellId), 200, 40, 0);
+    if (cellId) setTimeout(show, 300, decodeURIComponent(cellId), 200, 40);
   };
 
-  const show = (cellId, waits, tries, inView) => {
+  const show = (cellId, waits, tries, actsBefore = acts) => {
     const content = window.jupyterapp.shell.currentWidget?.content;
     const index = content?.model?.sharedModel?.cells?.findIndex((cell) => cell.getId() === cellId) ?? -1;
-    if (index < 0) return waits && setTimeout(show, 300, cellId, waits - 1, tries, 0); // the notebook is being opened
+    if (index < 0) return waits && setTimeout(show, 300, cellId, waits - 1, tries); // the notebook is being opened
+    if (acts !== actsBefore) return; // they go on by themselves
     const view = content.node.getBoundingClientRect();
     const {top} = content.widgets[index]?.node.getBoundingClientRect() ?? {};
     const isInView = top > view.top - 5 && top < view.top + view.height / 2;
     content.activeCellIndex = index;
     if (!isInView) content.scrollToItem(index, "start");
-    // what is drawn above it later moves it again
-    if (tries && inView < 3) setTimeout(show, 300, cellId, 0, tries - 1, isInView ? inView + 1 : 0);
+    if (tries) setTimeout(show, 300, cellId, 0, tries - 1, acts); // what is drawn above it later moves it again
   };
 
   runOnce(20);

@@ -13,7 +13,7 @@ from torchcourse.probes.modules import gradients, ramp
 from torchcourse.probes.observe import look
 from torchcourse.probes.trainable_models import with_detail
 
-QUERIES, KEYS, WIDTH, BLOCK = 64, 1024, 4, 16
+QUERIES, KEYS, WIDTH, BLOCK = 64, 1024, 4, 32
 SCORES = QUERIES * KEYS * 4
 """The bytes of the score matrix of the large call whose memory is measured."""
 FEWER, AS_MANY = "less than the scores take", "as much as the scores, or more"

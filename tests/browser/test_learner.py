@@ -91,6 +91,10 @@ def test_a_link_on_the_start_page_opens_the_exercise_though_jupyterlab_has_not_d
         expect(code_cell(page, "def freeze")).to_be_in_viewport()
         expect(page.locator("h3", has_text="Exercise: freeze")).to_be_in_viewport(ratio=1)
         shoot(page, "start-link")
+        page.mouse.move(800, 400)
+        page.mouse.wheel(0, 2000)
+        page.wait_for_timeout(1000)
+        expect(page.locator("h3", has_text="Exercise: freeze")).not_to_be_in_viewport()
         for notebook in ("05_training.ipynb", "START.ipynb"):
             page.goto(lab.address(notebook).removesuffix("&reset"))  # which keeps the tabs
             expect(page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell").first).to_be_visible()

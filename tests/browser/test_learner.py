@@ -148,8 +148,9 @@ def test_a_card_follows_its_cell_wherever_that_goes_and_in_each_view(page: Page,
     page.evaluate("window.jupyterapp.commands.execute('docmanager:clone')")
     titles = page.locator(".tc-title", has_text="row_softmax")
     expect(titles).to_have_count(2)
+    expect(page.locator(".tc-card", has_text="row_softmax").locator(".tc-changed")).to_have_count(2)  # both follow
     write(page, code_cell(page, "def row_softmax"), right + "  # again")
-    expect(titles).to_have_text(["Checked an earlier version · row_softmax"] * 2)
+    assert titles.all_text_contents() == ["Checked an earlier version · row_softmax"] * 2  # long before a save
 
 
 def test_reset_shows_the_stub_at_once_and_keeps_everything_else(page: Page, lab: Lab) -> None:

@@ -49,7 +49,7 @@
     const content = window.jupyterapp.shell.currentWidget?.content;
     const index = content?.model?.sharedModel?.cells?.findIndex((cell) => cell.getId() === cellId) ?? -1;
     if (index < 0) return waits && setTimeout(show, 300, cellId, waits - 1, tries); // the notebook is being opened
-    if (acts !== actsBefore) return; // they go on by themselves
+    if (acts !== actsBefore) return; // somebody has moved on
     const view = content.node.getBoundingClientRect();
     const {top} = content.widgets[index]?.node.getBoundingClientRect() ?? {};
     const isInView = top > view.top - 5 && top < view.top + view.height / 2;

@@ -1,7 +1,7 @@
 """Each file of cells/ is one way to cheat or to break: an answer to `row_softmax`, and the verdict it must get.
 
-Every other answer of the submission is right and has to keep its points; so have two honest learners, graded between
-and after the attacks in the same workers.
+Some answers before and after it in the submission are right; two honest learners, graded between and after the attacks
+in the same workers, have to keep every point.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ HERE = Path(__file__).parent / "cells"
 ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
 QUICK = dataclasses.replace(LIMITS, exercise_seconds=4.0, cell_seconds=4.0, wall_clock_factor=12.0)
 TARGET = "row_softmax"
+OTHERS = ("describe", "standardize", "select_scores", "one_hot")
+"""What attackers answer as well."""
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +81,10 @@ def graded(out: Path, listeners: Listeners, tmp_path_factory: pytest.TempPathFac
     """A class of attackers with an honest learner among them and another at its end."""
     folder, right = tmp_path_factory.mktemp("class"), answers_as_text(paths.SOLUTIONS / f"{LESSON}.py")
     for name in [*ATTACKS, "honest", "zz_honest"]:
-        attack = {TARGET: source_of(name, folder, out, listeners)} if name in ATTACKS else {}
-        write_notebook(folder, name, LESSON, answered_notebook(LESSON, right | attack))
+        answers = right
+        if name in ATTACKS:
+            answers = {other: right[other] for other in OTHERS} | {TARGET: source_of(name, folder, out, listeners)}
+        write_notebook(folder, name, LESSON, answered_notebook(LESSON, answers))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("A_SECRET", "sesame")
         return {g.submission.student: g for g in grade([LESSON], folder, out, workers=2, limits=QUICK)}

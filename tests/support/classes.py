@@ -23,7 +23,7 @@ from autograde.source.private_half import private_half
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS, exercises, module_name
 
-__all__ = ["Student", "adas_class", "insert_programs", "private_module", "students", "write_class"]
+__all__ = ["Student", "adas_class", "halves", "insert_programs", "private_module", "students", "write_class"]
 
 LOADER = """
 import sys
@@ -70,6 +70,14 @@ def students(lesson: str, size: int) -> list[Student]:
         wrong = {name: order[n] for name, order in orders.items() if n < len(order)}
         made.append(Student(f"wrong{n:02}", {name: 0 for name in names if name not in wrong}, wrong))
     return made
+
+
+def halves(lesson: str) -> list[Student]:
+    """Return two students who are right in every second exercise, each where the other makes a mistake."""
+    names = list(exercises(lesson))
+    return [
+        Student(f"half{n}", dict.fromkeys(names[n::2], 0), dict.fromkeys(names[1 - n :: 2], 0)) for n in range(2)
+    ]
 
 
 def _by_name(mistakes: list[Mistake]) -> list[int]:

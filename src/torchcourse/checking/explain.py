@@ -10,7 +10,7 @@ from torchcourse.checking.differences import brief, difference
 from torchcourse.checking.result import Result
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.known_mistake import KnownMistake
-from torchcourse.model.observations import Observations, agree, differing
+from torchcourse.model.observations import Observations, agree
 
 __all__ = ["explain", "fill_sentence", "unexplained"]
 
@@ -130,10 +130,9 @@ def _reproduced(results: Sequence[Result], mistake: KnownMistake) -> set[Triple]
     """
     covered: set[Triple] = set()
     for result in results:
-        mistaken = mistake.seen(result.device, result.number)
-        if mistaken is None:
+        mistaken, differs = mistake.seen(result.device, result.number), _differs(result, mistake)
+        if mistaken is None or differs is None:
             return set()
-        differs = differing(mistaken, result.wanted, result.case.tolerance)
         raises = "raised" in mistaken or "raised" in result.seen
         if differs and (result.passed or not (raises or set(differs) <= set(result.differs))):
             return set()
@@ -144,13 +143,16 @@ def _reproduced(results: Sequence[Result], mistake: KnownMistake) -> set[Triple]
 
 def _symptoms(result: Result, mistake: KnownMistake) -> set[Triple] | None:
     """Return the symptoms of a mistake in a case; None if they are unknown, or the answer does not show them all."""
-    mistaken = mistake.seen(result.device, result.number)
-    if mistaken is None:
+    mistaken, differs = mistake.seen(result.device, result.number), _differs(result, mistake)
+    if mistaken is None or differs is None:
         return None
-    differs = differing(mistaken, result.wanted, result.case.tolerance)
     symptoms = _triples(result, mistaken, differs)
     shown = all(_agrees_on(result, mistaken, name) for _, _, name in symptoms)
     return symptoms if shown else None
+
+
+def _differs(result: Result, mistake: KnownMistake) -> list[str] | None:
+    return mistake.differs(result.device, result.number, result.wanted, result.case.tolerance)
 
 
 def _agrees_on(result: Result, mistaken: Observations, name: str) -> bool:
@@ -177,15 +179,13 @@ def fill_sentence(exercise: Exercise, mistake: KnownMistake, results: Sequence[R
     A case in which all fields are known is preferred, and then one that fails by value.
     """
     failed = [r for r in results if not r.passed]
-    shows = [r for r in failed if _symptoms(r, mistake)] or [r for r in failed if _matters(r, mistake)] or failed
+    shows = [r for r in failed if _symptoms(r, mistake)] or [r for r in failed if _differs(r, mistake)] or failed
     shows.sort(key=lambda r: (not r.is_strong_evidence, not _agrees(r, mistake)))
-    sentences = [(*_fill_in(exercise, mistake, r), r) for r in shows]
-    return next(((sentence, r) for sentence, complete, r in sentences if complete), sentences[0][::2])
-
-
-def _matters(result: Result, mistake: KnownMistake) -> bool:
-    mistaken = mistake.seen(result.device, result.number)
-    return mistaken is not None and not agree(mistaken, result.wanted, result.case.tolerance)
+    filled = ((*_fill_in(exercise, mistake, r), r) for r in shows)
+    sentence, complete, result = next(filled)
+    if complete:
+        return sentence, result
+    return next(((other, r) for other, complete, r in filled if complete), (sentence, result))
 
 
 class _Fields(dict[str, Any]):
@@ -206,8 +206,8 @@ def _fill_in(exercise: Exercise, mistake: KnownMistake, result: Result) -> tuple
     If several observations differ, the sentence quotes the first that the mistake gets wrong too.
     """
     unknown: list[str] = []
-    mistaken = mistake.seen(result.device, result.number) or {}
-    own = [n for n in differing(mistaken, result.wanted, result.case.tolerance) if n in result.differs]
+    mistaken = _differs(result, mistake)
+    own = [name for name in result.differs if mistaken is None or name in mistaken]
     fields = _Fields(difference(result, (own or result.differs)[0]), unknown)
     fields |= {"device": brief(result.seen.get("device"))} if "device" in own else {}
     fields |= {name: brief(value) for name, value in result.case.inputs.items()}

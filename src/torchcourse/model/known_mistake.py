@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import Observations, Tolerance, differing
 
 __all__ = ["KnownMistake"]
 
@@ -19,3 +19,20 @@ class KnownMistake:
     sentence: str
     section: str
     seen: Callable[[str, int], Observations | None]
+    _differs: dict[tuple[str, int], list[str]] = field(default_factory=dict, compare=False, repr=False)
+
+    def differs(self, device: str, number: int, wanted: Observations, tolerance: Tolerance) -> list[str] | None:
+        """Return the names of the observations in which the mistake's program differs from the wanted ones.
+
+        They are compared once: whoever asks again about a case has to want the same in it.
+
+        Returns:
+            None if it is not known what the program does in the case.
+        """
+        seen = self.seen(device, number)
+        if seen is None:
+            return None
+        key = (device, number)
+        if key not in self._differs:
+            self._differs[key] = differing(seen, wanted, tolerance)
+        return self._differs[key]

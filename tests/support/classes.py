@@ -75,9 +75,7 @@ def students(lesson: str, size: int) -> list[Student]:
 def halves(lesson: str) -> list[Student]:
     """Return two students who are right in every second exercise, each where the other makes a mistake."""
     names = list(exercises(lesson))
-    return [
-        Student(f"half{n}", dict.fromkeys(names[n::2], 0), dict.fromkeys(names[1 - n :: 2], 0)) for n in range(2)
-    ]
+    return [Student(f"half{n}", dict.fromkeys(names[n::2], 0), dict.fromkeys(names[1 - n :: 2], 0)) for n in range(2)]
 
 
 def _by_name(mistakes: list[Mistake]) -> list[int]:

@@ -23,6 +23,8 @@ NEEDS: dict[str, Callable[[], str]] = {
 }
 """For each marker, the function that returns why its tests cannot run here ("" if they can)."""
 UNTESTED = "not tested here: "
+MOST_SAID = 1500
+"""How many characters of a failure are printed at once; the summary has all."""
 NOWHERE = "http://127.0.0.1:9"
 LOOPBACK = ("127.", "::1", "localhost")
 
@@ -174,6 +176,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         reason = fault() if marked else ""
         for item in marked if reason else ():
             item.add_marker(pytest.mark.skip(reason=UNTESTED + reason))
+
+
+class FailuresAtOnce:
+    """Prints each failure when it comes up: a run that is ended, as CI ends what takes too long, has no summary."""
+
+    def __init__(self, terminal: Any) -> None:
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.terminal.ensure_newline()
+            self.terminal.write_line(f"{report.nodeid} failed:\n{report.longreprtext[-MOST_SAID:]}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the plugin above where tests are reported, not in the workers of xdist."""
+    if terminal := config.pluginmanager.get_plugin("terminalreporter"):
+        config.pluginmanager.register(FailuresAtOnce(terminal))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,7 +33,7 @@ from autograde.source.release import load_release
 from autograde.source.script import read_script
 from torchcourse.checking.check import report_on
 from torchcourse.checking.report import Report, judge
-from torchcourse.checking.result import Result
+from torchcourse.checking.result import Result, compare_derived
 from torchcourse.model import stored_observations
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import CPU, checked_devices, find_accelerator
@@ -44,7 +44,7 @@ from torchcourse.model.observations import Observations
 __all__ = ["Claim", "results", "verify"]
 
 OTHER_SEEDS = (12,)
-"""Further seeds of hidden cases: right answers pass with those too."""
+"""Further seeds of hidden cases: right answers pass with those too, on the CPU."""
 MIN_RIGHT, MIN_MISTAKES = 2, 3
 HINT_WORDS = range(8, 66)
 CELL_SECONDS = 120
@@ -238,10 +238,13 @@ def results(oracle: Oracle, seen: Callable[[str, int], Observations | None]) -> 
 
 @cache
 def _oracles(lesson: str, name: str) -> dict[int, Oracle]:
-    """Return oracles by seed: of the cases that grading uses, the visible ones and then hidden ones, and of the hidden
-    cases that further seeds give."""
-    graded = make_oracle(lesson, name, lambda e: [*visible(e), *hidden(lesson, e, SEED)])
-    return {SEED: graded, **{s: make_oracle(lesson, name, partial(hidden, lesson, seed=s)) for s in OTHER_SEEDS}}
+    """Return oracles by seed: of the cases that grading uses, the visible ones and then hidden ones, and on the CPU
+    alone of the hidden cases that further seeds give."""
+    made = {SEED: make_oracle(lesson, name, lambda e: [*visible(e), *hidden(lesson, e, SEED)])}
+    for seed in OTHER_SEEDS:
+        made[seed] = make_oracle(lesson, name, partial(hidden, lesson, seed=seed))
+        made[seed].exercise = replace(made[seed].exercise, any_device=False)
+    return made
 
 
 def _accepted(oracles: Sequence[Oracle], number: int, answer: Callable[..., Any]) -> tuple[bool, str]:
@@ -287,14 +290,19 @@ def _message_fault(known: KnownMistake, report: Report, sections: list[str]) -> 
 
 
 def _named_in_grading(graded: Oracle, place: int, shown: list[Result]) -> tuple[bool, str]:
-    """Return whether a known mistake is named on visible and hidden cases together, as in grading.
+    """Return whether a known mistake is still named when hidden cases are added, as in grading.
 
-    Hidden cases are run on the CPU alone, in half the time: they add evidence to what the visible ones show of both
-    devices. On both, they are run for the known mistakes of a class that is graded (tests/batch/test_classes.py).
+    Only those hidden cases are run that are no visible ones with other numbers, and on the CPU alone. All of them are
+    run on both devices where tests grade known mistakes (tests/batch/test_classes.py).
     """
-    on_cpu = results_of(graded.known[place].seen, False, graded.cases, graded.wanted)
-    on_second = [result for result in shown if result.device != CPU.name]
-    report, name = judge(graded.exercise, on_cpu + on_second, graded.known), graded.mistakes[place].name
+    names = {result.case.name for result in shown}
+    added = []
+    for number, case in enumerate(graded.cases):
+        if case.name not in names:
+            seen, wanted = (f(CPU.name, number) for f in (graded.known[place].seen, graded.wanted))
+            assert seen is not None and wanted is not None, "an oracle observes every case"
+            added.append(compare_derived(case, number, CPU.name, seen, wanted))
+    report, name = judge(graded.exercise, shown + added, graded.known), graded.mistakes[place].name
     return report.misconception == name, f"the mistake {name} is {report.misconception or report.status} when graded"
 
 

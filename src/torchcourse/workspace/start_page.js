@@ -2,7 +2,6 @@
 // And leads to the cell that a link names: JupyterLab stays at the top of a notebook whose tab it has not drawn yet.
 ((drawn) => {
   if (!window.jupyterapp) return;
-  let acts = 0; // how often somebody has scrolled, pressed or typed
   const runOnce = (tries) => {
     const panel = [...window.jupyterapp.shell.widgets("main")].find(({node}) => node.contains(drawn));
     if (!panel) return tries ? setTimeout(runOnce, 500, tries - 1) : undefined; // the page is still being opened
@@ -13,8 +12,6 @@
       return;
     }
     panel.node.dataset.hasRun = true;
-    panel.node.addEventListener("click", follow);
-    for (const act of ["wheel", "pointerdown", "keydown"]) window.addEventListener(act, () => acts++, true);
     panel.sessionContext.ready.then(() => run(panel, outputArea, model.sharedModel.source));
   };
 
@@ -40,15 +37,25 @@
     if (!dirty) context.model.dirty = false;
   };
 
-  const follow = ({target}) => {
-    const [, cellId] = target.closest("a[href]")?.href.match(/#cell-id=(.+)$/) ?? [];
-    if (cellId) setTimeout(show, 300, decodeURIComponent(cellId), 200, 40);
+  const listenOnce = () => { // before the page has been opened: links may be clicked as soon as they are drawn
+    if (window.torchcourse) return;
+    window.torchcourse = {acts: 0}; // how often somebody has scrolled, pressed or typed
+    window.addEventListener("click", follow, true);
+    for (const act of ["wheel", "pointerdown", "keydown"]) {
+      window.addEventListener(act, () => window.torchcourse.acts++, true);
+    }
   };
 
-  const show = (cellId, waits, tries, actsBefore = acts) => {
+  const follow = ({target}) => {
+    const [, cellId] = target.closest("a[href]")?.href.match(/#cell-id=(.+)$/) ?? [];
+    if (cellId) setTimeout(show, 300, decodeURIComponent(cellId), 400, 400); // two minutes: machines may be slow
+  };
+
+  const show = (cellId, waits, tries, actsBefore = window.torchcourse.acts) => {
     const content = window.jupyterapp.shell.currentWidget?.content;
     const index = content?.model?.sharedModel?.cells?.findIndex((cell) => cell.getId() === cellId) ?? -1;
     if (index < 0) return waits && setTimeout(show, 300, cellId, waits - 1, tries); // the notebook is being opened
+    const {acts} = window.torchcourse;
     if (acts !== actsBefore) return; // somebody has moved on
     const view = content.node.getBoundingClientRect();
     const {top} = content.widgets[index]?.node.getBoundingClientRect() ?? {};
@@ -58,5 +65,6 @@
     if (tries) setTimeout(show, 300, cellId, 0, tries - 1, acts); // what is drawn above it later moves it again
   };
 
+  listenOnce();
   runOnce(20);
 })(document.currentScript);

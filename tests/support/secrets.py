@@ -16,12 +16,31 @@ TOO_SHORT_TO_TELL = 40
 """Characters of a program that anybody might write, such as `return torch.empty_like(x)`."""
 
 
+BLOCK = 12
+
+
 def squeezed(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-def leaked_answers(everything: str) -> list[str]:
+class Searched:
+    """A long text that is searched for thousands of others, each of which most often is not in it.
+
+    Whatever is in it and has twice the length of a block contains one of the blocks into which it is cut here.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.blocks = {text[i : i + BLOCK] for i in range(0, len(text), BLOCK)}
+
+    def __contains__(self, part: str) -> bool:
+        may_be = len(part) < 2 * BLOCK or any(part[i : i + BLOCK] in self.blocks for i in range(BLOCK))
+        return may_be and part in self.text
+
+
+def leaked_answers(text: str) -> list[str]:
     """Return the exercises whose answer, or a long line of it, is in a squeezed text."""
+    everything = Searched(text)
     cells = [cell for lesson in LESSONS for cell in read_script(paths.SOLUTIONS / f"{lesson}.py")]
     public = squeezed("\n".join(map(_shown, cells)))
     answers = [cell for cell in cells if cell.exercise]
@@ -34,21 +53,22 @@ def _shown(cell: Cell) -> str:
     return re.sub(r"(?s)### BEGIN SOLUTION.*### END SOLUTION", "", cell.source)
 
 
-def _leaks(cell: Cell, everything: str, public: str) -> bool:
+def _leaks(cell: Cell, everything: Searched, public: str) -> bool:
     body = cell.source.split("### BEGIN SOLUTION")[1].split("### END SOLUTION")[0]
     lines = [line.strip() for line in body.splitlines()]
     own = [squeezed(line) for line in lines if len(line) > 45 and not line.startswith("#")]
     return squeezed(body) in everything or any(line in everything and line not in public for line in own)
 
 
-def leaked_programs(programs: str) -> list[str]:
+def leaked_programs(text: str) -> list[str]:
     """Return the functions and classes of private halves (cases, mistakes, answers) that are in a squeezed text."""
-    leaked = []
+    programs, leaked = Searched(text), []
     for path in (private_path(lesson, name) for lesson in LESSONS for name in exercises(lesson)):
-        text = path.read_text(encoding="utf-8")
-        for node in ast.parse(text).body:
+        source = path.read_text(encoding="utf-8")
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                body = "".join(squeezed(ast.get_source_segment(text, part) or "") for part in node.body)
+                body = squeezed("\n".join(lines[node.body[0].lineno - 1 : node.end_lineno]))
                 if len(body) >= TOO_SHORT_TO_TELL and body in programs:
                     leaked.append(f"{path.name}: {node.name}")
     return leaked

@@ -13,7 +13,10 @@ from torchcourse.model.notebook_file import did_you_mean
 from torchcourse.model.observations import Observations
 from torchcourse.model.stored_observations import Stored
 
-__all__ = ["results_of", "selected", "visible_results"]
+__all__ = ["result_of", "results_of", "selected", "visible_results"]
+
+Seen = Callable[[str, int], Observations | None]
+"""Returns derived observations by device and number of the case."""
 
 
 def selected(which: Sequence[str] | None) -> Iterator[tuple[str, list[str], bool]]:
@@ -35,10 +38,10 @@ def selected(which: Sequence[str] | None) -> Iterator[tuple[str, list[str], bool
 
 
 def results_of(
-    seen: Callable[[str, int], Observations | None],
+    seen: Seen,
     any_device: bool,
     cases: Sequence[Case],
-    wanted: Callable[[str, int], Observations | None],
+    wanted: Seen,
 ) -> list[Result]:
     """Return the results of a program in cases.
 
@@ -48,13 +51,18 @@ def results_of(
         cases: the cases.
         wanted: returns the wanted observations, by device and number of the case.
     """
-    results = []
-    for device in checked_devices(any_device):
-        for number, case in enumerate(cases):
-            observed, right = seen(device.name, number), wanted(device.name, number)
-            assert observed is not None and right is not None, "both are observed in every case"
-            results.append(compare_derived(case, number, device.name, observed, right))
-    return results
+    return [
+        result_of(seen, device.name, number, case, wanted)
+        for device in checked_devices(any_device)
+        for number, case in enumerate(cases)
+    ]
+
+
+def result_of(seen: Seen, device: str, number: int, case: Case, wanted: Seen) -> Result:
+    """Return the result of a program in one case on a device; the arguments are as in `results_of`."""
+    observed, right = seen(device, number), wanted(device, number)
+    assert observed is not None and right is not None, "both are observed in every case"
+    return compare_derived(case, number, device, observed, right)
 
 
 def visible_results(exercise: Exercise, stored: Stored, mistake: KnownMistake) -> list[Result]:

@@ -20,7 +20,7 @@ from nbclient import NotebookClient
 from autograde.course import store
 from autograde.course.build import generate, headings
 from autograde.course.scaffold import todos
-from autograde.course.selection import results_of, selected
+from autograde.course.selection import result_of, results_of, selected
 from autograde.errors import CourseError
 from autograde.judge.oracle import RIGHT_ANSWER, Oracle, hidden, references, visible
 from autograde.judge.oracle import oracle as make_oracle
@@ -33,7 +33,7 @@ from autograde.source.release import load_release
 from autograde.source.script import read_script
 from torchcourse.checking.check import report_on
 from torchcourse.checking.report import Report, judge
-from torchcourse.checking.result import Result, compare_derived
+from torchcourse.checking.result import Result
 from torchcourse.model import stored_observations
 from torchcourse.model.catalogue import exercises
 from torchcourse.model.devices import CPU, checked_devices, find_accelerator
@@ -295,13 +295,9 @@ def _named_in_grading(graded: Oracle, place: int, shown: list[Result]) -> tuple[
     Only those hidden cases are run that are no visible ones with other numbers, and on the CPU alone. All of them are
     run on both devices where tests grade known mistakes (tests/batch/test_classes.py).
     """
-    names = {result.case.name for result in shown}
-    added = []
-    for number, case in enumerate(graded.cases):
-        if case.name not in names:
-            seen, wanted = (f(CPU.name, number) for f in (graded.known[place].seen, graded.wanted))
-            assert seen is not None and wanted is not None, "an oracle observes every case"
-            added.append(compare_derived(case, number, CPU.name, seen, wanted))
+    names, seen = {result.case.name for result in shown}, graded.known[place].seen
+    added = [result_of(seen, CPU.name, number, case, graded.wanted)
+             for number, case in enumerate(graded.cases) if case.name not in names]  # fmt: skip
     report, name = judge(graded.exercise, shown + added, graded.known), graded.mistakes[place].name
     return report.misconception == name, f"the mistake {name} is {report.misconception or report.status} when graded"
 

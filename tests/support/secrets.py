@@ -14,9 +14,8 @@ __all__ = ["leaked_answers", "leaked_programs", "squeezed"]
 
 TOO_SHORT_TO_TELL = 40
 """Characters of a program that anybody might write, such as `return torch.empty_like(x)`."""
-
-
 BLOCK = 12
+"""Characters of the blocks by which a long text is searched."""
 
 
 def squeezed(text: str) -> str:
@@ -64,11 +63,19 @@ def leaked_programs(text: str) -> list[str]:
     """Return the functions and classes of private halves (cases, mistakes, answers) that are in a squeezed text."""
     programs, leaked = Searched(text), []
     for path in (private_path(lesson, name) for lesson in LESSONS for name in exercises(lesson)):
-        source = path.read_text(encoding="utf-8")
+        source = path.read_bytes()
         lines = source.splitlines()
         for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                body = squeezed("\n".join(lines[node.body[0].lineno - 1 : node.end_lineno]))
+                body = "".join(squeezed(_segment(lines, part)) for part in node.body)
                 if len(body) >= TOO_SHORT_TO_TELL and body in programs:
                     leaked.append(f"{path.name}: {node.name}")
     return leaked
+
+
+def _segment(lines: list[bytes], part: ast.stmt) -> str:
+    """Return what `ast.get_source_segment` does, which splits the whole source into lines at each call."""
+    own = lines[part.lineno - 1 : part.end_lineno]
+    own[-1] = own[-1][: part.end_col_offset]
+    own[0] = own[0][part.col_offset :]
+    return b"\n".join(own).decode()

@@ -132,12 +132,12 @@ def test_once_time_is_up_the_remaining_cases_take_none(sandbox: Sandbox, device:
     cases = next(o.packed for o in oracles("01_tensors") if o.exercise.name == "row_softmax")
     with sandbox.job(device, [cell], []) as job:
         job.receive(120)
-        job.send(order("row_softmax", seconds=1.0))
+        job.send(order("row_softmax", seconds=4.0))
         job.receive(120)
         job.ask(cases[:6])
         began = time.monotonic()
         replies = [job.receive(120) for _ in range(3 if device == "cpu" else 6)]
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 4 * 4.0, "each of the last four cases took the time of all"
     assert [list(reply) for reply in replies[:3]] == [["seen"], ["seen"], ["ended"]]
     assert all(reply == {"ended": "timeout"} for reply in replies[2:])
 

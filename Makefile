@@ -8,6 +8,8 @@ BIN := .venv/bin
 SPELLED := src autograde solutions tools tests/*/*.py benchmarks docs .github *.md *.cff
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --timeout $(TEST_SECONDS)
 export PYTHON
+# Hundreds of processes that tests start would each compile the modules of the course again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab test test-fast test-all fuzz build lint format docs dist screenshots clean pins

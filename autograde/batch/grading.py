@@ -107,6 +107,7 @@ def run(
     never_lower: bool = False,
     best: bool = False,
     progress: Callable[[Recorded], None] = lambda graded: None,
+    part_done: Callable[[Submission, float], None] = lambda submission, share: None,
 ) -> None:
     """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
 
@@ -114,7 +115,9 @@ def run(
     same cells. Submissions do not stay in memory.
 
     Args:
-        progress: called after each submission, in the order in which they finish; the others are as `Options` says.
+        progress: called after each submission, in the order in which they finish.
+        part_done: called meanwhile, by other threads and on this machine alone, with the share of a submission that was
+            run since the last call; the others are as `Options` says.
 
     Raises:
         SandboxError: when submissions cannot be isolated on this machine and are not trusted, there is no GPU, or
@@ -129,7 +132,7 @@ def run(
     submitted, out = submitted.absolute(), out.absolute()  # references change this process's working folder
     with (
         explain_write_errors(out),
-        closing(_worker_pool(scheduler, workers, lessons, seed, limits, isolation, not regrade)) as pool,
+        closing(_worker_pool(scheduler, workers, lessons, seed, limits, isolation, not regrade, part_done)) as pool,
         Journal(out / "journal") as journal,
         tempfile.TemporaryDirectory() as scratch,
         Writer(url, lessons, Path(scratch)) as writer,
@@ -262,14 +265,15 @@ def _require_disjoint(submitted: Path, out: Path) -> None:
 
 
 def _worker_pool(
-    scheduler: str, workers: int, lessons: list[str], seed: int, limits: Limits, isolation: Isolation, use_cache: bool
-) -> WorkerPool:
+    scheduler: str, workers: int, lessons: list[str], seed: int, limits: Limits, isolation: Isolation, use_cache: bool,
+    part_done: Callable[[Submission, float], None],
+) -> WorkerPool:  # fmt: skip
     if scheduler:
         from autograde.batch.cluster import Cluster  # `distributed` takes a second to load, and need not be there
 
         return Cluster(scheduler, lessons, seed, limits, isolation)
     graders = {lesson: LessonGrader(lesson, seed, isolation.gpu, use_cache) for lesson in lessons}
-    return LocalPool(graders, workers, limits, isolation)
+    return LocalPool(graders, workers, limits, isolation, part_done)
 
 
 def _read_all(

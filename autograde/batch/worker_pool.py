@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -50,9 +51,17 @@ class WorkerPool(Protocol):
 class LocalPool:
     """Workers on this machine, each with a sandbox of its own."""
 
-    def __init__(self, graders: Mapping[str, LessonGrader], workers: int, limits: Limits, isolation: Isolation) -> None:
+    def __init__(
+        self, graders: Mapping[str, LessonGrader], workers: int, limits: Limits, isolation: Isolation,
+        part_done: Callable[[Submission, float], None] = lambda submission, share: None,
+    ) -> None:  # fmt: skip
+        """Start workers.
+
+        Args:
+            part_done: called by the workers' threads with the share of a submission that was run since the last call.
+        """
         modules = imports(*graders)
-        self.graders, self.workers = graders, workers
+        self.graders, self.workers, self.part_done = graders, workers, part_done
         self.sandboxes = [Sandbox(limits, allocate_id(), modules, isolation) for _ in range(workers)]
         self.idle: SimpleQueue[Sandbox] = SimpleQueue()
         for sandbox in self.sandboxes:
@@ -81,7 +90,8 @@ class LocalPool:
     def _grade(self, submission: Submission) -> list[Verdict]:
         sandbox = self.idle.get()
         try:
-            return self.graders[submission.lesson].grade(sandbox, submission).verdicts
+            part_done = partial(self.part_done, submission)
+            return self.graders[submission.lesson].grade(sandbox, submission, part_done).verdicts
         finally:
             self.idle.put(sandbox)
 

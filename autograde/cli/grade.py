@@ -38,6 +38,7 @@ from autograde.cli.quick_imports import quick_imports
 if TYPE_CHECKING:
     from autograde.batch.grading import Options
     from autograde.batch.recording import Recorded, ScoreChange
+    from autograde.judge.submission import Submission
     from autograde.sandbox.configuration import Isolation
 
 __all__ = ["grade"]
@@ -122,18 +123,32 @@ def _warn_of_missing_tools(names: list[str], isolation: Isolation) -> None:
 @dataclass
 class Tally:
     """What has been graded so far: student and lesson of each submission, passed exercises (`right`) and all, and the
-    scores that differ from those recorded before; `failed`: the exercises on which the grader itself failed."""
+    scores that differ from those recorded before; `failed`: the exercises on which the grader itself failed;
+    `under_way`: which share of each submission that is not done has been run."""
 
     submissions: list[tuple[str, str]] = field(default_factory=list)
     right: int = 0
     count: int = 0
     changes: list[ScoreChange] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    under_way: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    @property
+    def completed(self) -> float:
+        """The number of submissions, with the shares of those under way."""
+        return len(self.submissions) + sum(min(share, 1.0) for share in list(self.under_way.values()))
+
+    def part_done(self, submission: Submission, share: float) -> None:
+        """Count a share of a submission that is under way."""
+        place = submission.student, submission.lesson
+        self.under_way[place] = self.under_way.get(place, 0.0) + share
 
     def add(self, graded: Recorded) -> None:
         """Count a submission."""
         self.changes += graded.changes
-        self.submissions.append((graded.submission.student, graded.submission.lesson))
+        place = graded.submission.student, graded.submission.lesson
+        self.under_way.pop(place, None)
+        self.submissions.append(place)
         self.right += sum(verdict.status == "passed" for verdict in graded.verdicts)
         self.count += len(graded.verdicts)
         self.failed += [f"{v.student} {v.exercise}" for v in graded.verdicts if v.grader_failed]
@@ -155,9 +170,13 @@ def _grade(names: list[str], submitted: Path, out: Path, **options: Unpack[Optio
 
             def progress(graded: Recorded) -> None:
                 tally.add(graded)
-                bar.advance(task)
+                bar.update(task, completed=tally.completed)
 
-            grade_class(names, submitted, out, progress=progress, **options)
+            def part_done(submission: Submission, share: float) -> None:
+                tally.part_done(submission, share)
+                bar.update(task, completed=tally.completed)  # so that the time left is known before the first is done
+
+            grade_class(names, submitted, out, progress=progress, part_done=part_done, **options)
     except (BusyError, OverlapError, RefusedError, SandboxError) as error:
         stop(str(error))
     except KeyboardInterrupt:

@@ -91,11 +91,16 @@ class LessonGrader:
             self.cache.save(oracle)
         self.cache.remove_old()
 
-    def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
+    def grade(
+        self, sandbox: Sandbox, submission: Submission, part_done: Callable[[float], None] = lambda share: None
+    ) -> Graded:
         """Grade one submission, once an answer that is known to be right has passed here.
 
         A failure that the machine could have caused counts only once that exercise's reference has passed here. An
         answer whose process ended is run a second time; it counts as crashed only if that happens again.
+
+        Args:
+            part_done: called with the share of the submission that has been run since the last call.
 
         Raises:
             SandboxError: when an answer that is known to be right does not pass.
@@ -104,7 +109,7 @@ class LessonGrader:
         pending = [name for name, verdict in early.items() if verdict is None]
         if pending:
             self._try(sandbox, submission.release.exercises[:1])
-        decided = self._run(sandbox, submission, pending)
+        decided = self._run(sandbox, submission, pending, part_done=part_done)
         if ended := [name for name, verdict in decided.items() if verdict.status == "crashed"]:
             again = self._run(sandbox, submission, ended, quotes=False)
             decided |= {name: verdict for name, verdict in again.items() if verdict.status != "crashed"}
@@ -129,12 +134,13 @@ class LessonGrader:
                 self._tried.update(new)
 
     def _run(
-        self, sandbox: Sandbox, submission: Submission, names: list[str], quotes: bool = True
-    ) -> dict[str, Verdict]:
+        self, sandbox: Sandbox, submission: Submission, names: list[str], quotes: bool = True,
+        part_done: Callable[[float], None] = lambda share: None,
+    ) -> dict[str, Verdict]:  # fmt: skip
         if not names:
             return {}
         pending = [self.oracles[name] for name in names]
-        runs = run_submission(sandbox, submission, pending, self.accelerator, self.visible, quotes)
+        runs = run_submission(sandbox, submission, pending, self.accelerator, self.visible, quotes, part_done)
         return {name: self._decide(submission, self.oracles[name], runs) for name in names}
 
     def _decide(self, submission: Submission, oracle: Oracle, runs: dict[str, dict[str, ExerciseRun]]) -> Verdict:

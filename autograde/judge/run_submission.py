@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,7 +93,7 @@ class _MissingNameError(Exception):
 
 def run_submission(
     sandbox: Sandbox, submission: Submission, oracles: list[Oracle], accelerator: str, visible: Mapping[str, int],
-    quotes: bool = True,
+    quotes: bool = True, part_done: Callable[[float], None] = lambda share: None,
 ) -> dict[str, dict[str, ExerciseRun]]:  # fmt: skip
     """Run a submission's cells, and then the exercises of `oracles`, on the CPU and on the device `accelerator`.
 
@@ -104,6 +104,7 @@ def run_submission(
         visible: the number of cases that learners may see, by exercise; these come first.
         quotes: whether no earlier run of this submission got hidden inputs. It could have passed them on to this one,
             through the machine's counters, for its visible cases to tell.
+        part_done: called with the share of the whole run that has been run since the last call.
 
     Returns:
         How each exercise ran, by device and exercise; on the accelerator only those for any device.
@@ -112,27 +113,31 @@ def run_submission(
     included = frozenset[str]()
     while True:
         try:
-            return _run_on_devices(sandbox, submission, included, oracles, accelerator, visible, deadline, quotes)
+            return _run_on_devices(
+                sandbox, submission, included, oracles, accelerator, visible, deadline, quotes, part_done
+            )
         except _MissingNameError as error:
             included, quotes = error.included, error.quotes
 
 
 def _run_on_devices(
     sandbox: Sandbox, submission: Submission, included: frozenset[str], oracles: list[Oracle], accelerator: str,
-    visible: Mapping[str, int], deadline: float, quotes: bool,
+    visible: Mapping[str, int], deadline: float, quotes: bool, part_done: Callable[[float], None],
 ) -> dict[str, dict[str, ExerciseRun]]:  # fmt: skip
     """Run a submission with the examples in `included`. What died or hung on the CPU is not run on the accelerator.
 
     Raises:
         _MissingNameError: when it has to run with more examples.
     """
+    parts = _parts(oracles, visible)
+    share = 1 / (len(parts) + sum(part.exercise.any_device for part in parts))
     cpu = _DeviceRun(sandbox, submission, included, CPU.name, deadline, quotes)
-    cpu.run(_parts(oracles, visible))
+    cpu.run(parts, lambda: part_done(share))
     other = _DeviceRun(sandbox, submission, included, accelerator, deadline, quotes=False)
     other.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died", "memory")}
     other.states = {n: cpu.states[n] for n in other.skip}
     to_repeat = [o for o in oracles if o.exercise.any_device and not cpu.exercises[o.exercise.name].incident]
-    other.run(_parts(to_repeat, visible))
+    other.run(_parts(to_repeat, visible), lambda: part_done(share))
     return {CPU.name: cpu.exercises, accelerator: other.exercises}
 
 
@@ -186,7 +191,7 @@ class _DeviceRun:
         """Whether what the process says is from before any hidden input, so that it may be quoted."""
         self.deadline = min(deadline, time.monotonic() + self.limits.device_seconds)
 
-    def run(self, parts: list[_Part]) -> None:
+    def run(self, parts: list[_Part], part_done: Callable[[], None]) -> None:
         """Run exercises. If a process dies or hangs, the exercise or cell that it ran is given up; a new process
         runs the others.
 
@@ -200,6 +205,7 @@ class _DeviceRun:
                     self._run_cells(job)
                     while pending and time.monotonic() < self.deadline:
                         self._probe(job, pending.pop(0))
+                        part_done()
             except (LostError, SlowError):
                 self.restarts += 1
         for part in pending:

@@ -13,9 +13,11 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograde.batch.grading import Graded, grade
+from autograde.batch.grading import Graded, grade, run
 from autograde.classroom.synthetic_class import SAMPLE_LESSON as LESSON
 from autograde.classroom.synthetic_class import answered_notebook, code_cell, write_notebook, write_sample_class
+from autograde.cli.grade import Tally
+from autograde.judge.submission import Submission
 from autograde.results.grades_table import COLUMNS
 from autograde.settings import LIMITS, Limits
 from autograde.source import paths
@@ -122,6 +124,21 @@ def test_another_seed_draws_other_hidden_cases_and_gives_the_same_verdicts(submi
     for student in ("cleo", "dan"):
         known = {e: (status, name) for e, (status, name, _) in EXPECTED[student].items()}
         assert verdicts(done, student) == dict.fromkeys(EXERCISES, ("passed", "")) | known
+
+
+def test_the_bar_moves_before_the_first_submission_is_done(submitted: Path, tmp_path: Path) -> None:
+    tally, seen = Tally(), list[float]()
+
+    def part_done(submission: Submission, share: float) -> None:
+        tally.part_done(submission, share)
+        seen.append(tally.completed)
+
+    few = some_of(submitted, tmp_path, "hana")
+    run([LESSON], few, tmp_path / "out", limits=QUICK, progress=tally.add, part_done=part_done)
+    assert len(seen) > len(EXERCISES), "nothing was told while the submission ran"
+    assert seen == sorted(seen)
+    assert seen[-1] == pytest.approx(1.0)
+    assert tally.completed == 1
 
 
 def verdicts(done: list[Graded], student: str) -> dict[str, tuple[str, str]]:

@@ -345,7 +345,7 @@ BRIEF: list[tuple[Any, str]] = [
     (0.123456, "0.1235"), (True, "True"), (torch.float32, "float32"), (None, "None"), ((3,), "(3,)"),
     ([1, 0.5], "[1, 0.5]"), (torch.tensor(2.5), "2.5"), (torch.tensor([1, 2]), "[1, 2]"),
     (torch.zeros(2, 3), "a tensor of shape (2, 3)"),
-    (torch.zeros(0), "[]"), ([0] * 9, "list of 9 items"), (Raised("ValueError", "no"), "ValueError: no"),
+    (torch.zeros(0), "[]"), ([0] * 9, "a list of 9 items"), (Raised("ValueError", "no"), "ValueError: no"),
     (1 + 2j, "1+2j"),
 ]  # fmt: skip
 

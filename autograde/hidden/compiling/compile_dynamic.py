@@ -37,15 +37,23 @@ def never_compiles(fn: Any, backend: Any) -> Any:
     return fn
 
 
-def compiles_the_first_size_only(fn: Any, backend: Any) -> Any:
+def compiles_the_first_sizes_only(fn: Any, backend: Any, count: int) -> Any:
     sizes: set[int] = set()
-    compiled = COMPILE(fn, backend=backend, dynamic=True)
+    compiled = COMPILE(fn, backend=backend, dynamic=False)
 
-    def first_size_only(*args: Any) -> Any:
+    def first_sizes_only(*args: Any) -> Any:
         sizes.add(args[0].shape[0])
-        return compiled(*args) if len(sizes) == 1 else fn(*args)
+        return compiled(*args) if len(sizes) <= count else fn(*args)
 
-    return first_size_only
+    return first_sizes_only
+
+
+def compiles_the_first_size_only(fn: Any, backend: Any) -> Any:
+    return compiles_the_first_sizes_only(fn, backend, 1)
+
+
+def compiles_two_sizes_only(fn: Any, backend: Any) -> Any:
+    return compiles_the_first_sizes_only(fn, backend, 2)
 
 
 def another_backend(fn: Any, backend: Any) -> Any:
@@ -67,6 +75,8 @@ MISTAKES = [
             "compilations, where one or two are wanted: what was compiled is thrown away with each call.", GUARDS),
     Mistake("falls-back-to-eager", never_compiles, PLAIN + " Nothing was ever compiled.", GUARDS),
     Mistake("falls-back-to-eager", compiles_the_first_size_only, PLAIN + " Only the first size ran compiled.", GUARDS),
+    Mistake("falls-back-to-eager", compiles_two_sizes_only, PLAIN + " After two sizes, new ones ran as plain Python.",
+            GUARDS),
     Mistake("ignores-the-backend", another_backend, "In the case \"{case}\", {ran} of {calls} calls ran what the given "
             "backend compiled, and {plain} ran as plain Python: the function was compiled with another backend.",
             GUARDS),

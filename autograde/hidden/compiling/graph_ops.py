@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -77,6 +78,10 @@ def every_call(fn: Any, *args: Any) -> list[str]:
     return [str(n.target) for n in nodes(fn, *args) if n.op == "call_function"]
 
 
+def all_but_the_first_and_last_node(fn: Any, *args: Any) -> list[str]:
+    return [str(n.target) for n in nodes(fn, *args)[1:-1] if n.target is not operator.getitem]
+
+
 def each_once(fn: Any, *args: Any) -> list[str]:
     return sorted({str(op) for op in operators(fn, *args)})
 
@@ -97,6 +102,10 @@ MISTAKES = [
             "nothing.", UNDER),
     Mistake("counts-placeholders", every_node_but_the_output, LISTED + "{extra} is an input, and computes nothing.",
             UNDER),
+    Mistake("counts-placeholders", all_but_the_first_and_last_node, LISTED + "{extra} is an input, and computes "
+            "nothing. A graph has one such node for each input, not one in all.", UNDER),
+    Mistake("returns-operators", operators, 'In the case "{case}" the result is {got} where {want} is wanted: these '
+            "are the operators themselves; `str` gives their names.", UNDER),
     Mistake("counts-getitem", every_call, LISTED + "{extra} takes one of several results, and is not an "
             "operator of ATen.", UNDER),
     Mistake("each-once", each_once, LISTED + "an operator that runs twice stands there twice, and the order is that of "

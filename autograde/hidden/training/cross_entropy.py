@@ -51,6 +51,19 @@ def over_the_batch(logits: Tensor, labels: Tensor) -> Tensor:
     return at_labels(logits - logits.logsumexp(0, keepdim=True), labels).mean()
 
 
+def all_over_the_batch(logits: Tensor, labels: Tensor) -> Tensor:
+    return logits.logsumexp(0).mean() + at_labels(logits, labels).mean()
+
+
+def with_eps(eps: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a loss with a small number under the logarithm."""
+
+    def loss(logits: Tensor, labels: Tensor) -> Tensor:
+        return at_labels((logits.softmax(1) + eps).log(), labels).mean()
+
+    return loss
+
+
 def mean_of_the_table(logits: Tensor, labels: Tensor) -> Tensor:
     return -(logs_of(logits) * F.one_hot(labels, logits.shape[1])).mean()
 
@@ -76,14 +89,15 @@ MISTAKES = [
     Mistake("overflow", naive, OVERFLOW, LOSSES),
     Mistake("overflow", naive_logsumexp, OVERFLOW, LOSSES),
     Mistake("overflow", lambda logits, labels: at_labels(logits.softmax(1).log(), labels).mean(), OVERFLOW, LOSSES),
-    Mistake("eps-in-the-logarithm", lambda logits, labels: at_labels((logits.softmax(1) + 1e-8).log(), labels).mean(),
-            EPS, LOSSES),
+    *(Mistake("eps-in-the-logarithm", with_eps(eps), EPS, LOSSES) for eps in (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)),
     Mistake("eps-in-the-logarithm",
             lambda logits, labels: at_labels(logits.softmax(1).clamp(min=1e-7).log(), labels).mean(), EPS, LOSSES),
     Mistake("sign-missing", lambda logits, labels: -cross_entropy(logits, labels), VALUE + "the sign is turned round, "
             "and a training would make the label less likely with every step.", LOSSES),
     Mistake("softmax-over-the-batch", over_the_batch, VALUE + "the classes of one example have to share a probability "
             "of 1, not the examples of one class.", LOSSES),
+    Mistake("softmax-over-the-batch", all_over_the_batch, VALUE + "`logsumexp` went over the examples; it belongs to "
+            "the classes of one example.", LOSSES),
     Mistake("logits-taken-as-logarithms", lambda logits, labels: at_labels(logits, labels).mean(), VALUE + "the logits "
             "were looked up as they are. They become logarithms of probabilities only when the logsumexp of their row "
             "is taken away.", LOSSES),

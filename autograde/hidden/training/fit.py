@@ -142,6 +142,28 @@ class SumsValidationLosses(Fit):
         return loss * len(loader.dataset), accuracy
 
 
+class AveragesBatches(Fit):
+    @torch.no_grad()
+    def judged(self, model: Any, loader: Any, device: Any) -> tuple[float, float]:
+        losses = [F.cross_entropy(model(x.to(device)), y.to(device)).item() for x, y in loader]
+        return sum(losses) / len(losses), super().judged(model, loader, device)[1]
+
+
+class KeepsTheMostAccurate(Fit):
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        self.accuracies: list[float] = []
+        return super().__call__(*given, **named)
+
+    def judged(self, model: Any, loader: Any, device: Any) -> tuple[float, float]:
+        loss, accuracy = super().judged(model, loader, device)
+        self.accuracies.append(accuracy)
+        return loss, accuracy
+
+    def better(self, loss: float, best: float) -> bool:
+        *before, last = self.accuracies
+        return last > max(before, default=-1.0)
+
+
 def cleared_before_the_step(optimizer: Any, schedule: Any) -> None:
     optimizer.zero_grad()
     optimizer.step()
@@ -168,8 +190,8 @@ MISTAKES = [
     Mistake("keeps-worst-not-best", fitting(better=lambda self, loss, best: loss > best), WEIGHTS + "a lower "
             "validation loss is better.", CAPSTONE),
     Mistake("validates-in-train-mode", fitting(before_judging=lambda self, model: model.train()), "Validation ran in "
-            "{got} where {want} is wanted: batch norm then uses the statistics of each validation batch, and even "
-            "learns from them.", CAPSTONE),
+            "{ran_in} where {should_run_in} is wanted: batch norm then uses the statistics of each validation batch, "
+            "and even learns from them.", CAPSTONE),
     Mistake("constant-lr", fitting(step=lambda self, optimizer, schedule: optimizer.step()), "The {what} is {got} over "
             "the epochs and should be {want}: no schedule moved it, or it was never stepped.", CAPSTONE),
     Mistake("did-not-learn",
@@ -197,6 +219,10 @@ MISTAKES = [
             "it counts as many times as the batch has samples before the sum is divided by all samples.", CAPSTONE),
     Mistake("val-loss-not-a-mean", SumsValidationLosses(), WEIGHTS + "`val_loss` is not the mean cross-entropy. Either "
             "a sum was not divided, or the loss did not get logits.", CAPSTONE),
+    Mistake("averages-batches", AveragesBatches(), WEIGHTS + "`val_loss` is the mean of the batches' means, in which "
+            "the few samples of a smaller last batch count more than others. Each batch counts by its size.", CAPSTONE),
+    Mistake("keeps-the-most-accurate", KeepsTheMostAccurate(), WEIGHTS + "the best epoch is the one with the lowest "
+            "validation loss, not the one with the highest accuracy.", CAPSTONE),
     Mistake("two-passes-an-epoch", TwoPasses(), "The training data were passed {got} times where {want} is wanted: one "
             "pass is one epoch.", CAPSTONE),
     Mistake("batch-not-moved", fitting(place=lambda self, device: torch.device("cpu")), MIXED, DEVICES),
@@ -214,7 +240,7 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     def small(sign: float, epochs: int) -> dict[str, Any]:
         x = torch.cat([torch.ones(40, 1), draw.normal(40, 4)], dim=1)
-        other = torch.cat([-torch.ones(24, 1), draw.normal(24, 4)], dim=1)
+        other = torch.cat([-torch.ones(26, 1), draw.normal(26, 4)], dim=1)
         weights = drawn_weights(draw, 4, 8, 2)
         weights |= {"w2": 0.1 * weights["w2"], "b2": 0.0 * weights["b2"]}
         train, val = [x, (x[:, 2] > 0).long()], [other, (sign * other[:, 2] > 0).long()]

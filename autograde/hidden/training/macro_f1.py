@@ -62,6 +62,12 @@ def from_ratios(logits: Tensor, labels: Tensor, num_classes: int) -> float:
     return (2 * precision * recall / (precision + recall)).mean().item()
 
 
+def unguarded_in_python(logits: Tensor, labels: Tensor, num_classes: int) -> float:
+    columns = (column.tolist() for column in counts(logits, labels, num_classes))
+    ratios = [2 * hits / (predicted + real) for hits, predicted, real in zip(*columns, strict=True)]
+    return float(sum(ratios) / num_classes)
+
+
 def of_classes_that_occur(logits: Tensor, labels: Tensor, num_classes: int) -> float:
     _, predicted, real = counts(logits, labels, num_classes)
     return scores(logits, labels, num_classes)[predicted + real > 0].mean().item()
@@ -104,6 +110,8 @@ MISTAKES = [
             "hardly matters in it. Macro gives each class one F1 and averages those.", METRICS),
     Mistake("nan-on-absent-class", unguarded, NAN, METRICS),
     Mistake("nan-on-absent-class", from_ratios, NAN, METRICS),
+    Mistake("divides-by-zero", unguarded_in_python, 'In the case "{case}" the call raised {error}: a class that '
+            "neither labels nor predictions have leaves nothing to divide by. Its F1 is 0.", METRICS),
     Mistake("skips-absent-classes", of_classes_that_occur, VALUE + "a class that is neither present nor predicted was "
             "left out of the mean; here it counts as 0, and the mean goes over all {num_classes} classes.", METRICS),
     Mistake("skips-absent-classes", of_classes_in_the_labels, VALUE + "the mean went only over classes that the labels "

@@ -92,6 +92,13 @@ def one_step_more(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: i
     return overfit(model, batch, loss_fn, optimizer, steps + 1)
 
 
+def stops_when_small(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    history: list[float] = []
+    while len(history) < steps and not (history and history[-1] < 1e-3):
+        history += overfit(model, batch, loss_fn, optimizer, 1)
+    return history
+
+
 def last_only(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> Any:
     history = overfit(model, batch, loss_fn, optimizer, steps)
     return history[-1] if history else history
@@ -115,6 +122,9 @@ MISTAKES = [
     Mistake("never-differentiates", never_differentiated, VALUE + "the loss stays where it is. Either no gradient was "
             "computed, or it was cleared before the step.", ONE_BATCH),
     Mistake("never-steps", never_stepped, VALUE + "the optimizer never made a step, so the loss stays where it is.",
+            ONE_BATCH),
+    Mistake("stops-when-small", stops_when_small, 'In the case "{case}", `{what}` came out as {got} where {want} is '
+            "wanted: the loop ended early, because the loss was small. There are `steps` steps, and as many losses.",
             ONE_BATCH),
     Mistake("last-loss-only", last_only, "What came back is {got} where {want} is wanted: the losses of all steps.",
             ONE_BATCH),

@@ -62,6 +62,12 @@ def always_42(_seed: int) -> None:
     torch.manual_seed(42)
 
 
+def numpy_always_42(seed: int) -> None:
+    always_42(seed)
+    random.seed(seed)
+    torch.manual_seed(seed)
+
+
 NOT_SEEDED = 'Whether "{what}" holds came out as {got} and should be {want}: '
 MISTAKES = [
     Mistake("forgets-numpy", forgets_numpy, NOT_SEEDED + "NumPy has a generator of its own, which was "
@@ -79,6 +85,8 @@ MISTAKES = [
             "all of them.", SEEDS),
     Mistake("ignores-the-seed", always_42, NOT_SEEDED + "every seed gave the "
             "same numbers.", SEEDS),
+    Mistake("ignores-the-seed", numpy_always_42, NOT_SEEDED + "NumPy was seeded with the same number whatever `seed` "
+            "is.", SEEDS),
 ]  # fmt: skip
 
 

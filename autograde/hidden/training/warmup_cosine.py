@@ -57,6 +57,14 @@ class CosineFromStepZero(Schedule):
         return limited(step / total)
 
 
+class WholeCosine(Schedule):
+    def __call__(self, step: int, *, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
+        return floor if step >= total else super().__call__(step, warmup=warmup, total=total, peak=peak, floor=floor)
+
+    def cosine(self, done: float) -> float:
+        return 0.5 * (1 + math.cos(2 * math.pi * done))
+
+
 def limited(part: float) -> float:
     return min(max(part, 0.0), 1.0)
 
@@ -102,6 +110,8 @@ MISTAKES = [
             "line, not in half a cosine.", SCHEDULES),
     Mistake("wrong-part-of-the-cosine", scheduling(cosine=lambda self, done: math.cos(math.pi / 2 * done)), RATES
             + "from peak to floor the angle goes from 0 to π, and (1 + cos) / 2 goes from 1 to 0.", SCHEDULES),
+    Mistake("wrong-part-of-the-cosine", WholeCosine(), RATES + "it went down and up again: from peak to floor the "
+            "angle goes from 0 to π, not to 2π.", SCHEDULES),
     Mistake("wrong-part-of-the-cosine", scheduling(cosine=lambda self, done: math.cos(math.pi * done)), RATES + "the "
             "cosine itself goes from 1 to -1; half of (1 + cos) goes from 1 to 0.", SCHEDULES),
 ]  # fmt: skip

@@ -75,7 +75,7 @@ def brief(value: Value) -> str:
         inner = ", ".join(f"{key!r}: {brief(item)}" for key, item in islice(value.items(), MAX_TEXT_LENGTH))
         return _shortened(f"a dict with {inner}") if value else "an empty dict"
     if isinstance(value, list | tuple) and len(value) > 8:
-        return f"{type(value).__name__} of {len(value)} items"
+        return f"a {type(value).__name__} of {len(value)} items"
     if isinstance(value, list | tuple):
         inner = ", ".join(map(brief, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"

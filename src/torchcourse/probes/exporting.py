@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
@@ -69,5 +70,5 @@ def _outcome(run: Callable[[Tensor], Any], x: Tensor) -> Any:
         with torch.no_grad():
             result = run(x)
     except Exception as error:
-        return Raised("refused", " ".join(str(error).split())[:160], REFUSED)
+        return Raised("refused", textwrap.shorten(str(error), 160, placeholder="..."), REFUSED)
     return result if isinstance(result, Tensor) else kind(result)

@@ -74,7 +74,7 @@ def _not_loaded(error: Exception, problem: str, entry: str) -> Observations:
         named = "names it" if entry in message else "does not name it"
         return {"refused": Raised("an exception", message.strip().replace("\n", " ")[:200], named)}
     if any(words in message for words in NO_DEVICE):
-        return {"refused": Raised("RuntimeError", message.split(".")[0][:200], "no such device here")}
+        return {"refused": Raised("RuntimeError", message.split(". ")[0][:200], "no such device here")}
     raise error
 
 

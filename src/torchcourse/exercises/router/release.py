@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,7 @@ def _results(path: Path, vocab: int, batch: int, usual: int) -> Observations:
             session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             result: Any = torch.from_numpy(session.run(None, fed)[0].copy())
         except Exception as error:
-            result = with_detail("refused or missing", " ".join(str(error).split())[:120])
+            result = with_detail("refused or missing", textwrap.shorten(str(error), 120, placeholder="..."))
         seen[f"logits for {what}"] = result
     return seen
 

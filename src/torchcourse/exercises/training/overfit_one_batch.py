@@ -45,6 +45,12 @@ def probe(
     }
 
 
+def _fitted_already(draw: Draw, rows: int) -> dict[str, Any]:
+    """Return inputs with a batch that the model predicts without any loss."""
+    inputs = learning(draw, "mean squared error", [rows], lr=0.1, steps=3)
+    return {**inputs, "ys": [RecordingModel(inputs["weights"])(x).detach() for x in inputs["xs"]]}
+
+
 def cases(draw: Draw) -> list[Case]:
     n = draw.size(4, 6)
     return [
@@ -52,6 +58,7 @@ def cases(draw: Draw) -> list[Case]:
         case("cross entropy", **learning(draw, "cross entropy", [n], lr=0.3, steps=12)),
         case("a single step", **learning(draw, "mean squared error", [n], lr=0.1, steps=1)),
         case("no step at all", **learning(draw, "mean squared error", [n], lr=0.1, steps=0)),
+        case("a loss of nearly 0 from the start", **_fitted_already(draw, n)),
     ]
 
 

@@ -287,3 +287,18 @@ def test_nothing_of_the_watch_itself_is_seen_the_first_time_either() -> None:
     with RuleWatch([TORCH], on_cpu=True) as watch:
         pass
     assert (watch.forbidden(), watch.spent()) == ([], (0, 0, 0))
+
+
+def test_a_method_that_gets_the_place_of_a_removed_function_in_memory_is_not_taken_for_it() -> None:
+    """Some answers in plain Python were refused as calls of torch, by chance, one start of a process in a few."""
+    code = """
+from torchcourse.checking.call_watch import warm
+from torchcourse.checking.operator_record import keep_recording
+from torchcourse.checking.torchs_modules import built_in
+warm([])
+keep_recording()
+methods = [[].append for _ in range(100_000)]
+print({built_in(method) for method in methods})
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "{''}\n"

@@ -37,6 +37,15 @@ def fixed_batch(model: nn.Module, example: Tensor, path: Path) -> Any:
     return loaded_back(torch.export.export(model, (example,)), path).module()
 
 
+def example_of_one_row(model: nn.Module, example: Tensor, path: Path) -> Any:
+    return loaded_back(exported(model, example[:1], torch.export.Dim.AUTO), path).module()
+
+
+def other_dimension(model: nn.Module, example: Tensor, path: Path) -> Any:
+    dynamic = torch.export.Dim.DYNAMIC
+    return loaded_back(torch.export.export(model, (example,), dynamic_shapes=({1: dynamic},)), path).module()
+
+
 def at_most_1024(model: nn.Module, example: Tensor, path: Path) -> Any:
     return loaded_back(exported(model, example, torch.export.Dim("rows", max=1024)), path).module()
 
@@ -97,6 +106,10 @@ BOUNDED = (
 MISTAKES = [
     Mistake("fixed-batch", fixed_batch, "The example had a batch of {example}, and then a batch of {batch} was "
             "refused: {refused}. Say in dynamic_shapes that dimension 0 may vary.", PROGRAM),
+    Mistake("fixed-batch", example_of_one_row, "A batch of {batch} was refused: {refused}. A size of 1 is always "
+            "built into the program, since tensors of one row broadcast: export with two rows or more.", PROGRAM),
+    Mistake("another-dimension", other_dimension, 'In the case "{case}" the call raised {error}: it is dimension 0, '
+            "the batch, that may vary. The width of the input is fixed by the weights.", PROGRAM),
     Mistake("returns-original", returns_the_model, NOT_BACK, PROGRAM),
     Mistake("returns-original", returns_what_was_saved, NOT_BACK, PROGRAM),
     Mistake("returns-original", returns_a_copy, "The call returned {returned}: wanted is what was loaded back from the "

@@ -100,6 +100,11 @@ class NeverSorts(Match):
         return loaded, skipped
 
 
+class SwapsTheLists(Match):
+    def lists(self, loaded: list[str], skipped: list[str], own: State) -> Any:
+        return sorted(skipped), sorted(loaded)
+
+
 class CopiesNothing(Match):
     def write(self, model: nn.Module, name: str, own: Tensor, tensor: Tensor) -> None:
         pass
@@ -149,6 +154,7 @@ MISTAKES = [
     one("broadcasts-silently", Broadcasts(), LISTS + "a row can be copied into a whole table, and is not a "
         "match.", NAMES),
     one("not-sorted", NeverSorts(), LISTS + "both lists are sorted.", NAMES),
+    one("swaps-the-lists", SwapsTheLists(), LISTS + "what was loaded comes first, and then what was skipped.", NAMES),
     one("copies-nothing", CopiesNothing(), "The entry {entry} is listed, and the model does not have it: nothing "
         "was copied into its own tensors. What is put into the dict that `state_dict()` returns does not reach it.",
         NAMES),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,11 @@ def returns_nothing(model: nn.Module, path: Path, device: str = "cpu") -> Any:
     model.to(device)
 
 
+def returns_a_copy(model: nn.Module, path: Path, device: str = "cpu") -> Any:
+    model.load_state_dict(torch.load(path, map_location=device, weights_only=True))
+    return copy.deepcopy(model.to(device))
+
+
 def never_moves(model: nn.Module, path: Path, device: str = "cpu") -> Any:
     model.load_state_dict(torch.load(path, map_location=device, weights_only=True))
     return model
@@ -101,6 +107,7 @@ MISTAKES = [
     Mistake("calls-train", calls_train, MODE, LOADING),
     Mistake("not-moved", never_moves, "The weights live on {lives} after loading: load_state_dict copies into the "
             "model where it is, and moves nothing.", LOADING),
+    Mistake("returns-something-else", returns_a_copy, RETURNED, LOADING),
     Mistake("returns-something-else", returns_nothing, RETURNED, LOADING),
     Mistake("returns-something-else", returns_the_keys, RETURNED, LOADING),
     Mistake("returns-something-else", returns_the_weights, RETURNED, LOADING),

@@ -98,6 +98,11 @@ def leaves_the_draft(model: nn.Module, path: Path) -> None:
     torch.save(on_the_cpu(model), path.with_suffix(".draft"))
 
 
+def changes_the_mode(model: nn.Module, path: Path) -> None:
+    model.eval()
+    replace(on_the_cpu(model), path)
+
+
 FILES = "A file of numbers"
 IN_PLACE = (
     "While it was saved over an older file, the file was {moments}: a crash at that moment leaves neither the old "
@@ -121,6 +126,8 @@ MISTAKES = [
             "such a device it does not load. Bring each of them to the CPU first.", FILES),
     Mistake("moves-the-model", moves_the_model, "The model was {afterwards} by the call, and it should stay as it is: "
             "`model.cpu()` moves the model itself. Move the tensors of its `state_dict`.", FILES),
+    Mistake("changes-the-mode", changes_the_mode, "Whether the model's mode was kept: {got}, where {want} is wanted. "
+            "What is saved does not depend on it, and whoever called goes on training.", FILES),
     Mistake("loses-the-names", loses_the_names, "The file holds {holds}: without names nothing says which tensor "
             "belongs where.", FILES),
 ]  # fmt: skip

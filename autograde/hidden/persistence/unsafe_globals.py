@@ -63,6 +63,10 @@ def unsafe_in_order(path: Path) -> list[str]:
     return [name for name in dict.fromkeys(_asked_for(path)) if name in bad][::-1]
 
 
+def unsafe_unsorted(path: Path) -> list[str]:
+    return unsafe_in_order(path)[::-1]
+
+
 def unsafe_first(path: Path) -> list[str]:
     bad = set(_unsafe(path))
     return [name for name in _asked_for(path) if name in bad][:1]
@@ -93,8 +97,8 @@ MISTAKES = [
             "archive keeps the name under which it was saved, whatever the file is called now.", PICKLE),
     Mistake("lists-safe-ones", unsafe_and_safe, SAFE_LISTED, PICKLE),
     Mistake("lists-safe-ones", unsafe_without_torch, SAFE_LISTED, PICKLE),
-    Mistake("not-sorted", unsafe_in_order, "The names came as {names} where {want_names} is wanted: they are sorted.",
-            PICKLE),
+    *(Mistake("not-sorted", program, "The names came as {names} where {want_names} is wanted: they are sorted.", PICKLE)
+      for program in (unsafe_in_order, unsafe_unsorted)),
     Mistake("only-the-first", unsafe_first, "The names came as {names} where {want_names} is wanted: the exception of "
             "weights-only loading names the first that it meets, and there are more.", PICKLE),
     Mistake("names-without-module", unsafe_bare, "The names came as {names} where {want_names} is wanted: what a name "

@@ -80,11 +80,12 @@ def torchs_own() -> dict[int, str]:
 
 
 @cache
-def torchs_classes() -> dict[int, str]:
-    """Map the ids of torch's classes to the names of their modules, as they were before any cell ran."""
+def torchs_classes() -> dict[int, tuple[str, type]]:
+    """Map the ids of torch's classes to the names of their modules, as they were before any cell ran, and to the
+    classes, so that they live on and nothing else gets their ids."""
     modules = [module for name, module in [*sys.modules.items()] if _is_below(name)]
     classes = (value for module in modules for value in vars(module).values() if issubclass(type(value), type))
-    return {id(cls): cls.__module__ for cls in classes if _is_below(cls.__module__)}
+    return {id(cls): (cls.__module__, cls) for cls in classes if _is_below(cls.__module__)}
 
 
 @cache
@@ -95,19 +96,21 @@ def watched_namespaces(modules: frozenset[str]) -> list[tuple[dict[str, Any], st
 
 
 @cache
-def torchs_functions() -> dict[int, str]:
-    """Map the ids of built-in functions in torch's modules to the modules' names: their own say what a cell wrote."""
-    every = ((id(value), name) for name, names in torchs_namespaces().items() for value in names.values()
+def torchs_functions() -> dict[int, tuple[str, Any]]:
+    """Map the ids of built-in functions in torch's modules to the modules' names, since their own say what a cell
+    wrote, and to the functions: some are removed from torch later, and others would get their ids."""
+    every = ((id(value), (name, value)) for name, names in torchs_namespaces().items() for value in names.values()
              if type(value) is BuiltinFunctionType and _is_below(value.__module__))  # fmt: skip
     return dict(every)
 
 
 def built_in(function: Any) -> str:
     """Return the module of torch that a built-in function is of, or the class whose method it is; else ""."""
-    owner, module, known = function.__self__, function.__module__, torchs_classes()
+    owner, module, classes = function.__self__, function.__module__, torchs_classes()
     if _is_below(module):
         return module
-    return torchs_functions().get(id(function)) or known.get(id(owner)) or known.get(id(type(owner)), "")
+    found = torchs_functions().get(id(function)) or classes.get(id(owner)) or classes.get(id(type(owner)))
+    return found[0] if found else ""
 
 
 def exists(name: str) -> bool:

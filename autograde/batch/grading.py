@@ -33,6 +33,7 @@ from autograde.sandbox.requirements import gpu_problem, isolation_problem, trust
 from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.source.release import load_release
+from torchcourse.model.catalogue import LESSONS
 
 __all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "misplaced", "renew_pages", "run", "withdrawn"]
 
@@ -167,11 +168,15 @@ def renew_pages(submitted: Path, out: Path, which: Collection[tuple[str, str]], 
 
 
 def _check_submitted(submitted: Path, lessons: Sequence[str]) -> None:
-    """Check that somebody has submitted each of the lessons.
+    """Check that somebody has submitted each of the lessons, and that no folder of a lesson lies where one of a student
+    should.
 
     Raises:
-        RefusedError: when nobody has; it names a notebook that lies in another place.
+        RefusedError: when this is not so; it names a notebook that lies in another place.
     """
+    if astray := [name for name in students(submitted) if name in LESSONS]:
+        raise RefusedError(f"{submitted / astray[0]} is named for a lesson, and lies where a student's folder should: "
+                           f"the place is {submitted}/STUDENT/{astray[0]}/{astray[0]}.ipynb.")  # fmt: skip
     lacking = [lesson for lesson in lessons if not any(submitted.glob(f"*/{lesson}/{lesson}.ipynb"))]
     if not lacking:
         return

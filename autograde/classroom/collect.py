@@ -235,6 +235,9 @@ def _collect_student(
         return
     latest = max(named or entries, key=lambda entry: entry.attempt)
     shown = _printable(latest.info.filename)
+    if not named and any(plain(latest.stem) == plain(name) for name in built_lessons()):
+        found.refused.append(f"{shown}: it is named for {latest.stem}, and not for {lesson}.")
+        return
     try:
         data = _read(opened, latest.info)
     except (ValueError, OSError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile) as error:

@@ -32,9 +32,10 @@ __all__ = ["GivenBack", "feedback_archive", "release_pages"]
 
 @dataclass
 class GivenBack:
-    """Students who get their results, and those who do not with the reason."""
+    """Students who get their results, those who do not with the reason, and the number of files in an archive."""
 
     students: list[str] = field(default_factory=list)
+    files: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -64,6 +65,10 @@ def feedback_archive(folder: Path, lesson: str, submitted: Path, target: Path) -
             if name not in written:  # a group has one entry
                 archive.write(source, name)
                 written.add(name)
+    given.files = len(written)
+    for page in sorted((folder / "feedback").glob(f"*/{lesson}.html")):
+        if page.parent.name not in names:
+            given.left_out[page.parent.name] = f"in no archive that was collected; the page is {page}"
     if not given.students:
         raise RefusedError(f"Nothing of {lesson} is graded in {folder}: run `torchcourse grade {lesson}` first.")
     write_atomically(target, data.getvalue())

@@ -71,8 +71,9 @@ def write_times(into: Path, lesson: str, found: Collected, times: Mapping[str, d
         The students whose time is not known.
     """
     unknown = []
+    authors = {name for student, name in found.names.items() if student not in found.by_group}
     for student, name in found.names.items():
-        match = None if student in found.by_group else MOODLE.fullmatch(name)
+        match = MOODLE.fullmatch(name) if name in authors else None  # else it has a group's number, and not a person's
         time = times.get(match["number"]) if match else None
         if time:
             write_atomically(into / student / lesson / TIME_FILE, f"{time:%Y-%m-%d %H:%M:%S} UTC")

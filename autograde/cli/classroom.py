@@ -13,6 +13,7 @@ from autograde.cli.console import (
     gradebook_errors,
     is_interactive,
     lesson_names,
+    place,
     pluralized,
     show_changes,
     split_lessons,
@@ -79,8 +80,9 @@ def init(
         with write_errors(folder / "submitted"):
             written = write_submissions(folder / "submitted", names, members[:sample], when)
         console.print(f"{pluralized(len(written), 'notebook')} made up in {folder / 'submitted'}.", markup=False)
-    if changed:
-        console.print(f"Now grade {' '.join(changed)} again.", markup=False)
+    dated = {*(when or ()), *(lesson for _, lesson in extended)} if (folder / "grades.csv").is_file() else set()
+    if again := [name for name in names if name in changed or name in dated]:
+        console.print(f"Now grade {' '.join(again)} again: scores, penalties and pages are as before.", markup=False)
     if enrolled.faults:
         console.print(f"{pluralized(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
 
@@ -96,7 +98,8 @@ def _known_lessons(folder: Path) -> list[str]:
 def _refuse_settings(folder: Path) -> NoReturn:
     """Stop, since a class that exists has its settings in a file that its instructor may have changed."""
     config = folder / "nbgrader_config.py"
-    stop(f"{folder} is a class already: change --name, --late, --exchange and --gradebook in {config}.")
+    stop(f"{folder} is a class already, and nothing was changed: its --name, --late, --exchange and --gradebook stand "
+         f"in {config}, as docs/teaching.md says. Run this without them for the rest.")  # fmt: skip
 
 
 def _roster(path: Path | None) -> Roster:
@@ -127,8 +130,8 @@ def _changed(folder: Path, lessons: list[str], ask: bool) -> list[str]:
         console.print(f"{lesson} has changed since it was released: {difference}.", markup=False)
     if found and (folder / "grades.csv").is_file():
         show_changes(consequences(folder, list(found)))
-    if found and ask and not (is_interactive() and typer.confirm(f"Apply this to {folder}?", default=False)):
-        console.print(f"Nothing was written to {folder}: to do that, run it without --diff.", markup=False)
+    if found and ask and not (is_interactive() and typer.confirm(f"Apply this to {place(folder)}?", default=False)):
+        console.print(f"Nothing was written to {place(folder)}: to do that, run it without --diff.", markup=False)
         raise typer.Exit(0)
     return list(found)
 
@@ -181,7 +184,9 @@ def collect(
         stop(str(error))
     for sentence in (*found.notes, *(f"left out: {reason}" for reason in found.refused)):
         console.print(sentence, markup=False)
-    for words, students in (("late, says Canvas", found.late), ("nothing from", found.absent)):
+    kept = f"replaced, and what was there is in {into / '.replaced'}"
+    said = ((kept, found.replaced), ("late, says Canvas", found.late), ("nothing from", found.absent))
+    for words, students in said:
         if students:
             console.print(f"{words}: {', '.join(students)}", markup=False)
     if times and unknown:
@@ -224,8 +229,8 @@ def release(
         stop(str(error))
     for student, reason in given.left_out.items():
         console.print(f"left out: {student}, {reason}", markup=False)
-    where = archive or "nbgrader's exchange"
-    console.print(f"Results of {pluralized(len(given.students), 'student')} in {name}: {where}", markup=False)
+    where = f"in {pluralized(given.files, 'file')}: {archive}" if archive else "in nbgrader's exchange"
+    console.print(f"Results of {pluralized(len(given.students), 'student')} in {name}, {where}", markup=False)
 
 
 def sample(

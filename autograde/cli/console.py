@@ -20,6 +20,7 @@ __all__ = [
     "gradebook_errors",
     "is_interactive",
     "lesson_names",
+    "place",
     "pluralized",
     "show_changes",
     "split_lessons",
@@ -48,13 +49,15 @@ def stop(reason: str) -> NoReturn:
 
 
 def lesson_names(names: Sequence[str] | None) -> list[str]:
-    """Return the lessons of these names or numbers, or all if none is named; stop if one does not exist."""
+    """Return the lessons of these names or numbers, some with commas between them, or all if none is named; stop if
+    one does not exist."""
     from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, check_lesson
     from torchcourse.model.own_course import has_lesson_name
     from torchcourse.model.path import number
 
     numbered = {number(name): name for name in LESSONS}
-    found = [numbered.get(name.lstrip("0"), name) if name.isdigit() else name for name in names or LESSONS]
+    parts = [part.strip() for name in names or LESSONS for part in name.split(",") if part.strip()]
+    found = [numbered.get(part.lstrip("0"), part) if part.isdigit() else part for part in parts]
     for name in found:
         try:
             check_lesson(name)
@@ -66,7 +69,7 @@ def lesson_names(names: Sequence[str] | None) -> list[str]:
 
 def split_lessons(names: str) -> list[str]:
     """Return the lessons of a comma-separated list, or all if it is empty; stop if one does not exist."""
-    return lesson_names([part.strip() for part in names.split(",") if part.strip()])
+    return lesson_names([names] if names.strip(" ,") else None)
 
 
 @contextmanager
@@ -114,6 +117,11 @@ def pluralized(number: float, noun: str) -> str:
     """Return a number with a noun, in the plural where it is not one: "1 row", "2.5 points"."""
     shown = f"{number:g}" if isinstance(number, float) else str(number)
     return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+
+
+def place(folder: Path) -> Path:
+    """Return a folder as a sentence names it: the present one by its whole path, since "." would look like its end."""
+    return folder if folder.name else folder.absolute()
 
 
 def is_interactive() -> bool:

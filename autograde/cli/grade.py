@@ -27,6 +27,7 @@ from autograde.cli.console import (
     gradebook_errors,
     is_interactive,
     lesson_names,
+    place,
     pluralized,
     show_changes,
     stderr,
@@ -183,7 +184,7 @@ def _grade(names: list[str], submitted: Path, out: Path, **options: Unpack[Optio
         _log(out, names, options["seed"], tally, finished=False)
         done = len(tally.submissions)
         console.print(f"Interrupted: {done} of {pluralized(total, 'submission')} {'is' if done == 1 else 'are'} "
-                      f"recorded in {out}. Run the same command again to continue.", markup=False)  # fmt: skip
+                      f"recorded in {place(out)}. Run the same command again to continue.", markup=False)  # fmt: skip
         raise typer.Exit(130) from None
     return tally
 
@@ -361,9 +362,9 @@ def _agreed_changes(
                 console.print(sentence, markup=False)
             _show_kept(changes)
             if not is_interactive():
-                console.print(f"Nothing was written to {out}: to do that, run it without --diff.", markup=False)
+                console.print(f"Nothing was written to {place(out)}: to do that, run it without --diff.", markup=False)
                 return None
-            if not typer.confirm(f"Write this to {out}?", default=False):
+            if not (found or changes) or not typer.confirm(f"Write this to {place(out)}?", default=False):
                 return None
             apply(new, out)
             return changes

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["diff", "export", "report"]
 
+CLASS_FILES = {"grades.csv", "roster.csv", "gradebook.db", "collected.json", "grading-log.jsonl", "nbgrader_config.py"}
+"""Files of a class folder that an export must not replace."""
+
 
 def report(
     out: Annotated[Path, typer.Argument(help="the folder that `torchcourse grade --out` wrote")],
@@ -59,6 +62,8 @@ def report(
         stop("--since goes with --mistakes.")
     if mistakes and exercise:
         stop("--mistakes and --exercise make two pages: give one of them.")
+    if mistakes and mistakes.exists():
+        stop(f"{mistakes} exists, and may hold what a class wrote into it: choose another name, or delete it.")
     target = mistakes or html or out / f"{exercise or 'report'}.html"
     try:
         rows = read_table(out / "grades.csv").rows
@@ -186,7 +191,9 @@ def export(
     titles = dict(part.split("=", 1) for part in column or [] if "=" in part)
     if len(titles) < len(column or []):
         stop('--column is LESSON="title", once for a lesson.')
-    lesson_names(list(titles))
+    titles = dict(zip(lesson_names(list(titles)), titles.values(), strict=True)) if titles else {}
+    if out and out.name in CLASS_FILES and out.absolute().parent == folder.absolute():
+        stop(f"{out} is a file that the class keeps: choose another --out.")
     names = split_lessons(lessons) if lessons else []
     check_lessons_of_class(folder, names)
     try:

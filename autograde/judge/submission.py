@@ -100,8 +100,16 @@ def read_submission(path: Path, student: str, lesson: str, earlier: Sequence[Rel
     except RecursionError:
         return Submission(student, release, problem="unreadable", reason=f"{path.name} is nested too deeply.")
     except ValueError as error:
-        return Submission(student, release, problem="unreadable", reason=f"{path.name} is not a notebook: {error}.")
+        return Submission(student, release, problem="unreadable", reason=_damaged(path.name, error))
     return _matched(student, release, earlier, raw)
+
+
+def _damaged(name: str, error: ValueError) -> str:
+    """Return why a file cannot be read as a notebook, in words for the learner."""
+    if isinstance(error, json.JSONDecodeError):
+        return (f"{name} is not a notebook: it is cut off or damaged from line {error.lineno} on. Save the notebook in "
+                "JupyterLab, and hand it in again.")  # fmt: skip
+    return f"{name} is not a notebook: {error}."
 
 
 def _read(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ __all__ = ["SECRET_FILE", "TIME_FILE", "parse_time", "read_short_text", "read_ti
 TIME_FILE, SECRET_FILE = "timestamp.txt", "submission_secret.txt"
 """The files with the time of submission and with the secret for fetching feedback."""
 MAX_BYTES = 500
+YEAR_FIRST = re.compile(r"\s*\d{4}-\d")
+"""How a time begins in which nobody takes the day for the month, as in 05.12.2026."""
 
 
 def read_short_text(path: Path) -> str | None:
@@ -44,9 +47,12 @@ def parse_time(text: str) -> datetime:
         ValueError: when there is none.
     """
     try:
-        time: datetime = parse_utc(text.strip())
+        time: datetime | None = parse_utc(text.strip()) if YEAR_FIRST.match(text) else None
     except Exception:  # dateutil raises many types for what a learner may write
-        raise ValueError(f"{TIME_FILE} holds no time, and the submission counts as in time.") from None
+        time = None
+    if time is None:
+        raise ValueError(f"{TIME_FILE} holds no time such as 2026-12-01 18:30:00 UTC, and the submission counts as in "
+                         "time.")  # fmt: skip
     return time
 
 

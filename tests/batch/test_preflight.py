@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -85,6 +86,16 @@ def test_a_gradebook_that_is_not_ours_is_refused_and_left_alone(
     assert says in one_line(caught.value)
     assert [path.name for path in out.iterdir()] == ["gradebook.db"]
     assert (out / "gradebook.db").read_bytes() == before
+
+
+def test_a_folder_of_a_lesson_in_the_place_of_a_students_is_refused(submitted: Path, tmp_path: Path) -> None:
+    shutil.copytree(submitted, tmp_path / "all")
+    shutil.copytree(next((tmp_path / "all").iterdir()), tmp_path / "all" / LESSON)
+    with pytest.raises(RefusedError) as caught:
+        grading.run([LESSON], tmp_path / "all", tmp_path / "out")
+    assert f"is named for a lesson, and lies where a student's folder should: the place is {tmp_path / 'all'}" in str(
+        caught.value
+    )
 
 
 def test_gradebooks_of_this_course_are_accepted(empty: Path, tmp_path: Path) -> None:

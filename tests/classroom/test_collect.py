@@ -125,6 +125,12 @@ def test_a_notebook_of_another_lesson_is_left_out_whatever_its_name(tmp_path: Pa
     assert found.absent == ["ada"]
 
 
+def test_a_notebook_that_is_named_for_another_lesson_is_not_the_only_one(tmp_path: Path) -> None:
+    found, files = collected(tmp_path, {"lovelaceada_40001_1_02_autograd.ipynb": b"{}"})
+    assert (files, found.notes) == ({}, [])
+    assert "it is named for 02_autograd, and not for 01_tensors" in found.refused[0]
+
+
 def test_the_only_notebook_is_taken_whatever_its_name_and_of_several_none(tmp_path: Path) -> None:
     found, files = collected(tmp_path, {
         "lovelaceada_40001_1_my homework.ipynb": b"of ada",
@@ -220,6 +226,14 @@ def test_encrypted_entries_are_refused(tmp_path: Path) -> None:
     data[data.find(b"PK\x01\x02") + 8] |= 1
     made.write_bytes(data)
     assert "encrypted" in collect(made, LESSON, tmp_path / "submitted", [ADA]).refused[0]
+
+
+def test_the_command_says_whose_notebook_was_replaced(tmp_path: Path) -> None:
+    (tmp_path / "roster.csv").write_text("id,first_name,last_name,lms_user_id\nada,Ada,Lovelace,40001\n")
+    for content in (b"first", b"second"):
+        files = archive(tmp_path, {f"lovelaceada_40001_1_{LESSON}.ipynb": content})
+        _, output = run_instructors("collect", files, "--lesson", LESSON, "--into", tmp_path / "submitted")
+    assert f"is in {tmp_path / 'submitted' / '.replaced'}: ada" in output
 
 
 def test_what_is_replaced_is_kept(tmp_path: Path) -> None:

@@ -45,6 +45,15 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_an_export_replaces_no_file_of_the_class_and_titles_may_go_by_number(graded: Path) -> None:
+    before = (graded / "gradebook.db").read_bytes()
+    for name in ("grades.csv", "gradebook.db"):
+        status, output = run_instructors("export", "--class", graded, "--out", graded / name)
+        assert (status, "is a file that the class keeps" in output) == (2, True), output
+    assert (graded / "gradebook.db").read_bytes() == before
+    assert "Tensors (123)" in exported(graded, "canvas", "--column", "1=Tensors (123)")
+
+
 MOST = sum(map(load_release(LESSON).points, load_release(LESSON).exercises))
 ADAS = MOST - load_release(LESSON).points("describe") + 2.5
 BOS = MOST / 2 - 1.25

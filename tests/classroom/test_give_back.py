@@ -69,6 +69,13 @@ def test_canvas_finds_everybody_and_gets_notebooks_since_it_keeps_their_names(tm
     assert {canvas_takes(name): text for name, text in back.items()} == {(40001, 7): "ada: .ipynb"}
     assert all(name.endswith(".ipynb") for name in back)
     assert "left out: bo, not graded yet" in output
+    assert f"Results of 1 student in {LESSON}, in 1 file: {tmp_path / 'back.zip'}" in output
+
+
+def test_whoever_is_graded_and_in_no_archive_is_named(tmp_path: Path) -> None:
+    _, output = given_back(tmp_path, {f"lovelaceada_40001_7_{LESSON}.ipynb": b"a"}, "ada", "cy")
+    page = tmp_path / "feedback" / "cy" / f"{LESSON}.html"
+    assert f"left out: cy, in no archive that was collected; the page is {page}" in output
 
 
 def test_what_cannot_be_given_back_is_said_with_the_remedy(tmp_path: Path) -> None:

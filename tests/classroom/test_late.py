@@ -61,6 +61,7 @@ def test_each_day_that_has_begun_costs_a_share() -> None:
 def test_one_student_may_hand_in_later_than_the_others(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert [*extensions(["ada:1=2026-12-05"], [LESSON], ["ada"])] == [("ada", LESSON)]
     given = extensions(["ada:a=2026-12-05T18:00+00:00", "a=2026-12-01", "2026-12-02"], ["a", "b"], ["ada"])
     assert given == {("ada", "a"): datetime(2026, 12, 5, 18)}
     for text, why in (("bo:a=2026-12-05", "bo is not on the roster"), ("ada:c=2026-12-05", "none of the class's")):
@@ -113,6 +114,7 @@ def test_an_extension_moves_the_time_from_which_days_cost(
     [
         ({"timestamp.txt": "2026-12-02 19:00:00 UTC", "submission_secret.txt": "x" * 1000}, "no short text", 0.5),
         ({"timestamp.txt": "whenever"}, "counts as in time", 0),
+        ({"timestamp.txt": "03.12.2026 19:00"}, "no time such as 2026-12-01 18:30:00 UTC", 0),
         ({}, "", 0),
     ],
 )

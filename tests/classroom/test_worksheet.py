@@ -56,6 +56,21 @@ def test_the_number_of_a_group_is_no_participants(tmp_path: Path) -> None:
     assert sorted(path.name for path in (into / "ada" / LESSON).iterdir()) == [f"{LESSON}.ipynb"]
 
 
+def test_the_time_of_an_author_counts_for_the_others_of_a_group(tmp_path: Path) -> None:
+    roster = (
+        ROSTER.replace("last_name", "last_name,group").replace("Lovelace", "Lovelace,A").replace("Müller", "Müller,A")
+    )
+    (tmp_path / "roster.csv").write_text(roster)
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_text(HEADER + 'Participant 12,"Ada Lovelace",S,-,"Tuesday, 1 December 2026, 6:30 PM",-\n')
+    one = archive(tmp_path, {f"Ada Lovelace_12_assignsubmission_file/{LESSON}.ipynb": b"ours"})
+    into = tmp_path / "submitted"
+    status, output = run_instructors("collect", one, "--lesson", LESSON, "--into", into, "--groups", "--times", sheet)
+    assert status == 0, output
+    times = [(into / student / LESSON / "timestamp.txt").read_text() for student in (ADA.id, BO.id)]
+    assert times == ["2026-12-01 17:30:00 UTC"] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [("id,name\n1,a\n", "is no grading worksheet"), (HEADER + "Participant 1,A,S,-,gestern,-\n", "no time as Moodle")],

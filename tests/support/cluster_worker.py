@@ -25,7 +25,7 @@ MOMENT = 0.3
 class Slow(Quick):
     """A stand-in that takes a moment for each submission."""
 
-    def grade(self, sandbox: object, submission: Submission) -> Graded:
+    def grade(self, sandbox: object, submission: Submission, *_: object) -> Graded:
         if submission.student:
             raise ValueError("a name came along")
         graded = super().grade(sandbox, submission)

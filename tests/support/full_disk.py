@@ -31,7 +31,7 @@ class Filling(Quick):
     disk: Path
     room = 0
 
-    def grade(self, sandbox: object, submission: Submission) -> Graded:
+    def grade(self, sandbox: object, submission: Submission, *_: object) -> Graded:
         if submission.student == "ben":
             fill(self.disk / "ballast", self.room)
         return super().grade(sandbox, submission)

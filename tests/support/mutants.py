@@ -195,7 +195,7 @@ class Remembering(LessonGrader):
         super().__init__(lesson, seed, gpu, use_cache)
         self.known: dict[object, dict[str, Verdict]] = {}
 
-    def grade(self, sandbox: Sandbox, submission: Submission) -> Graded:
+    def grade(self, sandbox: Sandbox, submission: Submission, *_: Any) -> Graded:
         """The verdicts on one submission."""
         early = {name: verdict_without_running(submission, name) for name in submission.release.exercises}
         pending = tuple(name for name, verdict in early.items() if verdict is None)

@@ -35,7 +35,7 @@ class AtOnce:
     def close(self) -> None:
         """Do nothing: there is nothing to save."""
 
-    def grade(self, sandbox: object, submission: Submission) -> Graded:
+    def grade(self, sandbox: object, submission: Submission, *_: object) -> Graded:
         return Graded(submission, [self.verdict(submission, name) for name in submission.release.exercises])
 
     def verdict(self, submission: Submission, name: str) -> Verdict:
@@ -49,7 +49,7 @@ class Quick(AtOnce):
 
     log: Path
 
-    def grade(self, sandbox: object, submission: Submission) -> Graded:
+    def grade(self, sandbox: object, submission: Submission, *_: object) -> Graded:
         with self.log.open("a") as file:
             file.write(f"{submission.student}\n")
         return super().grade(sandbox, submission)

@@ -78,6 +78,18 @@ def back_for_x_only(ctx: Any, grad: Tensor) -> Any:
     return back(ctx, grad)[0], None
 
 
+def back_of_gates_x(ctx: Any, grad: Tensor) -> Any:
+    x, gate = ctx.saved_tensors
+    s = x.sigmoid()
+    return grad * gate * s * (1 + x * (1 - s)), grad * x * s
+
+
+def back_of_sigmoid(ctx: Any, grad: Tensor) -> Any:
+    x, gate = ctx.saved_tensors
+    s = gate.sigmoid()
+    return grad * s, grad * x * s * (1 - s)
+
+
 def as_operator(number: int, forward: Any = gated, fake: Any = like_x, backward: Any = back) -> Any:
     """An operator made of these parts. Each needs a name of its own; the probe takes them for one."""
     made = torch.library.custom_op(f"torchcourse_{number}::swiglu", forward, mutates_args=())
@@ -120,9 +132,11 @@ MISTAKES = [
             "to be passed on as a factor.", OWN),
     Mistake("gradient-of-x-only", as_operator(9, backward=back_for_x_only), VALUE + "the gate is an input as well.",
             OWN),
-    Mistake("gate-is-x", as_operator(10, gates_x), VALUE + "the gate goes through silu, and x does not.", OWN),
-    Mistake("sigmoid-not-silu", as_operator(11, sigmoid_gated), VALUE + "silu(g) is g·sigmoid(g), and the factor g is "
-            "missing.", OWN),
+    *(Mistake("gate-is-x", as_operator(number, gates_x, backward=backward), VALUE + "the gate goes through silu, and x "
+              "does not.", OWN) for number, backward in ((10, back), (13, back_of_gates_x))),
+    *(Mistake("sigmoid-not-silu", as_operator(number, sigmoid_gated, backward=backward), VALUE + "silu(g) is "
+              "g·sigmoid(g), and the factor g is missing.", OWN)
+      for number, backward in ((11, back), (14, back_of_sigmoid))),
     Mistake("made-on-cpu", with_leak, "Everything works on the CPU; on the second device the call raised {error}: a "
             "tensor was made without saying where.", OWN),
 ]  # fmt: skip

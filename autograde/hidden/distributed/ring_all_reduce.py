@@ -134,6 +134,13 @@ def no_hand_round(_self: Ring, chunks: list[Tensor]) -> None:
     return None
 
 
+def hand_round_too_short(self: Ring, chunks: list[Tensor]) -> None:
+    rank, size, _, _ = neighbours()
+    for step in range(size - 2):
+        place = (rank - step) % size
+        chunks[place] = self.shift(chunks[(place + 1) % size], chunks[place])
+
+
 def equal_chunks(_self: Ring, flat: Tensor, size: int) -> list[Tensor]:
     return list(flat.view(size, -1).unbind())
 
@@ -202,6 +209,8 @@ MISTAKES = [
             "{how}. All ranks wait for somebody to send: use `isend` before.", RING),
     Mistake("forgets-gather-phase", ring(hand_round=no_hand_round), 'In the case "{case}" {what} is {got} where {want} '
             "is wanted: after the first round each rank has one chunk complete, and nobody has handed them out.", RING),
+    Mistake("a-step-too-few", ring(hand_round=hand_round_too_short), 'In the case "{case}" {what} is {got} where '
+            "{want} is wanted: a chunk that is complete is handed on `world_size` - 1 times, and it was once less.", RING),
     Mistake("uneven-chunks-fail", ring(chunks=equal_chunks), 'In the case "{case}" the call raised {error}: {n} '
             "elements do not make chunks of one size. `tensor_split` makes them as equal as it can.", RING),
     Mistake("uneven-chunks-fail", cut_to_equal_chunks, 'In the case "{case}", with {n} elements, {what} is {got} where '

@@ -121,6 +121,11 @@ class DeviceTime(Profiled):
         return float(entry.self_device_time_total)
 
 
+class EachByItsOwn(Profiled):
+    def time(self, entry: Any, on_device: bool) -> float:
+        return float(entry.self_device_time_total or entry.self_cpu_time_total)
+
+
 class AnyEntryDecides(Profiled):
     def deciding(self, run: Any, entries: list[Any]) -> list[Any]:
         return list(run.key_averages())
@@ -212,6 +217,8 @@ MISTAKES = [
     Mistake("host-time", HostTime(), DEVICE + HOST, READ),
     Mistake("device-time-only", DeviceTime(), NAMED + "sorted by the device's time, which is zero for all on the CPU.",
             READ),
+    Mistake("mixes-host-and-device", EachByItsOwn(), DEVICE + "an operator without time on the device was sorted by "
+            "its time on the host, among the others' times on the device.", READ),
     Mistake("any-entry-decides", AnyEntryDecides(), DEVICE + "a range had time on the device, and no operator did, so "
             "the host's times are those to sort by.", READ),
     Mistake("counts-calls", ByCount(), NAMED + "the operator that runs most often need not be the one that takes "

@@ -87,7 +87,8 @@ def unsafe_functions(path: Path) -> list[str]:
 
 
 EXECUTED = (
-    "The code in the file {code}: to find out what a pickle would do, it was executed, which is what should not happen."
+    'In the case "{case}" `{what}` is {got} where {want} is wanted: the file was loaded with everything in it, and '
+    "whoever does that to find out what a pickle would do has run it already."
 )
 SAFE_LISTED = "The list has {extra}, which weights-only loading accepts: only what it would refuse is wanted."
 MISTAKES = [

@@ -156,6 +156,7 @@ class CountsForTheGroup(AdamW):
 
 
 ONE_CORRECTED = VALUE + "only one of the two averages was corrected for its start at zero."
+RESUMED = "After a resume from its state_dict, the parameters are {got} at the end, and should be {want}: "
 MISTAKES = [
     Mistake("overwrites-gradients", OverwritesGradients, "In the case \"{case}\" the {what} were {got} where {want} is "
             "wanted: `p.grad` is not the optimizer's to write into; others read it after the step, and only "
@@ -202,12 +203,10 @@ MISTAKES = [
             "after it are not.", OPTIMIZERS),
     Mistake("one-count-for-all", CountsForTheGroup, VALUE + "one count of steps served the whole group. A parameter "
             "that had no gradient in some steps has taken fewer, and each counts its own.", OPTIMIZERS),
-    Mistake("state-outside-state-dict", AveragesInAnAttribute, "Resumed from its state_dict, the training went on "
-            "{got}: averages or counts of steps are kept in an attribute. `self.state[p]` is what `state_dict()` "
-            "saves.", OPTIMIZERS),
-    Mistake("state-outside-state-dict", CountInAnAttribute, "Resumed from its state_dict, the training went on {got}: "
-            "the count of steps is an attribute, and started again. `self.state[p]` is what `state_dict()` saves.",
-            OPTIMIZERS),
+    Mistake("state-outside-state-dict", AveragesInAnAttribute, RESUMED + "averages or counts of steps are kept in an "
+            "attribute. `self.state[p]` is what `state_dict()` saves.", OPTIMIZERS),
+    Mistake("state-outside-state-dict", CountInAnAttribute, RESUMED + "the count of steps is an attribute, and started "
+            "again. `self.state[p]` is what `state_dict()` saves.", OPTIMIZERS),
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from torchcourse.model.observations import Raised, Tolerance, Value, agree
 
 __all__ = ["brief", "describe_difference", "difference", "difference_texts", "worst"]
 
-MAX_TEXT_LENGTH = 160
+MAX_TEXT_LENGTH, MAX_ITEMS = 160, 8
 FEW_DIGITS = 1e-6
 """A difference of a few roundings in float32, as a share of the largest value."""
 NUMBERS = (Tensor, int, float, complex, list, tuple)
@@ -27,7 +27,7 @@ def difference(result: Result, name: str) -> dict[str, str]:
     `error` is an exception.
     """
     got, want = result.seen.get(name), result.wanted.get(name)
-    texts = [brief(got), brief(want)]
+    texts = [_list_of_names(got, want) if _are_lists_of_texts(got, want) else brief(got), brief(want)]
     if texts[0] == texts[1] and not isinstance(got, Tensor) and name in result.seen and name in result.wanted:
         path, *texts = difference_texts(result, name)
         place = path.removeprefix(name)
@@ -74,7 +74,7 @@ def brief(value: Value) -> str:
     if isinstance(value, dict):
         inner = ", ".join(f"{key!r}: {brief(item)}" for key, item in islice(value.items(), MAX_TEXT_LENGTH))
         return _shortened(f"a dict with {inner}") if value else "an empty dict"
-    if isinstance(value, list | tuple) and len(value) > 8:
+    if isinstance(value, list | tuple) and len(value) > MAX_ITEMS:
         return f"a {type(value).__name__} of {len(value)} items"
     if isinstance(value, list | tuple):
         inner = ", ".join(map(brief, value))
@@ -167,8 +167,23 @@ def difference_texts(result: Result, name: str) -> tuple[str, str, str]:
             return name, f"{texts[0]} at {list(index)}", texts[1]
         if got.dtype != want.dtype:
             return name, f"{brief(got)} of {brief(got.dtype)}", f"{brief(want)} of {brief(want.dtype)}"
+    if _are_lists_of_texts(got, want):
+        return name, _list_of_names(got, want), brief(want)
     texts = _distinct_texts(got, want)
     return name, texts[0], texts[1]
+
+
+def _are_lists_of_texts(got: Value, want: Value) -> bool:
+    return isinstance(got, list) and isinstance(want, list) and {type(item) for item in [*got, *want]} == {str}
+
+
+def _list_of_names(got: Any, want: Any) -> str:
+    """Return a list of texts; of a long one only its length, and those that it has too many or too few."""
+    if max(len(got), len(want)) <= MAX_ITEMS or got == want:
+        return brief(got)
+    more, less = ([item for item in one if item not in other][:3] for one, other in ((got, want), (want, got)))
+    parts = [f"with {', '.join(more)}"] * bool(more) + [f"without {', '.join(less)}"] * bool(less)
+    return f"a list of {len(got)} items" + "".join(f" {part}" for part in parts)
 
 
 def _distinct_texts(got: Value, want: Value) -> list[str]:

@@ -97,6 +97,14 @@ def range_on_device(draw: Draw) -> Case:
     return case("a range with time on the device", **plain | {"kernels": {"block": 90.0, "aten_like": 40.0}})
 
 
+def on_the_host_alone(draw: Draw) -> Case:
+    """Return the case of a function with an operator that takes long on the host, and no time on the device."""
+    inputs = profiled(draw, "many kinds", 4).inputs
+    kernels = {name: time for name, time in inputs["kernels"].items() if name != "aten::tanh"}
+    host = {**inputs["host"], "aten::tanh": 500.0}
+    return case("an operator without time on the device", **inputs | {"kernels": kernels, "host": host})
+
+
 def cases(draw: Draw) -> list[Case]:
     return [
         profiled(draw, "a product", 3),
@@ -106,6 +114,7 @@ def cases(draw: Draw) -> list[Case]:
         profiled(draw, "the first call prepares", 3),
         profiled(draw, "many kinds"),
         range_on_device(draw),
+        on_the_host_alone(draw),
     ]
 
 

@@ -79,8 +79,9 @@ def probe(
     other.optimizer.load_state_dict(copy.deepcopy(run.optimizer.state_dict()))
     train([run, other], range(steps // 2, steps))
     same = torch.equal(flat(run.parameters), flat(other.parameters))
+    often = "once a step" if len(run.calls) == steps else f"{len(run.calls) / steps:g} times a step"
     closure = {
-        "the closure was called": ", ".join([f"{len(run.calls) / steps:g} times a step", *sorted(set(run.calls))]),
+        "the closure was called": ", ".join([often, *sorted(set(run.calls))]),
         "step returned": " and ".join(sorted(set(run.returned))),
     }
     return {

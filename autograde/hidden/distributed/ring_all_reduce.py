@@ -210,7 +210,7 @@ MISTAKES = [
     Mistake("forgets-gather-phase", ring(hand_round=no_hand_round), 'In the case "{case}" {what} is {got} where {want} '
             "is wanted: after the first round each rank has one chunk complete, and nobody has handed them out.", RING),
     Mistake("a-step-too-few", ring(hand_round=hand_round_too_short), 'In the case "{case}" {what} is {got} where '
-            "{want} is wanted: a chunk that is complete is handed on `world_size` - 1 times, and it was once less.", RING),
+            "{want} is wanted: a complete chunk is handed on `world_size` - 1 times, and it was once less.", RING),
     Mistake("uneven-chunks-fail", ring(chunks=equal_chunks), 'In the case "{case}" the call raised {error}: {n} '
             "elements do not make chunks of one size. `tensor_split` makes them as equal as it can.", RING),
     Mistake("uneven-chunks-fail", cut_to_equal_chunks, 'In the case "{case}", with {n} elements, {what} is {got} where '

@@ -320,6 +320,12 @@ TOLD: list[tuple[Observations, Observations, str]] = [
     ({"rate": "stays"}, {"rate": "changes"}, '`rate` is "stays" where "changes" is wanted'),
     ({"r": [1.0]}, {"r": torch.tensor([1.5])}, "`r` is [1] (a list) where [1.5] (a Tensor) is wanted"),
     ({"r": 1.0004}, {"r": 1.0001}, "`r` is 1.0004 where 1.0001 is wanted"),
+    ({"r": [*"abcdefghi"]}, {"r": [*"abcd"]}, "`r` is a list of 9 items with e, f, g where [a, b, c, d] is wanted"),
+    (
+        {"r": [*"abcdefghx"]},
+        {"r": [*"abcdefghiy"]},
+        "`r` is a list of 9 items with x without i, y where a list of 10 items is wanted",
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ from autograde.cli.author import build, new_commands, verify
 from autograde.cli.classroom import bundle, class_commands, collect, release, sample
 from autograde.cli.console import stop
 from autograde.cli.grade import grade
+from autograde.cli.interrupts import ended_by_ctrl_c
 from autograde.cli.report import diff, export, report
 from autograde.errors import ClassError, CourseError
 from torchcourse.model.own_course import NotAnExerciseError
@@ -51,11 +52,12 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
 
 def _without_gpu(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that uses the simulated accelerator even where there is a GPU, so that it does the same
-    everywhere."""
+    everywhere, and that Ctrl-C ends."""
 
     @functools.wraps(command)
     def simulated(*args: object, **kwargs: object) -> None:
         os.environ.setdefault("TORCHCOURSE_ACCELERATOR", "simulated")
-        command(*args, **kwargs)
+        with ended_by_ctrl_c():
+            command(*args, **kwargs)
 
     return simulated

@@ -34,6 +34,7 @@ from autograde.cli.console import (
     stop,
     write_errors,
 )
+from autograde.cli.interrupts import raising_at_ctrl_c
 from autograde.cli.quick_imports import quick_imports
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _grade(names: list[str], submitted: Path, out: Path, **options: Unpack[Optio
     total = len(students(submitted)) * len(names)
     tally = Tally()
     try:
-        with gradebook_errors(out), _bar() as bar:
+        with gradebook_errors(out), raising_at_ctrl_c(), _bar() as bar:
             task = bar.add_task("grading", total=total)
 
             def progress(graded: Recorded) -> None:

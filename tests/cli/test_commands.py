@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -222,3 +224,23 @@ main()
     env = {name: value for name, value in os.environ.items() if name != "TORCHCOURSE_ACCELERATOR"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     assert done.stdout == "accelerator: None\n"
+
+
+@pytest.mark.parametrize("words", ["report nowhere", "grade 01_tensors --submitted . --out ../out"])
+def test_ctrl_c_while_a_command_loads_torch_ends_it_at_once_and_without_a_word(words: str, tmp_path: Path) -> None:
+    """It raised in the middle of imports: the command went on, or ended with a traceback or a message of C++."""
+
+    def at_a_terminal() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in a shell's background ignores it
+
+    command = [sys.executable, "-c", "from torchcourse.cli import main; main()", *words.split()]
+    started = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=at_a_terminal,
+        env={**os.environ, "PYTHONPATH": f"{paths.ROOT}/src:{paths.ROOT}"},
+    )  # fmt: skip
+    maps = Path(f"/proc/{started.pid}/maps")
+    while started.poll() is None and "libtorch_cpu" not in maps.read_text():
+        time.sleep(0.05)
+    started.send_signal(signal.SIGINT)
+    output, _ = started.communicate(timeout=60)
+    assert (started.returncode, output) == (-signal.SIGINT, b"")

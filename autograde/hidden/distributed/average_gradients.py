@@ -93,6 +93,8 @@ VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("sums-gradients", averaging(divided=lambda self, total, ranks: total), VALUE + "the gradients were added "
             "up and not divided by the number of ranks, as if the learning rate had grown with it.", AVERAGE),
+    Mistake("knows-two-ranks", averaging(divided=lambda self, total, ranks: total / 2), VALUE + "the sum was divided "
+            "by 2 where the number of ranks, `dist.get_world_size()`, is another.", AVERAGE),
     Mistake("skips-none", skipping, 'In the case "{case}" rank {who} is {ended}: a rank that skips a parameter makes '
             "one call less, and each of its further calls meets that of another parameter.", AVERAGE),
     Mistake("zeros-for-all-none", averaging(takes_part=lambda self, p, ranks: True), VALUE + "no rank used this layer. "
@@ -108,7 +110,8 @@ MISTAKES = [
             "not take the mean, so the optimizers part: one moves the layer, the other does not.", AVERAGE),
     Mistake("reduces-a-view", averaging(summed=in_place), VALUE + "`all_reduce` of a view with gaps, or of two layouts "
             "of one shape, adds up the wrong entries without an error. Give it a contiguous copy.", AVERAGE),
-    Mistake("through-float32", averaging(divided=lambda self, total, ranks: total.float().to(total.dtype) / 2), VALUE +
+    Mistake("through-float32", averaging(divided=lambda self, total, ranks: total.float().to(total.dtype)
+                                         / dist.get_world_size()), VALUE +
             "it was rounded to float32 on the way.", AVERAGE),
     Mistake("takes-a-step", steps_too, 'In the case "{case}" the {what} are {got} afterwards, and should be {want}: '
             "the step is the optimizer's.", AVERAGE),

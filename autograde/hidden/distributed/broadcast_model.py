@@ -153,6 +153,7 @@ def more_cases(draw: Draw) -> list[Case]:
     return [
         case("strided, from rank 1, float64", **models(1, torch.float64, strided=True)),
         case("bfloat16", **models(0, torch.bfloat16, strided=False)),
+        case("three ranks, from the last", **models(2, torch.float32, strided=False) | {"seeds": [3, 700, 1200]}),
     ]
 
 

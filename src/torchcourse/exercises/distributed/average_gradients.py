@@ -35,15 +35,15 @@ def program(answer: Callable[..., Any], gradients: list[list[Tensor | None]]) ->
 
 
 def probe(answer: Watched, gradients: list[list[Tensor | None]]) -> Observations:
-    """Observe the gradients of both ranks."""
-    return on_ranks(answer, program, {"gradients": gradients})
+    """Observe the gradients of all ranks."""
+    return on_ranks(answer, program, {"gradients": gradients}, len(gradients))
 
 
 def cases(draw: Draw) -> list[Case]:
-    def drawn(pattern: list[str], dtype: torch.dtype = torch.float32) -> list[list[Tensor | None]]:
-        """Return gradients for both ranks: in `pattern`, "01" means that both ranks have one, "0." only rank 0."""
-        shape = draw.size(2, 4), draw.size(2, 4)
-        return [[draw.normal(*shape, dtype=dtype) if str(r) in has else None for has in pattern] for r in range(2)]
+    def drawn(pattern: list[str], dtype: torch.dtype = torch.float32, world_size: int = 2) -> list[list[Tensor | None]]:
+        """Return gradients for each rank: in `pattern`, "01" means that ranks 0 and 1 have one, "0." only rank 0."""
+        shape, ranks = (draw.size(2, 4), draw.size(2, 4)), range(world_size)
+        return [[draw.normal(*shape, dtype=dtype) if str(r) in has else None for has in pattern] for r in ranks]
 
     strided = [[draw.normal(8, 3)[::2], draw.normal(4, 6)[:, 1:4].T] for _ in range(2)]
     differently = [[draw.normal(4, 3)], [draw.normal(3, 4).T]]
@@ -55,11 +55,12 @@ def cases(draw: Draw) -> list[Case]:
         case("strided gradients", gradients=strided),
         case("one rank's gradient is transposed in memory", gradients=differently),
         case("float64", rtol=1e-12, atol=1e-12, gradients=drawn(["01", ".1"], torch.float64)),
+        case("three ranks", gradients=drawn(["012", ".1."], world_size=3)),
     ]
 
 
 def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
-    waiting = [r for r in range(2) if seen.get(f"rank {r}") != "returned"]
+    waiting = [r for r in range(3) if seen.get(f"rank {r}", "returned") != "returned"]
     return {"who": waiting[0] if waiting else 0, "ended": seen.get(f"rank {waiting[0] if waiting else 0}")}
 
 

@@ -61,8 +61,8 @@ def program(
 
 
 def probe(answer: Watched, **inputs: Any) -> Observations:
-    """Observe the models of both ranks."""
-    return on_ranks(answer, program, inputs)
+    """Observe the models of all ranks."""
+    return on_ranks(answer, program, inputs, len(inputs["seeds"]))
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -19,12 +19,12 @@ def program(answer: Callable[..., Any], totals: list[float], counts: list[int]) 
 
 def probe(answer: Watched, totals: list[float], counts: list[int]) -> Observations:
     """Observe the mean on each rank."""
-    return on_ranks(answer, program, {"totals": totals, "counts": counts})
+    return on_ranks(answer, program, {"totals": totals, "counts": counts}, len(counts))
 
 
 def cases(draw: Draw) -> list[Case]:
     def means(*counts: int) -> dict[str, Any]:
-        each = [round(float(m), 3) for m in draw.uniform(0.5, 5, 2)]
+        each = [round(float(m), 3) for m in draw.uniform(0.5, 5, len(counts))]
         return {"totals": [m * n for m, n in zip(each, counts, strict=True)], "counts": list(counts)}
 
     few, many = draw.size(1, 3), draw.size(8, 20)
@@ -35,6 +35,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a rank with few samples", **means(many, few), **exactly),
         case("a rank without samples", totals=[0.0, 10.5], counts=[0, few], **exactly),
         case("no samples at all", totals=[0.0, 0.0], counts=[0, 0], **exactly),
+        case("three ranks", **means(many, few, few + 1), **exactly),
         case("numbers that float32 cannot hold", totals=[2.0**24 + 1, 3.0], counts=[1, 1], **exactly),
     ]
 

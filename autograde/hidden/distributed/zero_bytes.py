@@ -95,6 +95,13 @@ def averages_in_param_dtype_rounding_the_bytes(
     return num_params * sum(pieces[stage:]) - (-num_params * sum(pieces[:stage]) // world_size)
 
 
+def four_or_two_bytes(
+    num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16
+) -> Any:
+    known = param_dtype if param_dtype == torch.float32 else torch.bfloat16
+    return counting()(num_params, world_size, stage=stage, param_dtype=known)
+
+
 def always_two_bytes(num_params: int, world_size: int, *, stage: int, param_dtype: torch.dtype = torch.bfloat16) -> Any:
     return counting()(num_params, world_size, stage=stage)
 
@@ -112,6 +119,8 @@ MISTAKES = [
             "AdamW's averages, and not at stage 3 with the parameters.", MEMORY),
     Mistake("always-two-bytes", always_two_bytes, COUNT + "`param_dtype` decides how large parameters and gradients "
             "are; 2 bytes is bfloat16 alone.", MEMORY),
+    Mistake("knows-two-sizes", four_or_two_bytes, COUNT + "not every dtype but float32 has 2 bytes. Ask the dtype: "
+            "`param_dtype.itemsize`.", MEMORY),
     Mistake("counts-from-zero", counting(first_stage={"states": 0, "gradients": 1, "parameters": 2}), COUNT + "at "
             "stage 0 nothing is split; " + ORDER, MEMORY),
     Mistake("forgets-master-weights", counting(states=8), COUNT + "beside AdamW's two averages there is a float32 copy "
@@ -146,6 +155,7 @@ def more_cases(draw: Draw) -> list[Case]:
     return [
         *(case(f"float16, stage {stage}", **any_model(stage, torch.float16)) for stage in range(4)),
         *(case(f"float32, stage {stage}", **any_model(stage, torch.float32)) for stage in (0, 2)),
+        *(case(f"float64, stage {stage}", **any_model(stage, torch.float64)) for stage in (1, 3)),
         case("more ranks than parameters", num_params=3, world_size=8, stage=2),
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from autograde.source.mistakes import Mistake
-from torchcourse.exercises.quizzes.result_dtype import DTYPES, FLOATS, NUMBERS, Operand
+from torchcourse.exercises.quizzes.result_dtype import DTYPES, FLOATS, NUMBERS, WHOLE, Operand
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
@@ -105,6 +105,10 @@ def signs_meet_in_int8(a: torch.dtype, b: torch.dtype) -> torch.dtype:
     return torch.int8 if {a, b} == {torch.uint8, torch.int8} else common(a, b)
 
 
+def signs_always_meet_in_int16(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    return torch.int16 if category(a) == category(b) == 1 and a != b and torch.uint8 in (a, b) else common(a, b)
+
+
 def first_wins(a: Operand, b: Operand) -> torch.dtype:
     if RANKS[a[0]] == RANKS[b[0]]:
         return result(a, b)
@@ -136,6 +140,8 @@ MISTAKES = [
             "255.", SECTION),
     Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_int8), RUN + "no 8 bits hold both -128 and "
             "255.", SECTION),
+    Mistake("int16-for-uint8", partial(result, meet=signs_always_meet_in_int16), RUN + "int16 is the third dtype only "
+            "for uint8 and int8; a wider signed integer holds all numbers of uint8 itself.", SECTION),
     Mistake("lower-rank-never-counts", first_wins, RUN + "a lower rank still counts if its category is higher.",
             SECTION),
 ]  # fmt: skip
@@ -152,7 +158,10 @@ def more_cases(draw: Draw) -> list[Case]:
         pair = pair[::-1] if draw.size(0, 1) else pair
         drawn.append(case(f"drawn {n}", a=pair[0], b=pair[1]))
     floats = [case(f"floats {n}", a=("tensor", draw.pick(FLOATS)), b=("tensor", draw.pick(FLOATS))) for n in range(6)]
-    return [*drawn, *floats]
+    whole = [case(f"uint8 and another {n}", a=("tensor", torch.uint8), b=("tensor", d)) for n, d in enumerate(WHOLE)]
+    kinds = draw.pick(["tensor", "scalar"])
+    turned = [case(f"another and uint8 {n}", a=(kinds, d), b=(kinds, torch.uint8)) for n, d in enumerate(WHOLE)]
+    return [*drawn, *floats, *whole, *turned]
 
 
 # Right answers unlike the reference

@@ -47,7 +47,7 @@ def cases(draw: Draw) -> list[Case]:
         added("wide integers and a narrow float", ("tensor", torch.int64), ("tensor", half)),
         added("the two half floats", ("tensor", torch.float16), ("tensor", torch.bfloat16)),
         added("8 bits with and without a sign", ("tensor", torch.uint8), ("tensor", torch.int8)),
-        added("uint8 and a wider integer", ("tensor", torch.uint8), ("tensor", small)),
+        added("uint8 and a wider integer", ("tensor", torch.uint8), ("tensor", wide)),
         added("a flag and an integer", ("tensor", torch.bool), ("tensor", small)),
         added("a wider float without dimensions", ("tensor", half), ("scalar", torch.float64)),
         added("a wider integer without dimensions", ("tensor", small), ("scalar", torch.int64)),

@@ -83,6 +83,13 @@ def names_lost_with_an_error(saved: Shapes, wanted: Shapes, strict: bool) -> Out
     return {"missing": [], "unexpected": [], "raises": True} if outcome["raises"] else outcome
 
 
+def first_size_only(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
+    def first(shapes: Shapes) -> Shapes:
+        return {name: shape[:1] for name, shape in shapes.items()}
+
+    return right(first(saved), first(wanted), strict)
+
+
 def same_count_fits(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
     def counts(shapes: Shapes) -> Shapes:
         return {name: (math.prod(shape),) for name, shape in shapes.items()}
@@ -125,6 +132,8 @@ MISTAKES = [
             SECTION),
     Mistake("names-lost-when-it-raises", names_lost_with_an_error, IS + "the names are reported even when it raises.",
             SECTION),
+    Mistake("compares-the-first-size", first_size_only, IS + "every size of a shape has to agree, the last one as "
+            "well.", SECTION),
     Mistake("same-count-fits", same_count_fits, IS + "shapes have to be equal; the same number of elements is not "
             "enough.", SECTION),
     Mistake("shapes-broadcast", broadcasts, IS + "loading copies into the same shape and broadcasts nothing.",
@@ -144,7 +153,15 @@ def more_cases(draw: Draw) -> list[Case]:
         wanted = some()
         saved = {name: wanted[name] if name in wanted and draw.size(0, 5) else shape for name, shape in some().items()}
         drawn.append(case(f"drawn {n}", saved=saved, wanted=wanted, strict=bool(draw.size(0, 1))))
-    return [*drawn, case("an empty file, not strict", saved={}, wanted={"w": (2,)}, strict=False)]
+    size, rank = draw.size(2, 5), draw.size(3, 4)
+    kernel: Shapes = {"conv.0.weight": (size,) * rank, "conv.0.bias": (size,)}
+    longer = {"conv.0.weight": (size,) * (rank - 1) + (size + 1,)}
+    return [
+        *drawn,
+        case("the last of several sizes differs", saved=kernel | longer, wanted=kernel, strict=False),
+        case("one dimension more, not strict", saved=kernel, wanted=kernel | {"conv.0.bias": (size, 1)}, strict=False),
+        case("an empty file, not strict", saved={}, wanted={"w": (2,)}, strict=False),
+    ]
 
 
 # Right answers unlike the reference

@@ -87,6 +87,7 @@ def cases(draw: Draw) -> list[Case]:
         loading("another shape, and one missing", {"head.weight": (a + 5, b)}, body | head),
         loading("another shape, and one too many, not strict", body | other, head, strict=False),
         loading("turned round, not strict", {"w": (a, b)}, {"w": (b, a)}, strict=False),
+        loading("the last of four sizes differs", {"conv.0.weight": (b, a, 3, 3)}, {"conv.0.weight": (b, a, 3, 5)}),
         loading("a shape that would broadcast, not strict", {"w": (1, a)}, {"w": (b, a)}, strict=False),
     ]
 

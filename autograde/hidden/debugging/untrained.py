@@ -100,6 +100,14 @@ class FirstGroupOnly(Untrained):
         return super().__call__(model, First())
 
 
+class LastGroupOnly(Untrained):
+    def __call__(self, model: nn.Module, optimizer: Any) -> Any:
+        class Last:
+            param_groups = optimizer.param_groups[-1:]
+
+        return super().__call__(model, Last())
+
+
 def own_and_zero(grad: Tensor | None) -> bool:
     return grad is None or not bool(grad.any())
 
@@ -128,6 +136,8 @@ MISTAKES = [
             "`no_gradient` also names {added_no_gradient}: a gradient of zero is a gradient.", UNTRAINED),
     Mistake("first-group-only", FirstGroupOnly(), "In the case \"{case}\" `not_in_optimizer` also names "
             "{added_not_in_optimizer}: an optimizer may have several groups.", UNTRAINED),
+    Mistake("last-group-only", LastGroupOnly(), "In the case \"{case}\" `not_in_optimizer` also names "
+            "{added_not_in_optimizer}: what the earlier groups hold was lost on the way to the last one.", UNTRAINED),
     Mistake("in-order-of-definition", searching(listed=lambda self, model: list(model.named_parameters())), "In the "
             "case \"{case}\" the {what} is {got}, and should be {want}.", UNTRAINED),
     Mistake("lists-tied-twice", searching(listed=lambda self, model: sorted(model.named_parameters(
@@ -148,6 +158,7 @@ def more_cases(draw: Draw) -> list[Case]:
         case("tied, and the head replaced", **drawn(tied=True, how="a new head")),
         case("the head alone, some of the rest frozen", **drawn("the head alone", "frozen and unused")),
         case("two groups, before any backward", **drawn("all but the backbone", backward=False)),
+        case("four groups", **drawn("all, a group for each layer")),
         case("tied, the head alone", **drawn("the head alone", tied=True)),
     ]
 

@@ -36,7 +36,9 @@ class Net(nn.Module):
 
 
 def optimizer_for(model: Net, which: str) -> torch.optim.Optimizer:
-    """Return an optimizer that holds all parameters, or a part, in one group or two."""
+    """Return an optimizer that holds all parameters, or a part, in one group or several."""
+    if which == "all, a group for each layer":
+        return torch.optim.SGD([{"params": list(part.parameters())} for part in model.children()], 0.1)
     if which == "the head alone":
         return torch.optim.SGD(model.head.parameters(), 0.1)
     if which == "all but the backbone":

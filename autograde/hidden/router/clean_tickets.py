@@ -107,6 +107,14 @@ class TrimsOnly(Cleaning):
         return text.strip().lower()
 
 
+class KnowsSpacesTabsAndLineFeeds(Cleaning):
+    def key(self, text: str) -> str:
+        return re.sub(r"[ \t\n]+", " ", text).strip(" ").lower()
+
+    def is_empty(self, text: str) -> bool:
+        return not self.key(text)
+
+
 class LowersOnly(Cleaning):
     def key(self, text: str) -> str:
         return text.lower()
@@ -214,6 +222,8 @@ MISTAKES = [
             "stayed.", CLEAN),
     Mistake("compares-all-space", LowersOnly(), KEPT + "white space made a difference, at the ends and between words: "
             "{surplus} stayed.", CLEAN),
+    Mistake("lists-white-space", KnowsSpacesTabsAndLineFeeds(), KEPT + "white space was spelled out, and not all of "
+            "it: {surplus} stayed. `split()` and `\\s` know every kind.", CLEAN),
     Mistake("compares-outer-space", CollapsesButNeverTrims(), KEPT + "white space at the ends made a difference: "
             "{surplus} stayed.", CLEAN),
     Mistake("loses-order", Sorted(), ORDER + "sorted by text. Whoever holds a list of other things about these rows "
@@ -246,7 +256,7 @@ def more_cases(draw: Draw) -> list[Case]:
     for _ in range(25):
         text, label = draw.pick(rows)
         label = other(label) if draw.size(0, 3) == 0 else label
-        rows.insert(draw.size(0, len(rows)), [spelled(draw, text.lower(), draw.size(0, 4)), label])
+        rows.insert(draw.size(0, len(rows)), [spelled(draw, text.lower(), draw.size(0, 6)), label])
     rows.insert(draw.size(0, 9), ["\t", "account"])
     return [case("a drawn heap", rows=rows), case("only empty texts", rows=[["", "billing"], [" ", "account"]])]
 

@@ -83,6 +83,16 @@ class AsLongAsBeforeCutting(Encoding):
         return max(map(len, rows))
 
 
+class SplitsAtEachSpace(Encoding):
+    def pieces(self, text: str) -> list[str]:
+        return text.lower().strip().split(" ") if text.strip() else []
+
+
+class CutsAtSpacesAlone(Encoding):
+    def pieces(self, text: str) -> list[str]:
+        return [word for word in text.lower().strip().split(" ") if word]
+
+
 class NeverCuts(Encoding):
     def cut(self, row: list[int], max_len: int) -> list[int]:
         return row
@@ -224,6 +234,10 @@ MISTAKES = [
     Mistake("unknown-is-padding", UnknownIsPadding(), IDS + "an unknown word got the id of the padding.", BATCH),
     Mistake("keeps-capitals", KeepsCapitals(), IDS + "the vocabulary has lower-case words only.", BATCH),
     Mistake("casefolds", Casefolds(), IDS + "`casefold` goes further than lower-casing: it makes ss of ß.", BATCH),
+    Mistake("splits-at-spaces-alone", SplitsAtEachSpace(), SHAPE + "`split(' ')` cuts at each single space, so two in "
+            "a row leave an empty word, and at no line end; `split()` knows all white space.", BATCH),
+    Mistake("splits-at-spaces-alone", CutsAtSpacesAlone(), SHAPE + "line ends and tabs part words too, and `split()` "
+            "knows all white space.", BATCH),
     Mistake("pads-left", PadsLeft(), IDS + "the padding stands on the left, and should stand on the right.", BATCH),
     Mistake("pads-with-zero", PadsWithZero(), IDS + "the padding's id is that of `<pad>`, which need not be 0.", BATCH),
     Mistake("mask-inverted", Inverted(), MASK + "True means real here, not padding.", BATCH),
@@ -241,7 +255,9 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     vocab = vocabulary(draw)
     drawn = [words(draw, draw.size(0, 9)) for _ in range(9)]
+    torn = "\r\n".join([words(draw, 2), f"\xa0{words(draw, 1)}\t{words(draw, 1)}", f"{words(draw, 2)}  zzz\f"])
     return [
+        case("white space of every kind", texts=[torn, words(draw, 3), "\r\n"], vocab=vocab, max_len=12),
         case("nine drawn texts", texts=drawn, vocab=vocab, max_len=draw.size(4, 7)),
         case("max_len 1", texts=[words(draw, 3), "", "zzz"], vocab=vocab, max_len=1),
         case("a batch of one", texts=[words(draw, draw.size(2, 9))], vocab=vocabulary(draw, 3), max_len=64),

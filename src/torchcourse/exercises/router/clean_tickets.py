@@ -36,7 +36,9 @@ def _row(row: Any) -> Any:
 def spelled(draw: Draw, text: str, way: int) -> str:
     """Return a text with other white space or capitals, which is the same ticket still; way 0 leaves it as it is."""
     words = text.split()
-    return (text, text.upper(), "  ".join(words), f" {text}\n", "\t".join(words).title())[way]
+    ways = (text, text.upper(), "  ".join(words), f" {text}\n", "\t".join(words).title(), "\r\n".join(words),
+            "\xa0" + " \f ".join(words) + "\r\n")  # fmt: skip
+    return ways[way]
 
 
 def fresh(draw: Draw, count: int) -> list[list[str]]:
@@ -57,14 +59,16 @@ def other(label: str) -> str:
 
 
 def cases(draw: Draw) -> list[Case]:
-    plain, twice, spelt, at_odds, many, empty = (fresh(draw, 6) for _ in range(6))
+    plain, twice, spelt, at_odds, many, empty, lines = (fresh(draw, 6) for _ in range(7))
     again = [[spelled(draw, text, way), label] for way, (text, label) in enumerate(spelt[1:5], 1)]
+    windows = [[spelled(draw, text, way), label] for way, (text, label) in enumerate(lines[2:4], 5)]
     conflict = [at_odds[1][0], other(at_odds[1][1])]
     votes = [[spelled(draw, many[2][0], way), other(many[2][1])] for way in (0, 3)]
     return [
         case("all different", rows=plain),
         case("two tickets twice", rows=[*twice, twice[1], twice[4], twice[1]]),
         case("the same in other spelling", rows=[*spelt, *again]),
+        case("line ends of Windows", rows=[*lines, ["\r\n", LABELS[0]], *windows]),
         case("one ticket with two labels", rows=[*at_odds, conflict]),
         case("two labels for one, with a majority", rows=[*many, *votes]),
         case("empty texts", rows=[*empty[:3], ["", LABELS[0]], *empty[3:], [" \n", LABELS[0]], ["", LABELS[0]]]),

@@ -203,6 +203,7 @@ def more_cases(draw: Draw) -> list[Case]:
     shown = (
         "an index and a mask",
         "selected and unique",
+        "counted and merged",
         "a while",
         "a training step",
         "a boolean mask",

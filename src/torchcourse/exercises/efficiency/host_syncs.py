@@ -70,6 +70,10 @@ def selected_and_unique(x: Tensor) -> Any:
     return torch.masked_select(x, x > 0), (x > 0).unique()  # type: ignore[no-untyped-call]
 
 
+def counted_and_merged(x: Tensor) -> Any:
+    return (x > 0).flatten().int().bincount(), (x > 0).flatten().unique_consecutive()
+
+
 def two_comparisons(x: Tensor) -> bool:
     return torch.equal(x, x + 1) or torch.allclose(x, x)
 
@@ -98,7 +102,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     for f in (
         nothing_asked, one_item, two_numbers, an_if_on_a_tensor, a_boolean_mask, a_mask_of_uint8, a_mask_for_columns,
         two_masks, a_number_and_a_mask, an_integer_index, an_index_and_a_mask, where_of_three, nonzero_places,
-        selected_and_unique, two_comparisons, a_loop_over_rows, a_while, a_training_step,
+        selected_and_unique, counted_and_merged, two_comparisons, a_loop_over_rows, a_while, a_training_step,
     )
 }  # fmt: skip
 

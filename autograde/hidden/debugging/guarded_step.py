@@ -129,6 +129,16 @@ def returning_before_backward(norm: float | None) -> Callable[..., Any]:
     return returns
 
 
+def of_what_the_optimizer_holds(
+    model: nn.Module, batch: Any, loss_fn: Any, optimizer: Any, max_norm: float
+) -> dict[str, Any]:
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    result: dict[str, Any] = stepping(clip=lambda self, _parameters, limit: Guarded.clip(self, held, limit))(
+        model, batch, loss_fn, optimizer, max_norm
+    )
+    return result
+
+
 def always_stepped(_self: Guarded, outcome: dict[str, Any], _model: nn.Module) -> Any:
     return outcome | {"stepped": True}
 
@@ -167,6 +177,9 @@ MISTAKES = [
             "{want} is wanted: each parameter was clipped by itself, which turns the gradient as a whole.", GUARD),
     Mistake("stretches-small-gradients", stepping(clip=always_to_max_norm), "In the case \"{case}\" the {what} differ, "
             "{got} where {want} is wanted: a gradient below the limit of {limit} stays as it is.", GUARD),
+    Mistake("norm-of-what-the-optimizer-holds", of_what_the_optimizer_holds, "In the case \"{case}\" the norm came "
+            "out as {norm} where {true_norm} is wanted: the norm is that over `model.parameters()`, and the optimizer "
+            "may hold a part of them.", GUARD),
     Mistake("no-backward-for-a-bad-loss", returning_before_backward(0.0), NO_NORM, GUARD),
     Mistake("no-backward-for-a-bad-loss", returning_before_backward(math.nan), NO_NORM, GUARD),
     Mistake("no-backward-for-a-bad-loss", returning_before_backward(math.inf), NO_NORM, GUARD),

@@ -43,6 +43,7 @@ OPTIMIZERS: dict[str, Any] = {
     "SGD": lambda p: torch.optim.SGD(p, 0.1),
     "momentum": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
     "Adam": lambda p: torch.optim.Adam(p, 0.05),
+    "SGD for the last layer": lambda p: torch.optim.SGD(list(p)[-2:], 0.1),
 }
 
 
@@ -60,7 +61,7 @@ def probe(
     made = OPTIMIZERS[optimizer](model.parameters())
     LOSSES["mean squared error"](model(xs[0]), ys[0]).backward()  # type: ignore[no-untyped-call]
     made.step()  # so that there is a state to lose
-    made.zero_grad()
+    model.zero_grad()
     if stale:
         LOSSES["mean squared error"](model(xs[0]), ys[0] + 1).backward()  # type: ignore[no-untyped-call]
     parameters, state, raw = flat(model.parameters()), memory(made), xs[1].clone()
@@ -98,6 +99,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a gradient to be clipped", **drawn("mean squared error")),
         case("a gradient below max_norm", **drawn("mean squared error", max_norm=100.0)),
         case("Adam, with gradients of an earlier batch", **drawn("mean squared error", "Adam", stale=True)),
+        case("an optimizer for the last layer alone", **drawn("mean squared error", "SGD for the last layer")),
         case("NaN in x", **spoilt),
         case("a finite loss, a gradient of NaN", **drawn("NaN gradient", "momentum")),
         case("a finite loss, an infinite gradient", **drawn("infinite gradient", "Adam")),

@@ -62,6 +62,11 @@ def walking(**methods: Any) -> Callable[..., Any]:
     return program
 
 
+class OfTheVeryType(Held):
+    def parts(self, value: Any, depth: int) -> list[tuple[str, Any]]:
+        return [] if isinstance(value, dict) and type(value) is not dict else super().parts(value, depth)
+
+
 class TopLevel(Held):
     def parts(self, value: Any, depth: int) -> list[tuple[str, Any]]:
         return super().parts(value, depth) if depth == 0 else []
@@ -107,6 +112,8 @@ MISTAKES = [
             + "`.grad` holds a gradient, of a leaf; the graph hangs on `grad_fn`.", MEMORY),
     Mistake("flags-every-tensor", walking(counts=lambda self, t: True), EXTRA + "a tensor without `grad_fn` keeps only "
             "its own numbers.", MEMORY),
+    Mistake("dicts-of-the-very-type", OfTheVeryType(), MISSING + "an `OrderedDict` and a `defaultdict` are dicts too, "
+            "which `isinstance` knows and `type(...) is dict` does not.", MEMORY),
     Mistake("skips-tuples", walking(lists=lambda self: list), MISSING + "it lies in a tuple.", MEMORY),
     Mistake("skips-lists", walking(lists=lambda self: tuple), MISSING + "it lies in a list.", MEMORY),
     Mistake("not-sorted", walking(returned=lambda self, paths: paths), "In the case \"{case}\" the {what} is {got}, "
@@ -136,6 +143,7 @@ def more_cases(draw: Draw) -> list[Case]:
         case("deep down", **log({"a": [["plain", {"b": ("loss", ["pair", "copy", "view"])}]]})),
         case("keys with quotes and numbers", **log({"it's": {"a'b": "loss", "#10": ["loss"], "#9": "leaf"}})),
         case("a list of lists", **log([["loss"], [], ["detached", "loss"], "parameter"])),
+        case("a defaultdict at the top", **log(["default", {"epoch": ["ordered", {"#1": ["loss"]}], "it's": "copy"}])),
         case("an empty list", **log([])),
         case("words and numbers", **log({"text": "text", "n": ["its number", "nothing", "leaf with a gradient"]})),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from typing import Any
 
 import torch
@@ -29,7 +29,14 @@ def things(weight: nn.Parameter) -> dict[str, Any]:
 
 
 def built(plan: Any, made: dict[str, Any]) -> Any:
-    """Return the object that a plan describes; "#3" as a key stands for 3, a list that begins with "pair" for one."""
+    """Return the object that a plan describes; "#3" as a key stands for 3, a list that begins with "pair" for one.
+
+    A list that begins with "ordered" or "default" stands for such a dict.
+    """
+    if isinstance(plan, list) and plan[:1] == ["ordered"]:
+        return OrderedDict(built(plan[1], made))
+    if isinstance(plan, list) and plan[:1] == ["default"]:
+        return defaultdict(list, built(plan[1], made))
     if isinstance(plan, dict):
         return {int(key[1:]) if key.startswith("#") else key: built(value, made) for key, value in plan.items()}
     if isinstance(plan, list) and plan[:1] == ["pair"]:
@@ -61,6 +68,8 @@ def cases(draw: Draw) -> list[Case]:
         case("dicts in a dict", **log({"log": {"val": ["loss"], "train": {"#7": "loss", "lr": "text"}}})),
         case("a list at the top", **log(["its number", "loss", {"a": "loss"}])),
         case("a tuple at the top, with a pair", **log(("plain", ["pair", "loss", "nothing"]))),
+        case("an OrderedDict and a defaultdict", **log({"best": ["ordered", {"w": "copy", "b": "parameter"}],
+             "log": ["default", {"loss": ["loss"]}]})),
         case("twelve in a row", **log({"z": ["loss"] * 12, "a": "loss"})),
         case("the same tensor twice", **log({"one": "loss", "other": ["loss"]})),
         case("nothing at all", **log({})),

@@ -141,6 +141,15 @@ def skips_the_run_of_a_faulty_x(model: Any, batch: Any, num_classes: int) -> lis
     return [name for name in faults if not (faulty and name == "output-shape")]
 
 
+def again_but_runtime_errors(_self: Any, error: Exception) -> None:
+    if not isinstance(error, RuntimeError):
+        raise error
+
+
+def all_but_minus_100(_self: Any, y: Tensor, classes: int) -> bool:
+    return not ((y == -100) | (y >= 0) & (y < classes)).all()
+
+
 def range_of_int64_alone(_self: Any, y: Tensor, classes: int) -> bool:
     return y.dtype == torch.int64 and not ((y >= 0) & (y < classes)).all()
 
@@ -173,7 +182,11 @@ MISTAKES = [
     Mistake("misses-nan-labels", checking(out_of_range=lambda self, y, c: bool(((y < 0) | (y >= c)).any())), MISSED
             + "a comparison with NaN is always False, so none of the labels seemed to be outside. Ask whether all are "
             "inside.", DOOR),
+    Mistake("lets-minus-100-pass", checking(out_of_range=all_but_minus_100), MISSED + "`F.cross_entropy` leaves out "
+            "labels of -100 where that is meant; here every label is to lie in [0, num_classes).", DOOR),
     Mistake("raises-instead-of-reporting", checking(failed=again), RAISED, DOOR),
+    Mistake("catches-runtime-errors-alone", checking(failed=again_but_runtime_errors), RAISED + " A model may raise "
+            "any exception, not only a RuntimeError.", DOOR),
     Mistake("raises-instead-of-reporting", compares_with_the_loss, RAISED, DOOR),
     Mistake("leaves-eval-mode", checking(after=restores_nothing), LOST_MODE, TRACES),
     Mistake("leaves-train-mode", checking(after=restores_training), LOST_MODE, TRACES),
@@ -188,6 +201,8 @@ MISTAKES = [
             "for infinity; `isfinite` asks for both.", DOOR),
     Mistake("first-parameter-whatever-its-dtype", checking(weight=lambda self, model: next(model.parameters())),
             INVENTED + "the dtype to compare with is that of the first floating parameter.", DOOR),
+    Mistake("dtype-of-the-last-parameter", checking(weight=lambda self, model: list(model.parameters())[-1]),
+            INVENTED + "the dtype to compare with is that of the first floating parameter, not of the last.", DOOR),
     Mistake("takes-float32-for-granted", checking(wrong_dtype=lambda self, x, w: x.dtype != torch.float32), "In the "
             "case \"{case}\" `{what}` is {got}, and should be {want}: a model may have another dtype than float32.",
             DOOR),
@@ -219,6 +234,9 @@ def more_cases(draw: Draw) -> list[Case]:
         case("one-hot labels", **good | {"y": torch.nn.functional.one_hot(good["y"], good["classes"]).float()}),
         case("half precision x, NaN in it", **good | {"x": with_entry(good["x"], 0, torch.nan).half(),
              "options": tolerant}),
+        case("labels of int16", **good | {"y": good["y"].short()}),
+        case("a head of another dtype, x of the head's", **good | {"x": good["x"].double(),
+             "options": [*tolerant, "a double head"]}),
         case("a batch of one", **batches(draw, 1)),
         case("strided x", **good | {"x": good["x"].repeat(1, 2)[:, ::2].contiguous().T.contiguous().T}),
         case("two classes, all labels wrong", **good | {"y": good["y"] + 100}),

@@ -65,7 +65,8 @@ class Classifier(nn.Module):
     Args:
         inputs, hidden, classes: widths.
         options: "draws" adds a little noise in either mode, "casts" brings inputs to its own dtype and device,
-            "integers first" begins with an integer parameter, "random dropout" has a true one.
+            "integers first" begins with an integer parameter, "random dropout" has a true one, "a double head" ends
+            with a layer of float64, "picky" raises a ValueError in evaluation mode.
     """
 
     def __init__(self, inputs: int, hidden: int, classes: int, *options: str) -> None:
@@ -81,12 +82,14 @@ class Classifier(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.runs.add(self)
+        if "picky" in self.options and not self.training:
+            raise ValueError(f"x has {x.shape[1]} columns, and this model wants none")
         if "casts" in self.options:
-            x = x.to(self.last.weight)
+            x = x.to(self.first.weight)
         if "draws" in self.options:
             x = x + 1e-4 * torch.randn(x.shape).to(x)
         hidden = self.drop(self.act(self.norm(self.first(x))))
-        out: Tensor = self.last(hidden)
+        out: Tensor = self.last(hidden.to(self.last.weight.dtype))
         return out
 
 
@@ -96,6 +99,8 @@ def classifier(seed: int, device: torch.device, dtype: torch.dtype, sizes: list[
     torch.manual_seed(seed)
     inputs, hidden, classes = sizes
     model = Classifier(inputs, hidden, classes, *options).to(dtype)
+    if "a double head" in options:
+        model.last.double()
     with torch.no_grad():
         for p in (model.first.weight, model.last.weight):
             p.mul_(2)

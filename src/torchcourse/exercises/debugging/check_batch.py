@@ -29,7 +29,7 @@ def probe(
     batch = (x.cpu() if "x" in left_behind else x, y.cpu() if "y" in left_behind else y)
     try:
         found = answer(model, batch, classes)
-    except (RuntimeError, IndexError) as error:  # as the model, or a loss, raises on a faulty batch
+    except (RuntimeError, IndexError, ValueError) as error:  # as the model, or a loss, raises on a faulty batch
         return {"raised on a batch": Raised(type(error).__name__, str(error).split("\n")[0][:160], "a fault")}
     if not isinstance(found, list):
         return {"returned": kind(found)}
@@ -91,6 +91,7 @@ def cases(draw: Draw) -> list[Case]:
         case("infinity in x", **good | {"x": with_entry(x, 1, torch.inf)}),
         case("labels from 1 on", **good | {"y": with_entry(y, 0, classes)}),
         case("a label of -1", **good | {"y": with_entry(y, n - 1, -1)}),
+        case("a label of -100", **good | {"y": with_entry(y, 1, -100)}),
         case("labels as floats, one too large", **good | {"y": with_entry(y.float(), 2, classes)}),
         case("labels as floats, one NaN", **good | {"y": with_entry(y.float(), 1, torch.nan)}),
         case("labels of int32", **good | {"y": y.int()}),
@@ -104,6 +105,8 @@ def cases(draw: Draw) -> list[Case]:
              dtype=torch.uint8), "options": tolerant}),
         case("several faults", **good | wide | {"x": with_entry(x, 0, -torch.inf), "y": with_entry(y, 0, -3).int()}),
         case("an integer parameter comes first", **good | {"options": ["integers first"]}),
+        case("a model that raises a ValueError", **good | {"options": ["picky"]}),
+        case("a head of another dtype", **good | {"options": ["a double head", "random dropout"]}),
         case("a model that draws in evaluation mode too", **good | {"options": ["draws"]}),
         case("labels were not moved", **good | {"left_behind": "y"}),
         case("x was not moved", **good | {"left_behind": "x", "options": tolerant}),

@@ -71,7 +71,7 @@ def selected_and_unique(x: Tensor) -> Any:
 
 
 def counted_and_merged(x: Tensor) -> Any:
-    return (x > 0).flatten().int().bincount(), (x > 0).flatten().unique_consecutive()
+    return (x > 0).flatten().int().bincount(), (x > 0).flatten().unique_consecutive()  # type: ignore[no-untyped-call]
 
 
 def two_comparisons(x: Tensor) -> bool:

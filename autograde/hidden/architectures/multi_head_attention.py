@@ -330,10 +330,12 @@ def more_cases(draw: Draw) -> list[Case]:
             draw, "drawn, with a mask", dim, heads, b, t, draw.flags(b, 1, t, t, share=0.7) | torch.eye(t).bool()
         ),
         attention_case(draw, "one mask for each query row", dim, heads, b, t, ones.tril()[None, None]),
+        attention_case(draw, "keys for each head (1, heads, 1, t)", dim, heads, b, t,
+                       draw.flags(1, heads, 1, t) | (torch.arange(t) == 0)),
         attention_case(draw, "nobody may look anywhere", dim, heads, b, t, ~ones),
         attention_case(draw, "everybody may look everywhere", dim, heads, b, t, ones),
         attention_case(draw, "float64 with empty rows", dim, heads, b, t, ones.triu(1), torch.float64),
-    ]
+    ]  # fmt: skip
 
 
 # Right answers unlike the reference

@@ -32,7 +32,7 @@ def probe(
     if mask is None or not isinstance(output, Tensor) or output.shape != x.shape:
         seen |= {**look(output, x), **gradients(output, x=x, **held)}
     else:
-        empty = ~mask.expand(len(x), sizes[1], *mask.shape[-2:]).any(-1).any(1)[..., None].expand(x.shape)
+        empty = ~mask.expand(len(x), sizes[1], x.shape[1], x.shape[1]).any(-1).any(1)[..., None].expand(x.shape)
         seen["finite on empty rows"] = bool(output[empty].isfinite().all())
         seen |= {**look(output.masked_fill(empty, 0), x), **gradients(output.masked_fill(empty, 0), x=x, **held)}
         if bool(empty.any()):
@@ -78,7 +78,7 @@ def cases(draw: Draw) -> list[Case]:
         attention_case(draw, "as many heads as steps", 12, t, b, t) if 12 % t == 0 else
         attention_case(draw, "as many heads as steps", 2 * t, t, b, t),
         attention_case(draw, "one step", 8, 4, b, 1),
-        attention_case(draw, "padding", 8, 2, b, t, real[:, None, None, :].expand(b, 1, t, t)),
+        attention_case(draw, "padding (b, 1, 1, t)", 8, 2, b, t, real[:, None, None, :]),
         attention_case(draw, "a causal mask (t, t)", 8, 2, b, t, causal),
         attention_case(draw, "a mask for each head", 8, 2, b, t, draw.flags(b, 2, t, t) | torch.eye(t).bool()),
         attention_case(draw, "a sequence that is all padding", 8, 2, b, t, none[:, None, None, :].expand(b, 1, t, t)),

@@ -123,6 +123,8 @@ MISTAKES = [
     Mistake("modifies-input", put_back_by_adding, MODIFIES, CHECKING),
     Mistake("float32-precision", lambda f, x, eps=1e-6: walk(f, x.clone(), eps), NARROW, CHECKING),
     Mistake("float32-precision", lambda f, x, eps=1e-6: walk(f, x.float().clone(), eps).double(), NARROW, CHECKING),
+    Mistake("ignores-eps", lambda f, x, eps=1e-6: numerical_gradient(f, x), "In the case \"{case}\" the points that "
+            "f is asked for {asked}: the step is the caller's, and `eps` was not used.", CHECKING),
     Mistake("divides-by-eps", lambda f, x, eps=1e-6: 2 * numerical_gradient(f, x, eps), "The gradient is off by up to "
             "{off}: the two points are 2·eps and the difference was divided by eps.", CHECKING),
     Mistake("returns-float32", lambda f, x, eps=1e-6: numerical_gradient(f, x, eps).float(), "The result is "

@@ -10,18 +10,50 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.functions import FUNCTIONS, coefficients, expected_error, function
+from torchcourse.probes.functions import FUNCTIONS, Function, coefficients, expected_error, function
 from torchcourse.probes.observe import kept, look
+
+RIGHT_STEPS = "differ from x in one entry, by eps to both sides"
 
 
 def probe(answer: Watched, form: str, c: list[float], x: Tensor, eps: float | None) -> dict[str, Any]:
     """Observe the gradient, or the error of an answer that asks autograd, and that `x` stays as it was."""
-    before, f = x.clone(), function(form, c)
+    before, points = x.clone(), list[Tensor]()
+    f = recording(function(form, c), points)
     try:
         result = answer(f, x) if eps is None else answer(f, x, eps)
     except RuntimeError as error:
         return {"the call": expected_error(error, {"does not require grad": "f knows nothing of autograd"})}
-    return {**look(result, x), **kept(x=(x, before))}
+    asked = steps(points, before, 1e-6 if eps is None else eps)
+    return {**look(result, x), **kept(x=(x, before)), "points that f is asked for": asked}
+
+
+def recording(f: Function, points: list[Tensor]) -> Function:
+    """Return `f`, noting the points at which it is called."""
+
+    def recorded(point: Tensor) -> Tensor:
+        if isinstance(point, Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(point):
+            points.append(point.detach().double().clone())
+        return f(point)
+
+    return recorded
+
+
+def steps(points: list[Tensor], x: Tensor, eps: float) -> str:
+    """Describe how the points differ from x: by how many entries at once, to which sides, and how far."""
+    moves = [p.sub(x) for p in points if p.shape == x.shape]
+    moves = [move[move.abs() > 1e-3 * eps] for move in moves]
+    if any(move.numel() > 1 for move in moves):
+        return "differ from x in several entries at once"
+    far = [move.item() / eps for move in moves if move.numel()]
+    if not far:
+        return RIGHT_STEPS
+    if min(far) > 0 or max(far) < 0:
+        return "lie to one side of x"
+    sizes = [abs(step) for step in far]
+    if min(sizes) < 0.4 or max(sizes) > 2.2:  # half of eps, and twice eps in a longer formula, are right as well
+        return f"are {float(f'{max(sizes):.1g}'):g} times eps away from x"
+    return RIGHT_STEPS
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -49,7 +81,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     fields: dict[str, object] = {"error": seen["the call"]} if "the call" in seen else {}
     if isinstance(result, Tensor) and result.shape == wanted["result"].shape:
         fields["off"] = (result.double() - wanted["result"]).abs().max().item()
-    return fields | {"x_now": seen.get("x afterwards")}
+    return fields | {"x_now": seen.get("x afterwards"), "asked": seen.get("points that f is asked for")}
 
 
 EXERCISE = Exercise(

@@ -91,6 +91,16 @@ def gives_little_reason(model: Any, example: Any) -> Any:
     return (model, "failed") if tried(model, compiled, example) else (compiled, None)
 
 
+def names_the_type_alone(model: Any, example: Any) -> Any:
+    model(example)
+    compiled = COMPILE(model)
+    try:
+        compiled(example)
+    except Exception as error:
+        return model, type(error).__name__
+    return compiled, None
+
+
 def demands_one_graph(model: Any, example: Any) -> Any:
     compiled = COMPILE(model, fullgraph=True)
     reason = tried(model, compiled, example)
@@ -126,6 +136,7 @@ MISTAKES = [
             "log; an exception keeps the whole traceback alive.", FAILS),
     Mistake("gives-no-reason", gives_no_reason, OUTCOME + "somebody will want to know why it is slow.", FAILS),
     Mistake("gives-no-reason", gives_little_reason, OUTCOME + "somebody will want to know what went wrong.", FAILS),
+    Mistake("gives-no-reason", names_the_type_alone, OUTCOME + "somebody will want to know what went wrong.", FAILS),
     Mistake("demands-one-graph", demands_one_graph, OUTCOME + "a graph break is not a failure; only `fullgraph=True` "
             "makes one of it.", FAILS),
     Mistake("another-backend", another_backend, OUTCOME + "either it is the eager model, or it was compiled with "
@@ -137,6 +148,7 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     n = draw.size(2, 6)
     fits: dict[str, Any] = {"weight": draw.normal(n, 3), "x": draw.normal(draw.size(2, 5), n)}
+    fits |= {"code": draw.size(100, 999)}
     return [
         case("the model raises, and the compiler fails", **fits, refuses="raises", compiler="fails"),
         case("a graph break, and the compiler fails", **fits, refuses="breaks", compiler="fails"),

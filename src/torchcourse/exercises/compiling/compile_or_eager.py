@@ -21,7 +21,7 @@ TELLING = (
     BROKEN, "RuntimeError", "BackendCompilerFailed", "this model wants none", "cannot be multiplied", "ValueError",
     "graph_break", "Unsupported",
 )  # fmt: skip
-"""Parts of what an error is called or says, one of which a reason should have."""
+"""Parts of what an error is called or says, one of which a reason should have that is not the compiler's."""
 
 
 class Sturdy(nn.Module):
@@ -50,14 +50,14 @@ def compiling_with(backend: Callable[..., Any]) -> Iterator[None]:
         yield
 
 
-def _breaking(_graph: Any, _inputs: Any) -> Any:
-    raise RuntimeError(BROKEN)
-
-
-def probe(answer: Watched, weight: Tensor, x: Tensor, refuses: str, compiler: str) -> Observations:
-    """Hand out a model with a compiler that works or breaks, and run what comes back."""
+def probe(answer: Watched, weight: Tensor, x: Tensor, refuses: str, compiler: str, code: int) -> Observations:
+    """Hand out a model with a compiler that works, or breaks with a code, and run what comes back."""
     model, counted = Sturdy(weight, refuses), Counted()
-    with compiling_with(counted if compiler == "works" else _breaking):
+
+    def breaking(_graph: Any, _inputs: Any) -> Any:
+        raise RuntimeError(f"error {code}: {BROKEN}")
+
+    with compiling_with(counted if compiler == "works" else breaking):
         try:
             found = answer.answer(model, x)
         except Unattempted:
@@ -73,7 +73,9 @@ def probe(answer: Watched, weight: Tensor, x: Tensor, refuses: str, compiler: st
         except Exception as error:
             outcome = Raised(type(error).__name__, " ".join(str(error).strip().split("\n")[:2])[:200])
             ran = "into an error"
-    return {"its first result runs": ran, "and returns": outcome, "reason": _reason(found[1])}
+    good = refuses != "raises" and len(weight) == x.shape[1]
+    telling = (f"error {code}",) if good and compiler == "fails" else TELLING
+    return {"its first result runs": ran, "and returns": outcome, "reason": _reason(found[1], telling)}
 
 
 def _came_through(error: Exception) -> Raised:
@@ -86,21 +88,22 @@ def _came_through(error: Exception) -> Raised:
     return Raised("RuntimeError", first, "the model's error") if sizes else Raised(type(error).__name__, first)
 
 
-def _reason(reason: object) -> str:
-    """Describe whether a reason is given, and whether it mentions the error."""
+def _reason(reason: object, telling: tuple[str, ...]) -> str:
+    """Describe whether a reason is given, and whether it mentions the error by one of these words."""
     if reason is None:
         return "is None"
     if not isinstance(reason, str):
         return f"is {kind(reason)}"
     said = reason
-    tells = any(words in said for words in TELLING)
+    tells = any(words in said for words in telling)
     return "says what went wrong" if tells else "does not say what went wrong"
 
 
 def cases(draw: Draw) -> list[Case]:
     n = draw.size(3, 5)
-    fits: dict[str, Any] = {"weight": draw.normal(n, 2), "x": draw.normal(4, n)}
-    misfit: dict[str, Any] = {"weight": draw.normal(n, 2), "x": draw.normal(4, n + 1)}
+    code = draw.size(100, 999)
+    fits: dict[str, Any] = {"weight": draw.normal(n, 2), "x": draw.normal(4, n), "code": code}
+    misfit: dict[str, Any] = {"weight": draw.normal(n, 2), "x": draw.normal(4, n + 1), "code": code}
     return [
         case("the compiler works", **fits, refuses="", compiler="works"),
         case("the compiler fails", **fits, refuses="", compiler="fails"),

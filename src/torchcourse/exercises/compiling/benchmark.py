@@ -48,7 +48,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     if len(case.inputs["bases"]) < 2 or repeats < 4:
         return rest
     longest = max(len(list(run)) for _, run in itertools.groupby(order))
-    return {**rest, "variants": "one after another" if 4 * longest >= 3 * repeats else "in turn"}
+    return {**rest, "variants": "one after another" if longest > 2 else "in turn"}
 
 
 def cases(draw: Draw) -> list[Case]:

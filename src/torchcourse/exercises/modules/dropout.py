@@ -80,10 +80,20 @@ def derive(case: Case, seen: Observations) -> Observations:
         **rest,
         "share of zeros": float(known),
         "kept values are multiplied by": kept_ones.median().item() if kept_ones.numel() else "none is kept",
-        "dropped": "whole rows or columns" if alike else "entry by entry",
+        "dropped": "whole rows or columns" if alike else "entries together" if paired(scale) else "entry by entry",
         "NaNs": bool(scale.isnan().any()),
         "gradient": through,
     }
+
+
+def paired(scale: Tensor) -> bool:
+    """Return whether an entry is dropped, or kept, with one of its neighbours or the one half the table away."""
+    mask = (scale == 0).float().flatten()
+    if bool((mask == mask[0]).all()):
+        return False
+    mask = (mask - mask.mean()) / mask.std()
+    lags = (1, COLUMNS, mask.numel() // 2)
+    return any(abs((mask * mask.roll(lag)).mean().item()) > 0.1 for lag in lags)  # ten times what chance gives
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -98,6 +98,11 @@ def weights(fill: Callable[[Tensor], Any]) -> Callable[[nn.Module], None]:
     return starting(weight=lambda self, weight: fill(weight))
 
 
+def seeded(model: nn.Module) -> None:
+    torch.manual_seed(0)
+    Start()(model)
+
+
 class OfTheVeryType(Start):
     def walk(self, model: nn.Module) -> Iterable[nn.Module]:
         return [m for m in model.modules() if type(m) in (*self.layers, *NORMS)]
@@ -133,6 +138,8 @@ MISTAKES = [
     Mistake("weights-zero", weights(nn.init.zeros_), "In the case \"{case}\" all weights came out as 0: if all units "
             "start alike, all of them stay alike.", INIT),
     Mistake("convolutions-left", starting(layers=(nn.Linear,)), OLD + "convolutions are initialised as well.", INIT),
+    Mistake("same-numbers-in-every-call", seeded, "In the case \"{case}\" the weights after a second call were "
+            "{second}: the numbers are drawn anew, so the seed is the caller's.", INIT),
     Mistake("biases-left", starting(bias=lambda self, bias: None), OLD + "biases start at zero.", INIT),
     Mistake("biases-not-zero", starting(bias=lambda self, bias: nn.init.constant_(bias, 0.01)), "In the case "
             "\"{case}\" {what} is {got} where {want} is wanted: biases start at zero.", INIT),

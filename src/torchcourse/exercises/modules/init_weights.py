@@ -16,6 +16,8 @@ from torchcourse.probes.observe import where
 
 LEFT_OVER = 7.0  # what every parameter holds before
 
+ENOUGH = 2000  # of so many normal numbers, some 19 lie beyond 2.6 standard deviations
+
 
 def probe(answer: Watched, which: str, width: int, like: Tensor) -> Observations:
     """Observe every parameter of a network that held one number throughout before."""
@@ -26,17 +28,26 @@ def probe(answer: Watched, which: str, width: int, like: Tensor) -> Observations
     before = {n: id(p) for n, p in net.named_parameters()}
     answer(net)
     after = dict(net.named_parameters())
+    first = {n: p.detach().clone() for n, p in sorted(after.items())}
+    answer(net)
+    drawn = [n for n, p in first.items() if p.ndim > 1]
+    again = [n for n in drawn if torch.equal(first[n], dict(net.named_parameters())[n])]
     return {
         "same objects": sorted(n for n, p in after.items() if before.get(n) != id(p)) or "all",
         "device": sorted({where(p, like) for p in after.values()}),
         "require grad": all(p.requires_grad and p.is_leaf for p in after.values()),
-        **{n: p.detach().clone() for n, p in sorted(after.items())},
+        "numbers of a second call": "the same" if again else "others" if drawn else "none",
+        **first,
     }
 
 
 def derive(_case: Case, seen: Observations) -> Observations:
     """Describe constants by their value and weights by their spread: single draws are not compared."""
     tidy: Observations = {}
+    weights = [v / v.std() for v in seen.values() if isinstance(v, Tensor) and v.ndim > 1]
+    if sum(w.numel() for w in weights) >= ENOUGH:
+        far = any(bool((w.abs() > 2.6).any()) for w in weights)
+        tidy["weights beyond 2.6 standard deviations"] = "some" if far else "none"
     for name, value in seen.items():
         if not isinstance(value, Tensor):
             tidy[name] = value
@@ -71,6 +82,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
         if name.endswith("sqrt(2 / fan_in)") and name in wanted:
             fields |= {"layer": name.split(":")[0], "ratio": value}
     kept_old = [n for n, v in seen.items() if isinstance(v, str) and v == f"all {LEFT_OVER:g}"]
+    fields["second"] = seen.get("numbers of a second call")
     return {**fields, **({"untouched": kept_old[0]} if kept_old else {})}
 
 

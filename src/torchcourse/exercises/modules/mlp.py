@@ -24,7 +24,7 @@ from torchcourse.probes.modules import (
     sameness,
     without_none,
 )
-from torchcourse.probes.observe import look
+from torchcourse.probes.observe import kind, look
 
 
 @contextmanager
@@ -63,10 +63,26 @@ def probe(answer: Watched, sizes: tuple[int, list[int], int], dropout: float | N
     seen["fresh, in eval"] = called(answer, module.eval(), x)
     output = called(answer, module.train(), x)
     if dropout is not None and 0 < dropout < 1:  # which entries are dropped is not compared
+        seen["share of a hidden layer that is dropped"] = dropped(answer, dropout, x)
         return {**seen, "two calls in training": sameness(output, called(answer, module, x))}
     seen |= look(output, x)
     arrived = gradients(output, **{f"parameter {i}": p for i, p in enumerate(outcome)})
     return {**seen, **arrived, "in eval, after training": called(answer, module.eval(), x)}
+
+
+def dropped(answer: Watched, dropout: float, x: Tensor) -> Any:
+    """Return the share that is dropped: of one hidden unit, without which an output is the last bias and no more."""
+    silent = []
+    for p in (0.0, dropout):
+        module = build(answer, x.device, x.shape[1], [1], 1, dropout=p)
+        parameters = in_order_of_use(module, x)
+        fill_in_order(parameters)
+        output = called(answer, module.train(), x.repeat(2000 // len(x), 1))
+        if not isinstance(output, Tensor):
+            return kind(output)
+        silent.append((output == parameters[-1].detach()).float().mean().item())
+    share = 1 - (1 - silent[1]) / (1 - silent[0]) if silent[0] < 1 else 1.0
+    return dropout if abs(share - dropout) < 0.07 else round(share, 1)
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -77,6 +93,7 @@ def cases(draw: Draw) -> list[Case]:
         case("one hidden layer", rtol=1e-3, atol=1e-3, sizes=(i, [h], o), dropout=0.0, x=draw.normal(n, i)),
         case("no hidden layer", rtol=1e-3, atol=1e-3, sizes=(i, [], o), dropout=None, x=draw.normal(n, i)),
         case("everything dropped", rtol=1e-3, atol=1e-3, sizes=(i, [h, h + 1], o), dropout=1.0, x=draw.normal(n, i)),
+        case("a tenth dropped", rtol=1e-3, atol=1e-3, sizes=(i, [32], o), dropout=0.1, x=draw.normal(n, i)),
         case("half dropped", rtol=1e-3, atol=1e-3, sizes=(i, [64, 64], o), dropout=0.5, x=draw.normal(n, i)),
     ]
 

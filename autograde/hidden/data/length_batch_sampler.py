@@ -67,6 +67,13 @@ class IgnoresLengths(ByLength):
         return order
 
 
+class SortsCoarsely(ByLength):
+    def order(self, rng: Any) -> list[int]:
+        order = list(range(len(self.lengths)))
+        rng.shuffle(order)
+        return sorted(order, key=lambda i: self.lengths[i] // 10)
+
+
 class ForgetsTheEpoch(ByLength):
     def rng(self) -> Any:
         return random.Random(self.seed)
@@ -169,6 +176,9 @@ MISTAKES = [
     Mistake("reseeds-global-rng", ReseedsRandom, RESEEDED, LENGTHS),
     Mistake("ignores-lengths", IgnoresLengths, "In the case \"{case}\" the padding is {padding}: batches of like "
             "lengths are asked for.", LENGTHS),
+    Mistake("sorts-coarsely", SortsCoarsely, "In the case \"{case}\" the lengths in a batch are {neighbours}: within "
+            "classes of about equal length they are in no order, so a batch has longer and shorter ones than need be.",
+            LENGTHS),
     Mistake("counts-epochs-itself", CountsEpochsItself, "In the case \"{case}\" epoch 1, read twice in a row, was "
             "{reread} the second time: either the epoch was counted on, or the generator drew on. Make it anew from "
             "seed and epoch in `__iter__`.", LENGTHS),

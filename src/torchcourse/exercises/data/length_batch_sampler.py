@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from itertools import islice
 from typing import Any
@@ -55,6 +56,13 @@ def _padding(batches: list[list[int]], lengths: list[int]) -> int:
     return sum(max(each) * len(each) - sum(each) for each in long)
 
 
+def _neighbours(batches: list[list[int]], lengths: list[int]) -> str:
+    """Describe whether no batch has a length that lies within another batch."""
+    ends = sorted((min(own), max(own)) for own in ([lengths[i] for i in batch] for batch in batches if batch))
+    apart = all(one[1] <= following[0] for one, following in itertools.pairwise(ends))
+    return "neighbours once all are sorted" if apart else "no neighbours once all are sorted"
+
+
 def _same(order: list[Any], other: list[Any]) -> str:
     return "the same" if order == other else "another"
 
@@ -79,6 +87,7 @@ def derive(case: Case, seen: Observations) -> Observations:
         "indices that come twice": sum(count > 1 for count in counts.values()),
         "largest batch": max((len(batch) for batch in first), default=0) <= size,
         "padding": "little" if wasted <= 0.6 * usual else f"{wasted}, where random batches have {usual}",
+        "lengths in a batch": _neighbours(first, lengths),
         "order in epoch 1": "a new one" if orders[1] != orders[0] else "that of epoch 0",
         "order in epoch 2": "a new one" if orders[2] != orders[1] else "that of epoch 1",
         "epoch 1 a second time": "the same" if seen["epochs"][1] == seen["epochs"][3] else "another",
@@ -117,6 +126,7 @@ def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> d
         "reread": seen.get("epoch 1 read again"),
         "elsewhere": seen.get("epoch 1 in another process"),
         "yields": seen.get("yields"),
+        "neighbours": seen.get("lengths in a batch"),
     }
     return {name: value for name, value in fields.items() if value is not None}
 

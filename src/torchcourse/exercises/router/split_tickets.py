@@ -15,6 +15,8 @@ from torchcourse.probes.trainable_models import with_detail
 
 GLOBAL = 77  # the global generators are seeded with this, and with the next number for the second call
 
+SEEDS = 6  # so many seeds are tried
+
 
 def probe(answer: Watched, texts: list[str], labels: list[str], fraction: float, seed: int) -> Observations:
     """Split twice with a seed and once with another, or see how a class with one text is refused."""
@@ -32,7 +34,9 @@ def probe(answer: Watched, texts: list[str], labels: list[str], fraction: float,
     strange = [part for part in first if not isinstance(part, list) or not all(type(i) is int for i in part)]
     if strange:
         return {"returned": f"a pair with {_described(strange[0])}, where lists of ints are wanted"}
-    return {"split": list(first), "again": _listed(again), "another": _listed(another), "generators": found}
+    more = [_listed(answer(list(texts), list(labels), fraction, seed + n)) for n in range(2, SEEDS)]
+    return {"split": list(first), "again": _listed(again), "another": _listed(another), "more": more,
+            "generators": found}  # fmt: skip
 
 
 def _refusal(answer: Watched, single: str, *args: Any) -> Observations:
@@ -76,11 +80,13 @@ def derive(case: Case, seen: Observations) -> Observations:
     if case.inputs["fraction"] and _clear(keys, labels):
         facts["shares of the classes"] = _shares(keys, labels, case.inputs["fraction"], inside)
     mixed = [sorted(train), sorted(held)]
+    different = len({str(split) for split in (mixed, seen["another"], *seen["more"])})
     return {
         **facts,
         "held-out rows of each class": _stretch(labels, inside),
         "called again with the same seed": "the same split" if seen["again"] == mixed else "another split",
         "with another seed": "another split" if seen["another"] != mixed else "the same split",
+        f"splits of {SEEDS} seeds": "different" if different > SEEDS - 2 else f"{different} in turn",
         "global generators": ", ".join(seen["generators"]) or "untouched",
     }
 

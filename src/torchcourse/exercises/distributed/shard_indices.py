@@ -30,6 +30,8 @@ def probe(
             return {"returned": "no list of integers: " + kind(shares[0])}
         seen[name] = shares
     seen["many"] = [answer(n, 0, world_size, epoch=epoch, seed=seed, **options) for epoch in range(EPOCHS)]
+    if n >= ENOUGH and (n % world_size == 0 or options.get("drop_last", False)):
+        seen["alone"] = [answer(n, 0, 1, epoch=epoch, seed=seed, **options) for epoch in epochs[:2]]
     with touched() as changed:
         answer(n, 0, world_size, epoch=epochs[0], seed=seed, **options)
     return seen | {"global generators changed": changed}
@@ -57,6 +59,9 @@ def derive(case: Case, seen: Observations) -> Observations:
             drawn = [shares for name, shares in seen.items() if name.startswith(("epoch", "another"))]
             left_out = {frozenset(range(n)).difference(*shares) for shares in drawn}
             found["samples left out in each epoch"] = "the same" if len(left_out) == 1 else "different"
+    if "alone" in seen:
+        shared = [seen[f"epoch {epoch}"] for epoch in epochs[:2]]
+        found["order with another number of ranks"] = "the same" if _one_order(seen["alone"], shared) else "another"
     if n >= ENOUGH:
         others = [seen[f"epoch {epoch}"] for epoch in epochs[1:]]
         found["order in another epoch"] = "the same" if first in others else "another"
@@ -67,6 +72,15 @@ def derive(case: Case, seen: Observations) -> Observations:
         )
         found["shares in rising order"] = all(share == sorted(share) for share in first)
     return found
+
+
+def _one_order(alone: list[list[int]], shared: list[list[list[int]]]) -> bool:
+    """Return whether ranks take the same places of the order that a single rank has, in one epoch as in another."""
+    places = []
+    for order, shares in zip(alone, shared, strict=True):
+        place = {index: n for n, index in enumerate(order)}
+        places.append([[place.get(index) for index in share] for share in shares])
+    return places[0] == places[1]
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -126,7 +126,14 @@ def hooks(model: nn.Module) -> int:
         for m in model.modules()
     )
     everywhere = (global_hooks._global_forward_hooks, global_hooks._global_forward_pre_hooks)
+    own += sum(_shadowing(m) for m in model.modules())
     return own + sum(len(p._backward_hooks or ()) for p in model.parameters()) + sum(map(len, everywhere))
+
+
+def _shadowing(module: nn.Module) -> int:
+    """Count the methods of a module in whose place something else was put."""
+    own = {name: getattr(type(module), name, None) for name in vars(module)}
+    return sum(callable(f) and getattr(vars(module)[name], "__func__", None) is not f for name, f in own.items())
 
 
 def left_hooks(count: int) -> Any:

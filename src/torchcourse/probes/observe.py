@@ -13,7 +13,8 @@ from torchcourse.model.exercise import Case
 from torchcourse.model.observations import Observations, Raised, kind, raised
 
 __all__ = [
-    "cost", "float32_digits", "growth", "kept", "kind", "look", "moved_to", "of_one_tensor", "refusal", "same", "where",
+    "cost", "float32_digits", "growth", "kept", "kind", "look", "moved_to", "numbers_of_rows", "of_one_tensor",
+    "other_rows", "refusal", "same", "where",
 ]  # fmt: skip
 
 GROWING, STEADY = "growing with the number of rows", "the same for any number of rows"
@@ -83,6 +84,22 @@ def cost(answer: Watched, *args: Tensor) -> tuple[Any, ...] | Raised:
     except Exception as error:
         return raised(error)
     return (*answer.spent, result)
+
+
+def numbers_of_rows(scored: int) -> tuple[int, int]:
+    """Return for how many rows to measure the cost of a call, where the scored call has `scored`: for as many, so that
+    the scored call costs no less, and for fewer; for a few and three times as many where it has too few.
+    """
+    return (max(2, scored // 2), scored) if scored > 2 else (2, 6)
+
+
+def other_rows(x: Tensor, count: int) -> Tensor:
+    """Return `count` rows like those of `x`; where they are floats that differ, so do these, also from those of `x`."""
+    rows = torch.cat([x.detach()] * -(-count // len(x)))[:count]
+    if not x.is_floating_point():
+        return rows
+    factors = 1 + torch.arange(1, count + 1, dtype=x.dtype, device=x.device) / 32  # exact, so the same on each device
+    return rows * factors.view(-1, *[1] * (x.dim() - 1))
 
 
 def growth(_case: Case, seen: Observations) -> Observations:

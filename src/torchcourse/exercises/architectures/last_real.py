@@ -11,18 +11,21 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.modules import gradients
-from torchcourse.probes.observe import cost, growth, kept, look
+from torchcourse.probes.observe import cost, growth, kept, look, numbers_of_rows, other_rows
 
 
 def probe(answer: Watched, outputs: Tensor, lengths: Tensor) -> Observations:
-    """Observe the steps chosen, the gradient that flows back, and what a call costs for 2 and 6 times the sequences."""
+    """Observe the steps chosen, the gradient that flows back, and what a call costs for fewer and more sequences."""
     before = outputs.clone(), lengths.clone()
     seen = look(answer(outputs, lengths), outputs)
     seen |= kept(outputs=(outputs, before[0]), lengths=(lengths, before[1]))
     unchanged = "changed" not in (seen["outputs afterwards"], seen["lengths afterwards"])
     if unchanged and outputs.numel():
         seen |= gradients(answer(outputs.requires_grad_(), lengths), outputs=outputs)
-    costs = [cost(answer, torch.cat([outputs.detach()] * n), torch.cat([lengths] * n)) for n in (2, 6)]
+    order = before[1].argsort(stable=True)
+    order = torch.cat([order[:1], order[1:].flip(0)])  # so that the shortest and the longest are among the fewer, too
+    rows = before[0][order], before[1][order]
+    costs = [cost(answer, other_rows(rows[0], n), other_rows(rows[1], n)) for n in numbers_of_rows(len(order))]
     return {**seen, "cost": costs}
 
 

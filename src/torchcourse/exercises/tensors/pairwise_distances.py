@@ -10,14 +10,15 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import cost, float32_digits, growth, kept, look
+from torchcourse.probes.observe import cost, float32_digits, growth, kept, look, numbers_of_rows, other_rows
 
 
 def probe(answer: Watched, a: Tensor, b: Tensor) -> dict[str, Any]:
-    """Observe the distances, and what a call costs for 2 and for 6 times as many points."""
+    """Observe the distances, and what a call costs for fewer and for more points."""
     before = a.clone(), b.clone()
     seen = {**look(answer(a, b), a), **kept(a=(a, before[0]), b=(b, before[1]))}
-    return {**seen, "cost": [cost(answer, torch.cat([a[:2]] * n), torch.cat([b[:2]] * n)) for n in (2, 6)]}
+    numbers = zip(numbers_of_rows(len(a)), numbers_of_rows(len(b)), strict=True)
+    return {**seen, "cost": [cost(answer, other_rows(before[0], n), other_rows(before[1], m)) for n, m in numbers]}
 
 
 def derive(case: Case, seen: Observations) -> Observations:

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.probes.observe import cost, growth, kept, look
+from torchcourse.probes.observe import cost, growth, kept, look, numbers_of_rows, other_rows
 
 
 def probe(answer: Watched, scores: Tensor, labels: Tensor, weights: Tensor) -> dict[str, Any]:
-    """Observe the scores picked, the gradient that flows back, and what a call costs for 2 and 6 times the rows."""
+    """Observe the scores picked, the gradient that flows back, and what a call costs for fewer and more rows."""
     before = scores.detach().clone(), labels.clone()
     result = answer(scores, labels)
     seen = {**look(result, scores), "follows the graph": bool(getattr(result, "requires_grad", False))}
@@ -21,7 +21,7 @@ def probe(answer: Watched, scores: Tensor, labels: Tensor, weights: Tensor) -> d
         (result * weights).sum().backward()
     seen["gradient of scores"] = scores.grad
     inputs = kept(scores=(scores.detach(), before[0]), labels=(labels, before[1]))
-    costs = [cost(answer, torch.cat([scores.detach()] * n), torch.cat([labels] * n)) for n in (2, 6)]
+    costs = [cost(answer, other_rows(before[0], n), other_rows(before[1], n)) for n in numbers_of_rows(len(scores))]
     return {**seen, **inputs, "cost": costs}
 
 

@@ -77,10 +77,10 @@ def refusal(call: Callable[[], object], argument: str, got: Iterable[str]) -> di
     return {"refused with": f"no exception but {kind(result)}"}
 
 
-def cost(answer: Watched, *args: Tensor) -> tuple[Any, ...] | Raised:
+def cost(answer: Watched, *args: Any, **options: Any) -> tuple[Any, ...] | Raised:
     """Return the cost of a call (see `Watched.spent`) and its result, or what it raised."""
     try:
-        result = answer(*args)
+        result = answer(*args, **options)
     except Exception as error:
         return raised(error)
     return (*answer.spent, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,17 +16,36 @@ from torchcourse.probes.observe import cost, float32_digits, growth, kept, look
 
 
 def probe(answer: Watched, x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Observations:
-    """Observe the output, the gradients, and what a call costs for an image and one of nine times as many pixels."""
+    """Observe the output, the gradients, and what a call costs for smaller and for larger images."""
     inputs = without_none(x=x, weight=weight, bias=bias)
     before = {name: t.clone() for name, t in inputs.items()}
     seen = {**look(answer(x, weight, bias, **options), x), **kept(**{n: (t, before[n]) for n, t in inputs.items()})}
     if all(torch.equal(t, before[name]) for name, t in inputs.items()):
         leaves = {name: t.requires_grad_() for name, t in inputs.items()}
         seen |= gradients(answer(x, weight, bias, **options), **leaves)
-    n, c, kh, kw = len(x[:1]), x.shape[1], *weight.shape[2:]
-    sides = ((kh + 2, kw + 2), (3 * kh + 6, 3 * kw + 6))  # small, since their results are stored
-    costs = [cost(answer, torch.ones(n, c, *side, dtype=x.dtype, device=x.device), weight.detach()) for side in sides]
-    return {**seen, "cost": costs}
+    images = [_other_images(before["x"], sides) for sides in _sides(x.shape[2:], weight.shape[2:], options)]
+    return {**seen, "cost": [cost(answer, each, before["weight"], before.get("bias"), **options) for each in images]}
+
+
+def _sides(scored: Sequence[int], kernel: Sequence[int], options: dict[str, Any]) -> list[list[int]]:
+    """Return height and width of smaller and of larger images, small enough for their results to be stored.
+
+    The larger ones are as large as the scored ones, so that the scored call costs no less, if these have enough places.
+    """
+    steps, zeros = (pair if isinstance(pair, tuple) else (pair, pair) for pair in
+                    (options.get("stride", 1), options.get("padding", 0)))  # fmt: skip
+    dims = list(zip(scored, kernel, steps, zeros, strict=True))
+    places = [(side + 2 * p - k) // s + 1 for side, k, s, p in dims]
+    if min(places) < 3:
+        return [[k + 2 * s for _, k, s, _ in dims], [k + 6 * s for _, k, s, _ in dims]]
+    fewer = [max(2, each // 2) for each in places]
+    return [[max(1, k + s * (n - 1) - 2 * p) for (_, k, s, p), n in zip(dims, fewer, strict=True)], list(scored)]
+
+
+def _other_images(x: Tensor, side: list[int]) -> Tensor:
+    """Return as many images as in `x`, of these sides and with other pixels."""
+    repeats = [-(-wanted // given) for wanted, given in zip(side, x.shape[2:], strict=True)]
+    return x.repeat(1, 1, *repeats)[..., : side[0], : side[1]].flip(2, 3).contiguous()
 
 
 def derive(case: Case, seen: Observations) -> Observations:

@@ -31,17 +31,22 @@ CPU_ACTIVITY = {ProfilerActivity.CPU}
 OPERATOR = "aten::"
 OPERATORS = (RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION)
 BACKWARD, FORWARD_MODE = "autograd::engine::", "make_dual"
+ATTENTION, CHOOSES_HOW = "scaled_dot_product", ("attention", "attention_math")
+"""Part of the name of an operator that is attention, and ends of the names of those that take `enable_gqa`, last."""
 HANDED_TO_NUMPY = "aten::resolve_conj"
 """An operator that `Tensor.numpy` and `Tensor.tolist` run, whatever they are called by."""
 
 
-def _config() -> ProfilerConfig:
+def _config(with_inputs: bool) -> ProfilerConfig:
     experimental = _ExperimentalConfig(profile_all_threads=True)
-    return ProfilerConfig(ProfilerState.KINETO, False, False, False, False, False, experimental, "")
+    return ProfilerConfig(ProfilerState.KINETO, with_inputs, False, False, False, False, experimental, "")
 
 
 class OperatorRecord:
     """A context manager that records which operators ran in its block, on whichever thread.
+
+    Args:
+        with_inputs: whether to record the inputs of operators too, for `groups_heads`, which takes longer.
 
     Attributes:
         operators: the names of all operators, those that others ran to do their work included.
@@ -49,18 +54,20 @@ class OperatorRecord:
         hands_over: how many of these were part of handing a tensor to NumPy or Python.
         ran_autograd: whether autograd's engine ran, a node of a graph that was called by hand, or forward mode.
         other_threads: whether operators ran on another thread than that of the block.
+        groups_heads: whether attention was asked to give several query heads one key head.
         intact: whether the block was recorded from its start to its end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, with_inputs: bool = False) -> None:
+        self._with_inputs = with_inputs
         self.operators: list[str] = []
         self.calls = self.hands_over = 0
-        self.ran_autograd = self.other_threads = self.intact = False
+        self.ran_autograd = self.other_threads = self.groups_heads = self.intact = False
         self._mark = ""
 
     def __enter__(self) -> OperatorRecord:
         self._mark = secrets.token_hex(8)  # so that marks of a record that an answer made are told apart
-        config = _config()
+        config = _config(self._with_inputs)
         _prepare_profiler(config, CPU_ACTIVITY)
         _enable_profiler(config, CPU_ACTIVITY)
         _leave(self._mark)
@@ -90,11 +97,22 @@ class OperatorRecord:
                 self.operators.append(name)
                 is_backward = scope == RecordScope.BACKWARD_FUNCTION  # a node of a graph, whoever has called it
                 self.ran_autograd |= is_backward or name.startswith(BACKWARD) or FORWARD_MODE in name
+                if self._with_inputs and ATTENTION in name and "backward" not in name:
+                    self.groups_heads |= _groups_heads(name, event.typed[1].inputs)
             if not is_inside and scope == RecordScope.FUNCTION and name.startswith(OPERATOR):
                 is_inside = True
                 self.calls += 1
                 self.hands_over += name == HANDED_TO_NUMPY and event.parent is None
             left += [(child, is_inside) for child in event.children]
+
+
+def _groups_heads(name: str, inputs: Sequence[Any]) -> bool:
+    """Return whether attention with these inputs gives several query heads one key head by itself: those that leave
+    the choice of a kernel open are told to, and kernels get fewer key heads than query heads."""
+    if name.endswith(CHOOSES_HOW):
+        return inputs[-1] is True
+    heads = [one.sizes[-3] for one in inputs[:2] if len(getattr(one, "sizes", ())) >= 3]
+    return len(set(heads)) > 1
 
 
 def _leave(mark: str) -> None:

@@ -49,6 +49,8 @@ class Watched:
             handed to Python or NumPy; all 0 where nothing is counted.
         forbidden: the names called so far that the exercise forbids.
         returned: the kind of value that the last call returned, in words; "" before that.
+        with_inputs: whether to record the inputs of operators too; a probe sets it that reads `groups_heads`.
+        groups_heads: whether attention was asked so far to give several query heads one key head.
     """
 
     def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool) -> None:
@@ -57,6 +59,7 @@ class Watched:
         self.spent = (0, 0, 0)
         self.forbidden: list[str] = []
         self.returned = ""
+        self.with_inputs = self.groups_heads = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         value = self.run(self.answer, *args, **kwargs)
@@ -77,13 +80,14 @@ class Watched:
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Count the calls in this block as the answer's own: for the methods of an answer that is a class."""
-        watch = RuleWatch(*self._rules) if self._rules else None
+        watch = RuleWatch(*self._rules, self.with_inputs) if self._rules else None
         try:
             with watch or contextlib.nullcontext():
                 yield
         finally:
             if watch:
                 self.spent = watch.spent()
+                self.groups_heads |= watch.groups_heads
                 self.forbidden += [n for n in watch.forbidden() if n not in self.forbidden]
 
 

@@ -32,11 +32,12 @@ class RuleWatch:
         forbids: names that the exercise forbids; see `CallWatch`.
         on_cpu: whether the inputs are on the CPU. Elsewhere operators are not counted, and autograd has a thread of
             its own.
+        with_inputs: whether to record the inputs of operators below Python, for `groups_heads`.
     """
 
-    def __init__(self, forbids: Iterable[str], on_cpu: bool) -> None:
+    def __init__(self, forbids: Iterable[str], on_cpu: bool, with_inputs: bool = False) -> None:
         self.forbids, self.on_cpu = tuple(forbids), on_cpu
-        self._record, self._audit = OperatorRecord(), Audit()
+        self._record, self._audit = OperatorRecord(with_inputs), Audit()
         self._is_recorded = not is_shared()
         self._calls = CallWatch(self.forbids, operators=on_cpu)
         self._returned = self._recursed = self._finds_modes = False
@@ -66,6 +67,11 @@ class RuleWatch:
         functions, operators = len(self._calls.functions), len(self._calls.operators)
         unseen = max(0, self._record.calls - functions - operators)
         return functions, operators + unseen, self._calls.handed_over
+
+    @property
+    def groups_heads(self) -> bool:
+        """Whether attention was asked to give several query heads one key head, as seen below Python."""
+        return self._record.groups_heads
 
     def forbidden(self) -> list[str]:
         """Return the forbidden names that were called, under any alias, or what took work out of sight."""

@@ -17,7 +17,7 @@ from torchcourse.probes.observe import float32_digits, kept, look
 
 
 class AsksForGroups(TorchFunctionMode):
-    """Notices calls with `enable_gqa=True`."""
+    """Notices calls with `enable_gqa=True`, as far as Python sees them."""
 
     asked = False
 
@@ -32,14 +32,16 @@ class AsksForGroups(TorchFunctionMode):
 def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor) -> Observations:
     """Observe the result, whether `enable_gqa` was used, that the inputs stay as they were, and the gradients."""
     before = q.clone(), k.clone(), v.clone()
+    answer.with_inputs = True
     with AsksForGroups() as asks:
-        result = answer(q, k, v)
-    seen = {**look(result, q), "uses enable_gqa": asks.asked}
+        seen = look(answer(q, k, v), q)
+    seen["uses enable_gqa"] = asks.asked or answer.groups_heads
     seen |= kept(q=(q, before[0]), k=(k, before[1]), v=(v, before[2]))
     if not all(torch.equal(now, then) for now, then in zip((q, k, v), before, strict=True)):
         return seen
     leaves = {name: t.requires_grad_() for name, t in zip("qkv", before, strict=True)}
-    return {**seen, **gradients(answer(*before), **leaves)}
+    seen |= gradients(answer(*before), **leaves)
+    return {**seen, "uses enable_gqa": seen["uses enable_gqa"] or answer.groups_heads}
 
 
 def grouped(
@@ -87,6 +89,7 @@ EXERCISE = Exercise(
         "Another way needs no copies at all: view the queries as (b, g, h // g, t, d), and give keys and values a "
         "dimension of one. What broadcasts against what?",
     ),
+    measures=True,
     derive=float32_digits,
     quotes=quotes,
 )

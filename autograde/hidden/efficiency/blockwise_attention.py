@@ -11,7 +11,7 @@ from torch import Tensor
 
 from autograde.hidden.common import reading, with_floats
 from autograde.source.mistakes import Mistake
-from torchcourse.exercises.efficiency.blockwise_attention import attention_case
+from torchcourse.exercises.efficiency.blockwise_attention import attention_case, large
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
@@ -220,12 +220,25 @@ def blocks_of_queries(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tenso
     )  # fmt: skip
 
 
+def few_queries(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
+    return torch.cat([whole_scores(part, k, v) for part in q.split(8, -2)], -2)  # type: ignore[no-untyped-call]
+
+
+def sixteen_keys(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
+    return DetachedMaximum()(q, k, v, 16)
+
+
+def whole_with_a_graph(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
+    return whole_scores(q, k, v) if torch.is_grad_enabled() else right(q, k, v, block)
+
+
 AT = 'In the case "{case}", with {keys} keys in blocks of {block}, {what} is {got} where {want} is wanted: '
 PEAK = "The call held {peak}: "
 HELD = (
     "scores with all keys were held at once, either made by one product, or block by block and kept. A block's scores "
     "are not needed any more when the next one begins."
 )
+FIXED = "The call held {larger}: how many keys are taken at a time does not follow `block`."
 CUT = 'In the case "{case}", `{what}` is {got} where {want} is wanted: the scores are cut off from q and k.'
 NO_RESCALING = (
     (NoRescaling, NoRescalingDetached, "when a block brings a larger maximum, the sums so far have to shrink by "
@@ -245,6 +258,10 @@ MISTAKES = [
     Mistake("materializes-scores", list_of_scores, PEAK + HELD, READ),
     Mistake("materializes-scores", lists_of_numbers, PEAK + HELD, READ),
     Mistake("materializes-scores", blocks_of_queries, PEAK + HELD, READ),
+    Mistake("materializes-scores", whole_with_a_graph, "Where gradients are on, a tensor was made that is {largest}: "
+            "keys are taken in blocks there, too.", READ),
+    Mistake("ignores-block", few_queries, FIXED, READ),
+    Mistake("ignores-block", sixteen_keys, FIXED, READ),
     Mistake("drops-last-block", DropsLast(), AT + "the last keys, which do not fill a block, were left out.", READ),
     Mistake("drops-last-block", FullBlocksOnly(), AT + "keys that do not fill a block were left out, which may be all "
             "of them.", READ),
@@ -274,11 +291,12 @@ def more_cases(draw: Draw) -> list[Case]:
     t, n = draw.size(1, 4), draw.size(5, 40)
     q, k, v = (draw.normal(2, rows, 4) for rows in (t, n, n))
     return [
-        attention_case(draw, "drawn sizes", t, n, block=draw.size(2, 9), measured=True),
+        attention_case(draw, "drawn sizes", t, n, block=draw.size(2, 9)),
         attention_case(draw, "a block larger than the keys", t, 7, block=100),
         attention_case(draw, "more than 64 keys", 2, 70),
         case("three dimensions", rtol=1e-3, q=q, k=k, v=v, block=4),
         attention_case(draw, "larger scores yet", t, n, block=5, size=14.0),
+        attention_case(draw, "drawn sizes of a large call", t, n, block=draw.size(2, 9), measured=large(draw)),
     ]
 
 

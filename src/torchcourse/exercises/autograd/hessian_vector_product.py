@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.functions import Function, coefficients, function
-from torchcourse.probes.memory import outside_bytes, result_and_peak
+from torchcourse.probes.memory import largest_result, outside_bytes, result_and_peak
 from torchcourse.probes.observe import kept, look
 
 FEWER = 12, 20
@@ -38,6 +38,8 @@ def probe(answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor, meas
         seen |= {"result for few entries": few[0], "result for many entries": many[0], "peak": [few[1], many[1]]}
         fewer = [result_and_peak(_call(answer, f, *before, count)) for count in FEWER]
         seen |= {"results for fewer entries": [one[0] for one in fewer], "peaks": [one[1] for one in fewer]}
+        sizes = [x.numel() + more for more in range(4)]  # of the scored call, and next to it
+        seen["largest tensors"] = [(n, answer.run(largest_result, _call(answer.answer, f, *before, n))) for n in sizes]
         if seen["peak"][1] <= MUCH_MORE * seen["peak"][0]:  # else there is nothing more to find out
             seen["outside of tensors"] = [
                 answer.run(outside_bytes, _call(answer.answer, f, *before, n), MORE) for n in (SHORT, LONG)
@@ -56,7 +58,8 @@ def derive(_case: Case, seen: Observations) -> Observations:
     if "peak" not in seen:
         return seen
     few, many = seen["peak"]
-    rest = {name: value for name, value in seen.items() if name not in ("peak", "peaks", "outside of tensors")}
+    raw = ("peak", "peaks", "outside of tensors", "largest tensors")
+    rest = {name: value for name, value in seen.items() if name not in raw}
     short, long = seen.get("outside of tensors", (0, 0))
     grows = many > MUCH_MORE * few or long - short > MORE
     rest["memory"] = "grows like x squared" if grows else "grows like x"
@@ -64,6 +67,8 @@ def derive(_case: Case, seen: Observations) -> Observations:
         rest["memory"] = f"is nearly as large for {FEW} entries as for {MANY}"
     elif sorted(peaks := [*seen["peaks"], few]) != peaks and not grows:
         rest["memory"] = f"is larger for fewer entries than for {FEW}"
+    elif any(largest >= n * n for n, largest in seen["largest tensors"]) and not grows:
+        rest["memory"] = f"is that of the Hessian for up to {seen['largest tensors'][-1][0]} entries"
     return rest
 
 

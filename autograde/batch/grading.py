@@ -97,10 +97,7 @@ def run(
     submitted: Path,
     out: Path,
     *,
-    workers: int = 1,
-    seed: int = SEED,
-    limits: Limits = LIMITS,
-    regrade: bool = False,
+    workers: int = 1, seed: int = SEED, limits: Limits = LIMITS, regrade: bool = False,
     isolation: Isolation = Isolation(),  # noqa: B008 - it is immutable
     scheduler: str = "",
     gradebook: str = "",
@@ -109,16 +106,15 @@ def run(
     best: bool = False,
     progress: Callable[[Recorded], None] = lambda graded: None,
     part_done: Callable[[Submission, float], None] = lambda submission, share: None,
-) -> None:
+) -> None:  # fmt: skip
     """Grade every submission of `lessons` below `submitted`, and write everything below `out`.
 
     A submission is not graded again if an earlier run, even one that was killed, has graded it or another one with the
     same cells. Submissions do not stay in memory.
 
     Args:
-        progress: called after each submission, in the order in which they finish.
-        part_done: called meanwhile, by other threads and on this machine alone, with the share of a submission that was
-            run since the last call; the others are as `Options` says.
+        progress: called after each submission, in the order in which they finish; the others are as `Options` says.
+        part_done: called meanwhile by the local pool's threads, with the share of a submission that was just run.
 
     Raises:
         SandboxError: when submissions cannot be isolated on this machine and are not trusted, there is no GPU, or

@@ -126,7 +126,7 @@ def test_a_trial_that_fails_once_is_repeated(sandbox: Sandbox, monkeypatch: pyte
     grader, right = LessonGrader(LESSON), trial_submission(LESSON)
     run, tried = grader._run, list[list[str]]()
 
-    def failing_once(sandbox: Sandbox, submission: Submission, names: list[str]) -> dict[str, Verdict]:
+    def failing_once(sandbox: Sandbox, submission: Submission, names: list[str], **_: Any) -> dict[str, Verdict]:
         tried.append(names)
         verdicts = run(sandbox, submission, names)
         if len(tried) > 1:

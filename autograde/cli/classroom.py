@@ -82,7 +82,7 @@ def init(
         console.print(f"{pluralized(len(written), 'notebook')} made up in {folder / 'submitted'}.", markup=False)
     dated = {*(when or ()), *(lesson for _, lesson in extended)} if (folder / "grades.csv").is_file() else set()
     if again := [name for name in names if name in changed or name in dated]:
-        console.print(f"Now grade {' '.join(again)} again. Until then, scores and pages stay as they are.", markup=False)
+        console.print(f"Now grade {' '.join(again)} again. Until then, scores and pages are as before.", markup=False)
     if enrolled.faults:
         console.print(f"{pluralized(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
 

@@ -142,15 +142,15 @@ class Tally:
 
     def part_done(self, submission: Submission, share: float) -> None:
         """Count a share of a submission that is under way."""
-        place = submission.student, submission.lesson
-        self.under_way[place] = self.under_way.get(place, 0.0) + share
+        key = submission.student, submission.lesson
+        self.under_way[key] = self.under_way.get(key, 0.0) + share
 
     def add(self, graded: Recorded) -> None:
         """Count a submission."""
         self.changes += graded.changes
-        place = graded.submission.student, graded.submission.lesson
-        self.under_way.pop(place, None)
-        self.submissions.append(place)
+        key = graded.submission.student, graded.submission.lesson
+        self.under_way.pop(key, None)
+        self.submissions.append(key)
         self.right += sum(verdict.status == "passed" for verdict in graded.verdicts)
         self.count += len(graded.verdicts)
         self.failed += [f"{v.student} {v.exercise}" for v in graded.verdicts if v.grader_failed]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,14 +49,6 @@ def compiles_the_first_sizes_only(fn: Any, backend: Any, count: int) -> Any:
     return first_sizes_only
 
 
-def compiles_the_first_size_only(fn: Any, backend: Any) -> Any:
-    return compiles_the_first_sizes_only(fn, backend, 1)
-
-
-def compiles_two_sizes_only(fn: Any, backend: Any) -> Any:
-    return compiles_the_first_sizes_only(fn, backend, 2)
-
-
 def another_backend(fn: Any, backend: Any) -> Any:
     return COMPILE(fn, backend="eager", dynamic=True)
 
@@ -74,9 +67,10 @@ MISTAKES = [
     Mistake("recompiles-per-shape", compiles_anew_each_time, "In the case \"{case}\", {calls} calls made {count} "
             "compilations, where one or two are wanted: what was compiled is thrown away with each call.", GUARDS),
     Mistake("falls-back-to-eager", never_compiles, PLAIN + " Nothing was ever compiled.", GUARDS),
-    Mistake("falls-back-to-eager", compiles_the_first_size_only, PLAIN + " Only the first size ran compiled.", GUARDS),
-    Mistake("falls-back-to-eager", compiles_two_sizes_only, PLAIN + " After two sizes, new ones ran as plain Python.",
-            GUARDS),
+    Mistake("falls-back-to-eager", partial(compiles_the_first_sizes_only, count=1), PLAIN + " Only the first size ran "
+            "compiled.", GUARDS),
+    Mistake("falls-back-to-eager", partial(compiles_the_first_sizes_only, count=2), PLAIN + " After two sizes, new "
+            "ones ran as plain Python.", GUARDS),
     Mistake("ignores-the-backend", another_backend, "In the case \"{case}\", {ran} of {calls} calls ran what the given "
             "backend compiled, and {plain} ran as plain Python: the function was compiled with another backend.",
             GUARDS),

@@ -92,13 +92,9 @@ def gives_little_reason(model: Any, example: Any) -> Any:
 
 
 def names_the_type_alone(model: Any, example: Any) -> Any:
-    model(example)
     compiled = COMPILE(model)
-    try:
-        compiled(example)
-    except Exception as error:
-        return model, type(error).__name__
-    return compiled, None
+    reason = tried(model, compiled, example)
+    return (model, reason.partition(":")[0]) if reason else (compiled, None)
 
 
 def demands_one_graph(model: Any, example: Any) -> Any:

@@ -115,13 +115,18 @@ def cleared_each_time(model: Any, micro_batches: Any, loss_fn: Any, optimizer: A
     return mean(losses, micro_batches)
 
 
-def step_each_time(weight: Callable[[int, int, int], float], plain: bool) -> Callable[..., float]:
-    """Return a program that steps after each micro-batch; its loss is weighted by `weight(rows, total, count)`."""
+def step_each_time(weight: Callable[[int, int, int], float], plain: bool, clears: bool = True) -> Callable[..., float]:
+    """Return a program that steps after each micro-batch; its loss is weighted by `weight(rows, total, count)`.
+
+    Args:
+        clears: whether the gradients are cleared for each micro-batch, or only for the first.
+    """
 
     def steps(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
-        losses, total = [], sum(len(y) for _, y in micro_batches)
+        losses, total = list[float](), sum(len(y) for _, y in micro_batches)
         for x, y in micro_batches:
-            optimizer.zero_grad()
+            if clears or not losses:
+                optimizer.zero_grad()
             share = weight(len(y), total, len(micro_batches))
             losses += gradients(model, [(x, y)], loss_fn, lambda rows, _own, share=share: share)  # type: ignore[misc]
             optimizer.step()
@@ -129,15 +134,6 @@ def step_each_time(weight: Callable[[int, int, int], float], plain: bool) -> Cal
         return sum(losses) / len(losses) if plain else mean(losses, micro_batches)
 
     return steps
-
-
-def step_without_clearing(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
-    optimizer.zero_grad()
-    losses, total = [], sum(len(y) for _, y in micro_batches)
-    for x, y in micro_batches:
-        losses += gradients(model, [(x, y)], loss_fn, lambda rows, _own: rows / total)
-        optimizer.step()
-    return mean(losses, micro_batches)
 
 
 def in_mode(mode: str) -> Callable[..., float]:
@@ -174,7 +170,8 @@ MISTAKES = [
             ACCUMULATE),
     Mistake("steps-every-micro-batch", step_each_time(lambda rows, total, n: 1, plain=True), STEPS, ACCUMULATE),
     Mistake("steps-every-micro-batch", step_each_time(lambda rows, total, n: 1 / n, plain=True), STEPS, ACCUMULATE),
-    Mistake("steps-every-micro-batch", step_without_clearing, STEPS, ACCUMULATE),
+    Mistake("steps-every-micro-batch",
+            step_each_time(lambda rows, total, n: rows / total, plain=False, clears=False), STEPS, ACCUMULATE),
     Mistake("forgets-earlier-micro-batches", cleared_each_time, VALUE + "only the last micro-batch counted. "
             "Either the gradients were cleared before each of them, or `backward` ran once, after the loop.",
             ACCUMULATE),

@@ -63,8 +63,8 @@ def always_42(_seed: int) -> None:
 
 
 def numpy_always_42(seed: int) -> None:
-    always_42(seed)
     random.seed(seed)
+    np.random.seed(42)
     torch.manual_seed(seed)
 
 

@@ -39,7 +39,7 @@ test-all: export TORCHCOURSE_KILL_EVERY = 1
 test-all: lint ## lint, run all tests with classes of twenty, prove the course and the grader again
 	@TORCHCOURSE_CLASS=20 $(MAKE) --no-print-directory test TEST_SECONDS=7200
 	$(BIN)/torchcourse build
-	git diff --exit-code --stat notebooks/
+	git diff --exit-code --stat notebooks/ src/torchcourse/stored/
 	$(BIN)/torchcourse verify --anew
 	$(BIN)/python -m benchmarks.interrupted
 	$(BIN)/python -m benchmarks.mutants --count $(MUTANTS)

@@ -29,19 +29,24 @@ def make(lesson: str, use_cache: bool = False) -> dict[str, Stored]:
     for oracle in oracles(lesson):
         if use_cache:
             earlier.load(oracle)
-        made[oracle.exercise.name] = _stored(oracle)
+        made[oracle.exercise.name] = _stored(oracle, everywhere=True)
         if use_cache:
             earlier.save(oracle)
     earlier.remove_old()
     return made
 
 
-def _stored(oracle: Oracle) -> Stored:
-    mistakes = [StoredMistake(k.name, k.sentence, k.section, _mistake_table(oracle, k)) for k in oracle.known]
+def _stored(oracle: Oracle, *, everywhere: bool) -> Stored:
+    """Return what is to be stored; unless `everywhere`, without what mistakes that fail on the CPU do elsewhere."""
+    mistakes = [
+        StoredMistake(k.name, k.sentence, k.section, _mistake_table(oracle, k, everywhere)) for k in oracle.known
+    ]
     return Stored(oracle.cases, _reference_table(oracle), mistakes)
 
 
-def _if_different(oracle: Oracle, number: int, here: Observations, there: Observations) -> Observations | None:
+def _if_different(
+    oracle: Oracle, number: int, here: Observations | None, there: Observations | None
+) -> Observations | None:
     return None if agree(there, here, oracle.cases[number].tolerance) else there
 
 
@@ -53,19 +58,17 @@ def _reference_table(oracle: Oracle) -> Table:
     return Table(list(here), [_if_different(oracle, n, here[n], oracle.wanted("simulated", n)) for n in numbers])
 
 
-def _mistake_table(oracle: Oracle, known: KnownMistake) -> Table:
-    on_cpu: list[Observations | None] = []
-    elsewhere: list[Observations | None] = []
-    for number, case in enumerate(oracle.cases):
-        here = known.seen("cpu", number)
-        same = agree(here, oracle.wanted("cpu", number), case.tolerance)
-        on_cpu.append(None if same else here)
-        if not oracle.exercise.any_device:
-            elsewhere.append(None)
-            continue
-        there = known.seen("simulated", number)
-        like = oracle.wanted("simulated", number) if same else here
-        elsewhere.append(None if agree(there, like, case.tolerance) else there)
+def _mistake_table(oracle: Oracle, known: KnownMistake, everywhere: bool) -> Table:
+    numbers = range(len(oracle.cases))
+    here = [known.seen("cpu", n) for n in numbers]
+    same = [agree(here[n], oracle.wanted("cpu", n), oracle.cases[n].tolerance) for n in numbers]
+    on_cpu = [None if same[n] else here[n] for n in numbers]
+    if not oracle.exercise.any_device:
+        return Table(on_cpu, [None] * len(on_cpu))
+    if not everywhere and not all(same):
+        return Table(on_cpu, [])
+    elsewhere = [_if_different(oracle, n, oracle.wanted("simulated", n) if same[n] else here[n],
+                               known.seen("simulated", n)) for n in numbers]  # fmt: skip
     return Table(on_cpu, elsewhere)
 
 
@@ -83,9 +86,12 @@ def _fresh(lesson: str, made: dict[str, Stored]) -> bool:
 
 
 def exercise_fresh(lesson: str, oracle: Oracle) -> bool:
-    """Return whether what is stored of an exercise agrees with its oracle of visible cases."""
+    """Return whether what is stored of an exercise agrees with its oracle of visible cases.
+
+    What mistakes that fail on the CPU do on the simulated accelerator is left to `proven_fresh`.
+    """
     try:
-        return _same(_stored_lesson(lesson)[oracle.exercise.name], _stored(oracle))
+        return _same(_stored_lesson(lesson)[oracle.exercise.name], _stored(oracle, everywhere=False))
     except UNREADABLE:
         return False
 
@@ -112,9 +118,9 @@ def _same(old: Stored, new: Stored) -> bool:
 
 
 def _rows_agree(old: Table, new: Table, number: int, tolerance: Tolerance) -> bool:
-    return agree(old.on_cpu[number], new.on_cpu[number], tolerance) and agree(
-        old.elsewhere[number], new.elsewhere[number], tolerance
-    )
+    """Return whether two tables agree in a case; `new` has nothing of the accelerator where that was not asked."""
+    here = agree(old.on_cpu[number], new.on_cpu[number], tolerance)
+    return here and (not new.elsewhere or agree(old.elsewhere[number], new.elsewhere[number], tolerance))
 
 
 def proven_fresh(lesson: str) -> bool:

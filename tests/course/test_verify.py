@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from nbformat import v4
 
 from autograde.course import verify as verifying
 from autograde.course.verify import verify
@@ -43,16 +42,10 @@ def test_right_answers_pass_in_the_notebook_on_a_cpu_whose_last_digits_differ() 
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_the_notebooks_are_fresh_and_run_solved(lesson: str) -> None:
+def test_the_notebooks_are_fresh_and_run_unsolved_and_solved(lesson: str) -> None:
     claims = list(verifying._notebook_claims(lesson))
     assert len(claims) == 3
     assert not [claim for claim in claims if not claim.holds]
-
-
-@pytest.mark.parametrize("lesson", LESSONS)
-def test_the_notebooks_run_unsolved(lesson: str) -> None:
-    (claim,) = verifying._unsolved_claims(lesson)
-    assert claim.holds, claim
 
 
 @pytest.mark.slow
@@ -153,13 +146,6 @@ def test_a_stub_that_registers_the_references_operator_leaves_no_oracle_with_the
     judged_by = verifying._oracles("08_compile", "swiglu")[SEED].reference
     assert judged_by is references("08_compile")["swiglu"]
     assert judged_by(torch.tensor([2.0]), torch.tensor([0.0])).tolist() == [0.0]
-
-
-def test_long_output_of_a_notebook_is_cut_with_a_sign() -> None:
-    outputs = [v4.new_output("error", ename="ValueError", evalue="x" * 5000, traceback=[]),
-               v4.new_output("stream", name="stderr", text="x" * 5000)]  # fmt: skip
-    faults = list(verifying._output_faults(v4.new_code_cell(outputs=outputs)))
-    assert [(len(fault) < 1000, fault[-1]) for fault in faults] == [(True, "…")] * 2
 
 
 def test_an_unknown_exercise_is_named() -> None:

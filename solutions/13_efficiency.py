@@ -615,8 +615,8 @@ efficiency.quantization_error(uneven)
 # ### Exercise: quantize_int8
 #
 # Write `quantize_int8(w)` for a matrix of float32 or float64: `(q, scale)`, with q int8 in ±127 and scale (rows, 1) in
-# the dtype of w, both on its device. The largest absolute value of a row becomes ±127, and `q * scale` is nowhere more than half a scale
-# off. A row of zeros gets scale 1.
+# the dtype of w, both on its device. The largest absolute value of a row becomes ±127, and `q * scale` is nowhere more
+# than half a scale off. A row of zeros gets scale 1.
 #
 # ```
 # quantize_int8(torch.tensor([[0.5, -1.0]]))    # (tensor([[64, -127]]), tensor([[0.0079]]))
@@ -659,7 +659,7 @@ print(torch._int_mm(a8, b8.T).item(), "by torch._int_mm, which adds up in int32"
 #
 # Write `int8_matmul(a, b, a_scale, b_scale)`: a is int8 (n, k) with scales (n, 1), b is int8 (m, k) with scales (m, 1).
 # The result is float32 (n, m): the exact integer product of a and the transpose of b, then scaled. The sum is exact
-# also beyond 2**24; only the scaling, and the last step to float32, may round.
+# also beyond 2**24 (and always fits into int32); only the scaling, and the last step to float32, may round.
 #
 # ```
 # int8_matmul(a8, b8, torch.tensor([[0.5]]), torch.tensor([[0.1]]))    # tensor([[1500.]])
@@ -779,8 +779,8 @@ print(half.round() + 3, (half + 3).round())
 # ### Exercise: fake_quantize
 #
 # Write `fake_quantize(x, scale, zero_point, low, high)`: the level is x / scale, rounded (half to even), plus the zero
-# point, cut to [low, high]; the result is the number that it stands for. Backward passes the gradient where the level
-# was in range before it was cut, both ends included, and is zero elsewhere.
+# point, cut to [low, high]; the result is the number that it stands for, in the dtype of x. Backward passes the
+# gradient where the level was in range before it was cut, both ends included, and is zero elsewhere.
 #
 # ```
 # fake_quantize(torch.tensor([0.3, 9.0]), 0.25, 0, -8, 7)    # tensor([0.2500, 1.7500])
@@ -926,10 +926,10 @@ print("2**24 + 1 - 2**24 in float32:", (torch.tensor(2.0**24) + 1).item() - 2**2
 #
 # Write `rms_norm_cpp()`: it returns C++ source, as a string, that registers the operator `torchcourse::rms_norm(Tensor
 # x, float eps) -> Tensor` for float32 and float64 on the CPU, over the last dimension, for x of any strides. The
-# result has x's shape and dtype; add the squares up in double. A schema's `float` is a `double` in C++; `x.size(i)`,
-# `x.stride(i)`, `x.dim()`, `x.numel()` and `x.scalar_type()` say what x is, and its dtype may be compared with
-# `torch::headeronly::ScalarType::Double`. The check compiles it with `-std=c++20` (once, as long as it stays the same),
-# shows what the compiler says, and calls it in a process of its own, which may crash.
+# result has x's shape and dtype; square in double, and add up in double. A schema's `float` is a `double` in C++;
+# `x.size(i)`, `x.stride(i)`, `x.dim()`, `x.numel()` and `x.scalar_type()` say what x is, and its dtype may be compared
+# with `torch::headeronly::ScalarType::Double`. The check compiles it with `-std=c++20` (once, as long as it stays the
+# same), shows what the compiler says, and calls it in a process of its own, which may crash.
 #
 # ```
 # rms_norm_cpp()    # '#include <torch/csrc/stable/library.h> ...', which the check compiles

@@ -234,10 +234,11 @@ def results(oracle: Oracle, seen: Callable[[str, int], Observations | None]) -> 
 
 
 def _shown(oracle: Oracle, place: int) -> list[Result]:
-    """Return the results of a known mistake in visible cases: on the second device only if it passes on the CPU."""
+    """Return the results of a known mistake in visible cases: on the CPU, and where these do not name it, on both."""
     seen = oracle.known[place].seen
     on_cpu = results_of(seen, False, oracle.cases, oracle.wanted)
-    return results(oracle, seen) if all(result.passed for result in on_cpu) else on_cpu
+    named = judge(oracle.exercise, on_cpu, oracle.known).misconception == oracle.known[place].name
+    return on_cpu if named else results(oracle, seen)
 
 
 @cache

@@ -66,6 +66,7 @@ MISTAKES = [
               forward=lambda x: (x > 0).float(), backward=lambda x, g: g),
     binarized("excludes-the-edge", PASSES + "at abs(x) = 1 exactly it still passes.",
               backward=lambda x, g: g * (x.abs() < 1)),
+    binarized("cuts-off-one-side", PASSES + "it stops below -1 as it does above 1.", backward=lambda x, g: g * (x <= 1)),
     binarized("keeps-the-wrong-side", PASSES + "the mask is turned round.", backward=lambda x, g: g * (x.abs() > 1)),
     binarized("clips-at-zero-and-one", PASSES + "it passes from -1 to 1, not from 0 to 1.",
               backward=lambda x, g: g * ((x >= 0) & (x <= 1))),

@@ -82,6 +82,16 @@ def cleared_first(f: Function, x: Tensor) -> Any:
     return backward(f, leaf)
 
 
+def cleared_around_it(f: Function, x: Tensor) -> Any:
+    if not x.is_leaf:
+        return gradient(f, x)
+    was_followed, x.grad = x.requires_grad, None
+    slope = backward(f, x.requires_grad_())
+    x.grad = None
+    x.requires_grad_(was_followed)
+    return slope
+
+
 POLLUTES = (
     'In the case "{case}", `x.grad` was {grad} afterwards or what x was made from had got a gradient: `backward()` '
     "adds to `.grad` of every leaf it reaches, and the caller will find that there."
@@ -102,6 +112,7 @@ MISTAKES = [
             ASK),
     Mistake("clears-old-gradient", cleared_afterwards, CLEARS, ASK),
     Mistake("clears-old-gradient", cleared_afterwards_on_x, CLEARS, ASK),
+    Mistake("clears-old-gradient", cleared_around_it, CLEARS, ASK),
     Mistake("replaces-old-gradient", cleared_first, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the "
             "caller had gathered there was cleared and overwritten.", ASK),
     Mistake("returns-value", lambda f, x: f(x.detach()), "The result has the value {got} where {want} is wanted: that "

@@ -90,6 +90,8 @@ MISTAKES = [
     Mistake("returns-losses", losses, MEAN + "these are the losses, not their gradients.", FUNC),
     Mistake("samples-come-last", lambda f, w, xs, ys: samples(f, w, xs, ys).movedim(0, -1), "In the case \"{case}\" "
             "the result has shape {got_shape} where {want_shape} is wanted: the samples come first, as in xs.", FUNC),
+    Mistake("flattened", lambda f, w, xs, ys: samples(f, w, xs, ys).flatten(1), "In the case \"{case}\" the result has "
+            "shape {got_shape} where {want_shape} is wanted: each sample's gradient has the shape of w.", FUNC),
     Mistake("gradient-by-x", by_x, ROWS + "this is the gradient with respect to "
             "x, the second argument of the loss.", FUNC),
     Mistake("made-on-cpu", with_a_cpu_tensor(samples), MIXED, ERRORS),

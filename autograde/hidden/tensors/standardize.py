@@ -100,6 +100,10 @@ OTHER_DIM = (
     'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: the statistics were taken over '
     "other dimensions than dim = {dim}."
 )
+OTHER_DEFAULT = (
+    'In the case "{case}" the variance of the result is {var} and should be {wanted_var}: eps was not given, and its '
+    "default is 1e-5."
+)
 MISTAKES = [
     Mistake("missing-keepdim", without_keepdim, NO_KEEPDIM, REDUCE),
     Mistake("missing-keepdim", mean_without_keepdim, NO_KEEPDIM, REDUCE),
@@ -118,6 +122,8 @@ MISTAKES = [
     Mistake("eps-argument-ignored", lambda x, dim, _eps=1e-5: standardize(x, dim), "With eps = {eps} the variance of "
             "the result is {var} and should be {wanted_var}: a fixed number was added to the variance, not the "
             "argument.", REDUCE),
+    Mistake("other-default", lambda x, dim, eps=1e-8: standardize(x, dim, eps), OTHER_DEFAULT, REDUCE),
+    Mistake("other-default", lambda x, dim, eps=1e-6: standardize(x, dim, eps), OTHER_DEFAULT, REDUCE),
     Mistake("whole-tensor-statistics", lambda x, _dim, eps=1e-5: standardize(x, tuple(range(x.ndim)), eps),
             WHOLE_TENSOR, REDUCE),
     Mistake("whole-tensor-statistics", lambda x, _dim, _eps=1e-5: (x - x.mean()) / x.std(), WHOLE_TENSOR, REDUCE),

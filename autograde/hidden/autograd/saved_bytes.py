@@ -85,8 +85,8 @@ MISTAKES = [
             "operation needs them again, and some need their result instead.", KEEPS),
     Mistake("counts-elements", adding_up(elements), BYTES + "these are elements, and each takes 4 bytes or 8.", KEEPS),
     Mistake("leaves-out-inputs", of_what_is_no_input, BYTES + "an input that is saved is kept as well.", KEEPS),
-    Mistake("leaves-out-inputs", adding_up(lambda saved: storages([t for t in saved if not t.is_leaf])), BYTES + "a leaf "
-            "that is saved is kept as well.", KEEPS),
+    Mistake("leaves-out-inputs", adding_up(lambda saved: storages([t for t in saved if not t.is_leaf])),
+            BYTES + "a leaf that is saved is kept as well.", KEEPS),
     Mistake("four-bytes-assumed", adding_up(lambda saved: 4 * elements(saved)), BYTES + "an element takes 4 bytes only "
             "in float32.", KEEPS),
     Mistake("returns-tensor", adding_up(lambda saved: torch.tensor(storages(saved))), "The answer is a tensor, {got}, "

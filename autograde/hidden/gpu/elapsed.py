@@ -99,6 +99,11 @@ class ReturnsTheWarmup(TimesTheWarmup):
         return super().elapsed(fn, device, warmup=warmup, repeats=repeats)[:repeats]
 
 
+class WarmupAmongTheRepeats(Timing):
+    def elapsed(self, fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10) -> Any:
+        return super().elapsed(fn, device, warmup=warmup, repeats=repeats - warmup)
+
+
 class NoWarmup(Timing):
     def elapsed(self, fn: Callable[[], object], device: torch.device, *, warmup: int = 3, repeats: int = 10) -> Any:
         return super().elapsed(fn, device, warmup=0, repeats=repeats)
@@ -134,6 +139,9 @@ MISTAKES = [
             "compute, and is not a clock.", TIMING),
     Mistake("times-warmup", ReturnsTheWarmup().elapsed, 'In the case "{case}" the function ran {runs} times and the '
             "first time is {first} seconds where {wanted_first} is right: it stems from the warm-up.", TIMING),
+    Mistake("warmup-among-the-repeats", WarmupAmongTheRepeats().elapsed, 'In the case "{case}" there are {count} times '
+            "where {wanted_count} are wanted: the runs of the warm-up come before the repeats and are none of them.",
+            TIMING),
     Mistake("no-warmup", NoWarmup().elapsed, 'In the case "{case}" the function ran {runs} times, and the first time '
             "is {first} seconds where {wanted_first} is right: the first runs of all are slow, and should not count.",
             TIMING),

@@ -87,6 +87,11 @@ class FractionOfTheHigherLimit(Roof):
         return max(self.peak_flops, self.intensity() * self.peak_bandwidth)
 
 
+class BandwidthIsTheRoof(Roof):
+    def roof(self) -> float:
+        return self.peak_flops if self.compute_bound() else self.peak_bandwidth
+
+
 class FractionTurnedOver(Roof):
     def fraction(self) -> float:
         return 1 / super().fraction()
@@ -129,6 +134,8 @@ MISTAKES = [
     Mistake("ridge-reversed", RidgeAtOne(), RIDGE, ROOF),
     Mistake("fraction-above-the-roof", FractionOfBandwidth(), ABOVE, ROOF),
     Mistake("fraction-above-the-roof", FractionOfTheHigherLimit(), ABOVE, ROOF),
+    Mistake("bandwidth-is-no-roof", BandwidthIsTheRoof(), FRACTION + "the bandwidth counts bytes; times the intensity "
+            "it is a limit on operations.", ROOF),
     Mistake("fraction-turned-over", FractionTurnedOver(), FRACTION + "it is the rate divided by the roof, and not the "
             "roof by the rate.", ROOF),
     Mistake("fraction-in-percent", FractionInPercent(), FRACTION + "a fraction is wanted, not percent.", ROOF),

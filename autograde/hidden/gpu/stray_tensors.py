@@ -103,6 +103,11 @@ class LeavesOutThePath(Strays):
         return name
 
 
+class StartsWithADot(Strays):
+    def named(self, prefix: str, name: str) -> str:
+        return f"{prefix}.{name}"
+
+
 class NeverSorts(Strays):
     def in_order(self, names: list[str]) -> list[str]:
         return names
@@ -140,6 +145,8 @@ MISTAKES = [
             "`state_dict`, and moves all the same.", STRAYS),
     Mistake("names-without-path", LeavesOutThePath(), LISTED + "the path of the submodule belongs to the name.",
             STRAYS),
+    Mistake("names-start-with-a-dot", StartsWithADot(), LISTED + "what the model itself holds has no path before its "
+            "name.", STRAYS),
     Mistake("lists-those-at-home", ListsThoseAtHome(), LISTED + "those that are elsewhere are asked for.", STRAYS),
     Mistake("moves-the-model", MovesTheModel(), 'In the case "{case}" the model was {afterwards} by the call: only '
             "look, and move nothing.", STRAYS),

@@ -53,6 +53,11 @@ def compares_with_the_uncast_weight(w: Tensor, update: Tensor, dtype: torch.dtyp
     return (update != 0) & ((w.to(dtype) + update.to(dtype)).float() == w)
 
 
+def asks_whether_they_are_close(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
+    weight = w.to(dtype)
+    return torch.isclose(weight + update.to(dtype), weight) & (update != 0)
+
+
 def asks_eps(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     return (update != 0) & (update.abs() < torch.finfo(dtype).eps * w.abs())
 
@@ -102,6 +107,8 @@ MISTAKES = [
     Mistake("threshold-not-addition", asks_eps, PLACE + "is right: `eps` times the weight is only a rough threshold; "
             "the sum itself rounds at half a step, and the step depends on the power of two below the weight.",
             UPDATES),
+    Mistake("close-is-not-equal", asks_whether_they_are_close, PLACE + "is right: `isclose` takes a small change for "
+            "none; only an update after which the weight is the very same number is lost.", UPDATES),
     Mistake("underflow-only", underflow_only, PLACE + "is right: an update need not be zero in {dtype} to be lost; "
             "beside a large weight it is rounded away.", UPDATES),
     Mistake("asks-in-float32-what-is-zero", asks_in_float32_what_is_zero, PLACE + "is right: in float32 the update is "

@@ -129,9 +129,9 @@ MISTAKES = [
     Mistake("global-maximum", global_maximum_with_eps, UNDERFLOW, REDUCE),
     Mistake("mean-subtracted", lambda x: softmax_unshifted(x - x.mean(-1, keepdim=True)), TOO_HIGH, REDUCE),
     Mistake("minimum-subtracted", lambda x: softmax_unshifted(x - x.amin(-1, keepdim=True)), TOO_HIGH, REDUCE),
-    Mistake("largest-magnitude-subtracted", lambda x: softmax_unshifted(x - x.abs().amax(-1, keepdim=True)), "{nans} of "
-            "{count} results are NaN: the largest absolute value was subtracted, so that in a row far below zero every "
-            "exp is 0, and 0 / 0 is NaN.", REDUCE),
+    Mistake("largest-magnitude-subtracted", lambda x: softmax_unshifted(x - x.abs().amax(-1, keepdim=True)),
+            "{nans} of {count} results are NaN: the largest absolute value was subtracted, so that in a row far below "
+            "zero every exp is 0, and 0 / 0 is NaN.", REDUCE),
     Mistake("returns-logarithms", lambda x: row_softmax(x).log(), LOGARITHMS, REDUCE),
     Mistake("returns-logarithms", lambda x: x - x.logsumexp(-1, keepdim=True), LOGARITHMS, REDUCE),
     Mistake("clamps-the-scores", lambda x: softmax_unshifted(x.clamp(-80, 80)), "In the case \"{case}\" the value at "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -79,6 +81,25 @@ class ExactCount(Dropout):
         return mask.view(x.shape)
 
 
+class DrawnByPython(Dropout):
+    def mask(self, x: Tensor) -> Tensor:
+        return torch.tensor([random.random() >= self.p for _ in range(x.numel())], device=x.device).view(x.shape)
+
+
+class DrawnByNumpy(Dropout):
+    def mask(self, x: Tensor) -> Tensor:
+        return torch.from_numpy(np.random.rand(*x.shape) >= self.p).to(x.device)
+
+
+class OwnGenerator(Dropout):
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.generator = torch.Generator().manual_seed(0)
+
+    def mask(self, x: Tensor) -> Tensor:
+        return (torch.rand(x.shape, generator=self.generator) >= self.p).to(x.device)
+
+
 class ScaledInEval(Dropout):
     def forward(self, x: Tensor) -> Tensor:
         return self.dropped(x) if self.training else x * (1 - self.p)
@@ -116,6 +137,10 @@ ACCEPTED = (
 COLUMNS = (
     "What is dropped are {dropped}: the mask has to have the shape of the input, so that each entry is drawn by itself."
 )
+NOT_REPEATABLE = (
+    "With p = {p}, two calls after the same `torch.manual_seed` {got}: draw by torch's own generator, which that call "
+    "sets, and not by Python's, NumPy's or another one."
+)
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
     Mistake("not-rescaled", override(Dropout, scaled=lambda self, y: y), NOT_RESCALED, MODES),
@@ -130,6 +155,9 @@ MISTAKES = [
     Mistake("drops-an-exact-count", ExactCount, "With p = {p} the {what} {got}: entries are dropped independently of "
             "each other, so that their number is left to chance.", MODES),
     Mistake("same-mask-every-call", SameMask, SAME_MASK, MODES),
+    Mistake("not-drawn-by-torch", DrawnByPython, NOT_REPEATABLE, MODES),
+    Mistake("not-drawn-by-torch", DrawnByNumpy, NOT_REPEATABLE, MODES),
+    Mistake("not-drawn-by-torch", OwnGenerator, NOT_REPEATABLE, MODES),
     Mistake("nan-at-one", override(Dropout, dropped=lambda self, x: self.scaled(x * self.mask(x))),
             "With p = {p} there are NaNs in the output: 1 - p is 0 there, and 0 / 0 is NaN, as 0 * inf is.",
             MODES),

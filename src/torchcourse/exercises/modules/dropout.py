@@ -39,8 +39,15 @@ def probe(answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, l
         few = x[0].detach()
         counts = {int((called(answer, module, few) == 0).sum()) for _ in range(CALLS)}
         seen["number of zeros"] = "varies from call to call" if len(counts) > 1 else "is the same in every call"
+        seen["two calls, each after torch.manual_seed(1)"] = sameness(*(seeded(answer, module, few) for _ in range(2)))
     seen |= {"scale": output.detach().float() / x.detach().float(), "parameters": len(list(module.parameters()))}
     return {**seen, "fed back": ramp(*output.shape, low=-1.0, high=2.0, like=output).float()}
+
+
+def seeded(answer: Watched, module: object, x: Tensor) -> Any:
+    """Return the result of a call after `torch.manual_seed`."""
+    torch.manual_seed(1)
+    return called(answer, module, x)
 
 
 def turned_down(call: Callable[[], object], argument: str, got: str) -> Any:

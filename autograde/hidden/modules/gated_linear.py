@@ -54,6 +54,11 @@ class Swapped(Gated):
         return (x @ self.gate_weight.T + self.bias) * (x @ self.weight.T).sigmoid()
 
 
+class SigmoidOfTheValue(Gated):
+    def forward(self, x: Tensor) -> Any:
+        return (x @ self.weight.T + self.bias).sigmoid() * (x @ self.gate_weight.T)
+
+
 class BiasAfterwards(Gated):
     def forward(self, x: Tensor) -> Any:
         return (x @ self.weight.T) * (x @ self.gate_weight.T).sigmoid() + self.bias
@@ -133,6 +138,8 @@ MISTAKES = [
     Mistake("bias-in-the-wrong-place", BiasInBoth, BIAS_PLACE, REGISTER),
     Mistake("bias-unused", BiasUnused, AT + "the bias is registered, but forward does not add it.", REGISTER),
     Mistake("gate-and-value-swapped", Swapped, AT + "weight and gate_weight have changed places.", REGISTER),
+    Mistake("gate-and-value-swapped", SigmoidOfTheValue, AT + "the sigmoid belongs to the gate, x G^T, and not to the "
+            "value.", REGISTER),
     Mistake("added-not-multiplied", Added, AT + "the gate is multiplied with the value, not added.", REGISTER),
     Mistake("computes-in-float32", InFloat32, ROUNDED, REGISTER),
     Mistake("weight-transposed", Transposed, "`parameters` came out as {got} where {want} is wanted: weights have "

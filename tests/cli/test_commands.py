@@ -21,6 +21,7 @@ from autograde.classroom.synthetic_class import answered_notebook, write_noteboo
 from autograde.source import paths
 from autograde.source.script import answers_as_text
 from tests.support.commands import run_instructors
+from torchcourse.model import catalogue
 
 LESSON = "01_tensors"
 BESIDE = Path(sys.executable).parent
@@ -84,6 +85,19 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     assert status == 2
     assert says in output.replace("\n", " ")
     assert [path.name for path in tmp_path.iterdir()] == ["empty.csv"]
+
+
+def test_a_number_that_two_lessons_have_is_refused_with_both_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(catalogue.LESSONS, "01_mine", "mine")
+    monkeypatch.chdir(tmp_path)
+    for words in ("class init room --lessons 1", "collect x.zip --lesson 01", "verify 1:row_softmax",
+                  f"class init room --lessons {LESSON},01_mine --due 1=2026-12-01"):  # fmt: skip
+        status, output = run_instructors(*words.split())
+        assert status == 2
+        assert "may be 01_tensors or 01_mine: write the name of the one that you mean." in output.replace("\n", " ")
+    assert not any(tmp_path.iterdir())
 
 
 def test_what_is_loaded_is_not_searched_for_garbage() -> None:

@@ -53,7 +53,7 @@ def test_a_number_stands_for_the_one_lesson_that_has_it() -> None:
     words = ["1", "01", "10", "16", "2", "0", "", "²", "01_tensors", "tensors"]
     named = [path.by_number(word, lessons) for word in words]
     assert named == ["01_tensors", "01_tensors", "10_debugging", "16_graphs", *words[4:]]
-    with pytest.raises(path.AmbiguousNumberError, match="^1 may be 01_tensors or 01_mine: write the name"):
+    with pytest.raises(path.AmbiguousNumberError, match=r"^1 may be 01_tensors or 01_mine: write the name"):
         path.by_number("1", ["01_tensors", "01_mine"])
 
 

@@ -60,7 +60,7 @@ def test_what_does_not_exist_or_is_not_clear_is_said(words: str, message: str) -
 def test_a_number_that_two_lessons_have_is_not_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = dataclasses.replace(lessons()[0], name="01_mine")
     monkeypatch.setattr(named, "lessons", lambda: [*lessons(), mine])
-    with pytest.raises(WorkspaceError, match="^1 may be 01_tensors or 01_mine: write the name"):
+    with pytest.raises(WorkspaceError, match=r"^1 may be 01_tensors or 01_mine: write the name"):
         find_named(["1"])
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, time
 from pathlib import Path
 
 from autograde.files import write_atomically
-from torchcourse.model.path import number
+from torchcourse.model.path import AmbiguousNumberError, by_number
 
 __all__ = ["DueError", "due_dates", "extensions", "read_extensions", "write_extensions"]
 
@@ -29,7 +29,7 @@ def due_dates(texts: Sequence[str], lessons: Sequence[str]) -> dict[str, datetim
     student (see `extensions`) are left out.
 
     Raises:
-        DueError: for a text that is not a date, or a lesson that is not in `lessons`.
+        DueError: for a text that is not a date, or a lesson that is not in `lessons` or is not clear from its number.
     """
     found: dict[str, datetime] = {}
     general: datetime | None = None
@@ -37,7 +37,7 @@ def due_dates(texts: Sequence[str], lessons: Sequence[str]) -> dict[str, datetim
         lesson, _, date = text.rpartition("=")
         if ":" in lesson:
             continue
-        lesson = _named(lesson, lessons)
+        lesson = _named(text, lesson, lessons)
         when = _time(text, lesson, date, lessons)
         if lesson:
             found[lesson] = when
@@ -61,14 +61,17 @@ def extensions(
         if colon and student not in students:
             raise DueError(f"--due {text}: {student} is not on the roster.")
         if colon:
-            lesson = _named(lesson, lessons)
+            lesson = _named(text, lesson, lessons)
             found[student, lesson] = _time(text, lesson, date, lessons)
     return found
 
 
-def _named(lesson: str, lessons: Sequence[str]) -> str:
+def _named(text: str, lesson: str, lessons: Sequence[str]) -> str:
     """Return the lesson that is meant by its name or its number."""
-    return next((name for name in lessons if lesson.isdigit() and number(name) == lesson.lstrip("0")), lesson)
+    try:
+        return by_number(lesson, lessons)
+    except AmbiguousNumberError as error:
+        raise DueError(f"--due {text}: {error}") from None
 
 
 def _time(text: str, lesson: str, date: str, lessons: Sequence[str]) -> datetime:

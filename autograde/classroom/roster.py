@@ -47,7 +47,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Fault:
-    """A row that was left out: its line, the student it names if it names one, and the reason with the remedy."""
+    """A row that was left out, or is in doubt: its line, the student it names if it names one, and the reason with the
+    remedy."""
 
     line: int
     student: str
@@ -59,10 +60,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Roster:
-    """The students in the order of the file, and the rows that were left out."""
+    """The students in the order of the file, the rows that were left out, and those that count although letters of
+    their names seem to be lost."""
 
     members: tuple[Member, ...] = ()
     faults: tuple[Fault, ...] = ()
+    doubts: tuple[Fault, ...] = ()
 
 
 COLUMNS = tuple(field.name for field in fields(Member) if field.name != "place")
@@ -78,12 +81,13 @@ def read_roster(path: Path) -> Roster:
     Raises:
         RosterError: when the file is missing, is no CSV file or has no column `id`.
     """
-    text = _decoded(path)
+    text, is_unicode = _decoded(path)
     header = text.split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=header.count)
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     members: list[Member] = []
     faults: list[Fault] = []
+    doubts: list[Fault] = []
     taken: dict[tuple[str, str], Member] = {}
     try:
         names = [re.sub(r"\s+", "_", name.strip().lower()) for name in next(table, [])]
@@ -99,11 +103,13 @@ def read_roster(path: Path) -> Roster:
             reason = _too_long(row, names) or _fault(member) or _clash(member, taken)
             if reason:
                 faults.append(Fault(table.line_num, _shown(member), reason))
-            else:
-                members.append(member)
+                continue
+            members.append(member)
+            if doubt := _doubt(member, is_unicode or bool(doubts)):
+                doubts.append(Fault(table.line_num, _shown(member), doubt))
     except csv.Error as error:
         raise RosterError(f"{path}:{table.line_num}: this is no CSV file ({error}).") from None
-    return Roster(tuple(members), tuple(faults))
+    return Roster(tuple(members), tuple(faults), tuple(doubts))
 
 
 def read_whole_roster(path: Path) -> tuple[Member, ...]:
@@ -142,17 +148,18 @@ def write_roster(path: Path, members: Iterable[Member]) -> None:
     write_atomically(path, text.getvalue())
 
 
-def _decoded(path: Path) -> str:
+def _decoded(path: Path) -> tuple[str, bool]:
+    """Return the text of a file, and whether it says its letters itself: bytes of cp1252 may be meant as others."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise RosterError(f"{path} cannot be read: {error.strerror}.") from None
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
+        return data.decode("utf-16", "replace"), True
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig"), True
     except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+        return data.decode("cp1252", "replace"), False
 
 
 def _too_long(row: Sequence[str], names: Sequence[str]) -> str:
@@ -177,6 +184,16 @@ def _fault(member: Member) -> str:
         return "an id names folders: up to 100 letters, digits and . _ - @, beginning with a letter or digit."
     if member.email and not re.fullmatch(r"[^@\s]+@[^@\s]+", member.email):
         return f"{member.email!a} is no e-mail address; correct it or leave it empty."
+    return ""
+
+
+def _doubt(member: Member, is_unicode: bool) -> str:
+    """Return why letters of a student's name seem to be lost and the remedy, in one sentence; "" if none do."""
+    name, remedy = _name(member), "save the roster as UTF-8 and run this again."
+    if "?" in name or "\ufffd" in name:
+        return f"a letter of {name} is lost: {remedy}"
+    if not is_unicode and not name.isascii():
+        return f"the file is not UTF-8 and was read as cp1252, with this name as {name}: if that is wrong, {remedy}"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -22,7 +23,7 @@ from autograde.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from autograde.classroom.roster import Roster
+    from autograde.classroom.roster import Member, Roster
 
 __all__ = ["bundle", "class_commands", "collect", "release", "sample"]
 
@@ -34,6 +35,17 @@ def about() -> None:
     """Make and keep a class folder."""
 
 
+def _share(text: str) -> float:
+    """Return the share, from 0 to 1, that `--late` gives; stop if it is something else."""
+    try:
+        given = float(text)
+    except ValueError:
+        given = math.nan
+    if not 0 <= given <= 1:
+        stop(f"--late {text}: this is no share of a score; write 0.1 for a tenth of it, lost for each day late.")
+    return given
+
+
 @class_commands.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="the class folder; what is in it already stays")],
@@ -42,7 +54,7 @@ def init(
     roster: Annotated[Path | None, typer.Option(help="a CSV file: id,first_name,last_name,email,…")] = None,
     sample: Annotated[int, typer.Option(min=0, max=10_000, help="make up this many submissions of each lesson")] = 0,
     name: Annotated[str | None, typer.Option(help="nbgrader's course_id; torchcourse, if not given")] = None,
-    late: Annotated[float | None, typer.Option(min=0, max=1, help="share of a score lost for each day late")] = None,
+    late: Annotated[float | None, typer.Option(parser=_share, help="of a score lost for each day late, as 0.1")] = None,
     exchange: Annotated[Path | None, typer.Option(help="nbgrader's exchange folder")] = None,
     gradebook: Annotated[str | None, typer.Option(help="its URL, postgresql://…; a file in DIR, if not given")] = None,
     diff: Annotated[bool, typer.Option("--diff", help="show how changed lessons change scores, and ask first")] = False,
@@ -103,7 +115,8 @@ def _refuse_settings(folder: Path) -> NoReturn:
 
 
 def _roster(path: Path | None) -> Roster:
-    """Return the roster at `path` (an empty one if none is named), and print the rows that were left out.
+    """Return the roster at `path` (an empty one if none is named), and print the rows that were left out,
+    and those whose names may have been read wrongly.
 
     Raises:
         RosterError: when it cannot be read.
@@ -113,6 +126,8 @@ def _roster(path: Path | None) -> Roster:
     enrolled = read_roster(path) if path else Roster()
     for fault in enrolled.faults:
         console.print(f"left out: {path}, {fault}", markup=False)
+    for doubt in enrolled.doubts:
+        console.print(f"{path}, {doubt}", markup=False)
     if path and not enrolled.members:
         stop(f"{path} has no valid row.")
     return enrolled
@@ -166,14 +181,13 @@ def collect(
     """Take submissions out of a learning platform's archive, the latest attempt of each student on the roster."""
     from autograde.classroom.collect import CollectError, write_names
     from autograde.classroom.collect import collect as take_out
-    from autograde.classroom.roster import read_whole_roster
     from autograde.classroom.worksheet import read_times, write_times
 
     (name,) = lesson_names([lesson])
     folder = into.absolute().parent
     check_lessons_of_class(folder, [name])
     try:
-        members = read_whole_roster(roster or folder / "roster.csv")
+        members = _whole_roster(roster, folder)
         known_times = read_times(times) if times else {}
         with write_errors(into):
             found = take_out(archive, name, into, members, groups)
@@ -199,6 +213,21 @@ def collect(
                   f"{len(found.refused)} left out: {into}", markup=False)  # fmt: skip
     if not found.names:
         stop(f"{archive} has no notebook of {name} by anybody on the roster.")
+
+
+def _whole_roster(named: Path | None, folder: Path) -> tuple[Member, ...]:
+    """Return the students on a roster, by default that of the class in `folder`; stop where there is none.
+
+    Raises:
+        RosterError: when a row of it is bad.
+    """
+    from autograde.classroom.roster import read_whole_roster
+
+    path = named or folder / "roster.csv"
+    if not named and not path.exists():
+        stop(f"There is no {path}, which says who is who: run this in the class folder (`torchcourse class init` "
+             "makes one), or name a roster with --roster.")  # fmt: skip
+    return read_whole_roster(path)
 
 
 def release(

@@ -50,14 +50,16 @@ def stop(reason: str) -> NoReturn:
 
 def lesson_names(names: Sequence[str] | None) -> list[str]:
     """Return the lessons of these names or numbers, some with commas between them, or all if none is named; stop if
-    one does not exist."""
+    one does not exist, or a number is that of several."""
     from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, check_lesson
     from torchcourse.model.own_course import has_lesson_name
-    from torchcourse.model.path import number
+    from torchcourse.model.path import AmbiguousNumberError, by_number
 
-    numbered = {number(name): name for name in LESSONS}
     parts = [part.strip() for name in names or LESSONS for part in name.split(",") if part.strip()]
-    found = [numbered.get(part.lstrip("0"), part) if part.isdigit() else part for part in parts]
+    try:
+        found = [by_number(part, LESSONS) for part in parts]
+    except AmbiguousNumberError as error:
+        stop(str(error))
     for name in found:
         try:
             check_lesson(name)
@@ -68,7 +70,7 @@ def lesson_names(names: Sequence[str] | None) -> list[str]:
 
 
 def split_lessons(names: str) -> list[str]:
-    """Return the lessons of a comma-separated list, or all if it is empty; stop if one does not exist."""
+    """Return the lessons of a comma-separated list, or all if it is empty; stop as `lesson_names` does."""
     return lesson_names([names] if names.strip(" ,") else None)
 
 

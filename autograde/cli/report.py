@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -26,11 +26,14 @@ from autograde.cli.quick_imports import quick_imports
 from autograde.errors import ClassError, RefusedError
 
 if TYPE_CHECKING:
+    from autograde.report.enrolled import Enrolled
+    from autograde.results.final_scores import FinalScores
     from autograde.results.grades_table import Row
     from autograde.results.handing_in import HandedIn
 
 __all__ = ["diff", "export", "report"]
 
+Found = TypeVar("Found")
 CLASS_FILES = {"grades.csv", "roster.csv", "gradebook.db", "collected.json", "grading-log.jsonl", "nbgrader_config.py"}
 """Files of a class folder that an export must not replace."""
 
@@ -66,15 +69,15 @@ def report(
         stop(f"{mistakes} exists, and may hold what a class wrote into it: choose another name, or delete it.")
     target = mistakes or html or out / f"{exercise or 'report'}.html"
     try:
-        rows = read_table(out / "grades.csv").rows
+        rows, roster = read_table(out / "grades.csv").rows, _roster(out)
         _warn_of_unknown_lessons(rows)
         if exercise:
-            made = exercise_page(out, exercise)
+            made = exercise_page(out, exercise, roster)
         elif mistakes:
             day = _day(since) if since else None
-            made = mistakes_notebook(out, split_lessons(lessons), day, _recent(out, rows, day) if day else ())
+            made = mistakes_notebook(out, split_lessons(lessons), day, _recent(out, rows, day) if day else (), roster)
         else:
-            made = report_page(out, target, _times(out))
+            made = report_page(out, target, *_times_and_scores(out), roster)
     except (BadTableError, UnknownExerciseError) as error:
         stop(str(error))
     with write_errors(target):
@@ -114,13 +117,31 @@ def _recent(out: Path, rows: Sequence[Row], day: date) -> set[tuple[str, str]]:
     return recent
 
 
-def _times(out: Path) -> list[HandedIn]:
-    """Return when submissions were handed in; print why that is not shown if the gradebook cannot be read."""
+def _roster(out: Path) -> dict[str, Enrolled]:
+    """Return the students on the roster of a class folder, if it has one; print why not if it is damaged."""
+    from autograde.classroom.class_folder import roster_of
+    from autograde.classroom.roster import RosterError
+    from autograde.report.enrolled import Enrolled
+
     try:
-        return _handed_in(out)
+        members = roster_of(out) or ()
+    except RosterError as error:
+        stderr.print(f"WARNING: names, and members who handed nothing in, are left out. {error}", markup=False)
+        return {}
+    return {m.id: Enrolled(", ".join(filter(None, (m.last_name, m.first_name))), m.group) for m in members}
+
+
+def _times_and_scores(out: Path) -> tuple[list[HandedIn], FinalScores]:
+    """Return when submissions were handed in, and the scores that count; print what the page lacks if the gradebook
+    cannot be read."""
+    from autograde.results.final_scores import final_scores
+
+    try:
+        return _handed_in(out), _read_gradebook(out, final_scores)
     except RefusedError as error:
-        stderr.print(f"WARNING: the page does not show when lessons were handed in. {error}", markup=False)
-        return []
+        stderr.print("WARNING: the page has the automatic scores, and does not show when lessons were handed in. "
+                     f"{error}", markup=False)  # fmt: skip
+        return [], {}
 
 
 def _handed_in(out: Path) -> list[HandedIn]:
@@ -129,16 +150,26 @@ def _handed_in(out: Path) -> list[HandedIn]:
     Raises:
         RefusedError: when the gradebook cannot be read.
     """
+    from autograde.results.handing_in import handed_in
+
+    return _read_gradebook(out, handed_in)
+
+
+def _read_gradebook(out: Path, read: Callable[[str], Found]) -> Found:
+    """Return what `read` finds in the gradebook of a folder, given its URL.
+
+    Raises:
+        RefusedError: when the gradebook cannot be read.
+    """
     from sqlalchemy.exc import SQLAlchemyError
 
     from autograde.batch.preflight import check_gradebook, reason_of
     from autograde.classroom.class_config import class_gradebook
-    from autograde.results.handing_in import handed_in
 
     try:
         url = class_gradebook(out)
         check_gradebook(url)
-        return handed_in(url)
+        return read(url)
     except ClassError as error:
         raise RefusedError(str(error)) from error
     except (SQLAlchemyError, ValueError) as error:

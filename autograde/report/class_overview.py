@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 from autograde.files import digest
+from autograde.results.final_scores import FinalScores
 from autograde.results.grades_table import Row
 from torchcourse.model.catalogue import in_order
 
@@ -82,8 +83,13 @@ class Overview:
     persisting: tuple[PersistingMistake, ...]
 
 
-def overview(rows: Sequence[Row]) -> Overview:
-    """Return the overview of the grades in `rows`."""
+def overview(rows: Sequence[Row], names: Mapping[str, str] | None = None, final: FinalScores | None = None) -> Overview:
+    """Return the overview of the grades in `rows`.
+
+    Args:
+        names: those of students, as far as they are known.
+        final: the scores that count, as far as they are known.
+    """
     lessons = in_order({r.lesson for r in rows})
     marks: dict[str, dict[str, dict[str, Mark]]] = {lesson: defaultdict(dict) for lesson in lessons}
     points: dict[tuple[str, str], float] = defaultdict(float)
@@ -94,7 +100,10 @@ def overview(rows: Sequence[Row]) -> Overview:
         points[r.student, r.lesson] += r.score
     exercises = {lesson: tuple(name for own, name in most if own == lesson) for lesson in lessons}
     totals = {lesson: sum(most[lesson, name] for name in exercises[lesson]) for lesson in lessons}
-    students = sorted({r.student for r in rows})
+    for (student, lesson), (score, max_score) in (final or {}).items():
+        if student in marks.get(lesson, ()):
+            points[student, lesson], totals[lesson] = score, max_score
+    students = sorted({r.student for r in rows}, key=lambda s: (((names or {}).get(s) or s).casefold(), s))
     shares = {
         student: tuple(_share(marks[lesson].get(student), points[student, lesson], totals[lesson])
                        for lesson in lessons) for student in students

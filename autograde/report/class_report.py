@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from autograde.judge.verdict import clean, printable
 from autograde.report.anonymous import anonymous
 from autograde.report.charts import outcomes, scores, times
 from autograde.report.class_overview import overview, shade
+from autograde.report.enrolled import Enrolled, Roster, sharing, shown_names, with_absent
 from autograde.report.item_statistics import (
     MIN_LEARNERS,
     MIN_UNLIKE,
@@ -24,6 +25,7 @@ from autograde.report.item_statistics import (
 )
 from autograde.report.similarity import SHINGLE, SHORTEST, SIMILAR, Pair, similar_pairs
 from autograde.results.answer_source import answer_source
+from autograde.results.final_scores import FinalScores
 from autograde.results.grades_table import Row, read_table
 from autograde.results.handing_in import HandedIn
 from autograde.results.html import page
@@ -53,7 +55,8 @@ class ShownMistake:
 
 @dataclass(frozen=True)
 class ShownLesson:
-    """One lesson on the page; `compared` is the number of answers, and `more_…` unfold."""
+    """One lesson on the page; `compared` is the number of answers, `shared` whether notebooks of groups count once, and
+    `more_…` unfold."""
 
     statistics: LessonStatistics
     histogram: str
@@ -63,32 +66,41 @@ class ShownLesson:
     compared: int
     pairs: tuple[Pair, ...]
     more_pairs: tuple[Pair, ...]
+    shared: bool
 
 
-def report(out: Path, target: Path | None = None, handed_in: Sequence[HandedIn] = ()) -> str:
+def report(
+    out: Path, target: Path | None = None, handed_in: Sequence[HandedIn] = (), final: FinalScores | None = None,
+    roster: Roster | None = None,
+) -> str:  # fmt: skip
     """Return the report on the results that `torchcourse grade` left in `out`.
 
     Args:
         target: where the page will lie, from which it links to feedback pages; in `out`, if not given.
         handed_in: when submissions were handed in, as far as that is known.
+        final: the scores that count, if they are known; else the automatic ones do.
+        roster: the students of the class, if it has a roster.
 
     Raises:
         BadTableError: when there is no grades.csv in `out`, or it is no table of grades.
     """
     table = read_table(out / "grades.csv")
-    answers = answers_of(out / "autograded", table.rows)
-    lessons = [_lesson(one, answers.get(one.lesson, {})) for one in lesson_statistics(table.rows)]
+    answers, roster = answers_of(out / "autograded", table.rows), roster or {}
+    rows = with_absent(table.rows, roster)
+    repeated = {lesson: sharing(own, roster) for lesson, own in answers.items()}
+    lessons = [_lesson(one, answers.get(one.lesson, {}), repeated.get(one.lesson, set()), roster)
+               for one in lesson_statistics(rows, repeated, final)]  # fmt: skip
     complaints, more = table.complaints[:MAX_COMPLAINTS], table.complaints[MAX_COMPLAINTS:]
-    everything = overview(table.rows)
+    everything = overview(rows, {student: one.name for student, one in roster.items()}, final)
     aliases = {learner.student: learner.alias for learner in everything.learners}
     pages = _feedback_pages(out, (target or out / "report.html").absolute().parent)
     return page(
-        "report.html", overview=everything, aliases=aliases, shade=shade, feedback=pages, lessons=lessons,
-        times=times(handed_in) if handed_in else "", timed=len(handed_in),
+        "report.html", overview=everything, aliases=aliases, names=shown_names(list(aliases), roster), shade=shade,
+        feedback=pages, lessons=lessons, times=times(handed_in) if handed_in else "", timed=len(handed_in),
         submissions=len({(row.student, row.lesson) for row in table.rows if row.status != "missing"}),
         folder=clean(out.resolve().name), complaints=complaints, more_complaints=more,
         learners_count=len(aliases), fewest=MIN_LEARNERS, unlike=MIN_UNLIKE, suspect=SUSPECT, similar=SIMILAR,
-        shingle=SHINGLE, shortest=SHORTEST, clean=clean,
+        final=bool(final), shingle=SHINGLE, shortest=SHORTEST, clean=clean,
     )  # fmt: skip
 
 
@@ -115,24 +127,26 @@ def answers_of(autograded: Path, rows: Sequence[Row]) -> dict[str, Answers]:
     return found
 
 
-def _lesson(statistics: LessonStatistics, answers: Answers) -> ShownLesson:
+def _lesson(statistics: LessonStatistics, answers: Answers, repeated: Collection[str], roster: Roster) -> ShownLesson:
     stubs = {name: load_release(statistics.lesson).cells[name].source for name in answers}
-    pairs = similar_pairs(answers, stubs)
+    different = {exercise: {student: source for student, source in own.items() if student not in repeated}
+                 for exercise, own in answers.items()}  # fmt: skip
+    pairs = similar_pairs(different, stubs)
     shown = statistics.mistakes[:MAX_MISTAKES]
     return ShownLesson(
-        statistics, scores(statistics), outcomes(statistics), tuple(shown_mistake(m, answers) for m in shown),
-        statistics.mistakes[MAX_MISTAKES:], sum(map(len, answers.values())), tuple(pairs[:MAX_PAIRS]),
-        tuple(pairs[MAX_PAIRS:]),
+        statistics, scores(statistics), outcomes(statistics),
+        tuple(shown_mistake(m, answers, roster) for m in shown), statistics.mistakes[MAX_MISTAKES:],
+        sum(map(len, different.values())), tuple(pairs[:MAX_PAIRS]), tuple(pairs[MAX_PAIRS:]), bool(repeated),
     )  # fmt: skip
 
 
-def shown_mistake(mistake: MistakeCount, answers: Mapping[str, Mapping[str, str]]) -> ShownMistake:
+def shown_mistake(mistake: MistakeCount, answers: Mapping[str, Mapping[str, str]], roster: Roster) -> ShownMistake:
     """Return a mistake as it is shown: with a message that explained it, and examples without names."""
     sources = answers.get(mistake.exercise, {})
     examples: dict[str, None] = {}
     known = (row.student for row in mistake.rows if sources.get(row.student, "").strip())
     for student in sorted(known, key=lambda name: (len(sources[name]), name)):
-        example = printable(anonymous(sources[student], [student]))
+        example = printable(anonymous(sources[student], [student, roster.get(student, Enrolled()).name]))
         if example and len(example) <= MAX_EXAMPLE_LENGTH:
             examples.setdefault(example)
     message = next((row.message for row in mistake.rows if row.message), "")

@@ -13,6 +13,7 @@ from pathlib import Path
 from autograde.judge.submission import read_submission
 from autograde.judge.verdict import clean, printable
 from autograde.report.class_overview import overview
+from autograde.report.enrolled import Roster, shown_names, with_absent
 from autograde.results.answer_source import answer_source
 from autograde.results.grades_table import Row, read_table
 from autograde.results.html import page
@@ -43,27 +44,30 @@ class Group:
     answers: tuple[ShownAnswer, ...]
 
 
-def exercise_page(out: Path, name: str) -> str:
+def exercise_page(out: Path, name: str, roster: Roster | None = None) -> str:
     """Return the page on an exercise or a question, from the results that `torchcourse grade` left in `out`.
+
+    Args:
+        roster: the students of the class, if it has a roster.
 
     Raises:
         BadTableError: when there is no grades.csv in `out`, or it is no table of grades.
         UnknownExerciseError: when no lesson has an exercise or a question of this name.
     """
-    rows = read_table(out / "grades.csv").rows
+    rows = with_absent(read_table(out / "grades.csv").rows, roster or {})
     lesson = _lesson_of(name)
     verdicts = {row.student: row for row in rows if (row.lesson, row.exercise) == (lesson, name)}
-    handed_in = {row.student for row in rows if row.lesson == lesson}
+    learners = {row.student for row in rows if row.lesson == lesson}
     answers = [
         ShownAnswer(student, source, verdicts.get(student))
-        for student, source in sorted(_sources(out / "autograded", lesson, name, handed_in))
+        for student, source in sorted(_sources(out / "autograded", lesson, name, learners))
     ]
-    without = sorted(handed_in - {answer.student for answer in answers})
+    without = sorted(learners - {answer.student for answer in answers})
     aliases = {learner.student: learner.alias for learner in overview(rows).learners}
     return page(
         "exercise.html", name=name, lesson=lesson, rubric=printable(_rubrics(lesson).get(name, "")),
-        groups=_groups(answers), without=without, count=len(handed_in), aliases=aliases,
-        folder=clean(out.resolve().name), clean=clean,
+        groups=_groups(answers), without=without, count=len(learners), aliases=aliases,
+        names=shown_names(list(aliases), roster or {}), folder=clean(out.resolve().name), clean=clean,
     )  # fmt: skip
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
+from autograde.results.final_scores import FinalScores
 from autograde.results.grades_table import Row
 
 __all__ = [
@@ -27,7 +28,7 @@ NOT_READ = ("missing", "unreadable")
 
 @dataclass(frozen=True)
 class ItemStatistics:
-    """One exercise, over learners whose submission could be read.
+    """One exercise, over learners whose submission could be read; a notebook that a group shares counts once.
 
     Attributes:
         counts: learners by status, with "half" for those right on the CPU alone.
@@ -56,7 +57,7 @@ class ItemStatistics:
 
 @dataclass(frozen=True)
 class MistakeCount:
-    """A known mistake: how many learners made it, their share of those who were wrong, and their rows."""
+    """A known mistake, or "forbidden": how many learners made it, their share of the wrong ones, and their rows."""
 
     exercise: str
     name: str
@@ -103,15 +104,22 @@ class LessonStatistics:
         return median(self.totals) if self.totals else 0.0
 
 
-def lesson_statistics(rows: Sequence[Row]) -> list[LessonStatistics]:
-    """Return the statistics of each lesson in `rows`, in their order."""
+def lesson_statistics(
+    rows: Sequence[Row], repeated: Mapping[str, Collection[str]] | None = None, final: FinalScores | None = None
+) -> list[LessonStatistics]:
+    """Return the statistics of each lesson in `rows`, in their order.
+
+    Args:
+        repeated: the students, by lesson, whose notebook is another student's too, and counts there for its exercises.
+        final: the scores that count, as far as they are known.
+    """
     lessons: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         lessons[row.lesson].append(row)
-    return [_lesson(lesson, own) for lesson, own in lessons.items()]
+    return [_lesson(lesson, own, (repeated or {}).get(lesson, ()), final or {}) for lesson, own in lessons.items()]
 
 
-def _lesson(lesson: str, rows: list[Row]) -> LessonStatistics:
+def _lesson(lesson: str, rows: list[Row], repeated: Collection[str], final: FinalScores) -> LessonStatistics:
     not_read: dict[str, tuple[str, ...]] = {}
     for status in NOT_READ:
         students = tuple(dict.fromkeys(row.student for row in rows if row.status == status))
@@ -125,10 +133,14 @@ def _lesson(lesson: str, rows: list[Row]) -> LessonStatistics:
         exercises[row.exercise].append(row)
         totals[row.student] += row.score
         shares[row.student] += row.share
+    once = {name: [row for row in own if row.student not in repeated] for name, own in exercises.items()}
     best = {row.exercise: row.max_score for row in rows}
+    known = {student: final[student, lesson] for student in totals if (student, lesson) in final}
+    totals |= {student: score for student, (score, _) in known.items()}
+    most = max((most for _, most in known.values()), default=sum(best.values()))
     return LessonStatistics(
-        lesson, sum(best.values()), len({row.student for row in rows}), not_read, tuple(sorted(totals.values())),
-        tuple(_item(name, best[name], own, shares) for name, own in exercises.items()), tuple(_mistakes(exercises)),
+        lesson, most, len({row.student for row in rows}), not_read, tuple(sorted(totals.values())),
+        tuple(_item(name, best[name], own, shares) for name, own in once.items()), tuple(_mistakes(exercises)),
         tuple(_unexplained(exercises)), tuple(_troubles(exercises)),
     )  # fmt: skip
 
@@ -167,13 +179,17 @@ def interval(r: float, count: int) -> tuple[float, float]:
 
 
 def _mistakes(exercises: dict[str, list[Row]]) -> list[MistakeCount]:
-    """Return the mistakes, most frequent first; mistakes made together count as each of them."""
+    """Return the mistakes, most frequent first; mistakes made together count as each of them.
+
+    An answer that uses what its exercise forbids counts as the mistake "forbidden".
+    """
     found: list[MistakeCount] = []
     for exercise, rows in exercises.items():
         made: dict[str, list[Row]] = defaultdict(list)
         wrong = [row for row in rows if row.status not in ("passed", "unattempted", "tampered")]
         for row in wrong:
-            for name in filter(None, row.misconception.split("+")):
+            forbidden = "forbidden" if row.status == "forbidden" else ""
+            for name in filter(None, (row.misconception or forbidden).split("+")):
                 made[name].append(row)
         found += [MistakeCount(exercise, m, len(own), len(own) / len(wrong), tuple(own)) for m, own in made.items()]
     return sorted(found, key=lambda m: (-m.count, m.exercise, m.name))

@@ -16,6 +16,7 @@ import nbformat
 
 from autograde.judge.verdict import printable
 from autograde.report.class_report import ShownMistake, answers_of, shown_mistake
+from autograde.report.enrolled import Roster
 from autograde.report.item_statistics import MistakeCount, lesson_statistics
 from autograde.report.mistake_card import mistake_card
 from autograde.results.grades_table import read_table
@@ -34,14 +35,16 @@ below each takes an answer that you write together, and checks it."""
 
 
 def mistakes_notebook(
-    out: Path, lessons: Collection[str] = (), since: date | None = None, recent: Collection[tuple[str, str]] = ()
-) -> str:
+    out: Path, lessons: Collection[str] = (), since: date | None = None, recent: Collection[tuple[str, str]] = (),
+    roster: Roster | None = None,
+) -> str:  # fmt: skip
     """Return a notebook of the most frequent mistakes in the results in a folder.
 
     Args:
         lessons: the lessons to look at; all, if none is given.
         since: count only what was handed in on this day or later.
         recent: what that is, by student and lesson.
+        roster: the students of the class, if it has a roster: answers are shown without their names.
 
     Raises:
         BadTableError: when there is no grades.csv in `out`, or it is no table of grades.
@@ -60,7 +63,7 @@ def mistakes_notebook(
         setup = enumerate(_setup(lesson))
         cells += [nbformat.v4.new_code_cell(source, id=f"setup-{lesson}-{n}") for n, source in setup]
     for number, (lesson, mistake) in enumerate(chosen, 1):
-        shown = shown_mistake(mistake, answers.get(lesson, {}))
+        shown = shown_mistake(mistake, answers.get(lesson, {}), roster or {})
         card = mistake_card(mistake.exercise, mistake.name)
         if shown.message in card.get("text/plain", ""):
             shown = replace(shown, message="")

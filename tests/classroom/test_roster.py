@@ -63,6 +63,29 @@ def test_what_spreadsheets_write_is_read(tmp_path: Path, encoding: str, delimite
     assert faults == []
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("zoe,Zoë".encode(), []),
+        ("zoe,Zoë".encode("utf-16"), []),
+        (b"zoe,Zo?", ["line 2, zoe: a letter of Zo? is lost: save the roster as UTF-8"]),
+        ("zoe,Zo\ufffd".encode(), ["line 2, zoe: a letter of Zo\ufffd is lost: save the roster as UTF-8"]),
+        (b"jo,Jo\nren,Ren\x8e\nzoe,Zo\x91", ["line 3, ren: the file is not UTF-8 and was read as cp1252, with this "
+                                             "name as RenŽ: if that is wrong, save the roster as UTF-8"]),
+        (b"ren,Ren\x81", ["line 2, ren: a letter of Ren\ufffd is lost: save the roster as UTF-8"]),
+    ],
+)  # fmt: skip
+def test_names_that_may_have_lost_letters_count_and_are_named_with_the_remedy(
+    tmp_path: Path, rows: bytes, said: list[str]
+) -> None:
+    header = "id,first_name\n"
+    start = header.encode("utf-16") if rows.startswith(b"\xff\xfe") else header.encode()
+    (tmp_path / "roster.csv").write_bytes(start + rows.removeprefix(b"\xff\xfe"))
+    roster = read_roster(tmp_path / "roster.csv")
+    assert [str(doubt) for doubt in roster.doubts] == [f"{words} and run this again." for words in said]
+    assert roster.members and not roster.faults
+
+
 def test_letters_that_are_written_in_two_ways_are_one(tmp_path: Path) -> None:
     members, faults = read(tmp_path, f"{HEADER}zoé,Z,Z,\nzoe\u0301,Z,Z,\n")
     assert [member.id for member in members] == ["zoé"]

@@ -21,6 +21,7 @@ from autograde.classroom.synthetic_class import answered_notebook, write_noteboo
 from autograde.source import paths
 from autograde.source.script import answers_as_text
 from tests.support.commands import run_instructors
+from torchcourse.model import catalogue
 
 LESSON = "01_tensors"
 BESIDE = Path(sys.executable).parent
@@ -64,6 +65,17 @@ def test_without_the_instructors_folder_only_the_learners_commands_are_there(tmp
         ("class init room --lessons 01_tensor", "Did you mean '01_tensors'?"),
         ("class init room --lessons 01_tensors --due soon", "soon is no date; write 2026-12-01"),
         ("class init room --lessons 01_tensors --due 02_autograd=2026-12-01", "is none of the class's lessons"),
+        ("class init room --lessons 01_tensors --late 10", "--late 10: this is no share of a score; write 0.1 for a"),
+        ("class init room --lessons 01_tensors --late 10%", "--late 10%: this is no share of a score"),
+        ("class init room --lessons 01_tensors --late nan", "--late nan: this is no share of a score"),
+        (
+            "collect x.zip --lesson 01_tensors",
+            "says who is who: run this in the class folder (`torchcourse class init`",
+        ),
+        (
+            "class init room --lessons 1 --roster lossy.csv --due eve:1=2026-12-01",
+            "lossy.csv, line 2, ren: a letter of Ren? is",
+        ),
         ("class init room --lessons 01_tensors --roster nowhere.csv", "No such file"),
         ("class init room --lessons 01_tensors --roster empty.csv --sample 3", "has no valid row"),
         ("export --class . --format xls", "--format is one of csv, canvas, moodle, json"),
@@ -79,11 +91,25 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, says: str
 ) -> None:
     (tmp_path / "empty.csv").write_text("id,email\n=1,\n")
+    (tmp_path / "lossy.csv").write_text("id,first_name\nren,Ren?\n")
     monkeypatch.chdir(tmp_path)
     status, output = run_instructors(*words.split())
     assert status == 2
     assert says in output.replace("\n", " ")
-    assert [path.name for path in tmp_path.iterdir()] == ["empty.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.csv", "lossy.csv"]
+
+
+def test_a_number_that_two_lessons_have_is_refused_with_both_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(catalogue.LESSONS, "01_mine", "mine")
+    monkeypatch.chdir(tmp_path)
+    for words in ("class init room --lessons 1", "collect x.zip --lesson 01", "verify 1:row_softmax",
+                  f"class init room --lessons {LESSON},01_mine --due 1=2026-12-01"):  # fmt: skip
+        status, output = run_instructors(*words.split())
+        assert status == 2
+        assert "may be 01_tensors or 01_mine: write the name of the one that you mean." in output.replace("\n", " ")
+    assert not any(tmp_path.iterdir())
 
 
 def test_what_is_loaded_is_not_searched_for_garbage() -> None:

@@ -48,5 +48,14 @@ def test_lessons_are_named_by_their_numbers(lessons: tuple[str, ...], said: str)
     assert path.numbers(lessons) == said
 
 
+def test_a_number_stands_for_the_one_lesson_that_has_it() -> None:
+    lessons = ["01_tensors", "10_debugging", "16_graphs"]
+    words = ["1", "01", "10", "16", "2", "0", "", "²", "01_tensors", "tensors"]
+    named = [path.by_number(word, lessons) for word in words]
+    assert named == ["01_tensors", "01_tensors", "10_debugging", "16_graphs", *words[4:]]
+    with pytest.raises(path.AmbiguousNumberError, match=r"^1 may be 01_tensors or 01_mine: write the name"):
+        path.by_number("1", ["01_tensors", "01_mine"])
+
+
 def test_the_readme_shows_the_path_of_the_lessons_that_there_are() -> None:
     assert path.as_markdown(LESSONS) in README.read_text(), "paste it there:\n" + path.as_markdown(LESSONS)

@@ -63,6 +63,16 @@ def test_a_known_mistake_comes_with_the_card_that_it_gets(tmp_path: Path) -> Non
     assert mistake_card("row_softmax", "no-such-mistake") == mistake_card("no_such_exercise", "wrong-dim") == {}
 
 
+def test_an_answer_that_uses_what_the_exercise_forbids_is_among_the_mistakes(tmp_path: Path) -> None:
+    message = "The answer uses `torch.softmax`, which this exercise does not allow."
+    write_table(tmp_path, [[name, LESSON, "row_softmax", 0, 2, "forbidden", "", message] for name in ("ann", "bob")])
+    write_answer(tmp_path, "ann", "def row_softmax(x):\n    return torch.softmax(x, 1)")
+    cells = {cell.id: cell for cell in nbformat.reads(mistakes_notebook(tmp_path), 4).cells}
+    for words in ("## 1. forbidden\n\n2 learners", "return torch.softmax(x, 1)", "> The answer uses `torch.softmax`"):
+        assert words in cells["mistake-1"].source
+    assert "card-1" not in cells and "answer-1" in cells
+
+
 def test_mistakes_since_a_day_and_when_lessons_were_handed_in_come_from_the_gradebook(tmp_path: Path) -> None:
     days = {"ann": datetime(2025, 11, 2, 12), "bob": datetime(2025, 11, 9, 12), "cy": datetime(9999, 12, 31, 23),
             "dan": datetime(1, 1, 1)}  # fmt: skip

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from torchcourse.model.lessons import released
+from torchcourse.model.lessons import lessons, released
 from torchcourse.model.notebook_file import WorkspaceError
+from torchcourse.workspace import named
 from torchcourse.workspace.named import find_named
 
 
@@ -53,6 +55,13 @@ def test_what_does_not_exist_or_is_not_clear_is_said(words: str, message: str) -
     with pytest.raises(WorkspaceError) as refused:
         find_named(words.split())
     assert str(refused.value).startswith(message)
+
+
+def test_a_number_that_two_lessons_have_is_not_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = dataclasses.replace(lessons()[0], name="01_mine")
+    monkeypatch.setattr(named, "lessons", lambda: [*lessons(), mine])
+    with pytest.raises(WorkspaceError, match=r"^1 may be 01_tensors or 01_mine: write the name"):
+        find_named(["1"])
 
 
 def test_a_typo_is_answered_before_torch_is_imported() -> None:

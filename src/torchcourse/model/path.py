@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["as_markdown", "needs", "number", "numbers", "stages"]
+__all__ = ["AmbiguousNumberError", "as_markdown", "by_number", "needs", "number", "numbers", "stages"]
 
 STAGES = {
     "Foundations": ("01_tensors", "02_autograd", "03_modules", "04_data", "05_training"),
@@ -36,6 +36,10 @@ NEEDS = {
 OTHERS = "Further lessons"
 
 
+class AmbiguousNumberError(ValueError):
+    """Several lessons have this number; the message names them."""
+
+
 def stages(existing: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the stages with those of their lessons that exist; lessons of no stage come last."""
     present = sorted(existing)
@@ -54,6 +58,18 @@ def needs(lesson: str, existing: Iterable[str]) -> tuple[str, ...]:
 def number(lesson: str) -> str:
     """Return a lesson's number, as people say it: "1" for 01_tensors; the whole name if it has none."""
     return lesson.split("_")[0].lstrip("0") if lesson[:1].isdigit() else lesson
+
+
+def by_number(word: str, lessons: Iterable[str]) -> str:
+    """Return the lesson whose number is `word` ("1", "01"); `word` itself if it is something else.
+
+    Raises:
+        AmbiguousNumberError: when several lessons have the number.
+    """
+    found = [lesson for lesson in lessons if word.isdecimal() and number(lesson) == word.lstrip("0")]
+    if len(found) > 1:
+        raise AmbiguousNumberError(f"{word} may be {' or '.join(found)}: write the name of the one that you mean.")
+    return found[0] if found else word
 
 
 def numbers(lessons: Iterable[str]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from torchcourse.model import path as lesson_path
 from torchcourse.model.lessons import Lesson, lessons
 from torchcourse.model.notebook_file import WorkspaceError, did_you_mean, exercises_of, find_notebook, read
+from torchcourse.model.path import AmbiguousNumberError, by_number
 
 __all__ = ["find_named"]
 
@@ -37,9 +37,17 @@ def find_named(words: Sequence[str]) -> tuple[Path, list[str]]:
 
 
 def _lesson(word: str) -> Lesson | None:
-    """Return the one lesson whose number is this, or whose name begins so."""
-    numbered = [x for x in lessons() if word.isdigit() and lesson_path.number(x.name) == str(int(word))]
-    found = numbered or [x for x in lessons() if x.name.startswith(word)]
+    """Return the one lesson whose number is this, or whose name begins so.
+
+    Raises:
+        WorkspaceError: if several have this number.
+    """
+    known = {x.name: x for x in lessons()}
+    try:
+        name = by_number(word, known)
+    except AmbiguousNumberError as error:
+        raise WorkspaceError(str(error)) from None
+    found = [known[name]] if name in known else [x for x in known.values() if x.name.startswith(word)]
     return found[0] if len(found) == 1 else None
 
 

@@ -257,7 +257,7 @@ print(
 #
 # Write `initial_loss_gap(model, batch, num_classes)`: the cross-entropy of the model on a batch `(x, y)`, in evaluation
 # mode and without a graph, minus ln(num_classes), as a Python float. A model may have more outputs than there are
-# classes. Afterwards every submodule is back in the mode that it had.
+# classes. Afterwards every submodule is back in the mode that it had, even if the model raises.
 #
 # ```
 # initial_loss_gap(a model whose outputs are all 0, batch, 5)    # 0.0
@@ -583,9 +583,10 @@ print(
 # ### Exercise: dead_units
 #
 # Write `dead_units(model, name, loader)`: the share of the units of submodule `name` whose output is zero for every
-# sample of the loader. The units are the last dimension of its output, which may have two dimensions or more. A batch
-# is a pair `(x, y)` or x alone, and lies where the model is. Run the model in evaluation mode; afterwards each
-# submodule is back in the mode that it had, and the hook is gone.
+# sample of the loader. The units are the last dimension of its output, which may have two dimensions or more. If the
+# submodule is called several times in a forward, each of its outputs counts. A batch is a pair `(x, y)` or x alone, and
+# lies where the model is. Run the model in evaluation mode; afterwards each submodule is back in the mode that it had,
+# and the hook is gone, even if the model raises.
 #
 # After a convolution the units are dimension 1, and this tool is no use there. `diagnose` will call it for every
 # `nn.ReLU` all the same.

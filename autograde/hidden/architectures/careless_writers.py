@@ -54,3 +54,11 @@ class OneNoiseForAllSteps(Writer):
         if self.noise is None:
             self.noise = torch.rand(shares.shape, generator=generator, device=shares.device)
         return (shares.log() - (-self.noise.log()).log()).argmax(-1)
+
+
+class EndsIfGreedy(Writer):
+    """Asks for the end token in the branch of the largest score only."""
+
+    def write(self, model: Any, ids: Tensor, max_new: int, eos: int | None, **options: Any) -> Tensor:
+        greedy = options["temperature"] == 0 or options["top_k"] == 1
+        return super().write(model, ids, max_new, eos if greedy else None, **options)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from autograde.hidden.architectures.careless_writers import (
     CopiesTheGenerator,
+    EndsIfGreedy,
     FreezesTheModel,
     LastEight,
     OneNoiseForAllSteps,
@@ -113,6 +114,8 @@ MISTAKES = [
             WRITES),
     Mistake("row-goes-on-after-eos", StopsWhenAllAreEndedNow(), TEXT + "a row that has ended gets only `eos` "
             "from then on; which rows have ended has to be remembered.", WRITES),
+    Mistake("row-goes-on-after-eos", EndsIfGreedy(), 'In the case "{case}" the share of {what} is {got} where {want} '
+            "is wanted: a row that has ended gets only `eos`, also where tokens are drawn.", WRITES),
     Mistake("zero-is-no-end", EndOfZeroIsNone(), TEXT + "an `eos` of 0 is a token like any other; ask whether it `is "
             "None`.", WRITES),
     Mistake("fills-with-zero", FillsWithZero(), TEXT + "a row that has ended is filled up with `eos`, not with "

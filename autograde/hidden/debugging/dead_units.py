@@ -12,6 +12,7 @@ from autograde.hidden.common import override
 from autograde.hidden.debugging.shared import (
     LEFT_HOOKS,
     LOST_MODE,
+    NOT_FINALLY,
     ONE_MODE,
     TRACES,
     Modes,
@@ -50,12 +51,24 @@ class DeadUnits(Modes):
         seen: list[Tensor] = []
         handle = self.module(model, name).register_forward_hook(lambda _m, _i, out: seen.append(self.fires(out)))
         modes = self.before(model)
-        with torch.no_grad():
-            for batch in loader:
-                model(self.inputs(batch))
+        try:
+            with torch.no_grad():
+                for batch in loader:
+                    model(self.inputs(batch))
+                    self.done(seen)
+        except Exception:
+            self.failed(model, handle, modes)
+            raise
         self.remove(handle)
         self.after(model, modes)
         return self.share(seen)
+
+    def failed(self, model: nn.Module, handle: Any, modes: Any) -> None:
+        self.remove(handle)
+        self.after(model, modes)
+
+    def done(self, seen: list[Tensor]) -> None:
+        """Look at what was seen after each batch."""
 
     def module(self, model: nn.Module, name: str) -> nn.Module:
         return model.get_submodule(name)
@@ -86,6 +99,20 @@ def of_batches(seen: list[Tensor]) -> Any:
     return sum(DeadUnits().share([fired]) for fired in seen) / len(seen)
 
 
+class LastCall(DeadUnits):
+    """Keeps one output for each batch."""
+
+    batches = 0
+
+    def __call__(self, model: nn.Module, name: str, loader: Any) -> Any:
+        self.batches = 0
+        return super().__call__(model, name, loader)
+
+    def done(self, seen: list[Tensor]) -> None:
+        del seen[self.batches : -1]
+        self.batches += 1
+
+
 class AddsUp(DeadUnits):
     def fires(self, out: Tensor) -> Tensor:
         return self.rows(out).sum(0, keepdim=True)
@@ -110,6 +137,18 @@ def zero_everywhere(outputs: list[Tensor]) -> Any:
     return (torch.cat(outputs) == 0).all(0).float().mean().item()
 
 
+def nothing(_self: DeadUnits, _model: nn.Module, _handle: Any, _modes: Any) -> None:
+    return None
+
+
+def only_modes(self: DeadUnits, model: nn.Module, _handle: Any, modes: Any) -> None:
+    self.after(model, modes)
+
+
+def only_the_hook(self: DeadUnits, _model: nn.Module, handle: Any, _modes: Any) -> None:
+    self.remove(handle)
+
+
 SHARE = 'In the case "{case}" the share came out as {share} where {right} is wanted: '
 RAN = (
     "The model ran in {ran}, and evaluation mode is wanted: with dropout in the way, other units are silent than those "
@@ -130,6 +169,11 @@ MISTAKES = [
     Mistake("train-mode", counting(before=no_eval), RAN, TRACES),
     Mistake("train-mode", counting(before=train_mode), RAN, TRACES),
     Mistake("leaves-hooks", counting(remove=lambda self, handle: None), LEFT_HOOKS, DEAD),
+    Mistake("leaves-hooks", counting(failed=nothing), LEFT_HOOKS, DEAD),
+    Mistake("leaves-hooks", counting(failed=only_modes), LEFT_HOOKS, DEAD),
+    Mistake("leaves-eval-mode-when-it-raises", counting(failed=only_the_hook), NOT_FINALLY, TRACES),
+    Mistake("last-call-only", LastCall(), SHARE + "the submodule runs more than once in a forward, and only its last "
+            "output counted.", DEAD),
     Mistake("leaves-eval-mode", counting(after=restores_nothing), LOST_MODE, TRACES),
     Mistake("leaves-train-mode", counting(after=restores_training), LOST_MODE, TRACES),
     Mistake("restores-one-mode", counting(before=remembers_one, after=restores_one), ONE_MODE, TRACES),

@@ -165,6 +165,7 @@ def more_cases(draw: Draw) -> list[Case]:
         case("sums of differences", **drawn("sums of differences", n, 3, role="leaf")),
         case("batch norm of vectors", **drawn("batch norm", n, role="result")),
         case("a row that sees ahead, of matrices", **drawn("leaky", 4, 2, 2, dtype=torch.float64)),
+        case("a tiny share, float64", **drawn("whisper", n, 2, dtype=torch.float64)),
         case("a constant leaf", **drawn("constant", n, 2, role="leaf")),
     ]
 

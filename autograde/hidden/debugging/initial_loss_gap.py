@@ -14,6 +14,7 @@ from torch import Tensor
 from autograde.hidden.common import override
 from autograde.hidden.debugging.shared import (
     LOST_MODE,
+    NOT_FINALLY,
     ONE_MODE,
     RAN,
     TRACES,
@@ -50,10 +51,17 @@ class Gap(Modes):
     def __call__(self, model: Any, batch: Any, num_classes: int) -> Any:
         x, y = batch
         modes = self.before(model)
-        with torch.set_grad_enabled(self.graph):
-            loss = self.loss(model(x), y)
+        try:
+            with torch.set_grad_enabled(self.graph):
+                loss = self.loss(model(x), y)
+        except Exception:
+            self.failed(model, modes)
+            raise
         self.after(model, modes)
         return self.gap(loss.item(), num_classes)
+
+    def failed(self, model: Any, modes: Any) -> None:
+        self.after(model, modes)
 
     def loss(self, logits: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(logits, y)
@@ -103,6 +111,7 @@ MISTAKES = [
     Mistake("leaves-eval-mode", measuring(after=restores_nothing), LOST_MODE, TRACES),
     Mistake("leaves-train-mode", measuring(after=restores_training), LOST_MODE, TRACES),
     Mistake("restores-one-mode", measuring(before=remembers_one, after=restores_one), ONE_MODE, TRACES),
+    Mistake("leaves-eval-mode-when-it-raises", measuring(failed=restores_nothing), NOT_FINALLY, TRACES),
     Mistake("no-difference", measuring(gap=lambda self, loss, c: loss), GAP + "that is the loss itself; what a guess "
             "costs is to be taken off.", START),
     Mistake("reversed", measuring(gap=lambda self, loss, c: math.log(c) - loss), GAP + "the sign is the other way "

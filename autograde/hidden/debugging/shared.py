@@ -21,6 +21,10 @@ LOST_MODE = MODE + "whoever called goes on with the model, and wants it as it wa
 ONE_MODE = MODE + (
     "`model.train` gives every submodule one and the same mode, also one that was frozen in evaluation mode."
 )
+NOT_FINALLY = (
+    'In the case "{case}" the modes were {modes} after a run that raised: what has to be put back in any case belongs '
+    "into a `finally`."
+)
 RAN = (
     "The model ran in {ran}, and evaluation mode is wanted: dropout draws there, and batch norm goes by this one batch "
     "and changes its statistics."

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from autograde.source.mistakes import Mistake
-from torchcourse.exercises.router.latency import LATE, mixed
+from torchcourse.exercises.router.latency import TIGHT, mixed
 from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
@@ -272,7 +272,7 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     near: dict[str, Any] = {"rtol": 0.02, "atol": 1e-4, "x": torch.ones(1)}
     return [
-        case("many requests", **near, times=mixed(draw, LATE), count=120, warmup=draw.size(6, 12)),
+        case("many requests again", **near, times=mixed(draw, TIGHT), count=120, warmup=draw.size(6, 12)),
         case("one request", **near, times=[0.25], count=1, warmup=None),
     ]
 

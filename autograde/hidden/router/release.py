@@ -175,6 +175,11 @@ class ExampleOnly(Release):
         return [example]
 
 
+class OtherLengthsOnly(Release):
+    def others(self, example: Any) -> Any:
+        return [{name: t[:, :length] for name, t in example.items()} for length in (1, 2)]
+
+
 class TrainMode(Release):
     def prepare(self, model: Any) -> None:
         pass
@@ -290,6 +295,8 @@ MISTAKES = [
     Mistake("fixed-batch", FixedBoth(), REFUSED + "No dimension was left free, neither batch nor length.", RELEASE),
     Mistake("proves-the-example-only", ExampleOnly(), IS + "the file was tried with the example alone, for which "
             "it was right. It was not for other lengths.", RELEASE),
+    Mistake("proves-one-number-of-tickets", OtherLengthsOnly(), IS + "the file was tried with other lengths, and "
+            "always with as many tickets as the example has. It was not right for another number.", RELEASE),
     Mistake("train-mode-export", TrainMode(), 'In the case "{case}" the {what} are off, {got} where {want} is wanted: '
             "the model was exported in training mode.", RELEASE),
     Mistake("no-vocab", NoVocab(), 'In the case "{case}" the folder holds {files}: without its vocabulary nobody can '

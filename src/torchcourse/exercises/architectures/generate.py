@@ -160,6 +160,14 @@ def two_kinds_of_rows(draw: Draw, name: str) -> Case:
     return case(name, atol=0.045, rtol=0, **drawn | {"near": drawn["near"] - 9 * torch.eye(5)[0][:, None], "ids": ids})
 
 
+def ending(draw: Draw, name: str) -> Case:
+    """Return the case of two tokens drawn by a model that repeats none: only an end token comes twice in a row."""
+    drawn = sampled(draw, name, max_new=2).inputs
+    near = drawn["near"] - 30 * torch.eye(5)
+    likely = 1 + int(near[drawn["ids"][0, -1], 1:].argmax())
+    return case(name, atol=0.045, rtol=0, **drawn | {"near": near, "options": {"eos": likely}})
+
+
 def shuffled(draw: Draw, count: int) -> Tensor:
     """Return the numbers below `count` in a drawn order."""
     return draw.uniform(0, 1, count).argsort()
@@ -185,6 +193,7 @@ def cases(draw: Draw) -> list[Case]:
         sampled(draw, "drawn from the top 2", top_k=2),
         sampled(draw, "top_k above the vocabulary", top_k=50),
         two_kinds_of_rows(draw, "drawn from the top 2, with low scores in half of the rows"),
+        ending(draw, "two tokens drawn, with an end token"),
     ]
 
 

@@ -10,17 +10,22 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.diagnosed_models import Halving, Runs, Snapshot, plain_number
+from torchcourse.probes.diagnosed_models import Halving, Runs, Snapshot, expecting, plain_number
+from torchcourse.probes.winding_models import BREAKS
 
 
 class Hidden(nn.Module):
     """A hidden layer with a relu, behind a dropout that draws nothing, and a head.
 
     Later operations write into what the linear layer and the relu put out.
+
+    Args:
+        forward: "once"; "twice": the relu is called again, with the numbers of other units; or "raises".
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, forward: str) -> None:
         super().__init__()
+        self.way = forward
         self.runs = Runs()
         units, inputs = weight.shape
         self.body = nn.ModuleDict({"drop": Halving(), "stem": nn.Linear(inputs, units), "act": nn.ReLU(inplace=True)})
@@ -33,24 +38,31 @@ class Hidden(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self.runs.add(self)
         hidden = self.body["stem"](self.body["drop"](x))
+        shifted = hidden.roll(1, -1)
         hidden = self.body["act"](hidden)
+        if self.way == "twice":
+            hidden = hidden + self.body["act"](shifted)
+        if self.way == "raises":
+            raise RuntimeError(BREAKS)
         out: Tensor = self.head(self.norm(hidden.add_(1)))
         return out
 
 
 def probe(
-    answer: Watched, x: Tensor, weight: Tensor, bias: Tensor, layer: str, batch: int, pairs: bool, starts: str
-) -> Observations:
+    answer: Watched, x: Tensor, weight: Tensor, bias: Tensor, layer: str, batch: int, pairs: bool, starts: str,
+    forward: str = "once",
+) -> Observations:  # fmt: skip
     """Observe the share, and what became of the model."""
-    model = Hidden(weight, bias).to(x.device, x.dtype)
+    model = Hidden(weight, bias, forward).to(x.device, x.dtype)
     model.train(starts != "evaluation")
     model.norm.train(starts == "training")
     parts = torch.split(x, batch)
     labelled = ((part, torch.zeros(len(part), dtype=torch.int64)) for part in parts)
     loader: list[Any] = [list(pair) for pair in labelled] if pairs else [*parts]  # lists, as a DataLoader makes them
     before = Snapshot(model)
-    share = answer(model, layer, loader)
-    return {"share": plain_number(share), "the model ran in": model.runs.modes, **before.seen()}
+    share = expecting(lambda: answer(model, layer, loader), BREAKS)
+    seen: Observations = {} if forward == "raises" else {"share": plain_number(share)}
+    return {**seen, "the model ran in": model.runs.modes, **before.seen()}
 
 
 def firing(draw: Draw, x: Tensor, times: list[int]) -> dict[str, Tensor]:
@@ -107,6 +119,8 @@ def cases(draw: Draw) -> list[Case]:
         case("outputs that cancel", **cancelling(draw, 4, d)),
         case("outputs very near zero", **tiny(draw, [0, 1, 3, 8, 2], d)),
         case("zero at most", **not_above_zero(draw, 4, d)),
+        case("a relu that is called twice", **drawn(8, d, batch=4, times=[0, 0, 3, 0, 8]), forward="twice"),
+        case("the model raises", **drawn(6, d, batch=3, times=[0, 2, 6], starts="frozen norm"), forward="raises"),
     ]
 
 

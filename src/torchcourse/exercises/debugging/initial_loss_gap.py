@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torchcourse.probes.observe import kept
 
 def probe(
     answer: Watched, x: Tensor, y: Tensor, classes: int, sizes: list[int], seed: int, scale: float, starts: str,
-    knows: bool,
+    knows: bool, raises: bool = False,
 ) -> Observations:  # fmt: skip
     """Observe the gap, and what became of the model; `starts` is as in `starting`."""
     model = starting(classifier(seed, x.device, x.dtype, sizes, "random dropout"), "evaluation")
@@ -24,10 +25,13 @@ def probe(
         model.last.weight.mul_(scale)
         y = model(x).argmax(1) if knows else y
     starting(model, starts).runs.notes.clear()
+    model.options += ("picky",) * raises
     before, raw = Snapshot(model), x.clone()
-    gap = answer(model, (x, y), classes)
+    gap = None
+    with contextlib.suppress(ValueError if raises else ()):
+        gap = answer(model, (x, y), classes)
     return {
-        "gap": plain_number(gap),
+        "gap": "not asked" if raises else plain_number(gap),
         "the model ran in": model.runs.modes,
         "graphs": model.runs.graphs,
         **before.seen(),
@@ -55,6 +59,7 @@ def cases(draw: Draw) -> list[Case]:
         case("very sure outputs", **drawn("frozen norm", 6, scale=60.0)),
         case("float64", **drawn("training", 5, dtype=torch.float64)),
         case("more outputs than classes", **drawn("evaluation", 7, spare=3)),
+        case("the model raises", **drawn("frozen norm", 4), raises=True),
     ]
 
 

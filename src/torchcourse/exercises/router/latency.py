@@ -52,6 +52,8 @@ def probe(answer: Watched, times: list[float], count: int, warmup: int | None, x
 STEPS = [0.001] * 6 + [0.002] * 9 + [0.005] * 2 + [0.012] * 2 + [0.012]
 LATE = [0.003] * 16 + [0.004] * 12 + [0.006] * 8 + [0.03] * 3 + [0.2]
 
+TIGHT = [0.001] * 59 + [0.002] * 2 + [0.005] * 52 + [0.012] * 2 + [0.05] * 5
+
 
 def mixed(draw: Draw, times: list[float]) -> list[float]:
     """Return the times in a drawn order, all of them by a drawn factor longer or shorter."""
@@ -64,6 +66,7 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("twenty requests", **near, times=mixed(draw, STEPS), count=20, warmup=None),
         case("some late ones", **near, times=mixed(draw, LATE), count=40, warmup=3),
+        case("many requests", **near, times=mixed(draw, TIGHT), count=120, warmup=4),
         case("all alike", **near, times=[0.002], count=30, warmup=None),
         case("more to warm up than requests", **near, times=[0.002], count=3, warmup=8),
     ]

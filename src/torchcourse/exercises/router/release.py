@@ -31,14 +31,14 @@ class Scoring(nn.Module):
     """The mean of real words' vectors and a head. In training mode the mean counts half.
 
     If `faulty` is "everywhere" its export differs from it; if "elsewhere", only at lengths other than `usual`; if
-    "refuses", it cannot be exported.
+    "among others", only for numbers of tickets other than `rows`; if "refuses", it cannot be exported.
     """
 
-    def __init__(self, words: Tensor, head: Tensor, faulty: str, usual: int) -> None:
+    def __init__(self, words: Tensor, head: Tensor, faulty: str, usual: int, rows: int) -> None:
         super().__init__()
         self.words, self.head = nn.Embedding(*words.shape), nn.Linear(head.shape[1], head.shape[0])
         self.frozen = nn.Identity().eval()
-        self.faulty, self.usual = faulty, usual
+        self.faulty, self.usual, self.rows = faulty, usual, rows
         with torch.no_grad():
             self.words.weight.copy_(words)
             self.head.weight.copy_(head)
@@ -51,9 +51,9 @@ class Scoring(nn.Module):
         if self.faulty and (torch.compiler.is_exporting() or torch.jit.is_tracing()):  # type: ignore[no-untyped-call, attr-defined]
             if self.faulty == "refuses":
                 raise RuntimeError("this model cannot be exported")
-            length = torch.ones_like(input_ids).sum(1, keepdim=True)
-            off = (length != self.usual).float() if self.faulty == "elsewhere" else torch.ones_like(length).float()
-            logits = logits + 0.1 * off
+            length, count = (torch.ones_like(input_ids).sum(dim, keepdim=True)[:, :1] for dim in (1, 0))
+            off = {"elsewhere": length != self.usual, "among others": count != self.rows}
+            logits = logits + 0.1 * off.get(self.faulty, length > 0).float()
         return logits
 
 
@@ -63,7 +63,7 @@ def probe(
     bound: float = 0.0,
 ) -> Observations:  # fmt: skip
     """Release a model, and observe the folder: what is in it, and what the ONNX file in it computes."""
-    model = Scoring(words, head, faulty, length).train(train)
+    model = Scoring(words, head, faulty, length, rows).train(train)
     model.frozen.eval()
     before, vocab = copy_of(model), {f"word {n}": n for n in range(len(words))}
     config = {"classes": [f"class {n}" for n in range(len(head))], "max_len": 64}
@@ -204,6 +204,7 @@ def cases(draw: Draw) -> list[Case]:
         release_case(draw, "in place of an old one"),
         release_case(draw, "an export that is wrong", faulty="everywhere", train=True),
         release_case(draw, "an export that is wrong at other lengths", faulty="elsewhere"),
+        release_case(draw, "an export that is wrong for another number of tickets", faulty="among others"),
         release_case(draw, "an export that fails", faulty="refuses", train=True),
         release_case(draw, "an export that is within a wide atol", faulty="everywhere", bound=0.5),
     ]

@@ -21,6 +21,7 @@ from torchcourse.probes.whole_trainings import WatchedTraining
 
 KEYS = ("epoch", "lr", "train_loss", "val_loss", "macro_f1")
 EARLIER = '{"epoch": 7, "from": "an earlier run"}'
+ALIKE = 0.95  # how near the gradient at the logits has to be to that of cross-entropy, as a cosine
 VAL, TRAIN, CLASSES, WORDS, GOOD = 2, 3, 3, 4, 0.4
 """First ids of tickets to validate and to train on; classes; words of a class; macro F1 to reach on held-out ones."""
 
@@ -45,6 +46,7 @@ class Reader(nn.Module):
             self.head.weight.copy_(head)
             self.head.bias.zero_()
         self.ran: list[dict[str, Any]] = []
+        self.likeness: list[float] = []
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
         real = attention_mask[..., None].to(self.words.weight.dtype)
@@ -55,6 +57,9 @@ class Reader(nn.Module):
         if learns:  # whose tickets are in the words of their classes
             labels = (input_ids[:, 1] - TRAIN - 1) // WORDS
             note |= {"loss": F.cross_entropy(logits.detach(), labels).item(), "words": input_ids[:, 1:].tolist()}
+            if logits.requires_grad:
+                own = (logits.detach().softmax(1) - F.one_hot(labels, CLASSES)).flatten().cpu()
+                logits.register_hook(lambda slope: self.likeness.append(_likeness(slope.flatten().cpu(), own)))
         self.ran.append(note)
         return self._scripted(logits, learns, input_ids) if self.script else logits
 
@@ -91,6 +96,11 @@ class Reader(nn.Module):
         return found
 
 
+def _likeness(slope: Tensor, own: Tensor) -> float:
+    """Return the cosine between a gradient and that of cross-entropy; 1 where that one has nearly vanished."""
+    return float(F.cosine_similarity(slope, own, dim=0)) if own.norm() > 1e-2 else 1.0  # type: ignore[no-untyped-call]
+
+
 def probe(
     answer: Watched, words: Tensor, head: Tensor, train: list[Any], val: list[Any], test: list[Any], epochs: int,
     lr: float, learnable: bool, script: list[float], astray: bool,
@@ -125,6 +135,7 @@ def probe(
         "rates": sorted(set(used)),
         "gradients at each step": watch.seen()["gradients at each step"],
         "epochs": model.epochs(),
+        "likeness": min(model.likeness, default=1.0),
         "passes": sum(note["rows"] for note in learned) / rows,
         "validation ran in": model.modes(train=False),
         "training ran in": model.modes(train=True),
@@ -222,6 +233,7 @@ def _of_epochs(seen: Observations, records: list[Any], lr: float) -> Observation
         words = "the last batch's" if _near(wrong[0], losses[-1]) else "another number"
         detail = f"{wrong[0]:.4g} where the losses of the batches were " + ", ".join(f"{loss:.4g}" for loss in losses)
         facts["train_loss"] = with_detail(words, detail)
+    facts["gradients at the logits"] = "cross-entropy's" if seen["likeness"] > ALIKE else "another loss's"
     near = not rates or 0.5 * lr <= max(rates) <= 1.01 * lr
     facts["rate"] = "lr" if near else with_detail("another", f"{max(rates):g} at most, and `lr` is {lr:g}")
     return facts

@@ -138,6 +138,14 @@ def summed(_self: Accumulated, total: float) -> Any:
     return both.item()
 
 
+def divided_by_ranks(_self: Accumulated, rows: int, count: int, pieces: int) -> float:
+    return rows / count / dist.get_world_size()
+
+
+def two_ranks(_self: Accumulated, total: float) -> Any:
+    return summed(_self, total) / 2
+
+
 def rank_zero_only(_self: Accumulated, total: float) -> Any:
     both = torch.tensor(total, dtype=torch.float64)
     dist.reduce(both, 0)
@@ -194,12 +202,14 @@ MISTAKES = [
             "backward unless it is told not to. And each rank returned the loss of its own samples.", PIECES),
     Mistake("equal-weights", accumulated(share=lambda self, rows, count, pieces: 1 / pieces), VALUE + "each "
             "micro-batch counted the same, whatever its size.", PIECES),
-    Mistake("divides-by-ranks-again", accumulated(share=lambda self, rows, count, pieces: rows / count / 2), VALUE +
-            "DDP divides by the number of ranks already.", PIECES),
+    Mistake("divides-by-ranks-again", accumulated(share=divided_by_ranks), VALUE + "DDP divides by the number of ranks "
+            "already.", PIECES),
     Mistake("returns-local-loss", accumulated(returned=lambda self, total: total), LOSS + "each rank returned the loss "
             "of its own samples.", PIECES),
     Mistake("returns-summed-loss", accumulated(returned=summed), LOSS + "the ranks' losses were added up and not "
             "divided.", PIECES),
+    Mistake("knows-two-ranks", accumulated(returned=two_ranks), LOSS + "the sum was divided by 2 where the number of "
+            "ranks, `dist.get_world_size()`, is another.", PIECES),
     Mistake("loss-on-rank-zero-only", accumulated(returned=rank_zero_only), LOSS + "only rank 0 has the mean, as after "
             "`reduce`.", PIECES),
     Mistake("returns-tensor", accumulated(returned=lambda self, total: torch.tensor(Accumulated().returned(total))),

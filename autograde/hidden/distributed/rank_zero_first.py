@@ -85,6 +85,23 @@ def others_first(fn: Fn) -> Any:
         dist.barrier()
 
 
+def tells_rank_one(fn: Fn) -> Any:
+    """Send the news to rank 1 alone."""
+    ok = torch.ones(1)
+    if dist.get_rank() == 0:
+        try:
+            return fn()
+        except BaseException:
+            ok.zero_()
+            raise
+        finally:
+            dist.send(ok, 1)
+    dist.recv(ok, 0)
+    if not ok.item():
+        raise RuntimeError("rank 0 failed")
+    return fn()
+
+
 def rank_zero_alone(fn: Fn) -> Any:
     """Call the function on rank 0 only; the others get nothing."""
     result = None
@@ -253,6 +270,8 @@ MISTAKES = [
             "rank 0's.", FIRST),
     Mistake("hangs-on-error", barriers_only, 'In the case "{case}" rank 1 is {ended1}: rank 0 raised and never '
             "came to where the others wait.", FIRST),
+    Mistake("tells-rank-1-only", tells_rank_one, 'In the case "{case}" rank {who} is {ended}: rank 0 told rank 1 only. '
+            "There may be any number of ranks, and a broadcast reaches them all.", FIRST),
     Mistake("others-go-on-after-an-error", goes_on_after_an_error, AFTER_ERROR + "rank 0 had failed, so it should "
             "raise without calling `fn`.", FIRST),
     Mistake("nothing-after-an-error", nothing_after_an_error, AFTER_ERROR + "rank 0 had failed, so it should raise "
@@ -280,8 +299,9 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     return [
         case("results that are false", values=[0, ""], seconds=LASTS, fails=[None], message=""),
-        case("rank 0 fails, drawn", values=[draw.size(1, 9), None], seconds=LASTS, fails=[0, 0], message="no"),
-    ]
+        case("three ranks, rank 0 fails, drawn", values=[draw.size(1, 9), None, 0], seconds=LASTS, fails=[0, 0],
+             message="no"),
+    ]  # fmt: skip
 
 
 # Right answers unlike the reference

@@ -73,6 +73,16 @@ class SumAndDivide(SumForward):
         return summed(grads[0]) / dist.get_world_size()
 
 
+class SumOfTwo(SumForward):
+    """The sum over two ranks, from a list with one place for each."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor) -> Tensor:
+        parts = [torch.empty_like(part, memory_format=torch.contiguous_format) for _ in range(2)]
+        dist.all_gather(parts, part.contiguous())
+        return parts[0] + parts[1]
+
+
 def enter(x: Tensor) -> Any:
     return SumBackward.apply(x)
 
@@ -128,7 +138,7 @@ def averaged(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
 
 def gathers_weights(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     """Make the whole layer on every rank, with four exchanges and more."""
-    rank, sizes = dist.get_rank(), torch.zeros(2, dtype=torch.int64)
+    rank, sizes = dist.get_rank(), torch.zeros(dist.get_world_size(), dtype=torch.int64)
     sizes[rank] = len(w1)
     dist.all_reduce(sizes)
     start, total = int(sizes[:rank].sum()), int(sizes.sum())
@@ -136,6 +146,10 @@ def gathers_weights(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     rows = leave(F.pad(w1, (0, 0, ahead, behind)))
     columns = leave(F.pad(w2, (ahead, behind)))
     return F.gelu(x @ rows.T) @ columns.T
+
+
+def knows_two_ranks(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return SumOfTwo.apply(F.gelu(enter(x) @ w1.T) @ w2.T)
 
 
 def relu_instead(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
@@ -224,6 +238,8 @@ MISTAKES = [
     Mistake("averages-the-gradient", averages_the_gradient, GRADIENT + "each rank has a part of it, and parts are "
             "added up; they were averaged.", SPLIT),
     Mistake("no-forward-reduce", no_forward_reduce, VALUE + "each rank returned its own part of the output.", SPLIT),
+    Mistake("knows-two-ranks", knows_two_ranks, 'In the case "{case}" the call raised {error}: parts were gathered '
+            "from two ranks, and there are `dist.get_world_size()` of them.", SPLIT),
     Mistake("cuts-the-graph", in_place, 'In the case "{case}" the output has no graph: `all_reduce` alone is not '
             "differentiable. {what} is {got} where {want} is wanted.", SPLIT),
     Mistake("averages-instead", averaged, VALUE + "the parts are to be added up; they were averaged.", SPLIT),
@@ -247,23 +263,27 @@ MISTAKES = [
 
 
 def more_cases(draw: Draw) -> list[Case]:
-    def layer(*lead: int, split: int, hidden: int, dtype: torch.dtype) -> dict[str, Any]:
+    def layer(*lead: int, cuts: list[int], hidden: int, dtype: torch.dtype) -> dict[str, Any]:
         inputs, outputs = draw.size(2, 7), draw.size(2, 7)
         return {
             "x": draw.normal(*lead, inputs, dtype=dtype), "w1": draw.normal(hidden, inputs, dtype=dtype),
             "w2": draw.normal(outputs, hidden, dtype=dtype), "g": draw.normal(*lead, outputs, dtype=dtype),
-            "split": split,
+            "cuts": cuts,
         }  # fmt: skip
 
     digits = {"rtol": 1e-9, "atol": 1e-10}
     return [
-        case("one row", **layer(split=2, hidden=4, dtype=torch.float32)),
+        case("one row", **layer(cuts=[2], hidden=4, dtype=torch.float32)),
         case(
             "one hidden unit on rank 0",
-            **layer(2, 2, 3, split=1, hidden=draw.size(5, 9), dtype=torch.float64),
+            **layer(2, 2, 3, cuts=[1], hidden=draw.size(5, 9), dtype=torch.float64),
             **digits,
         ),
-        case("drawn", **digits, **layer(draw.size(2, 8), split=draw.size(3, 6), hidden=12, dtype=torch.float64)),
+        case(
+            "three ranks, drawn",
+            **digits,
+            **layer(draw.size(2, 8), cuts=[draw.size(3, 6), draw.size(7, 10)], hidden=12, dtype=torch.float64),
+        ),
     ]
 
 

@@ -85,7 +85,8 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
         calls: their names, such as "allreduce" and "send". What the groups counted and this block did not see, made on
             another thread or with modes switched off, is `OUT_OF_SIGHT`, and comes last.
         summed: how many elements each all-reduce was given.
-        sent: the elements that point-to-point calls sent.
+        sent: the bytes that point-to-point calls sent.
+        peers: the ranks that they sent to.
     """
 
     def __init__(self) -> None:
@@ -93,6 +94,7 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls: list[str] = []
         self.summed: list[int] = []
         self.sent = 0
+        self.peers: set[int] = set()
         self._before = 0
 
     def __enter__(self) -> Self:
@@ -109,8 +111,11 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         space, _, name = func._schema.name.partition("::")
         if space in SPACES and not name.startswith(("wait", "_wrap")):
-            size = sum(leaf.numel() for leaf in tree_leaves(args) if isinstance(leaf, Tensor))
+            tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
             self.calls.append(name.strip("_"))
-            self.summed += [size] if name.replace("_", "") == "allreduce" else []
-            self.sent += size if name == "send" else 0
+            self.summed += [sum(t.numel() for t in tensors)] if name.replace("_", "") == "allreduce" else []
+            if name == "send":
+                self.sent += sum(t.nbytes for t in tensors)
+                group: Any = dist.ProcessGroup.unbox(args[1])
+                self.peers.add(dist.get_process_group_ranks(group)[args[2]])
         return func(*args, **kwargs or {})

@@ -63,17 +63,18 @@ def program(
 
 
 def probe(answer: Watched, **inputs: Any) -> Observations:
-    """Observe both ranks."""
-    return on_ranks(answer, program, inputs)
+    """Observe all ranks."""
+    return on_ranks(answer, program, inputs, len(inputs["batches"]))
 
 
 def cases(draw: Draw) -> list[Case]:
     def pieces(
-        loss: str, zero: list[int], one: list[int], times: int = 1, stale: bool = False, starts: str = "training"
+        loss: str, *ranks: list[int], times: int = 1, stale: bool = False, starts: str = "training"
     ) -> dict[str, Any]:
-        drawn = learning(draw, loss, [*zero, *one], torch.float64)
-        pairs = [list(pair) for pair in zip(drawn["xs"], drawn["ys"], strict=True)]
-        batches = [pairs[: len(zero)], pairs[len(zero) :]]
+        """Return inputs for as many ranks as there are lists; each holds the sizes of a rank's micro-batches."""
+        drawn = learning(draw, loss, [size for sizes in ranks for size in sizes], torch.float64)
+        pairs = zip(drawn["xs"], drawn["ys"], strict=True)
+        batches = [[list(next(pairs)) for _ in sizes] for sizes in ranks]
         return {"weights": drawn["weights"], "batches": batches, "loss": loss, "times": times, "stale": stale,
                 "starts": starts}  # fmt: skip
 
@@ -81,7 +82,8 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("three micro-batches of one size", **exactly, **pieces("mean squared error", [4, 4, 4], [4, 4, 4])),
         case("micro-batches of several sizes", **exactly, **pieces("cross entropy", [5, 2, 1], [1, 3, 4])),
-        case("more micro-batches on rank 1", **exactly, **pieces("mean squared error", [4, 2], [1, 2, 3])),
+        case("three ranks, with more micro-batches on rank 1", **exactly,
+             **pieces("mean squared error", [4, 2], [1, 2, 3], [5, 1])),
         case("two steps, with gradients of an earlier batch", **exactly,
              **pieces("mean squared error", [4, 1], [2, 3], times=2, stale=True)),
         case("a single micro-batch, evaluation mode", **exactly,

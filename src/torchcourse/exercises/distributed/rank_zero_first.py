@@ -16,7 +16,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.on_ranks import MODULES, on_ranks, rank
 
 LASTS = 0.2
-"""Seconds that a call waits for the other rank to begin its own: more than both take to begin on a busy machine."""
+"""Seconds that a call waits for the other ranks to begin theirs: more than all take to begin on a busy machine."""
 
 
 class DataSetMissingError(Exception):
@@ -28,7 +28,7 @@ def program(
 ) -> Observations:
     """Observe when this rank's function ran, how often, and what the calls gave.
 
-    A call ends as soon as the other rank has begun its own, which it says by a file in `folder`. There are as many
+    A call ends as soon as all other ranks have begun theirs, which they say by files in `folder`. There are as many
     calls as `fails` has items; each names the rank whose function raises.
     """
     spans: list[list[float]] = []
@@ -38,9 +38,9 @@ def program(
     def work() -> Any:
         number = len(found)
         spans.append([number, time.monotonic()])
-        begun, other = (Path(folder, f"call {number} on rank {one}") for one in (rank(), 1 - rank()))
-        begun.touch()
-        while time.monotonic() < spans[-1][1] + seconds and not other.exists():
+        begun = [Path(folder, f"call {number} on rank {one}") for one in range(len(values))]
+        begun[rank()].touch()
+        while time.monotonic() < spans[-1][1] + seconds and not all(file.exists() for file in begun):
             time.sleep(0.005)
         spans[-1].append(time.monotonic())
         if fails[number] == rank():
@@ -65,15 +65,15 @@ def program(
 
 
 def probe(answer: Watched, **inputs: Any) -> Observations:
-    """Observe both ranks."""
+    """Observe all ranks."""
     with tempfile.TemporaryDirectory() as folder:
-        return on_ranks(answer, program, {**inputs, "folder": folder})
+        return on_ranks(answer, program, {**inputs, "folder": folder}, len(inputs["values"]))
 
 
 def derive(case_: Case, seen: Observations) -> Observations:
     """Derive how often each rank called the function, and who was first each time."""
     found = {name: value for name, value in seen.items() if not name.startswith("clock")}
-    clocks: list[Any] = [seen.get(f"clock, rank {number}") for number in range(2)]
+    clocks: list[Any] = [seen.get(f"clock, rank {number}") for number in range(len(case_.inputs["values"]))]
     for number, spans in enumerate(clocks):
         if spans is not None:
             found[f"calls on rank {number}"] = len(spans)
@@ -81,14 +81,17 @@ def derive(case_: Case, seen: Observations) -> Observations:
         return {name: value for name, value in found.items() if "rank 0" not in name}
     if all(clocks):
         first = {number: times for number, *times in reversed(clocks[0])}
-        found["order"] = [_order(first[number], times) for number, *times in clocks[1] if number in first]
+        found["order"] = [
+            _order(first[number], times, other)
+            for other, clock in enumerate(clocks[1:], 1) for number, *times in clock if number in first
+        ]  # fmt: skip
     return found
 
 
-def _order(zero: list[float], one: list[float]) -> str:
+def _order(zero: list[float], one: list[float], other: int) -> str:
     if zero[1] <= one[0]:
-        return "rank 0, then rank 1"
-    return "rank 1, then rank 0" if one[1] <= zero[0] else "both at once"
+        return f"rank 0, then rank {other}"
+    return f"rank {other}, then rank 0" if one[1] <= zero[0] else "both at once"
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -98,17 +101,20 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("a file and a number", **calls("the file", draw.size(1, 99))),
         case("twice in a row", **calls(draw.size(1, 99), draw.size(100, 199), fails=(None, None))),
-        case("results of other kinds", **calls(None, draw.normal(2, 2))),
+        case("three ranks, results of other kinds", **calls(None, draw.normal(2, 2), draw.size(1, 99))),
         case("rank 0's call raises", **calls(1, 2, fails=(0,))),
-        case("rank 0's call raises, and the next one does not", **calls(1, 2, fails=(0, None)) | {"message": ""}),
+        case("three ranks: rank 0's call raises, and the next one does not",
+             **calls(1, 2, 3, fails=(0, None)) | {"message": ""}),
         case("rank 1's call raises", **calls(1, 2, fails=(1,))),
-    ]
+    ]  # fmt: skip
 
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"result0": seen.get("result, rank 0"), "result1": seen.get("result, rank 1")}
     fields |= {"right0": wanted.get("result, rank 0"), "right1": wanted.get("result, rank 1")}
     fields |= {"ended1": seen.get("rank 1"), "calls1": seen.get("calls on rank 1")}
+    waiting = next((n for n in range(len(inputs["values"])) if seen.get(f"rank {n}") != "returned"), 0)
+    fields |= {"who": waiting, "ended": seen.get(f"rank {waiting}")}
     return fields | {"order": (seen.get("order") or ["unknown"])[0]}
 
 

@@ -16,13 +16,15 @@ from torchcourse.probes.on_ranks import MODULES, Exchanges, on_ranks, rank
 
 
 def program(
-    answer: Callable[..., Any], x: Tensor, w1: Tensor, w2: Tensor, g: Tensor, split: int, data: bool = False
+    answer: Callable[..., Any], x: Tensor, w1: Tensor, w2: Tensor, g: Tensor, cuts: list[int], data: bool = False
 ) -> Observations:
     """Observe the second call on the same x: output and gradients of this rank, and the exchanges of both directions.
 
-    With `data`, x needs no gradient, as the input of a first layer.
+    A rank's hidden units are those between two of the `cuts`. With `data`, x needs no gradient, as the input of a first
+    layer.
     """
-    mine = slice(0, split) if rank() == 0 else slice(split, None)
+    ends = [0, *cuts, len(w1)]
+    mine = slice(ends[rank()], ends[rank() + 1])
     x, w1, w2 = (t.clone().requires_grad_() for t in (x, w1[mine], w2[:, mine]))
     if data:
         x.requires_grad_(False)
@@ -45,28 +47,28 @@ def program(
 
 
 def probe(answer: Watched, **inputs: Any) -> Observations:
-    """Observe both ranks."""
-    return on_ranks(answer, program, inputs)
+    """Observe all ranks."""
+    return on_ranks(answer, program, inputs, len(inputs["cuts"]) + 1)
 
 
 def cases(draw: Draw) -> list[Case]:
-    def layer(*lead: int, split: int, hidden: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    def layer(*lead: int, cuts: list[int], hidden: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
         inputs, outputs = draw.size(2, 4), draw.size(5, 6)
         return {
             "x": draw.normal(*lead, inputs, dtype=dtype), "w1": draw.normal(hidden, inputs, dtype=dtype),
             "w2": draw.normal(outputs, hidden, dtype=dtype), "g": draw.normal(*lead, outputs, dtype=dtype),
-            "split": split,
+            "cuts": cuts,
         }  # fmt: skip
 
     in_float64 = {"rtol": 1e-9, "atol": 1e-10}
-    sequences = layer(2, 3, split=3, hidden=6, dtype=torch.float64)
+    sequences = layer(2, 3, cuts=[3], hidden=6, dtype=torch.float64)
     sequences["x"] = draw.normal(3, 2, sequences["x"].shape[-1], dtype=torch.float64).transpose(0, 1)
     return [
-        case("two halves", **layer(draw.size(3, 5), split=4, hidden=8)),
-        case("uneven shards", **layer(3, split=2, hidden=draw.size(6, 8))),
+        case("two halves", **layer(draw.size(3, 5), cuts=[4], hidden=8)),
+        case("three uneven shards", **layer(3, cuts=[2, 5], hidden=draw.size(7, 9))),
         case("a batch of sequences, float64", **in_float64, **sequences),
-        case("x needs no gradient", data=True, **layer(3, split=3, hidden=5)),
-        case("a gradient that is expanded", **layer(4, split=5, hidden=10) | {"g": torch.ones(1, 1).expand(4, 5)}
+        case("x needs no gradient", data=True, **layer(3, cuts=[3], hidden=5)),
+        case("a gradient that is expanded", **layer(4, cuts=[5], hidden=10) | {"g": torch.ones(1, 1).expand(4, 5)}
              | {"w2": draw.normal(5, 10)}),
     ]  # fmt: skip
 

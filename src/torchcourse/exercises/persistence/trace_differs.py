@@ -77,7 +77,7 @@ def keeps_a_row(x: Tensor) -> Tensor:
 
 def adds_a_little(x: Tensor) -> Tensor:
     if x.sum() > 0:
-        return x * 1.0002
+        return x * 1.00005
     return x + 0
 
 
@@ -88,7 +88,7 @@ FUNCTIONS = {
     "a choice in plain Python": picks_larger, "a factor made of the width": scales_by_width,
     "a branch that swaps two columns": swaps_columns, "a branch that doubles a column": doubles_a_column,
     FAILS: counts_rows_in_python, "a branch that keeps a row": keeps_a_row,
-    "a branch that adds a five-thousandth": adds_a_little,
+    "a branch that adds a twenty-thousandth": adds_a_little,
 }  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def cases(draw: Draw) -> list[Case]:
         case("one column doubled", function="a branch that doubles a column", example=high, other=low),
         case("a trace that fails on a longer input", function=FAILS, example=high, other=more),
         case("the same numbers in another shape", function="a branch that keeps a row", example=high, other=low),
-        case("a small difference", function="a branch that adds a five-thousandth", example=high, other=low),
+        case("a small difference", function="a branch that adds a twenty-thousandth", example=high, other=low),
     ]  # fmt: skip
 
 

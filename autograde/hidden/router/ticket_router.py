@@ -221,29 +221,6 @@ class Detached(Router):
         return super().pooled(x, mask).detach()
 
 
-class InAnEncoder(Router):
-    def __init__(
-        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
-    ) -> None:
-        super().__init__(vocab_size, num_classes, dim, heads, layers, max_len)
-        del self.layers
-        self.encoder = nn.TransformerEncoder(self.layer(dim, heads), layers)  # type: ignore[arg-type]
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        x = self.encoder(self.embedded(input_ids), src_key_padding_mask=~attention_mask)
-        return self.head(self.pooled(x, attention_mask))
-
-
-class InAList(Router):
-    def __init__(
-        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
-    ) -> None:
-        super().__init__(vocab_size, num_classes, dim, heads, layers, max_len)
-        made = list(self.layers)
-        del self.layers
-        self.layers = made  # type: ignore[assignment]
-
-
 class SharedLayer(Router):
     def __init__(
         self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
@@ -298,7 +275,6 @@ ROUTER = "The router"
 PAD = 'In the case "{case}" `{what}` {got}: '
 OUT = 'In the case "{case}", with a head whose weight is zero, the output at {at} is {got_at} and should be {want_at}: '
 HEAD = "`head` is {head} where {want_head} is wanted: "
-LAYERS = "`layers` is {layers} where {want_layers} is wanted: "
 POOLED = PAD + "padding counts where the words are put together. Sum the real ones, and divide by their number."
 ATTENDED = (
     PAD + "real words attend to padding, or a maximum takes it in. `src_key_padding_mask` is True where a key is to be "
@@ -354,10 +330,6 @@ MISTAKES = [
     *(Mistake("words-do-not-read-each-other", program, PAD + "each word counts for itself, whatever stands beside it. "
               "Either the layers have no attention, or what they make of the words does not reach the head.", ROUTER)
       for program in (LayersForNothing, LayersNotCalled)),
-    Mistake("layers-elsewhere", InAnEncoder, LAYERS + "other exercises look for the encoder layers under this name.",
-            ROUTER),
-    Mistake("layers-not-registered", InAList, LAYERS + "a Python list hides their parameters from the optimizer, and "
-            "their modes from `eval()`.", ROUTER),
     Mistake("no-head", HeadOfAnotherName, HEAD + "other exercises look for the last layer under this name.", ROUTER),
     Mistake("head-in-a-sequence", HeadInASequence, HEAD + "the linear layer itself is asked for, since it will be "
             "replaced.", ROUTER),

@@ -641,10 +641,9 @@ ranks.run(everybody_sends_and_goes_on);
 # ### Exercise: ring_all_reduce
 #
 # Write `ring_all_reduce(x)`: return the sum of x over all ranks, in x's shape and dtype, on every rank. Use only
-# point-to-point calls of `torch.distributed`, and send to one neighbour only, the same in all steps. If x has n
-# elements, each rank may send at most as many bytes as about 2 n (w - 1) / w of them take. Do not change x. It may be
-# strided, 0-D, empty, of an integer dtype, or of a size that w does not divide (even smaller than w); all ranks have
-# the same shape. It is checked with three ranks.
+# point-to-point calls of `torch.distributed`. If x has n elements, each rank may send at most as many bytes as about
+# 2 n (w - 1) / w of them take. Do not change x. It may be strided, 0-D, empty, of an integer dtype, or of a size that w
+# does not divide (even smaller than w); all ranks have the same shape. It is checked with three ranks.
 #
 # ```
 # ring_all_reduce(torch.tensor([1., 2., 3., 4.]))    # on three ranks: tensor([3., 6., 9., 12.])

@@ -86,7 +86,6 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
             another thread or with modes switched off, is `OUT_OF_SIGHT`, and comes last.
         summed: how many elements each all-reduce was given.
         sent: the bytes that point-to-point calls sent.
-        peers: the ranks that they sent to.
     """
 
     def __init__(self) -> None:
@@ -94,7 +93,6 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls: list[str] = []
         self.summed: list[int] = []
         self.sent = 0
-        self.peers: set[int] = set()
         self._before = 0
 
     def __enter__(self) -> Self:
@@ -114,8 +112,5 @@ class Exchanges(TorchDispatchMode):  # type: ignore[no-untyped-call]
             tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
             self.calls.append(name.strip("_"))
             self.summed += [sum(t.numel() for t in tensors)] if name.replace("_", "") == "allreduce" else []
-            if name == "send":
-                self.sent += sum(t.nbytes for t in tensors)
-                group: Any = dist.ProcessGroup.unbox(args[1])
-                self.peers.add(dist.get_process_group_ranks(group)[args[2]])
+            self.sent += sum(t.nbytes for t in tensors) if name == "send" else 0
         return func(*args, **kwargs or {})

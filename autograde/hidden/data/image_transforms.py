@@ -63,6 +63,12 @@ def augments_evaluation_only(train: bool, mean: list[float], std: list[float], s
     return right(not train, mean, std, size)
 
 
+def flips_in_evaluation_too(train: bool, mean: list[float], std: list[float], size: int) -> Any:
+    from torchvision.transforms import v2
+
+    return compose(at_random(size) if train else [*the_middle(size), v2.RandomHorizontalFlip()], normalised(mean, std))
+
+
 def flips_never(train: bool, mean: list[float], std: list[float], size: int) -> Any:
     return compose(at_random(size, flip=0.0) if train else the_middle(size), normalised(mean, std))
 
@@ -107,6 +113,13 @@ def normalises_unscaled(train: bool, mean: list[float], std: list[float], size: 
     return compose(at_random(size) if train else the_middle(size), normalised(mean, std, scale=False))
 
 
+def scales_afterwards(train: bool, mean: list[float], std: list[float], size: int) -> Any:
+    from torchvision.transforms import v2
+
+    cut = at_random(size) if train else the_middle(size)
+    return v2.Compose([*cut, *normalised(mean, std, scale=False), v2.Lambda(lambda x: x / 255)])
+
+
 def does_not_normalise(train: bool, mean: list[float], std: list[float], size: int) -> Any:
     return compose(at_random(size) if train else the_middle(size), normalised(mean, std)[:1])
 
@@ -134,6 +147,10 @@ MISTAKES = [
             "another result each time.", IMAGES),
     Mistake("normalizes-unscaled", normalises_unscaled, GREY + "mean and std are those of values in 0..1, and the "
             "values were still 0..255.", IMAGES),
+    Mistake("normalizes-unscaled", scales_afterwards, GREY + "the values were scaled to 0..1 after normalising, and "
+            "mean and std belong to scaled ones.", IMAGES),
+    Mistake("augments-evaluation", flips_in_evaluation_too, 'In the case "{case}" the image was {flipped} flipped: in '
+            "evaluation nothing is random.", IMAGES),
     Mistake("does-not-flip", flips_never, "In the case \"{case}\" the image was {flipped} flipped in 40 draws: "
             "training wants a random flip.", IMAGES),
     Mistake("does-not-normalise", does_not_normalise, GREY + "the mean was not subtracted, the std not divided by.",

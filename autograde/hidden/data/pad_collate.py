@@ -82,6 +82,12 @@ def padded_to_eight(batch: Batch, pad_id: int = 0) -> Any:
     return made | {"ids": F.pad(made["ids"], more, value=pad_id), "mask": F.pad(made["mask"], more)}
 
 
+def at_least_one_column(batch: Batch, pad_id: int = 0) -> Any:
+    made = right(batch, pad_id)
+    more = (0, max(0, 1 - made["ids"].shape[1]))
+    return made | {"ids": F.pad(made["ids"], more, value=pad_id), "mask": F.pad(made["mask"], more)}
+
+
 def stacks_without_padding(batch: Batch, pad_id: int = 0) -> Any:
     ids = torch.stack([ids for ids, _ in batch])
     return {"ids": ids, "mask": torch.ones_like(ids, dtype=torch.bool), "labels": torch.tensor([y for _, y in batch])}
@@ -132,6 +138,8 @@ MISTAKES = [
     Mistake("cut-to-the-shortest", cut_to_the_shortest, SHAPE + "the longest ticket sets the width, and no token is "
             "lost.", PADDING),
     Mistake("padded-to-a-fixed-width", padded_to_eight, SHAPE + "the longest of this batch sets the width.", PADDING),
+    Mistake("at-least-one-column", at_least_one_column, SHAPE + "where no ticket has a word there is no column.",
+            PADDING),
     Mistake("order-changed", sorted_by_length, "In the case \"{case}\" `{what}` differs from what is wanted, {got} "
             "against {want}: the tickets were sorted by length, and have to stay in the batch's order.", PADDING),
     Mistake("time-first", time_first, SHAPE + "the batch is the first axis.", PADDING),

@@ -73,6 +73,12 @@ class AddsRankToWorker(Stream):
         return self.rank + worker, self.world_size * workers
 
 
+class CountsRanksForWorkers(Stream):
+    def reader(self) -> tuple[int, int]:
+        worker, workers = self.worker()
+        return self.rank * self.world_size + worker, self.world_size * workers
+
+
 class CutsBlocks(Stream):
     def __iter__(self) -> Iterator[Any]:
         reader, readers = self.reader()
@@ -104,6 +110,8 @@ MISTAKES = [
             "are no workers, `get_worker_info()` returns None.", STREAMS),
     Mistake("rank-added-to-worker", AddsRankToWorker, SHARES + "Worker 1 of rank 0 and worker 0 of rank 1 got the same "
             "number: rank + worker is not a number of its own for each reader.", STREAMS),
+    Mistake("ranks-counted-for-workers", CountsRanksForWorkers, SHARES + "The number of a reader is rank * workers + "
+            "worker, and not rank * world_size + worker.", STREAMS),
     Mistake("drops-the-remainder", CutsBlocks, SHARES + "Blocks of equal size leave over what does not divide evenly.",
             STREAMS),
     Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "

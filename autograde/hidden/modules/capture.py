@@ -68,6 +68,11 @@ def capture(model: nn.Module, names: list[str], x: Tensor, keep: Keep = copied) 
     return found
 
 
+def run_for_each_name(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
+    checked(model, names)
+    return {name: capture(model, [name], x)[name] for name in names}
+
+
 def never_removed(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     attach(checked(model, names), names, found)
@@ -255,6 +260,8 @@ MISTAKES = [
             "hook is attached, or the exception leaves hooks behind.", CALLS),
     Mistake("runs-twice", called_with(lambda model, x: (model(x), model(x))), "In the case \"{case}\" model(x) ran "
             "{runs} times, and once is wanted.", CALLS),
+    Mistake("runs-for-each-name", run_for_each_name, "In the case \"{case}\" model(x) ran {runs} times, and once is "
+            "wanted: attach all hooks, then run it.", CALLS),
     Mistake("calls-forward", called_with(lambda model, x: model.forward(x)), "In the case \"{case}\" model(x) ran "
             "{runs} times: `model.forward(x)` passes by the hooks that the model itself has.", CALLS),
     Mistake("never-runs-the-model", never_run, "In the case \"{case}\" model(x) ran {runs} times: hooks see nothing "

@@ -79,6 +79,17 @@ class NoneBeforeFit(Standardizer):
         return x if self.mean is None else super().forward(x)
 
 
+class FlagIsNotSaved(Standardizer):
+    fitted = False
+
+    def fit(self, x: Tensor) -> Any:
+        self.fitted = True
+        return super().fit(x)
+
+    def forward(self, x: Tensor) -> Any:
+        return super().forward(x) if self.fitted else x
+
+
 class FitsOnce(Standardizer):
     fitted = False
 
@@ -146,6 +157,9 @@ MISTAKES = [
     Mistake("small-deviations-become-one", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1.0)),
             "In the case \"{case}\" `std` came out as {its_std} where {want_std} is wanted: only a std of 0 becomes 1, "
             "and a small one stays.", BUFFERS),
+    Mistake("flag-not-saved", FlagIsNotSaved, "In the case \"{case}\" the {what} is {got} and should be {want}: that "
+            "the module was fitted stands in a plain attribute, which a fresh one does not get with the state_dict.",
+            BUFFERS),
     Mistake("fits-once", FitsOnce, "In the case \"{case}\" the {what} is {got} and should be {want}: the second call "
             "of `fit` was ignored, and every call sets the buffers.", BUFFERS),
     Mistake("fit-returns-nothing", ReturnsNothing, "`fit` should return the module itself, so that "

@@ -89,6 +89,12 @@ def of_usual_names(model: nn.Module) -> Named:
     return [(name, p) for name, p in model.named_parameters() if name.endswith(("weight", "bias"))]
 
 
+def by_the_type_of_layers(model: nn.Module, weight_decay: float) -> Groups:
+    layers = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
+    chosen = {id(m.weight) for m in model.modules() if isinstance(m, layers)}
+    return by(lambda _name, p: id(p) in chosen)(model, weight_decay)
+
+
 def second_without_a_decay(model: nn.Module, weight_decay: float) -> Groups:
     first, second = groups(model, weight_decay)
     return [first, {"params": second["params"]}]
@@ -130,6 +136,8 @@ MISTAKES = [
             "optimizer numbers its parameters. A parameter comes once in `parameters()` anyway.", FREEZING),
     Mistake("spares-matrices", by(lambda name, p: p.ndim > 2), "In the case \"{case}\" {undecayed} is in the second "
             "group: two dimensions are enough to decay.", FREEZING),
+    Mistake("decays-known-layers-only", by_the_type_of_layers, "In the case \"{case}\" {undecayed} is in the second "
+            "group: the number of dimensions decides, whatever layer the tensor belongs to.", FREEZING),
     Mistake("nothing-decays", by(lambda name, p: False), "In the case \"{case}\" {undecayed} is in the second group: "
             "two or more dimensions decay.", FREEZING),
     Mistake("includes-frozen", frozen_too(matrices), "In the case \"{case}\" {frozen} is in a group, though it is "

@@ -118,7 +118,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
     "convolutional": lambda w: nn.Sequential(nn.Conv2d(w, 4 * w, 3), nn.BatchNorm2d(4 * w), nn.ReLU(), nn.Flatten(),
                                              nn.Linear(16 * w, 8 * w)),
     "nested": lambda w: nn.Sequential(nn.Linear(4 * w, 16 * w), nn.Sequential(Block(w), nn.ReLU())),
-    "grouped": lambda w: nn.Sequential(nn.Conv2d(2 * w, 8 * w, 3, groups=2, bias=False),
+    "grouped": lambda w: nn.Sequential(nn.Conv2d(2 * w, 8 * w, 3, groups=4, bias=False),
                                        nn.InstanceNorm2d(8 * w, affine=True), nn.BatchNorm2d(8 * w, affine=False)),
     "tied": Tied, "tower": Tower, "loose": Loose, "frozen": Frozen, "stack": Stack, "breaking": Breaking,
     "shared": shared, "zeroed": zeroed,

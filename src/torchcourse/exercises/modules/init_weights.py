@@ -73,7 +73,8 @@ def cases(draw: Draw) -> list[Case]:
         "a subclass of nn.Linear": "labelled",
     }  # fmt: skip
     like: dict[str, Any] = {"width": width, "like": torch.zeros(1), "rtol": 0.12, "atol": 0.06}
-    return [case(words, which=name, **like) for words, name in names.items()]
+    grouped = case("groups, and norms without numbers", which="grouped", **like | {"width": 16})
+    return [*(case(words, which=name, **like) for words, name in names.items()), grouped]
 
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:

@@ -134,8 +134,8 @@ MISTAKES = [
             + "fan_out was counted, the inputs of a unit decide.", INIT),
     Mistake("gain-of-relu-missing", weights(lambda w: nn.init.kaiming_normal_(w, nonlinearity="linear")), NO_GAIN,
             INIT),
-    Mistake("groups-not-counted", AllChannelsCounted(), SPREAD + "in a convolution with groups a unit sees the channels "
-            "of its own group only.", INIT),
+    Mistake("groups-not-counted", AllChannelsCounted(), SPREAD + "in a convolution with groups a unit sees the "
+            "channels of its own group only.", INIT),
     Mistake("uniform-not-normal", weights(lambda w: nn.init.kaiming_uniform_(w, nonlinearity="relu")), "In the case "
             "\"{case}\" `{what}` is {got} where {want} is wanted: the weights are drawn uniformly.", INIT),
     Mistake("xavier-not-kaiming", weights(nn.init.xavier_normal_), SPREAD + "Xavier's counts inputs and outputs, and "

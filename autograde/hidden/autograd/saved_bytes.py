@@ -77,6 +77,8 @@ MISTAKES = [
             adding_up(lambda saved: sum({t.data_ptr(): t.untyped_storage().nbytes() for t in saved}.values())),
             TWICE_COUNTED, KEEPS),
     Mistake("double-counts-storage", adding_up(lambda saved: sum(t.nbytes for t in saved)), TWICE_COUNTED, KEEPS),
+    Mistake("equal-sizes-count-once", adding_up(lambda saved: sum({t.untyped_storage().nbytes() for t in saved})),
+            BYTES + "two storages of one size are still two; tell them apart by their `data_ptr()`.", KEEPS),
     Mistake("counts-view-not-storage", adding_up(lambda saved: sum({storage(t): t.nbytes for t in saved}.values())),
             VIEW, KEEPS),
     Mistake("counts-view-not-storage", adding_up(lambda saved: sum({t.data_ptr(): t.nbytes for t in saved}.values())),

@@ -37,6 +37,12 @@ DETACHED = (
     "computed with the recording off, and so there is nothing to train."
 )
 SCALED = "The loss is {loss} where {right} is wanted: "
+
+
+def flag_switched_off(online: Tensor, target: Tensor) -> Tensor:
+    return td_loss(online, target.requires_grad_(False) if target.is_leaf else target)
+
+
 MISTAKES = [
     Mistake("gradient-leaks-into-target", lambda online, target: ((online - target) ** 2).mean(), "In the case "
             "\"{case}\" `{what}` is {got} where {want} is wanted: the target is pulled towards the prediction too, "
@@ -48,6 +54,8 @@ MISTAKES = [
     Mistake("detaches-in-place", lambda online, target: ((online - target.detach_()) ** 2).mean(), "`target."
             "requires_grad` is {requires} after the call: `detach_()` works in place, and has cut the caller's own "
             "tensor out of its graph.", CUT),
+    Mistake("switches-the-flag-off", flag_switched_off, "`target.requires_grad` is {requires} after the call: the flag "
+            "was changed on the caller's own tensor, and `detach()` gives another one.", CUT),
     Mistake("sum-not-mean", lambda o, t: squares(o, t).sum(), SCALED + "the squares were added up, not averaged.", CUT),
     Mistake("absolute-not-squared", lambda o, t: (o - t.detach()).abs().mean(), SCALED + "the error was not squared.",
             CUT),

@@ -23,10 +23,11 @@ def probe(answer: Watched, online: Tensor, target: Tensor, shared: bool) -> dict
     seen = look(loss, online)
     seen["follows the graph"] = bool(getattr(loss, "requires_grad", False))
     if seen["follows the graph"]:
-        names = ["gradient of online", "gradient of target", "gradient of the shared weight"]
-        wanted = [*leaves, weight] if shared else leaves
-        found = torch.autograd.grad(loss.sum(), wanted, allow_unused=True)
-        seen |= dict(zip(names, found, strict=False))
+        wanted = {"gradient of online": leaves[0], "gradient of target": leaves[1]}
+        wanted |= {"gradient of the shared weight": weight} if shared else {}
+        followed = {name: leaf for name, leaf in wanted.items() if leaf.requires_grad}  # an answer may have ended that
+        found = torch.autograd.grad(loss.sum(), [*followed.values()], allow_unused=True)
+        seen |= dict.fromkeys(wanted) | dict(zip(followed, found, strict=True))
     seen["target requires grad afterwards"] = goal.requires_grad
     return seen
 

@@ -234,11 +234,12 @@ def results(oracle: Oracle, seen: Callable[[str, int], Observations | None]) -> 
 
 
 def _shown(oracle: Oracle, place: int) -> list[Result]:
-    """Return the results of a known mistake in visible cases: on the CPU, and where these do not name it, on both."""
+    """Return the results of a known mistake in visible cases: on the CPU, and where these do not explain it, on both."""
     seen = oracle.known[place].seen
     on_cpu = results_of(seen, False, oracle.cases, oracle.wanted)
-    named = judge(oracle.exercise, on_cpu, oracle.known).misconception == oracle.known[place].name
-    return on_cpu if named else results(oracle, seen)
+    report = judge(oracle.exercise, on_cpu, oracle.known)
+    is_explained = report.misconception == oracle.known[place].name and "…" not in report.message
+    return on_cpu if is_explained else results(oracle, seen)
 
 
 @cache

@@ -234,7 +234,7 @@ def results(oracle: Oracle, seen: Callable[[str, int], Observations | None]) -> 
 
 
 def _shown(oracle: Oracle, place: int) -> list[Result]:
-    """Return the results of a known mistake in visible cases: on the CPU, and where these do not explain it, on both."""
+    """Return the results of a known mistake in visible cases: on the CPU, and on both if these do not explain it."""
     seen = oracle.known[place].seen
     on_cpu = results_of(seen, False, oracle.cases, oracle.wanted)
     report = judge(oracle.exercise, on_cpu, oracle.known)

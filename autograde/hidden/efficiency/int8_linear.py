@@ -72,6 +72,17 @@ class KeepsFloat(Right):
         self.weight = nn.Parameter(q.float() * scale)
 
 
+class KeepsFloatAside(Right):
+    """Computes with the float weight, in a list, where it is neither a buffer nor a Parameter."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear)
+        self.original = [linear.weight.detach().clone()]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.original[0], self.bias)
+
+
 class FloatLevels(Right):
     def keep(self, q: Tensor, scale: Tensor) -> None:
         super().keep(q.float(), scale)
@@ -199,6 +210,9 @@ MISTAKES = [
     Mistake("keeps-float-weight", KeepsFloat, FILE + "the float weight is still there, beside the levels.", READ),
     Mistake("keeps-float-weight", FloatLevels, FILE + "the levels are kept as floats; in int8 they take a byte each.",
             READ),
+    Mistake("computes-with-floats", KeepsFloatAside, "After its state_dict was loaded into another layer: {loading}. "
+            "And its outputs are {outputs}, which eight bits cannot give: `forward` used a float weight that is no "
+            "buffer.", READ),
     Mistake("keeps-int32-levels", Int32Levels, FILE + "the levels are kept in wider integers; they fit into int8, a "
             "byte each.", READ),
     Mistake("plain-tensor", PlainTensor, "In the case \"{case}\" no int8 buffer has the weight's size: a tensor "

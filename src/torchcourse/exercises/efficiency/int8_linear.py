@@ -16,6 +16,8 @@ from torchcourse.probes.trainable_models import with_detail
 
 CLOSE = 0.02
 """The largest error of an output, relative to the largest output, that eight bits may cause."""
+EXACT = 0.001
+"""An error so small that the outputs are not made from eight bits: these move them by about 0.005 or more."""
 WITHOUT = "a layer without a bias"
 
 
@@ -123,7 +125,8 @@ def derive(case: Case, seen: Observations) -> Observations:
     rest["shape and dtype"] = [str(tuple(result.shape)), str(result.dtype)]
     if result.shape == wanted.shape and result.numel():
         off = ((result - wanted).abs().max() / wanted.abs().max()).item()
-        rest["outputs"] = "close to the original's" if off <= CLOSE else result
+        words = "exactly the original's" if off <= EXACT else "close to the original's"
+        rest["outputs"] = words if off <= CLOSE else result
     return rest
 
 
@@ -160,6 +163,8 @@ def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> d
     if isinstance(seen.get("outputs"), Tensor):
         wanted = nn.functional.linear(inputs["x"], inputs["weight"], inputs["bias"])
         fields["off"] = f"off by {(seen['outputs'] - wanted).abs().max() / wanted.abs().max():.0%} of the largest"
+    if isinstance(seen.get("outputs"), str):
+        fields["outputs"] = seen["outputs"]
     if "shapes of the parameters" in seen:
         fields["parameters"] = ", ".join(map(str, seen["shapes of the parameters"])) or "none"
     return fields

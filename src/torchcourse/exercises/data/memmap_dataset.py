@@ -18,8 +18,8 @@ from torchcourse.probes.data_loading import drain, pickled, scratch, unpickled
 from torchcourse.probes.memory import bytes_by_file, least_bytes
 from torchcourse.probes.observe import kind
 
-REPEATS = 16
-"""How many times as large a file is that shows how much of it is read."""
+REPEATS = (4, 16)
+"""How many times as large the files are that show how much of them is read: one of 50 kB or more, and one of 200."""
 
 
 def probe(answer: Watched, array: Tensor, workers: int) -> dict[str, Any]:
@@ -38,7 +38,8 @@ def probe(answer: Watched, array: Tensor, workers: int) -> dict[str, Any]:
         before = _size(dataset)
         seen = _used(dataset, path, values)
         if isinstance(seen["item 1"], Tensor):
-            seen["read for one item"] = _read_for_one(answer, values)
+            whole = any(_reads_all(answer, np.concatenate([values] * times), len(values)) for times in REPEATS)
+            seen["read for one item"] = "all of the file" if whole else "a part of the file"
         return {"pickled before use": before, **seen}
 
 
@@ -78,26 +79,25 @@ def _used(dataset: Any, path: Path, values: np.ndarray[Any, Any]) -> dict[str, A
     return seen
 
 
-def _read_for_one(answer: Watched, values: np.ndarray[Any, Any]) -> str:
-    """Describe how much of a larger file is read, or kept in memory, for a first item and another one."""
-    large = np.concatenate([values] * REPEATS)
+def _reads_all(answer: Watched, values: np.ndarray[Any, Any], another: int) -> bool:
+    """Return whether as much as a whole file is read, or kept in memory, for its first item and another one."""
     path = Path("large.bin")
-    large.tofile(path)
+    values.tofile(path)
 
     def taken() -> int:
         was_tracing, before = tracemalloc.is_tracing(), bytes_by_file("rchar")
         tracemalloc.start()
         tracemalloc.reset_peak()
         start = tracemalloc.get_traced_memory()[0]
-        dataset = answer(path, tuple(large.shape), large.dtype)
+        dataset = answer(path, tuple(values.shape), values.dtype)
         dataset[0]
-        dataset[len(values)]
+        dataset[another]
         allocated = tracemalloc.get_traced_memory()[1] - start
         if not was_tracing:
             tracemalloc.stop()
         return max(allocated, bytes_by_file("rchar") - before)
 
-    return "all of the file" if least_bytes(taken, large.nbytes - 1) >= large.nbytes else "a part of the file"
+    return least_bytes(taken, values.nbytes - 1) >= values.nbytes
 
 
 def cases(draw: Draw) -> list[Case]:

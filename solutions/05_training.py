@@ -1206,7 +1206,7 @@ if solved:
 # %% tags=["demo"]
 from torchcourse.demos import grids
 
-if solved:
+if solved and not still_open(globals(), "evaluate", "macro_f1"):
     judged = evaluate(network, loaders["test"], F.cross_entropy, device)
     network.eval()
     with torch.no_grad():

@@ -28,7 +28,8 @@ def leaky(x: Tensor) -> Tensor:
 
 def whisper(x: Tensor) -> Tensor:
     """Return x with a share of the row above of which the square is hardly above the smallest number."""
-    return x + torch.finfo(x.dtype).tiny ** 0.48 * x.roll(1, 0)
+    share: float = torch.finfo(x.dtype).tiny ** 0.48
+    return x + share * x.roll(1, 0)
 
 
 def partly_cut(x: Tensor) -> Tensor:

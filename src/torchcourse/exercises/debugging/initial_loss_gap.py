@@ -28,7 +28,8 @@ def probe(
     model.options += ("picky",) * raises
     before, raw = Snapshot(model), x.clone()
     gap = None
-    with contextlib.suppress(ValueError if raises else ()):
+    expected = [ValueError] if raises else []
+    with contextlib.suppress(*expected):
         gap = answer(model, (x, y), classes)
     return {
         "gap": "not asked" if raises else plain_number(gap),

@@ -59,7 +59,9 @@ class Reader(nn.Module):
             note |= {"loss": F.cross_entropy(logits.detach(), labels).item(), "words": input_ids[:, 1:].tolist()}
             if logits.requires_grad:
                 own = (logits.detach().softmax(1) - F.one_hot(labels, CLASSES)).flatten().cpu()
-                logits.register_hook(lambda slope: self.likeness.append(_likeness(slope.flatten().cpu(), own)))
+                logits.register_hook(  # type: ignore[no-untyped-call]
+                    lambda slope: self.likeness.append(_likeness(slope.flatten().cpu(), own))
+                )
         self.ran.append(note)
         return self._scripted(logits, learns, input_ids) if self.script else logits
 
@@ -98,7 +100,7 @@ class Reader(nn.Module):
 
 def _likeness(slope: Tensor, own: Tensor) -> float:
     """Return the cosine between a gradient and that of cross-entropy; 1 where that one has nearly vanished."""
-    return float(F.cosine_similarity(slope, own, dim=0)) if own.norm() > 1e-2 else 1.0  # type: ignore[no-untyped-call]
+    return float(F.cosine_similarity(slope, own, dim=0)) if own.norm() > 1e-2 else 1.0
 
 
 def probe(

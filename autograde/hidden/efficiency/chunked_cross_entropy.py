@@ -200,7 +200,7 @@ MISTAKES = [
     Mistake("number-of-chunks", number_of_chunks, PEAK + ROWS + ".", READ),
     Mistake("number-of-chunks", number_of_chunks_and_means, PEAK + ROWS + "; and chunks of different sizes do not "
             "count alike.", READ),
-    Mistake("larger-chunks", eight_or_more, "The largest tensor of a large call had {largest}: that is more than "
+    Mistake("larger-chunks", eight_or_more, "The largest tensor of a call had {largest}: that is more than "
             "`chunk` rows at a time.", READ),
     Mistake("keeps-all-logits", whole, PEAK + HELD, READ),
     Mistake("keeps-all-logits", loop_only, PEAK + HELD, READ),

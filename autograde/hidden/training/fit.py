@@ -130,6 +130,21 @@ class DividesMeansBySamples(Fit):
         return super().epoch(model, loader, optimizer, schedule, device) * len(loader) / len(loader.dataset)
 
 
+class SoftmaxFirst(Fit):
+    """Hands probabilities to cross-entropy, and lists what the logits give."""
+
+    def epoch(self, model: Any, loader: Any, optimizer: Any, schedule: Any, device: Any) -> float:
+        total, count = 0.0, 0
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            logits = model(x)
+            F.cross_entropy(logits.softmax(1), y).backward()  # type: ignore[no-untyped-call]
+            self.step(optimizer, schedule)
+            total, count = total + F.cross_entropy(logits.detach(), y).item() * len(y), count + len(y)
+        return total / count
+
+
 class Percent(Fit):
     def judged(self, model: Any, loader: Any, device: Any) -> tuple[float, float]:
         loss, accuracy = super().judged(model, loader, device)
@@ -213,6 +228,8 @@ MISTAKES = [
             "epoch left the model in evaluation mode.", CAPSTONE),
     Mistake("percent-not-fraction", Percent(), "In the case \"{case}\", `{what}` is {got} where {want} is wanted: "
             "accuracies are listed from 0 to 1.", CAPSTONE),
+    Mistake("not-cross-entropy", SoftmaxFirst(), "The model was trained with {got}. Either another loss was taken, or "
+            "a softmax stands in front of `F.cross_entropy`, which takes the logits as they are.", CAPSTONE),
     Mistake("train-loss-not-a-mean", AddsLosses(), UNLEARNED + "the losses were added up and not divided.",
             CAPSTONE),
     Mistake("train-loss-not-a-mean", DividesMeansBySamples(), UNLEARNED + "the loss of a batch is a mean already, so "

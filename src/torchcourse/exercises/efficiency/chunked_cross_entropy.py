@@ -27,12 +27,15 @@ SHARE = 4
 def probe(
     answer: Watched, hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int, measured: bool = False
 ) -> Observations:
-    """Observe loss and gradients; if `measured`, on the CPU, also the memory that a large call takes, forward and
-    backward."""
+    """Observe loss and gradients; if `measured`, on the CPU, also the largest tensor of this call and the memory that a
+    large one takes, forward and backward."""
     leaves = {"hidden": hidden.requires_grad_(), "weight": weight.requires_grad_()}
     result = answer(hidden, weight, labels, chunk)
     seen = {**look(result, hidden), **gradients(result, **leaves)}
-    return {**seen, **_large_call(answer)} if measured and hidden.device.type == "cpu" else seen
+    if not measured or hidden.device.type != "cpu":
+        return seen
+    largest = answer.run(largest_result, lambda: gradients(answer.answer(hidden, weight, labels, chunk), **leaves))
+    return {**seen, "largest tensor of this call": largest, **_large_call(answer)}
 
 
 def _large_call(answer: Watched) -> Observations:
@@ -66,10 +69,13 @@ def derive(case: Case, seen: Observations) -> Observations:
         return seen
     peak = seen["peak"]
     words = FEWER if peak < LOGITS // SHARE else MANY if peak < LOGITS else ALL
-    fits = seen["largest tensor"] <= CHUNK * max(WORDS, ROWS)
+    (words_here, width), chunk = case.inputs["weight"].shape, case.inputs["chunk"]
+    largest, limit, logits = seen.pop("largest tensor of this call"), words_here * max(chunk, width), words_here * chunk
+    if largest <= limit:
+        largest, limit, chunk, logits = seen["largest tensor"], CHUNK * max(WORDS, ROWS), CHUNK, CHUNK * WORDS
     seen["largest tensor"] = with_detail(
-        "no larger than the logits of a chunk" if fits else "larger than the logits of a chunk",
-        f"{seen['largest tensor']:,} numbers, where the logits of {CHUNK} rows are {CHUNK * WORDS:,}",
+        "no larger than the logits of a chunk" if largest <= limit else "larger than the logits of a chunk",
+        f"{largest:,} numbers, where the logits of {chunk} rows are {logits:,}",
     )
     return {**seen, "peak": with_detail(words, f"{peak:,} bytes at once, where the logits of all {ROWS} rows take "
                                    f"{LOGITS:,} and those of a chunk {LOGITS * CHUNK // ROWS:,}")}  # fmt: skip
@@ -85,8 +91,11 @@ def rows_case(
     dtype: torch.dtype = torch.float32,
     measured: bool = False,
 ) -> Case:
-    """Return the case of drawn hidden states and labels; `size` makes the logits larger."""
-    words, width = draw.size(6, 9), draw.size(4, 5)
+    """Return the case of drawn hidden states and labels; `size` makes the logits larger.
+
+    If `measured`, there are so many words that logits of several rows are the largest tensor.
+    """
+    words, width = draw.size(40, 60) if measured else draw.size(6, 9), draw.size(4, 5)
     hidden, weight = size * draw.normal(rows, width, dtype=dtype), draw.normal(words, width, dtype=dtype)
     labels = draw.integers(0, words, rows)
     inputs = {"hidden": hidden, "weight": weight, "labels": labels, "chunk": chunk, "measured": measured}

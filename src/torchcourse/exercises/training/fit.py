@@ -24,6 +24,10 @@ CHANCE = 0.015
 FREE = 3.0  # a loss may be of the last batch, smoothed, or measured after the epoch
 SMOOTHING = 0.2
 """How much label smoothing may add to a loss."""
+SMOOTHED = 0.3
+"""The share that label smoothing may give to the wrong classes."""
+MISFIT, LEAST_ROWS = 0.01, 3
+"""How far pulls may be from those of a cross-entropy, relative to their size, and how many rows show it."""
 KEYS = ("train_loss", "val_loss", "val_accuracy", "lr")
 WHOLE = "one number an epoch"
 MEAN = "about the mean loss over the samples"
@@ -65,12 +69,26 @@ def _as_fetched(batch: Any) -> list[Tensor]:
     return list(batch)
 
 
+def _pull(q: Tensor, pull: Tensor) -> tuple[float, float]:
+    """Compare the pulls of a loss on the logits of the wrong classes, for rows of one label, with a cross-entropy's.
+
+    Cross-entropy pulls them down by `w * (q - s)`, where q is the probability that they have, w the weight of the label
+    and s what label smoothing gives them. Return how far the nearest such pulls are, relative to their size, and
+    their s.
+    """
+    near, up = q - q.mean(), pull - pull.mean()
+    w = (near * up).sum() / (near * near).sum()
+    off = (up - w * near).norm() / pull.norm()
+    return off.item(), (q.mean() - pull.mean() / w).item()
+
+
 class _Losses:
-    """A forward hook that notes the mean loss of each pass over the training data."""
+    """A forward hook that notes the mean loss of each pass over the training data, and how the loss of the training
+    pulls at the logits."""
 
     def __init__(self, x: Tensor, y: Tensor) -> None:
         self.x, self.y = x.cpu(), y.cpu()
-        self.total, self.count, self.means = 0.0, 0, list[float]()
+        self.total, self.count, self.means, self.pulls = 0.0, 0, list[float](), list[tuple[float, float]]()
 
     def __call__(self, _model: object, inputs: tuple[Tensor], logits: object) -> None:
         rows = inputs[0].detach().cpu()
@@ -82,6 +100,16 @@ class _Losses:
         if self.count >= len(self.x):
             self.means.append(self.total / self.count)
             self.total, self.count = 0.0, 0
+        shares, labels = logits.detach().cpu().double().softmax(1), self.y[places]
+
+        def note(gradient: Tensor) -> None:
+            for label in set(labels.tolist()):
+                rows, others = labels == label, torch.arange(shares.shape[1]) != label
+                if rows.sum() >= LEAST_ROWS:
+                    pull = gradient.detach().cpu().double()[rows][:, others].sum(1)
+                    self.pulls.append(_pull(shares[rows][:, others].sum(1), pull))
+
+        logits.register_hook(note)  # type: ignore[no-untyped-call]
 
 
 def _fitted(answer: Watched, model: nn.Module, parts: dict[str, tuple[Tensor, Tensor]], **more: Any) -> dict[str, Any]:
@@ -124,7 +152,7 @@ def probe(
         passes = round(sum(note["rows"] for note in learned) / len(train[1]), 3)
         trained = " and ".join(sorted({note["mode"] for note in learned})) + " mode" if learned else "not at all"
         modes = {"trained in": trained, "validated in": small.modes(train=False)}
-        return {**seen, **modes, "passes": passes, "losses": losses.means,
+        return {**seen, **modes, "passes": passes, "losses": losses.means, "pulls": losses.pulls,
                 "validated after": _validated(small.ran, len(train[1]))}  # fmt: skip
     device, real = train[0].device, train[0].device.type in ("cpu", "cuda")
     rows = len(train[1]) if real else 2 * batch  # a simulated device is slow and computes what the CPU does
@@ -193,6 +221,12 @@ def _size_of(listed: list[float], means: list[float]) -> Any:
     return with_detail(words, f"a factor of {loss / mean:.3g}")
 
 
+def _kind_of_loss(pulls: list[tuple[float, float]]) -> Any:
+    """Return whether the loss pulled at the logits as a cross-entropy does, with or without label smoothing."""
+    is_one = all(off <= MISFIT and -MISFIT <= s <= SMOOTHED for off, s in pulls)
+    return "cross-entropy of the logits" if is_one else "a loss other than cross-entropy of the logits"
+
+
 def _share_right(accuracies: list[float], losses: list[float], final: tuple[float, float]) -> Any:
     """Return whether the accuracy listed for the epoch whose weights were kept is the one that these weights have."""
     nearest = min(range(len(losses)), key=lambda i: abs(losses[i] - final[0]))
@@ -223,6 +257,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
             after = seen["validated after"]
             facts["validation ran"] = "after each pass" if after == epochs else f"after {after} of {epochs} passes"
             facts["train_loss"] = _size_of(history["train_loss"], seen["losses"])
+        facts["training loss"] = _kind_of_loss(seen["pulls"])
         facts["val_accuracy"] = _share_right(history["val_accuracy"], history["val_loss"], seen["final val"])
     facts["weights at the end"] = (
         _whose(history["val_loss"], seen["final val"][0]) if seen["moved"] else "those of the beginning"

@@ -56,6 +56,11 @@ def override(base: type, **methods: Any) -> type:
     return type(f"Changed{base.__name__}", (base,), {"__module__": base.__module__, **methods})
 
 
+def combined(*faults: type) -> type:
+    """Return a class with the faults of several, each a subclass of one right answer that changes another method."""
+    return type("".join(fault.__name__ for fault in faults), faults, {"__module__": faults[0].__module__})
+
+
 def reading(heading: str, mistakes: Iterable[Mistake]) -> list[Mistake]:
     """Return mistakes that many exercises share, with the heading of their own lesson to read again."""
     return [dataclasses.replace(mistake, section=heading) for mistake in mistakes]

@@ -101,7 +101,7 @@ def trace_differs(fn, example, other):
     return found.shape != wanted.shape or bool(((found - wanted).abs() > 1e-2).any())
 
 
-# %% trace_differs: difference-signed (not named)
+# %% trace_differs: difference-signed
 def trace_differs(fn, example, other):
     traced = torch.jit.trace(fn, example)
     wanted = fn(other)

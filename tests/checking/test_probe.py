@@ -319,3 +319,18 @@ def test_what_a_probe_cannot_use_is_described_without_the_insides_of_pytorch(mon
     assert stopped_by('"schema_.has_value() INTERNAL ASSERT FAILED at "registry.h":66') == stop
     assert stopped_by("generator raised StopIteration") == stop
     assert stopped_by("a float has no length") == f"{stop}: a float has no length"
+
+
+def test_objects_that_a_probe_cannot_use_are_described_alike_whatever_their_class_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torchcourse.checking.probe.is_own", lambda _file: False)
+
+    def probe(answer: Watched) -> dict[str, Any]:
+        return {"result": len(answer())}
+
+    empty = case("no input")
+    described = [observe(exercise(probe), type(name, (), {}), empty) for name in ("Scaler", "Unbegun")]
+    assert described[0] == described[1]
+    words = "a value of type double; the check could not go on with it: object of type 'double' has no len()"
+    assert described[0]["returned"] == words

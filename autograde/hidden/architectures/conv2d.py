@@ -129,6 +129,12 @@ def first_of_each_pair(
     return right(x, weight, bias, pair(stride)[0], pair(padding)[0])
 
 
+def first_of_the_stride(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    return right(x, weight, bias, pair(stride)[0], padding)
+
+
 def square_kernel(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0) -> Tensor:
     side = weight.shape[2]
     columns = F.unfold(x, side, padding=padding, stride=stride)
@@ -289,6 +295,7 @@ MISTAKES = [
     Mistake("pairs-swapped", swaps_stride, PAIRS + "a pair is (rows, columns).", HAND),
     Mistake("pairs-swapped", swaps_both, PAIRS + "a pair is (rows, columns).", HAND),
     Mistake("first-of-each-pair", first_of_each_pair, PAIRS + "only the first of each pair was used.", HAND),
+    Mistake("first-of-each-pair", first_of_the_stride, PAIRS + "only the first number of the stride was used.", HAND),
     Mistake("square-kernels-only", square_kernel, 'In the case "{case}", with a kernel of {kernel}, {what} is {got} '
             "where {want} is wanted: height and width of the kernel may differ.", HAND),
     Mistake("square-kernels-only", square_sized, 'In the case "{case}", with a kernel of {kernel}, the call raised '

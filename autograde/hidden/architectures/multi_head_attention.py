@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autograde.hidden.architectures.shared import UNBEGUN, Attention
-from autograde.hidden.common import override
+from autograde.hidden.common import combined, override
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.architectures.multi_head_attention import attention_case
 from torchcourse.model.exercise import Case, Draw
@@ -78,25 +78,9 @@ class ZerosOnEmptyRows(PlainSoftmax):
         return super().shares(scores, mask).nan_to_num()
 
 
-class MergedWithoutTransposeEmptyZero(ZerosOnEmptyRows, MergedWithoutTranspose):
-    pass
-
-
-class ViewedWrongEmptyZero(ZerosOnEmptyRows, ViewedWrong):
-    pass
-
-
-class ViewedWrongEmptyAll(ViewedWrong):
+class AllOnEmptyRows(Attention):
     def masked(self, scores: Tensor, mask: Tensor) -> Tensor:
         return super().masked(scores, mask | ~mask.any(-1, keepdim=True))
-
-
-class ViewedWrongEmptyNan(PlainSoftmax, ViewedWrong):
-    pass
-
-
-class MergedWithoutTransposeEmptyNan(PlainSoftmax, MergedWithoutTranspose):
-    pass
 
 
 class ScaledByDimEmptyNan(PlainSoftmax):
@@ -107,10 +91,6 @@ class ScaledByDimEmptyNan(PlainSoftmax):
 class NotScaledEmptyNan(PlainSoftmax):
     def scale(self) -> float:
         return 1.0
-
-
-class QueriesOverKeysEmptyNan(PlainSoftmax, QueriesOverKeys):
-    pass
 
 
 class NanToNum(PlainSoftmax):
@@ -158,16 +138,9 @@ class InvertedEmptyZero(InvertedEmptyNan):
         return super().shares(scores, mask).nan_to_num()
 
 
-class InvertedMergedWithoutTranspose(Inverted, MergedWithoutTranspose):
-    pass
-
-
-class InvertedMergedWithoutTransposeEmptyNan(InvertedEmptyNan, MergedWithoutTranspose):
-    pass
-
-
-class InvertedViewedWrong(Inverted, ViewedWrong):
-    pass
+class InvertedEmptyAll(Attention):
+    def masked(self, scores: Tensor, mask: Tensor) -> Tensor:
+        return super().masked(scores, ~mask | mask.all(-1, keepdim=True))
 
 
 class AddsTheMask(Attention):
@@ -256,14 +229,15 @@ MISTAKES = [
             "mixes positions: view the last dimension as (heads, size) first, then transpose.", HEADS),
     Mistake("heads-not-transposed", MergedWithoutTranspose, AT + "before the heads are put side by side, their "
             "dimension has to go back behind the positions.", HEADS),
-    Mistake("heads-not-transposed", MergedWithoutTransposeEmptyZero, MERGED, HEADS),
-    Mistake("heads-not-transposed", ViewedWrongEmptyZero, VIEWED, HEADS),
-    Mistake("heads-not-transposed", ViewedWrongEmptyAll, VIEWED, HEADS),
-    Mistake("heads-not-transposed", ViewedWrongEmptyNan, VIEWED + NAN, HEADS),
-    Mistake("heads-not-transposed", MergedWithoutTransposeEmptyNan, MERGED + NAN, HEADS),
-    Mistake("heads-not-transposed", InvertedMergedWithoutTranspose, MERGED + INVERTED, HEADS),
-    Mistake("heads-not-transposed", InvertedMergedWithoutTransposeEmptyNan, MERGED + INVERTED, HEADS),
-    Mistake("heads-not-transposed", InvertedViewedWrong, VIEWED + INVERTED, HEADS),
+    Mistake("heads-not-transposed", combined(ZerosOnEmptyRows, MergedWithoutTranspose), MERGED, HEADS),
+    Mistake("heads-not-transposed", combined(ZerosOnEmptyRows, ViewedWrong), VIEWED, HEADS),
+    Mistake("heads-not-transposed", combined(AllOnEmptyRows, ViewedWrong), VIEWED, HEADS),
+    Mistake("heads-not-transposed", combined(AllOnEmptyRows, MergedWithoutTranspose), MERGED, HEADS),
+    Mistake("heads-not-transposed", combined(PlainSoftmax, ViewedWrong), VIEWED + NAN, HEADS),
+    Mistake("heads-not-transposed", combined(PlainSoftmax, MergedWithoutTranspose), MERGED + NAN, HEADS),
+    Mistake("heads-not-transposed", combined(Inverted, MergedWithoutTranspose), MERGED + INVERTED, HEADS),
+    Mistake("heads-not-transposed", combined(InvertedEmptyNan, MergedWithoutTranspose), MERGED + INVERTED, HEADS),
+    Mistake("heads-not-transposed", combined(Inverted, ViewedWrong), VIEWED + INVERTED, HEADS),
     Mistake("attends-between-heads", BetweenHeads, AT + "without the transpose, the heads of one position attend to "
             "each other, and no position sees another.", HEADS),
     Mistake("rows-by-head", PerHeadRows, ROWS, HEADS),
@@ -282,8 +256,8 @@ MISTAKES = [
             "{dim}." + NAN, HEADS),
     Mistake("not-scaled", NotScaledEmptyNan, AT + "the scores are divided by the root of the size of a head, here "
             "{size}." + NAN, HEADS),
-    Mistake("softmax-over-queries", QueriesOverKeysEmptyNan, AT + "the shares of one query add up to 1 over the keys, "
-            "the last dimension." + NAN, HEADS),
+    Mistake("softmax-over-queries", combined(PlainSoftmax, QueriesOverKeys), AT + "the shares of one query "
+            "add up to 1 over the keys, the last dimension." + NAN, HEADS),
     Mistake("nan-on-empty-row", PlainSoftmax, EMPTY, MASKS),
     Mistake("nan-on-empty-row", AddsInfinity, EMPTY, MASKS),
     Mistake("nan-gradient-on-empty-row", AddsInfinityPaintsOver, 'In the case "{case}" the gradients are finite: '
@@ -301,6 +275,7 @@ MISTAKES = [
     Mistake("forbidden-scores-zero", AddsTheMask, AT + "a bool mask that is added changes a score by 0 or 1; forbidden "
             "ones have to be very negative.", MASKS),
     Mistake("mask-inverted", Inverted, AT + "here True means may attend.", MASKS),
+    Mistake("mask-inverted", InvertedEmptyAll, AT + "here True means may attend.", MASKS),
     Mistake("mask-inverted", InvertedEmptyZero, AT + "here True means may attend.", MASKS),
     Mistake("mask-inverted", InvertedEmptyNan, AT + "here True means may attend. And a row without any key must not "
             "become NaN.", MASKS),

@@ -108,6 +108,14 @@ def whole_kernels(layers: Layers) -> int:
     return seen
 
 
+def kernels_times_dilation(layers: Layers) -> int:
+    seen, apart = 1, 1
+    for kernel, stride, dilation in layers:
+        seen += (dilation * kernel - 1) * apart
+        apart *= stride
+    return seen
+
+
 def starts_at_zero(layers: Layers) -> int:
     seen, apart = 0, 1
     for kernel, stride, dilation in layers:
@@ -188,6 +196,8 @@ MISTAKES = [
             "of that layer lie no further apart.", SEEN),
     Mistake("forgets-minus-one", whole_kernels, IS + "the windows of two neighbouring layers overlap: a kernel of k "
             "adds k - 1 steps, not k.", SEEN),
+    Mistake("spans-kernel-times-dilation", kernels_times_dilation, IS + "a dilated kernel spans dilation * (kernel "
+            "- 1) + 1, not dilation * kernel: after its last entry there is no hole.", SEEN),
     Mistake("starts-at-zero", starts_at_zero, IS + "without any layer, one position sees itself.", SEEN),
     Mistake("counts-from-the-top", from_the_top, IS + "the strides that stretch a layer's reach are those between it "
             "and the input.", SEEN),

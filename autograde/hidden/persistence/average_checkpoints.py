@@ -107,6 +107,11 @@ def averages_integers(paths: list[Path]) -> State:
     return {name: wide_mean([state[name] for state in states]).to(last.dtype) for name, last in states[-1].items()}
 
 
+def averages_all_in_float32(paths: list[Path]) -> State:
+    states = loaded(paths)
+    return {name: wide_mean([state[name] for state in states]) for name in states[-1]}
+
+
 def takes_integers_from_the_first(paths: list[Path]) -> State:
     first, means = loaded(paths)[0], averages_integers(paths)
     return {name: means[name] if tensor.is_floating_point() else tensor for name, tensor in first.items()}
@@ -119,7 +124,9 @@ MISTAKES = [
     Mistake("accumulates-in-half", accumulates_in_half, IN_HALF, AVERAGES),
     Mistake("averages-integers", averages_integers, ENTRY + "counters and masks have no mean, and come from the last "
             "file.", AVERAGES),
-    Mistake("not-cast-back", never_casts_back, "The entry {entry} came out in {dtype} where {want_dtype} is wanted: "
+    Mistake("averages-integers", averages_all_in_float32, ENTRY + "counters and masks have no mean, and come from the "
+            "last file. And after the mean an entry goes back to the dtype of the files.", AVERAGES),
+    Mistake("not-cast-back", never_casts_back, "The entry {cast} came out in {dtype} where {want_dtype} is wanted: "
             "after the mean an entry goes back to the dtype of the files.", AVERAGES),
     Mistake("accumulates-in-half", divides_first, IN_HALF + " Dividing first makes room, and no digits.", AVERAGES),
     Mistake("accumulates-in-half", runs_a_mean_in_half, IN_HALF + " A running mean has room, and no digits.",

@@ -118,6 +118,10 @@ def none_for_an_error(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
         return None
 
 
+def as_a_list(*shapes: tuple[int, ...]) -> list[int]:
+    return [merged(column) for column in columns(shapes)]
+
+
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
     Mistake("aligns-left", aligns_left, RUN + "shapes are aligned at their last dimension, not at their first.",
@@ -144,6 +148,7 @@ MISTAKES = [
             "the first.", SECTION),
     Mistake("zero-never-fits", zero_never_fits, RUN + "a tensor without elements can be added to one; the result has "
             "no elements either.", SECTION),
+    Mistake("returns-a-list", as_a_list, RUN + "the numbers are right; a shape is written as a tuple.", SECTION),
     Mistake("none-for-an-error", none_for_an_error, RUN + "where PyTorch raises, the predictor raises `ValueError`.",
             SECTION),
 ]  # fmt: skip

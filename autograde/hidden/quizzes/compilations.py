@@ -81,6 +81,20 @@ def special_only_when_first(sizes: list[int]) -> int:
     return right(sizes) if sizes and sizes[0] <= 1 else right([size for size in sizes if size > 1])
 
 
+def first_size_is_forgotten(sizes: list[int]) -> int:
+    fixed, seen = 0, set[int]()
+    count = 0
+    for size in sizes:
+        if size < 2:
+            count += size not in seen
+            fixed = 0
+        elif size != fixed and len(ordinary([*seen])) < 2:
+            count += 1
+            fixed = size
+        seen.add(size)
+    return count
+
+
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
     Mistake("once-per-size", once_per_size, RUN + "the second size makes the dimension variable, and later sizes need "
@@ -91,6 +105,8 @@ MISTAKES = [
     Mistake("once-per-call", once_per_call, RUN + "a size that was compiled for is not compiled for again.", SECTION),
     Mistake("once-per-change", once_per_change, RUN + "what was compiled stays; going back to a size costs nothing.",
             SECTION),
+    Mistake("special-sizes-displace-the-first", first_size_is_forgotten, RUN + "what was compiled for the first size "
+            "stays, whatever comes in between.", SECTION),
     Mistake("dynamic-at-once", dynamic_at_once, RUN + "by default the first size is taken as fixed.", SECTION),
     Mistake("always-fixed-first", always_fixed_first, RUN + "after a size of 0 or 1 the compiler knows that the "
             "dimension varies.", SECTION),
@@ -106,7 +122,9 @@ MISTAKES = [
 
 def more_cases(draw: Draw) -> list[Case]:
     some = [[draw.pick([0, 1, *range(2, 9)]) for _ in range(draw.size(1, 6))] for _ in range(10)]
-    return [case(f"drawn {n}", sizes=sizes) for n, sizes in enumerate(some)]
+    first, other = draw.size(2, 8), draw.pick([0, 1])
+    returns = case("back to the first size after a zero or one", sizes=[first, other, first, other])
+    return [*(case(f"drawn {n}", sizes=sizes) for n, sizes in enumerate(some)), returns]
 
 
 # Right answers unlike the reference

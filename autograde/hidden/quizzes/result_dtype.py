@@ -74,6 +74,11 @@ def wider_of_one_category(a: torch.dtype, b: torch.dtype) -> torch.dtype:
     return common(a, b) if category(a) != category(b) else wider_of_one_rank(a, b)
 
 
+def wider_across_categories(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    wide = max(a.itemsize, b.itemsize) == 8 and {category(a), category(b)} == {1, 2}
+    return torch.float64 if wide else common(a, b)
+
+
 def number_forces_default(a: Operand, b: Operand) -> torch.dtype:
     for (kind, dtype), (_, other) in ((a, b), (b, a)):
         if kind == "number" and dtype != torch.bool:
@@ -123,6 +128,8 @@ MISTAKES = [
             "float wins over a wide integer.", SECTION),
     Mistake("wider-wins", wider_wins_of_two_widths, RUN + "category goes before width, so a narrow float wins over a "
             "wide integer.", SECTION),
+    Mistake("wider-wins", partial(result, meet=wider_across_categories), RUN + "category goes before width, so a "
+            "narrow float stays narrow beside a wide integer.", SECTION),
     Mistake("one-of-the-two", partial(result, meet=wider_of_one_category), RUN + "neither of the two holds all "
             "numbers of the other, so the result is a third dtype.", SECTION),
     Mistake("zero-dim-as-tensor", partial(result, ranks={"tensor": 1, "scalar": 1, "number": 0}), RUN + "a 0-D tensor "

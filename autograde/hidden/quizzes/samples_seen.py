@@ -55,6 +55,12 @@ class TableIsDealtOut(Count):
         return super().__call__(n, batch_size, workers=workers, drop_last=drop_last, **dealt)
 
 
+class ShardsTheTable(Count):
+    def __call__(self, n: int, batch_size: int, *, workers: int, iterable: bool, sharded: bool, drop_last: bool) -> int:
+        asked = {"iterable": iterable or sharded, "sharded": sharded}
+        return super().__call__(n, batch_size, workers=workers, drop_last=drop_last, **asked)
+
+
 class DropsOncePerLoader(Count):
     def total(self, read: list[int], batch_size: int) -> int:
         return sum(read) // batch_size * batch_size
@@ -104,6 +110,8 @@ MISTAKES = [
             "worker.", SECTION),
     Mistake("table-is-dealt-out", TableIsDealtOut(), RUN + "the main process makes the batches of a table, and each "
             "worker gets whole ones.", SECTION),
+    Mistake("shards-the-table", ShardsTheTable(), RUN + "only a stream is sharded; the indices of a table come from "
+            "one sampler, and its batches are as without workers.", SECTION),
     Mistake("drop-last-once-per-loader", DropsOncePerLoader(), RUN + "each worker makes batches of its own and drops "
             "its own rest.", SECTION),
     Mistake("drops-a-full-batch", DropsOneBatch(), RUN + "only an incomplete batch is dropped, and no more than it.",

@@ -87,6 +87,22 @@ class HalvesOnceInARow(Scales):
         self.overflowed = True
 
 
+class HalvesAfterTheInterval(Scales):
+    def __call__(self, finite: list[bool], *, scale: float, interval: int) -> list[float]:
+        self.interval, self.overflows = interval, 0
+        return super().__call__(finite, scale=scale, interval=interval)
+
+    def good(self, interval: int) -> None:
+        self.overflows = 0
+        super().good(interval)
+
+    def bad(self) -> None:
+        self.overflows += 1
+        self.count = 0
+        if self.overflows == self.interval:
+            self.scale, self.overflows = self.scale / 2, 0
+
+
 class NeverBelowOne(Scales):
     def bad(self) -> None:
         self.scale, self.count = max(self.scale / 2, 1.0), 0
@@ -149,6 +165,8 @@ MISTAKES = [
             "forgotten.", SECTION),
     Mistake("overflow-keeps-scale", OverflowKeepsScale(), RUN + "an overflow skips the step and halves the scale.",
             SECTION),
+    Mistake("halves-after-the-interval", HalvesAfterTheInterval(), RUN + "the interval counts good steps; each "
+            "overflow halves the scale at once.", SECTION),
     Mistake("never-below-one", NeverBelowOne(), RUN + "nothing stops the scale at 1.", SECTION),
     Mistake("counter-survives-growth", CounterSurvivesGrowth(), RUN + "the count begins again after growing.",
             SECTION),

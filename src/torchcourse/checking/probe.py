@@ -190,15 +190,21 @@ def is_raised_by_probe(error: BaseException) -> bool:
     return Watched.run.__code__ not in codes and not any(is_own(code.co_filename) for code in codes)
 
 
-def _stopped(watched: Watched, error: BaseException) -> Observations:
-    """Return what an answer returned, in words, and why its probe could not go on with it, if that helps a learner."""
+def _stopped(watched: Watched, error: BaseException, name: str) -> Observations:
+    """Return what an answer returned, in words, and why its probe could not go on with it, if that helps a learner.
+
+    A class is called by the name of its exercise: a known mistake may have another one, and is to be recognised.
+    """
     if watched.returned == kind(None):
         return {"returned": watched.returned}
     words = f"{watched.returned}; the check could not go on with it"
     if not watched.returned:
         words = f"{UNUSABLE} ({kind(watched.answer)})"
     why = raised(error).message
-    return {"returned": words if INTERNALS.search(why) else f"{words}: {why}"}
+    words = words if INTERNALS.search(why) else f"{words}: {why}"
+    if isinstance(watched.answer, type):
+        words = re.sub(rf"\b{re.escape(watched.answer.__name__)}\b", name, words)
+    return {"returned": words}
 
 
 def observe(
@@ -242,7 +248,7 @@ def observe(
         except (Exception, SystemExit) as error:
             if caught:
                 caught(error)
-            seen = _stopped(watched, error) if is_raised_by_probe(error) else {"raised": raised(error)}
+            seen = _stopped(watched, error, exercise.name) if is_raised_by_probe(error) else {"raised": raised(error)}
     if exercise.forbids or watched.forbidden:
         seen[FORBIDDEN] = watched.forbidden
     return dict(seen)

@@ -15,6 +15,8 @@ from torchcourse.probes.crash_points import in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import values
 
+ENTRY = "entry "
+
 
 @in_a_folder
 def probe(answer: Watched, states: list[dict[str, Tensor]], times: int = 1) -> Observations:
@@ -23,7 +25,9 @@ def probe(answer: Watched, states: list[dict[str, Tensor]], times: int = 1) -> O
     for path, state in zip(paths, times * states, strict=True):
         torch.save(state, path)
     result = answer(paths)
-    return {"result": values(result)} if isinstance(result, dict) else {"returned": kind(result)}
+    if not isinstance(result, dict):
+        return {"returned": kind(result)}
+    return {ENTRY + name: value for name, value in values(result).items()}
 
 
 def averaged_states(draw: Draw, count: int, dtype: torch.dtype, size: float) -> list[dict[str, Tensor]]:
@@ -47,20 +51,19 @@ def cases(draw: Draw) -> list[Case]:
 
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    got, want = seen.get("result"), wanted.get("result")
+    """Quote the first entry whose dtype differs, and the first whose values do."""
     fields: dict[str, object] = {}
-    if isinstance(got, dict) and isinstance(want, dict):
-        for name, right in want.items():
-            theirs = got.get(name)
-            if not isinstance(theirs, Tensor) or fields:
-                continue
-            if theirs.dtype != right.dtype:
-                fields |= {"entry": name, "dtype": theirs.dtype, "want_dtype": right.dtype}
-            gap = (theirs.double() - right.double()).abs().nan_to_num(nan=math.inf).flatten()
-            if gap.max() > 0.01 * right.double().abs().max() + 1e-3:
-                at = int(gap.argmax())
-                fields |= {"entry": name, "value": theirs.flatten()[at].item(),
-                           "want_value": right.flatten()[at].item()}  # fmt: skip
+    for key, right in reversed(wanted.items()):
+        theirs = seen.get(key)
+        if not isinstance(theirs, Tensor) or theirs.shape != right.shape:
+            continue
+        name = key.removeprefix(ENTRY)
+        if theirs.dtype != right.dtype:
+            fields |= {"cast": name, "dtype": theirs.dtype, "want_dtype": right.dtype}
+        gap = (theirs.double() - right.double()).abs().nan_to_num(nan=math.inf).flatten()
+        if gap.max() > 0.01 * right.double().abs().max() + 1e-3:
+            at = int(gap.argmax())
+            fields |= {"entry": name, "value": theirs.flatten()[at].item(), "want_value": right.flatten()[at].item()}
     return fields
 
 

@@ -53,6 +53,7 @@ def cases(draw: Draw) -> list[Case]:
         case("many sizes", sizes=[a, c, b, d]),
         case("back to the first size", sizes=[a, b, a, c]),
         case("a size of one in between", sizes=[a, 1, b]),
+        case("back to the first size after a one", sizes=[b, 1, b]),
         case("many sizes, then one", sizes=[c, a, b, 1]),
         case("one first", sizes=[1, b, a]),
         case("zero and one first", sizes=[0, 1, c, a, 0]),

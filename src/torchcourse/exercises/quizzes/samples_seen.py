@@ -83,6 +83,8 @@ def cases(draw: Draw) -> list[Case]:
         loaded("a table, two workers", n, size, 2, iterable=False),
         loaded("a table, two workers, the last batch dropped", n, size, 2, iterable=False, drop=True),
         loaded("a table, three workers, the last batch dropped", n, size, 3, iterable=False, drop=True),
+        loaded("a table, three workers, sharded, the last batch dropped", n, size, 3, iterable=False, sharded=True,
+               drop=True),
         loaded("a stream, no workers", n, size),
         loaded("a stream, the last batch dropped", n, size, drop=True),
         loaded("a stream, two workers", n, size, 2),
@@ -92,7 +94,7 @@ def cases(draw: Draw) -> list[Case]:
         loaded("a stream, three workers, sharded, last batches dropped", n, size, 3, sharded=True, drop=True),
         loaded("fewer samples than a batch", size - 1, size, drop=True),
         loaded("shards smaller than a batch", size + 1, size, 2, sharded=True, drop=True),
-    ]
+    ]  # fmt: skip
 
 
 def quotes(inputs: Observations, _seen: Observations, wanted: Observations) -> dict[str, object]:

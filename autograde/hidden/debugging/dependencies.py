@@ -88,6 +88,13 @@ class BackwardIntoX(Dependencies):
         return x
 
 
+class BackwardIntoXAsItWas(BackwardIntoX):
+    def __call__(self, fn: Any, x: Tensor) -> Any:
+        needed = x.requires_grad
+        table = super().__call__(fn, x)
+        return table if needed else (x.requires_grad_(False), table)[1]
+
+
 class ClearsGrad(Dependencies):
     def __call__(self, fn: Any, x: Tensor) -> Any:
         x.grad = None
@@ -124,6 +131,8 @@ MISTAKES = [
             "cannot say which of them it came from.", WHO),
     Mistake("pollutes-grad", BackwardIntoX(), "In the case \"{case}\" the {what} is {got}, and should be {want}: "
             "`backward` leaves its result in the caller's tensor.", WHO),
+    Mistake("pollutes-grad", BackwardIntoXAsItWas(), "In the case \"{case}\" the {what} is {got}, and should be "
+            "{want}: `backward` leaves its result in the caller's tensor.", WHO),
     Mistake("clears-the-callers-grad", ClearsGrad(), "In the case \"{case}\" the {what} is {got}, and should be "
             "{want}: this gradient was the caller's.", WHO),
     Mistake("changes-requires-grad", Requiring(), "In the case \"{case}\" `{what}` is {got}, and should be {want}: "

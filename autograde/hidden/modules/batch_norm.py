@@ -95,6 +95,12 @@ class BatchNorm(nn.Module):
         return y * self.weight.view(shape) + self.bias.view(shape)
 
 
+class RefusesOneRow(BatchNorm):
+    def check(self, x: Tensor) -> None:
+        if len(x) == 1:
+            raise ValueError("one row has no variance")
+
+
 class KeepsGraph(BatchNorm):
     def update(self, mean: Tensor, var: Tensor, n: int) -> None:
         self.count()
@@ -190,6 +196,8 @@ MISTAKES = [
             "training there came {refused}: a single value per channel has no variance, and a ValueError should say "
             "so.",
             NORM),
+    Mistake("one-row-refused", RefusesOneRow, "With input of shape {shape} in training the call raised {error}: one "
+            "image has as many values per channel as it has pixels; count values, not rows.", NORM),
     Mistake("eps-outside-root", override(BatchNorm, root=lambda self, var: var.sqrt() + self.eps), VALUE + "eps is "
             "added to the variance, under the root.", NORM),
     Mistake("eps-ignored", override(BatchNorm, root=lambda self, var: var.sqrt()), VALUE + "the argument eps has "

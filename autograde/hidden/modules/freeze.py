@@ -174,6 +174,8 @@ MISTAKES = [
     one("parameter-names-missed", freeze, "With the prefix {prefix!r} nothing was found, but there is a parameter of "
         "this name: the number of frozen ones is {count}, not {want_count}.", FREEZING,
         inside=lambda name, prefix: name.startswith(prefix + "."), refuse=only_empty),
+    one("parameter-names-missed", freeze, "With the prefix {prefix!r} the call raised {error}, but there is a "
+        "parameter of this name.", FREEZING, inside=lambda name, prefix: name.startswith(prefix + ".")),
     Mistake("parameter-names-missed", freeze_by_submodule, REFUSED + ": `get_submodule` raises an AttributeError of "
             "its own, takes an empty name for the model, and does not find single parameters.", FREEZING),
     one("first-part-only", freeze, COUNT + "names may have several parts.", FREEZING,

@@ -95,6 +95,11 @@ def first_size_is_forgotten(sizes: list[int]) -> int:
     return count
 
 
+def special_again_and_again(sizes: list[int]) -> int:
+    again = sum(size <= 1 for size, _ in groupby(sizes)) - len(special(sizes))
+    return right(sizes) + again
+
+
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
     Mistake("once-per-size", once_per_size, RUN + "the second size makes the dimension variable, and later sizes need "
@@ -107,6 +112,8 @@ MISTAKES = [
             SECTION),
     Mistake("special-sizes-displace-the-first", first_size_is_forgotten, RUN + "what was compiled for the first size "
             "stays, whatever comes in between.", SECTION),
+    Mistake("special-sizes-are-forgotten", special_again_and_again, RUN + "what was compiled for 0 or for 1 stays, and "
+            "is not compiled again when that size comes back.", SECTION),
     Mistake("dynamic-at-once", dynamic_at_once, RUN + "by default the first size is taken as fixed.", SECTION),
     Mistake("always-fixed-first", always_fixed_first, RUN + "after a size of 0 or 1 the compiler knows that the "
             "dimension varies.", SECTION),

@@ -38,6 +38,8 @@ __all__ = ["Watched", "is_raised_by_probe", "observe", "pristine"]
 SEED = 20_260_920
 INTERNALS = re.compile(r"INTERNAL ASSERT|StopIteration|C\+\+|\b(aten|c10|torch)::|\b0x[0-9a-f]{4}")
 """Messages about Python's or PyTorch's internals, which tell learners nothing about their answer."""
+IN_PLACE = re.compile(r"(?<=modified by an inplace operation): .*")
+"""What autograd adds about a tensor that was written into: its versions, and a node of the graph."""
 
 
 class Watched:
@@ -200,7 +202,7 @@ def _stopped(watched: Watched, error: BaseException, name: str) -> Observations:
     words = f"{watched.returned}; the check could not go on with it"
     if not watched.returned:
         words = f"{UNUSABLE} ({kind(watched.answer)})"
-    why = raised(error).message
+    why = IN_PLACE.sub("", raised(error).message)
     words = words if INTERNALS.search(why) else f"{words}: {why}"
     if isinstance(watched.answer, type):
         words = re.sub(rf"\b{re.escape(watched.answer.__name__)}\b", name, words)

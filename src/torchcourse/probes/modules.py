@@ -215,7 +215,8 @@ def quotes_registered(inputs: Observations, seen: Observations, _wanted: Observa
     """Return the fields `sizes` and `registered`, the names of the parameters, for messages."""
     fields: dict[str, object] = {"sizes": inputs.get("sizes")}
     if "parameters" in seen:
-        fields["registered"] = ", ".join(seen["parameters"]) or "none"
+        found = seen["parameters"]
+        fields["registered"] = found.message if isinstance(found, Raised) else ", ".join(found) or "none"
     return fields
 
 

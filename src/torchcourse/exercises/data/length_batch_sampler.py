@@ -14,6 +14,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised, raised
 from torchcourse.probes.data_loading import EPOCHS, another_salt, seed_generators, touched, variety
 from torchcourse.probes.observe import kind
+from torchcourse.probes.trainable_models import with_detail
 
 
 def probe(answer: Watched, lengths: list[int], batch_size: int, seed: int) -> dict[str, Any]:
@@ -86,7 +87,9 @@ def derive(case: Case, seen: Observations) -> Observations:
         "indices that are missing": n - len(counts),
         "indices that come twice": sum(count > 1 for count in counts.values()),
         "largest batch": max((len(batch) for batch in first), default=0) <= size,
-        "padding": "little" if wasted <= 0.6 * usual else f"{wasted}, where random batches have {usual}",
+        "padding": "little"
+        if wasted <= 0.6 * usual
+        else with_detail("too much", f"{wasted}, where random batches have {usual}"),
         "lengths in a batch": _neighbours(first, lengths),
         "order in epoch 1": "a new one" if orders[1] != orders[0] else "that of epoch 0",
         "order in epoch 2": "a new one" if orders[2] != orders[1] else "that of epoch 1",

@@ -21,6 +21,9 @@ from torchcourse.probes.modules import (
     quoting,
 )
 from torchcourse.probes.observe import float32_digits, look
+from torchcourse.probes.trainable_models import with_detail
+
+OTHER_NAMES = "none of the names that are asked for"
 
 
 @probing_a_module
@@ -36,6 +39,15 @@ def probe(answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x
         return {**seen, "outcome": output}
     held = {name: p for name, p in module.named_parameters() if name in weights}
     return {**seen, **look(output, x), **gradients(output, x=x, **held)}
+
+
+def derive(case: Case, seen: Observations) -> Observations:
+    """Of parameters none of which has a name that is asked for, compare only that: other names are free to choose."""
+    seen = float32_digits(case, seen)
+    listed = seen.get("parameters", [])
+    if listed and not {entry.split()[0] for entry in listed} & {*case.inputs["weights"]}:
+        seen = {**seen, "parameters": with_detail(OTHER_NAMES, ", ".join(listed)), "state_dict": OTHER_NAMES}
+    return seen
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -65,6 +77,6 @@ EXERCISE = Exercise(
         "bias belong inside or outside the gate?",
         "`F.linear(x, weight, bias)` is allowed here. Which of its arguments can be left out?",
     ),
-    derive=float32_digits,
+    derive=derive,
     quotes=quoting(quotes_registered),
 )

@@ -120,10 +120,10 @@ NESTED = OLD + "submodules have submodules, and the model may be a layer itself.
 SPREAD = "The weights of {layer} have {ratio} times the standard deviation sqrt(2 / fan_in) that is wanted: "
 NO_GAIN = SPREAD + "a relu drops half of the signal, and the 2 makes up for it."
 MISTAKES = [
-    Mistake("rebinds-parameter", Rebinds(), "New parameter objects came into the model: {same}. An optimizer made "
+    Mistake("rebinds-parameter", Rebinds(), "New parameter objects came into the model: {new}. An optimizer made "
             "before still holds the old ones, and would train what nobody uses; write into those that are there.",
             INIT),
-    Mistake("rebinds-parameter", RebindsOnTheCpu(), "New parameter objects came into the model: {same}. They "
+    Mistake("rebinds-parameter", RebindsOnTheCpu(), "New parameter objects came into the model: {new}. They "
             "were made on the CPU, too, wherever the old ones are; write into those that are there.", INIT),
     Mistake("skips-nested", starting(walk=lambda self, model: model.children()), NESTED, INIT),
     Mistake("skips-nested", starting(walk=lambda self, model: list(model.modules())[1:]), OLD + "the model may be a "

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.models import model
 from torchcourse.probes.modules import spread
 from torchcourse.probes.observe import where
+from torchcourse.probes.trainable_models import with_detail
 
 LEFT_OVER = 7.0  # what every parameter holds before
 
@@ -32,8 +33,9 @@ def probe(answer: Watched, which: str, width: int, like: Tensor) -> Observations
     answer(net)
     drawn = [n for n, p in first.items() if p.ndim > 1]
     again = [n for n in drawn if torch.equal(first[n], dict(net.named_parameters())[n])]
+    new = sorted(n for n, p in after.items() if before.get(n) != id(p))
     return {
-        "same objects": sorted(n for n, p in after.items() if before.get(n) != id(p)) or "all",
+        "same objects": with_detail("not all", ", ".join(new)) if new else "all",
         "device": sorted({where(p, like) for p in after.values()}),
         "require grad": all(p.requires_grad and p.is_leaf for p in after.values()),
         "numbers of a second call": "the same" if again else "others" if drawn else "none",
@@ -78,7 +80,11 @@ def cases(draw: Draw) -> list[Case]:
 
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    fields: dict[str, object] = {"same": seen.get("same objects"), "its_device": seen.get("device")}
+    same = seen.get("same objects")
+    fields: dict[str, object] = {
+        "new": same.message if isinstance(same, Raised) else "none",
+        "its_device": seen.get("device"),
+    }
     for name, value in seen.items():
         if name.endswith("sqrt(2 / fan_in)") and name in wanted:
             fields |= {"layer": name.split(":")[0], "ratio": value}

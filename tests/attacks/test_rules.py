@@ -11,6 +11,7 @@ import runpy
 import sys
 from collections.abc import Iterator
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_recursion_without_end_is_no_evasion() -> None:
     assert "RecursionError" in given.message
 
 
-@pytest.mark.parametrize("name", WITHOUT_OPERATORS)
-def test_what_computes_without_operators_is_not_there(name: str) -> None:
+@pytest.mark.parametrize("path", WITHOUT_OPERATORS)
+def test_what_computes_without_operators_is_not_there(path: str) -> None:
     with pytest.raises(RuntimeError, match="not available"):
-        getattr(torch._C, name)()
+        attrgetter(path)(torch._C)()

@@ -7,8 +7,11 @@ caller: Python, TorchScript, or autograd's engine. Importing this module runs th
 from __future__ import annotations
 
 import os
+import re
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,7 +31,9 @@ from torch.jit._builtins import _builtin_ops
 __all__ = ["OperatorRecord", "keep_recording"]
 
 CPU_ACTIVITY = {ProfilerActivity.CPU}
-OPERATOR = "aten::"
+PYTORCHS = "aten::"
+OPERATOR = re.compile(r"(?!autograd::|torch::)\w+::")
+"""How the name of an operator begins, of a library's own as well."""
 OPERATORS = (RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION)
 BACKWARD, FORWARD_MODE = "autograd::engine::", "make_dual"
 ATTENTION, CHOOSES_HOW = "scaled_dot_product", ("attention", "attention_math")
@@ -55,7 +60,8 @@ class OperatorRecord:
         ran_autograd: whether autograd's engine ran, a node of a graph that was called by hand, or forward mode.
         other_threads: whether operators ran on another thread than that of the block.
         groups_heads: whether attention was asked to give several query heads one key head.
-        intact: whether the block was recorded from its start to its end.
+        intact: whether the block was recorded from its start to its end: by the profiler that was started with it, and
+            that sees both ends.
     """
 
     def __init__(self, with_inputs: bool = False) -> None:
@@ -63,25 +69,30 @@ class OperatorRecord:
         self.operators: list[str] = []
         self.calls = self.hands_over = 0
         self.ran_autograd = self.other_threads = self.groups_heads = self.intact = False
-        self._mark = ""
+        self._mark, self._started, self._first_by_hand = "", 0, 0
 
     def __enter__(self) -> OperatorRecord:
         self._mark = secrets.token_hex(8)  # so that marks of a record that an answer made are told apart
         config = _config(self._with_inputs)
         _prepare_profiler(config, CPU_ACTIVITY)
         _enable_profiler(config, CPU_ACTIVITY)
+        self._started, self._first_by_hand = time.time_ns(), len(_by_hand)
         _leave(self._mark)
         return self
 
     def __exit__(self, *exc: object) -> None:
         _leave(self._mark)
+        by_hand = _by_hand[self._first_by_hand :]
+        self.operators += by_hand
+        self.calls += len(by_hand)
         try:
-            roots = _disable_profiler().experimental_event_tree()
+            profile = _disable_profiler()
+            roots = profile.experimental_event_tree()
         except RuntimeError:  # the block has ended it
             return
         found = [(event, event.name, event.start_tid) for event in roots]
         marks = [thread for _, name, thread in found if name == self._mark]
-        self.intact = len(marks) == 2
+        self.intact = len(marks) == 2 and profile.trace_start_ns() <= self._started
         self.other_threads = any(thread not in marks for *_, thread in found)
         self._read([event for event, name, _ in found if name != self._mark])
 
@@ -99,8 +110,8 @@ class OperatorRecord:
                 self.ran_autograd |= is_backward or name.startswith(BACKWARD) or FORWARD_MODE in name
                 if self._with_inputs and ATTENTION in name and "backward" not in name:
                     self.groups_heads |= _groups_heads(name, event.typed[1].inputs)
-            if not is_inside and scope == RecordScope.FUNCTION and name.startswith(OPERATOR):
-                is_inside = True
+            if not is_inside and scope == RecordScope.FUNCTION and OPERATOR.match(name):
+                is_inside = name.startswith(PYTORCHS)  # inside a library's own operator anything may be called
                 self.calls += 1
                 self.hands_over += name == HANDED_TO_NUMPY and event.parent is None
             left += [(child, is_inside) for child in event.children]
@@ -121,29 +132,53 @@ def _leave(mark: str) -> None:
 
 WITHOUT_OPERATORS = (
     "_jit_differentiate", "_jit_interpret_graph", "_jit_pass_propagate_shapes_on_graph",
-    "_jit_pass_propagate_shapes_on_graph_and_build_compute", "_jit_to_static_module",
+    "_jit_pass_propagate_shapes_on_graph_and_build_compute", "_jit_to_static_module", "_te.SimpleIREvaluator",
+    "_te.TensorExprKernel", "_te.construct_codegen",
 )  # fmt: skip
 """Built-in functions that torch itself does not use, and that compute without an operator or the engine of autograd."""
+SWITCHES = ("_enable_record_function", "_toggle_collection_dynamic", "_clear_callbacks", "_set_empty_test_observer")
+"""Functions that hide operators from profilers; torch itself uses them only in tests, or if it is asked to."""
+KERNEL_CALLERS = (("_DispatchOperatorHandle", "redispatch_boxed"), ("_SafeKernelFunction", "call_boxed"))
+"""Methods of torch._C that call an operator's kernel directly, of which no profiler hears."""
+_by_hand: list[str] = []
+"""The names of operators whose kernels were called directly, once `keep_recording` was called."""
 
 
 def _unavailable(*args: object, **options: object) -> NoReturn:
     raise RuntimeError("not available where answers are graded")
 
 
-def keep_recording() -> None:
-    """Remove the switch that hides operators from profilers; torch itself uses it only in tests. Replace the built-in
-    function that finds the shape of a sum and runs no operator by one in Python, whose calls are seen, and those that
-    run or differentiate a graph without operators by one that raises.
+def _noting(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that calls a kernel, and notes the operator's name first."""
 
-    Call this in processes that run unreviewed code.
+    @wraps(call)
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        handle = getattr(self, "op_handle", self)
+        _by_hand.append(str(handle.schema()).split("(")[0])
+        return call(self, *args, **kwargs)
+
+    return noted
+
+
+def keep_recording() -> None:
+    """Remove the switches that hide operators from profilers, and have direct calls of kernels noted. Replace the
+    built-in function that finds the shape of a sum and runs no operator by one in Python, whose calls are seen, and
+    those that run or differentiate a graph without operators by one that raises.
+
+    Call this once in processes that run unreviewed code.
     """
-    for owner in (torch.autograd, torch._C._autograd):
-        if hasattr(owner, "_enable_record_function"):
-            delattr(owner, "_enable_record_function")
+    for owner in (torch.autograd, torch.autograd.profiler, torch._C._autograd):
+        for name in SWITCHES:
+            if hasattr(owner, name):
+                delattr(owner, name)
+    for class_name, method in KERNEL_CALLERS:
+        if cls := getattr(torch._C, class_name, None):
+            setattr(cls, method, _noting(getattr(cls, method)))
     unseen = vars(torch._C).get("_infer_size")
     _builtin_ops[:] = [(function, name) for function, name in _builtin_ops if function is not unseen]
-    for name in WITHOUT_OPERATORS:
-        setattr(torch._C, name, _unavailable)
+    for path in WITHOUT_OPERATORS:
+        module, _, name = path.rpartition(".")
+        setattr(getattr(torch._C, module) if module else torch._C, name, _unavailable)
     setattr(torch._C, "_infer_size", torch.broadcast_shapes)  # noqa: B010 - torch.distributions calls it
 
 

@@ -32,8 +32,8 @@ __all__ = ["OperatorRecord", "keep_recording"]
 
 CPU_ACTIVITY = {ProfilerActivity.CPU}
 PYTORCHS = "aten::"
-OPERATOR = re.compile(r"(?!autograd::|torch::)\w+::")
-"""How the name of an operator begins, of a library's own as well."""
+OPERATOR = re.compile(r"(?!autograd::|torch::)\w+::|fused_")
+"""How the name of an operator begins, also of a library's own and of several that TorchScript has made one."""
 OPERATORS = (RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION)
 BACKWARD, FORWARD_MODE = "autograd::engine::", "make_dual"
 ATTENTION, CHOOSES_HOW = "scaled_dot_product", ("attention", "attention_math")
@@ -132,8 +132,8 @@ def _leave(mark: str) -> None:
 
 WITHOUT_OPERATORS = (
     "_jit_differentiate", "_jit_interpret_graph", "_jit_pass_propagate_shapes_on_graph",
-    "_jit_pass_propagate_shapes_on_graph_and_build_compute", "_jit_to_static_module", "_te.SimpleIREvaluator",
-    "_te.TensorExprKernel", "_te.construct_codegen",
+    "_jit_pass_propagate_shapes_on_graph_and_build_compute", "_jit_to_static_module", "_fuse_to_static_module",
+    "_te.SimpleIREvaluator", "_te.TensorExprKernel", "_te.construct_codegen",
 )  # fmt: skip
 """Built-in functions that torch itself does not use, and that compute without an operator or the engine of autograd."""
 SWITCHES = ("_enable_record_function", "_toggle_collection_dynamic", "_clear_callbacks", "_set_empty_test_observer")

@@ -6,11 +6,11 @@ caller: Python, TorchScript, or autograd's engine. Importing this module runs th
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from functools import wraps
 from pathlib import Path
 from time import time_ns  # the function itself: exercises put other clocks in its place
 from typing import Any, NoReturn
@@ -26,6 +26,7 @@ from torch._C._autograd import (
     _record_function_with_args_exit,
 )
 from torch._C._profiler import ProfilerActivity, ProfilerConfig, ProfilerState, RecordScope, _ExperimentalConfig
+from torch._ops import OpOverload
 from torch.jit._builtins import _builtin_ops
 
 __all__ = ["OperatorRecord", "keep_recording"]
@@ -83,8 +84,10 @@ class OperatorRecord:
     def __exit__(self, *exc: object) -> None:
         _leave(self._mark)
         by_hand = _by_hand[self._first_by_hand :]
-        self.operators += by_hand
-        self.calls += len(by_hand)
+        kernels = [name for name in by_hand if name not in EXPORTS]
+        self.operators += kernels
+        self.calls += len(kernels)
+        self.hands_over += len(by_hand) - len(kernels)
         try:
             profile = _disable_profiler()
             roots = profile.experimental_event_tree()
@@ -140,24 +143,46 @@ SWITCHES = ("_enable_record_function", "_toggle_collection_dynamic", "_clear_cal
 """Functions that hide operators from profilers; torch itself uses them only in tests, or if it is asked to."""
 KERNEL_CALLERS = (("_DispatchOperatorHandle", "redispatch_boxed"), ("_SafeKernelFunction", "call_boxed"))
 """Methods of torch._C that call an operator's kernel directly, of which no profiler hears."""
+EXPORTS = ("_to_dlpack", "_to_dlpack_versioned")
+"""Functions of torch._C that hand the memory of a tensor over without an operator."""
 _by_hand: list[str] = []
-"""The names of operators whose kernels were called directly, once `keep_recording` was called."""
+"""What was called without the dispatcher, once `keep_recording` was called: operators, and names in `EXPORTS`."""
 
 
 def _unavailable(*args: object, **options: object) -> NoReturn:
     raise RuntimeError("not available where answers are graded")
 
 
-def _noting(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that calls a kernel, and notes the operator's name first."""
+def _noting(call: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+    """Return a function that notes a name, or the operator that its first argument belongs to, and then does what
+    `call` does."""
 
-    @wraps(call)
-    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        handle = getattr(self, "op_handle", self)
-        _by_hand.append(str(handle.schema()).split("(")[0])
-        return call(self, *args, **kwargs)
+    def noted(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+        _by_hand.append(name or _operator_of(first))
+        return call(first, *args, **kwargs)
 
     return noted
+
+
+def _operator_of(caller: Any) -> str:
+    """Return the operator's name, given a handle of it or a kernel."""
+    return str(getattr(caller, "op_handle", caller).schema()).split("(")[0]
+
+
+def _note_calls_by_key() -> None:
+    """Have calls of operators for one dispatch key noted, of those that are loaded and of those to come."""
+    find = torch._C._get_operation_overload
+
+    def found(name: str, overload: str) -> Any:
+        if (operator := find(name, overload)) is None:
+            return None
+        call, by_key, tags = operator
+        return call, _noting(by_key, name), tags
+
+    setattr(torch._C, "_get_operation_overload", found)  # noqa: B010
+    for each in gc.get_objects():
+        if issubclass(type(each), OpOverload):
+            each._op_dk = _noting(each._op_dk, each._name)
 
 
 def keep_recording() -> None:
@@ -174,6 +199,10 @@ def keep_recording() -> None:
     for class_name, method in KERNEL_CALLERS:
         if cls := getattr(torch._C, class_name, None):
             setattr(cls, method, _noting(getattr(cls, method)))
+    _note_calls_by_key()
+    for name in EXPORTS:
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, _noting(getattr(torch._C, name), name))
     unseen = vars(torch._C).get("_infer_size")
     _builtin_ops[:] = [(function, name) for function, name in _builtin_ops if function is not unseen]
     for path in WITHOUT_OPERATORS:

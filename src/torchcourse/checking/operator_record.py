@@ -32,8 +32,7 @@ from torch.jit._builtins import _builtin_ops
 __all__ = ["OperatorRecord", "keep_recording"]
 
 CPU_ACTIVITY = {ProfilerActivity.CPU}
-PYTORCHS = "aten::"
-OPERATOR = re.compile(r"(?!autograd::|torch::)\w+::|fused_")
+OPERATOR = re.compile(r"(?!autograd::|torch::)\w+::|fused_|LlgaPartition")
 """How the name of an operator begins, also of a library's own and of several that TorchScript has made one."""
 OPERATORS = (RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION)
 BACKWARD, FORWARD_MODE = "autograd::engine::", "make_dual"
@@ -56,7 +55,7 @@ class OperatorRecord:
 
     Attributes:
         operators: the names of all operators, those that others ran to do their work included.
-        calls: how many operators were called by anything but another operator.
+        calls: how many operators ran, also within others: what looks like an operator may run a loop of Python.
         hands_over: how many of these were part of handing a tensor to NumPy or Python.
         ran_autograd: whether autograd's engine ran, a node of a graph that was called by hand, or forward mode.
         other_threads: whether operators ran on another thread than that of the block.
@@ -103,9 +102,9 @@ class OperatorRecord:
         """Read events with those inside them, each attribute once: it is slow to read. Skip user-named ranges and
         scripts, which are not operators.
         """
-        left = [(event, False) for event in roots]
+        left = list(roots)
         while left:
-            event, is_inside = left.pop()
+            event = left.pop()
             name, scope = event.name, event.typed[1].scope
             if scope in OPERATORS:
                 self.operators.append(name)
@@ -113,11 +112,10 @@ class OperatorRecord:
                 self.ran_autograd |= is_backward or name.startswith(BACKWARD) or FORWARD_MODE in name
                 if self._with_inputs and ATTENTION in name and "backward" not in name:
                     self.groups_heads |= _groups_heads(name, event.typed[1].inputs)
-            if not is_inside and scope == RecordScope.FUNCTION and OPERATOR.match(name):
-                is_inside = name.startswith(PYTORCHS)  # inside a library's own operator anything may be called
+            if scope == RecordScope.FUNCTION and OPERATOR.match(name):
                 self.calls += 1
                 self.hands_over += name == HANDED_TO_NUMPY and event.parent is None
-            left += [(child, is_inside) for child in event.children]
+            left += event.children
 
 
 def _groups_heads(name: str, inputs: Sequence[Any]) -> bool:
@@ -136,14 +134,17 @@ def _leave(mark: str) -> None:
 WITHOUT_OPERATORS = (
     "_jit_differentiate", "_jit_interpret_graph", "_jit_pass_propagate_shapes_on_graph",
     "_jit_pass_propagate_shapes_on_graph_and_build_compute", "_jit_to_static_module", "_fuse_to_static_module",
-    "_te.SimpleIREvaluator", "_te.TensorExprKernel", "_te.construct_codegen",
+    "_jit_set_llga_enabled", "_te.SimpleIREvaluator", "_te.TensorExprKernel", "_te.construct_codegen",
 )  # fmt: skip
 """Built-in functions that torch itself does not use, and that compute without an operator or the engine of autograd."""
 SWITCHES = ("_enable_record_function", "_toggle_collection_dynamic", "_clear_callbacks", "_set_empty_test_observer")
 """Functions that hide operators from profilers; torch itself uses them only in tests, or if it is asked to."""
 KERNEL_CALLERS = (("_DispatchOperatorHandle", "redispatch_boxed"), ("_SafeKernelFunction", "call_boxed"))
 """Methods of torch._C that call an operator's kernel directly, of which no profiler hears."""
-EXPORTS = ("_to_dlpack", "_to_dlpack_versioned")
+EXPORTS = (
+    "_to_dlpack", "_to_dlpack_versioned", "_data_address", "_storage_address", "_pickle_save", "_save_parameters",
+    "_save_jit_module_to_bytes", "_save_mobile_module_to_bytes",
+)  # fmt: skip
 """Functions of torch._C that hand the memory of a tensor over without an operator."""
 _by_hand: list[str] = []
 """What was called without the dispatcher, once `keep_recording` was called: operators, and names in `EXPORTS`."""

@@ -152,6 +152,8 @@ def refuse_foreign(value: object) -> None:
             cls = type(item)  # `isinstance` would ask the object
             if _hides_its_class(cls) or (issubclass(cls, Tensor) and is_foreign(item)):
                 raise TypeError(f"the result has to be a torch.Tensor, and {cls.__name__} is a class of its own")
+            if issubclass(cls, Tensor):
+                _refuse_computing_later(item)
             left -= 1
             if left < 0:
                 raise ValueError(f"the result holds more than {MAX_VALUES:,} values, or itself")
@@ -160,6 +162,28 @@ def refuse_foreign(value: object) -> None:
                 break
         else:
             pending.pop()
+
+
+LATER = ("Python", "FuncTorchGradWrapper", "FuncTorchBatched", "Functionalize")
+"""Dispatch keys of tensors that hold another one, which may be of a class that computes when it is looked at."""
+
+
+def _refuse_computing_later(tensor: Tensor) -> None:
+    """Check that looking at a tensor runs no code of a learner's: that none of its attributes hides one of Tensor's,
+    and that it holds no foreign tensor.
+
+    Raises:
+        TypeError: otherwise.
+    """
+    if hidden := [name for name in vars(tensor) if hasattr(Tensor, name)]:
+        raise TypeError(f"the result has an attribute of its own in place of Tensor's {hidden[0]}")
+    if type(tensor) in (Tensor, torch.nn.Parameter):
+        keys = torch._C._dispatch_keys(tensor)
+        if any(keys.has(getattr(torch._C.DispatchKey, name)) for name in LATER):
+            raise TypeError("the result has to be a plain torch.Tensor, and wraps another one")
+    elif flatten := getattr(type(tensor), "__tensor_flatten__", None):
+        for name in flatten(tensor)[0]:
+            refuse_foreign(getattr(tensor, name))
 
 
 def _inside(container: Any) -> Iterator[Any]:

@@ -6,6 +6,7 @@ caller: Python, TorchScript, or autograd's engine. Importing this module runs th
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import re
@@ -31,6 +32,9 @@ from torch.jit._builtins import _builtin_ops
 
 __all__ = ["OperatorRecord", "keep_recording"]
 
+TORCHS_OPERATORS = {name.split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
+MAX_INSIDE = 64
+"""More than what the operators run that right answers use: an `einsum` 58, each dispatch by a mode counted."""
 CPU_ACTIVITY = {ProfilerActivity.CPU}
 OPERATOR = re.compile(r"(?!autograd::|torch::)\w+::|fused_|LlgaPartition")
 """How the name of an operator begins, also of a library's own and of several that TorchScript has made one."""
@@ -55,7 +59,8 @@ class OperatorRecord:
 
     Attributes:
         operators: the names of all operators, those that others ran to do their work included.
-        calls: how many operators ran, also within others: what looks like an operator may run a loop of Python.
+        calls: how many operators were called by anything but another operator, or where one ran more than
+            `MAX_INSIDE`: it may have run a loop of Python.
         hands_over: how many of these were part of handing a tensor to NumPy or Python.
         ran_autograd: whether autograd's engine ran, a node of a graph that was called by hand, or forward mode.
         other_threads: whether operators ran on another thread than that of the block.
@@ -102,9 +107,10 @@ class OperatorRecord:
         """Read events with those inside them, each attribute once: it is slow to read. Skip user-named ranges and
         scripts, which are not operators.
         """
-        left = list(roots)
+        left: list[tuple[Any, int | None]] = [(event, None) for event in roots]
+        inside: list[int] = []  # how many ran within each operator of torch that something else called
         while left:
-            event = left.pop()
+            event, place = left.pop()
             name, scope = event.name, event.typed[1].scope
             if scope in OPERATORS:
                 self.operators.append(name)
@@ -113,9 +119,15 @@ class OperatorRecord:
                 if self._with_inputs and ATTENTION in name and "backward" not in name:
                     self.groups_heads |= _groups_heads(name, event.typed[1].inputs)
             if scope == RecordScope.FUNCTION and OPERATOR.match(name):
-                self.calls += 1
-                self.hands_over += name == HANDED_TO_NUMPY and event.parent is None
-            left += event.children
+                if place is not None:
+                    inside[place] += 1
+                else:
+                    self.calls += 1
+                    self.hands_over += name == HANDED_TO_NUMPY and event.parent is None
+                    place = len(inside) if name in TORCHS_OPERATORS else None
+                    inside += [0] if place is not None else []
+            left += [(child, place) for child in event.children]
+        self.calls += sum(max(0, count - MAX_INSIDE) for count in inside)
 
 
 def _groups_heads(name: str, inputs: Sequence[Any]) -> bool:
@@ -170,6 +182,13 @@ def _operator_of(caller: Any) -> str:
     return str(getattr(caller, "op_handle", caller).schema()).split("(")[0]
 
 
+class _NoRange(contextlib.nullcontext[None]):
+    """Stand in for a range that can be given an operator's name."""
+
+    def __init__(self, *_named: object, **_options: object) -> None:
+        super().__init__()
+
+
 def _note_calls_by_key() -> None:
     """Have calls of operators for one dispatch key noted, of those that are loaded and of those to come."""
     find = torch._C._get_operation_overload
@@ -200,6 +219,7 @@ def keep_recording() -> None:
     for class_name, method in KERNEL_CALLERS:
         if cls := getattr(torch._C, class_name, None):
             setattr(cls, method, _noting(getattr(cls, method)))
+    setattr(torch._C._profiler, "_RecordFunctionFast", _NoRange)  # noqa: B010 - torch uses it in compiled graphs
     _note_calls_by_key()
     for name in EXPORTS:
         if hasattr(torch._C, name):

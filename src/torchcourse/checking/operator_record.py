@@ -148,7 +148,7 @@ WITHOUT_OPERATORS = (
     "_jit_pass_propagate_shapes_on_graph_and_build_compute", "_jit_to_static_module", "_fuse_to_static_module",
     "_jit_set_llga_enabled", "_te.SimpleIREvaluator", "_te.TensorExprKernel", "_te.construct_codegen",
 )  # fmt: skip
-"""Built-in functions that compute without an operator or the engine of autograd, or switch on what does so; torch itself
+"""Built-in functions that compute without an operator or the engine of autograd, or switch on what does; torch itself
 uses none of them unless it is asked to."""
 SWITCHES = ("_enable_record_function", "_toggle_collection_dynamic", "_clear_callbacks", "_set_empty_test_observer")
 """Functions that hide operators from profilers; torch itself uses them only in tests, or if it is asked to."""

@@ -92,7 +92,8 @@ class BackwardIntoXAsItWas(BackwardIntoX):
     def __call__(self, fn: Any, x: Tensor) -> Any:
         needed = x.requires_grad
         table = super().__call__(fn, x)
-        return table if needed else (x.requires_grad_(False), table)[1]
+        x.requires_grad_(needed)
+        return table
 
 
 class ClearsGrad(Dependencies):

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograde.hidden.common import one
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -84,20 +85,12 @@ def differs_in_sum(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     return not torch.allclose(traced(fn, example)(other).sum(), fn(other).sum())
 
 
-def differs_upwards(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+def differs_one_way(fn: AnyFunction, example: Tensor, other: Tensor, *, sign: int) -> bool:
     try:
         found, wanted = traced(fn, example)(other), fn(other)
     except RuntimeError:
         return True
-    return found.shape != wanted.shape or bool((found - wanted).max() > 1e-5)
-
-
-def differs_downwards(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    try:
-        found, wanted = traced(fn, example)(other), fn(other)
-    except RuntimeError:
-        return True
-    return found.shape != wanted.shape or bool((wanted - found).max() > 1e-5)
+    return found.shape != wanted.shape or bool((sign * (found - wanted)).max() > 1e-5)
 
 
 def differs_bit_by_bit(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
@@ -180,8 +173,8 @@ MISTAKES = [
             "not that it does on `other`.", SCRIPT),
     Mistake("compares-shapes", differs_in_shape, WRONG + "two results of one shape may hold other numbers.", SCRIPT),
     Mistake("compares-sums", differs_in_sum, WRONG + "other entries may have the same sum.", SCRIPT),
-    *(Mistake("difference-signed", program, WRONG + "a difference may be negative, and only its absolute value shows "
-              "how large it is.", SCRIPT) for program in (differs_upwards, differs_downwards)),
+    *(one("difference-signed", differs_one_way, WRONG + "a difference may be negative, and only its absolute value "
+          "shows how large it is.", SCRIPT, sign=sign) for sign in (1, -1)),
     *(Mistake("compares-exactly", program, WRONG + "the last digits differ by rounding, which is no difference.",
               SCRIPT) for program in (differs_bit_by_bit, differs_exactly)),
     Mistake("wants-all-to-differ", differs_everywhere, WRONG + "one entry that differs is enough.", SCRIPT),

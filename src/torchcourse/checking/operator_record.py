@@ -7,7 +7,6 @@ caller: Python, TorchScript, or autograd's engine. Importing this module runs th
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import re
 import secrets
@@ -27,7 +26,7 @@ from torch._C._autograd import (
     _record_function_with_args_exit,
 )
 from torch._C._profiler import ProfilerActivity, ProfilerConfig, ProfilerState, RecordScope, _ExperimentalConfig
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket, _OpNamespace
 from torch.jit._builtins import _builtin_ops
 
 __all__ = ["OperatorRecord", "keep_recording"]
@@ -201,9 +200,15 @@ def _note_calls_by_key() -> None:
         return call, _noting(by_key, name), tags
 
     setattr(torch._C, "_get_operation_overload", found)  # noqa: B010
-    for each in gc.get_objects():
-        if issubclass(type(each), OpOverload):
-            each._op_dk = _noting(each._op_dk, each._name)
+    for each in _loaded():
+        each._op_dk = _noting(each._op_dk, each._name)
+
+
+def _loaded() -> list[OpOverload[..., Any]]:
+    """Return the operators that anything has asked `torch.ops` for: it keeps each."""
+    libraries = [vars(one) for one in vars(torch.ops).values() if isinstance(one, _OpNamespace)]
+    packets = [vars(one) for library in libraries for one in library.values() if isinstance(one, OpOverloadPacket)]
+    return [one for packet in packets for one in packet.values() if isinstance(one, OpOverload)]
 
 
 def keep_recording() -> None:

@@ -28,8 +28,8 @@ from autograde.judge.verdict import Verdict, decide
 from autograde.source.release import load_release
 from torchcourse.checking import audit
 from torchcourse.checking.call_watch import warm
-from torchcourse.checking.operator_record import WITHOUT_OPERATORS, keep_recording
-from torchcourse.checking.probe import observe
+from torchcourse.checking.operator_record import WITHOUT_OPERATORS, keep_recording, sharing_a_run
+from torchcourse.checking.probe import observe_first
 from torchcourse.model import codec
 from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.devices import CPU
@@ -55,9 +55,10 @@ def _as_in_a_worker() -> None:
 
 
 def verdict(judge: Oracle, lesson: str, answer: Any) -> Verdict:
-    """Return the verdict on an answer, observed in all cases of `judge` on the CPU."""
-    seen = [observe(judge.exercise, answer, case) for case in judge.cases]
-    replies = [Reply(codec.unpack(codec.pack(each))) for each in seen]
+    """Return the verdict on an answer, observed as a prober does in all cases of `judge` on the CPU."""
+    with sharing_a_run():
+        seen = [observe_first(judge.exercise, answer, case) for case in judge.cases]
+    replies = [Reply(codec.unpack(codec.pack(each()))) for each in seen]
     runs = {CPU.name: ExerciseRun(replies)}
     return decide(Submission("ann", load_release(lesson)), judge, len(judge.cases), runs)
 

@@ -241,7 +241,7 @@ def test_what_other_threads_do_meanwhile_is_the_answers_unless_it_is_one_of_the_
 
 def test_the_cost_is_that_of_the_last_call_and_off_the_cpu_nothing_is_watched() -> None:
     def probe(answer: Watched, x: Tensor) -> dict[str, Any]:
-        return {"spent": [(answer(x, times), answer.spent)[1] for times in (2, 5)]}
+        return {"spent": [(answer(x, times), answer.spent())[1][0] for times in (2, 5)]}
 
     def adding(x: Tensor, times: int) -> list[Tensor]:
         return [x + i for i in range(times)]

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from . import memory
@@ -172,6 +173,7 @@ def probe_exercise(job: socket.socket, shell: Any, request: dict[str, Any], devi
 
     The replies to cases that came together are sent together, since the grader wakes up for each message.
     """
+    from torchcourse.checking.operator_record import sharing_a_run
     from torchcourse.model import codec
     from torchcourse.model.catalogue import find
 
@@ -184,44 +186,60 @@ def probe_exercise(job: socket.socket, shell: Any, request: dict[str, Any], devi
     send(job, codec.pack({"answer": kind}))
     began, is_time_up = time.process_time(), False
     while codec.unpack(receive(job))["do"] == "cases":
+        observed: list[Callable[[], Any] | None] = []
+        with sharing_a_run():
+            for case in unframed(receive(job)):
+                left = max(0.1, request["seconds"] - (time.process_time() - began))
+                observed.append(None if is_time_up else _observed(exercise, answer, case, device, left, request))
+                if observed[-1] is None:
+                    is_time_up = True  # for the other cases too
+                    if device.name == "cpu":
+                        break
         replies = bytearray()
-        for case in unframed(receive(job)):
-            left = max(0.1, request["seconds"] - (time.process_time() - began))
-            reply = None if is_time_up else _reply(exercise, answer, case, device, left, request)
-            if reply is None:
-                if device.name == "cpu":
-                    job.sendall(replies)
-                    os._exit(OUT_OF_TIME)  # the runner reports the time-out
-                is_time_up = True  # for the other cases too
-                reply = codec.pack({"ended": "timeout"})
-            replies += framed(reply)
+        for each in observed:
+            if each is None and device.name == "cpu":
+                job.sendall(replies)
+                os._exit(OUT_OF_TIME)  # the runner reports the time-out
+            replies += framed(_reply(each, request["max_bytes"]))
             if len(replies) > MAX_UNSENT:
                 job.sendall(replies)
                 replies.clear()
         job.sendall(replies)
 
 
-def _reply(
+def _observed(
     exercise: Any, answer: Any, case: bytes, device: Any, seconds: float, request: dict[str, Any]
-) -> bytes | None:
-    """Return the packed observations of an answer in one packed case; None if that took more than `seconds`."""
+) -> Callable[[], Any] | None:
+    """Run an answer in one packed case, and return what returns the message about it; None if that took more than
+    `seconds`."""
     from torchcourse.checking.check import TimeIsUpError
-    from torchcourse.checking.probe import observe
+    from torchcourse.checking.probe import observe_first
     from torchcourse.model import codec
     from torchcourse.model.exercise import Case, Unattempted
-    from torchcourse.model.observations import Raised
 
     inputs = codec.unpack(case, trusted=True)
     try:
         with cpu_time_limit(seconds, request["wall_clock_factor"]):
-            seen = observe(exercise, answer, Case("", inputs), device, alone=True)
-        reply = codec.pack({"seen": seen})
+            seen = observe_first(exercise, answer, Case("", inputs), device, alone=True)
     except Unattempted as stub:
-        return codec.pack({"unattempted": True, "lacks_tools": stub.lacks_tools is True})
+        lacks_tools = stub.lacks_tools is True
+        return lambda: {"unattempted": True, "lacks_tools": lacks_tools}
     except TimeIsUpError:
         return None
+    return lambda: {"seen": seen()}
+
+
+def _reply(observed: Callable[[], Any] | None, max_bytes: int) -> bytes:
+    """Return the packed message about an answer in one case, given what returns it, or None if its time was up."""
+    from torchcourse.model import codec
+    from torchcourse.model.observations import Raised
+
+    if observed is None:
+        return codec.pack({"ended": "timeout"})
+    try:
+        reply = codec.pack(observed())
     except TypeError as error:  # an observation of a type that the codec does not carry
         return codec.pack({"seen": {"raised": Raised("TypeError", str(error)[:200])}})
-    if codec.unpacked_bytes(reply) > request["max_bytes"]:
+    if codec.unpacked_bytes(reply) > max_bytes:
         return codec.pack({"seen": {"raised": Raised("OutputTooLarge", f"{len(reply)} bytes")}})
     return reply

@@ -10,7 +10,9 @@ import contextlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import time_ns  # the function itself: exercises put other clocks in its place
 from typing import Any, NoReturn
@@ -29,7 +31,7 @@ from torch._C._profiler import ProfilerActivity, ProfilerConfig, ProfilerState, 
 from torch._ops import OpOverload, OpOverloadPacket, _OpNamespace
 from torch.jit._builtins import _builtin_ops
 
-__all__ = ["OperatorRecord", "keep_recording"]
+__all__ = ["OperatorRecord", "Operators", "keep_recording", "sharing_a_run"]
 
 TORCHS_OPERATORS = {name.split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
 MAX_INSIDE = 64
@@ -50,59 +52,31 @@ def _config(with_inputs: bool) -> ProfilerConfig:
     return ProfilerConfig(ProfilerState.KINETO, with_inputs, False, False, False, False, experimental, "")
 
 
-class OperatorRecord:
-    """A context manager that records which operators ran in its block, on whichever thread.
-
-    Args:
-        with_inputs: whether to record the inputs of operators too, for `groups_heads`, which takes longer.
+@dataclass
+class Operators:
+    """The operators that ran in a block, on whichever thread.
 
     Attributes:
-        operators: the names of all operators, those that others ran to do their work included.
-        calls: how many operators were called by anything but another operator, or where one ran more than
-            `MAX_INSIDE`: it may have run a loop of Python.
+        names: the names of all, those that others ran to do their work included.
+        calls: how many were called by anything but another operator, or where one ran more than `MAX_INSIDE`: it may
+            have run a loop of Python.
         hands_over: how many of these were part of handing a tensor to NumPy or Python.
         ran_autograd: whether autograd's engine ran, a node of a graph that was called by hand, or forward mode.
-        other_threads: whether operators ran on another thread than that of the block.
+        other_threads: whether some ran on another thread than that of the block.
         groups_heads: whether attention was asked to give several query heads one key head.
-        intact: whether the block was recorded from its start to its end: by the profiler that was started with it, and
+        intact: whether the block was recorded from its start to its end: by the profiler that was started for it, and
             that sees both ends.
     """
 
-    def __init__(self, with_inputs: bool = False) -> None:
-        self._with_inputs = with_inputs
-        self.operators: list[str] = []
-        self.calls = self.hands_over = 0
-        self.ran_autograd = self.other_threads = self.groups_heads = self.intact = False
-        self._mark, self._started, self._first_by_hand = "", 0, 0
+    names: list[str] = field(default_factory=list)
+    calls: int = 0
+    hands_over: int = 0
+    ran_autograd: bool = False
+    other_threads: bool = False
+    groups_heads: bool = False
+    intact: bool = False
 
-    def __enter__(self) -> OperatorRecord:
-        self._mark = secrets.token_hex(8)  # so that marks of a record that an answer made are told apart
-        config = _config(self._with_inputs)
-        _prepare_profiler(config, CPU_ACTIVITY)
-        _enable_profiler(config, CPU_ACTIVITY)
-        self._started, self._first_by_hand = time_ns(), len(_by_hand)
-        _leave(self._mark)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        _leave(self._mark)
-        by_hand = _by_hand[self._first_by_hand :]
-        kernels = [name for name in by_hand if name not in EXPORTS]
-        self.operators += kernels
-        self.calls += len(kernels)
-        self.hands_over += len(by_hand) - len(kernels)
-        try:
-            profile = _disable_profiler()
-            roots = profile.experimental_event_tree()
-        except RuntimeError:  # the block has ended it
-            return
-        found = [(event, event.name, event.start_tid) for event in roots]
-        marks = [thread for _, name, thread in found if name == self._mark]
-        self.intact = len(marks) == 2 and profile.trace_start_ns() <= self._started
-        self.other_threads = any(thread not in marks for *_, thread in found)
-        self._read([event for event, name, _ in found if name != self._mark])
-
-    def _read(self, roots: Sequence[Any]) -> None:
+    def read(self, roots: Sequence[Any], with_inputs: bool) -> None:
         """Read events with those inside them, each attribute once: it is slow to read. Skip user-named ranges and
         scripts, which are not operators.
         """
@@ -112,10 +86,10 @@ class OperatorRecord:
             event, place = left.pop()
             name, scope = event.name, event.typed[1].scope
             if scope in OPERATORS:
-                self.operators.append(name)
+                self.names.append(name)
                 is_backward = scope == RecordScope.BACKWARD_FUNCTION  # a node of a graph, whoever has called it
                 self.ran_autograd |= is_backward or name.startswith(BACKWARD) or FORWARD_MODE in name
-                if self._with_inputs and ATTENTION in name and "backward" not in name:
+                if with_inputs and ATTENTION in name and "backward" not in name:
                     self.groups_heads |= _groups_heads(name, event.typed[1].inputs)
             if scope == RecordScope.FUNCTION and OPERATOR.match(name):
                 if place is not None:
@@ -129,6 +103,111 @@ class OperatorRecord:
         self.calls += sum(max(0, count - MAX_INSIDE) for count in inside)
 
 
+class OperatorRecord:
+    """A context manager that records which operators ran in its block.
+
+    Args:
+        with_inputs: whether to record the inputs of operators too, for `Operators.groups_heads`, which takes longer.
+    """
+
+    def __init__(self, with_inputs: bool = False) -> None:
+        self.with_inputs = with_inputs
+        self.mark = ""
+        self.operators = Operators()
+        self._first_by_hand = 0
+
+    def __enter__(self) -> OperatorRecord:
+        self.mark = secrets.token_hex(8)  # so that marks of a record that an answer made are told apart
+        self._first_by_hand = len(_by_hand)
+        _run_for(self).add_mark(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        by_hand = _by_hand[self._first_by_hand :]
+        kernels = [name for name in by_hand if name not in EXPORTS]
+        self.operators = Operators(kernels, len(kernels), len(by_hand) - len(kernels))
+        for run in _runs:
+            run.add_mark(self)
+        if not _shares.get():
+            _end_runs()
+
+    def read(self) -> Operators:
+        """Return what ran in the block, which has ended."""
+        if any(self.mark in run.records for run in _runs):
+            _end_runs()
+        return self.operators
+
+
+class _Run:
+    """A run of the profiler, in which there are the blocks of one or more records."""
+
+    def __init__(self, with_inputs: bool) -> None:
+        self.with_inputs = with_inputs
+        self.records: dict[str, OperatorRecord] = {}
+        config = _config(with_inputs)
+        _prepare_profiler(config, CPU_ACTIVITY)
+        _enable_profiler(config, CPU_ACTIVITY)
+        self._started = time_ns()
+
+    def add_mark(self, record: OperatorRecord) -> None:
+        """Mark where the block of a record starts, or where it ends."""
+        self.records[record.mark] = record
+        _record_function_with_args_exit(_record_function_with_args_enter(record.mark))
+
+    def end(self) -> None:
+        """Stop the profiler, and give each record what ran between its marks."""
+        try:
+            profile = _disable_profiler()
+            roots = profile.experimental_event_tree()  # in the order in which they started
+        except RuntimeError:  # a block has ended it
+            return
+        if profile.trace_start_ns() > self._started:  # and one has started another
+            return
+        places: dict[str, list[int]] = {mark: [] for mark in self.records}
+        for number, event in enumerate(roots):
+            if (name := event.name) in places:
+                places[name].append(number)
+        for mark, record in self.records.items():
+            if len(places[mark]) == 2:
+                start, end = places[mark]
+                between, operators = roots[start + 1 : end], record.operators
+                operators.intact = True
+                operators.other_threads = any(event.start_tid != roots[start].start_tid for event in between)
+                operators.read(between, self.with_inputs)
+
+
+_runs: list[_Run] = []
+"""The run that goes on, if there is one."""
+_shares = ContextVar("_shares", default=False)
+
+
+def _run_for(record: OperatorRecord) -> _Run:
+    if any(run.with_inputs != record.with_inputs for run in _runs):
+        _end_runs()
+    if not _runs:
+        _runs.append(_Run(record.with_inputs))
+    return _runs[0]
+
+
+def _end_runs() -> None:
+    while _runs:
+        _runs.pop().end()
+
+
+@contextlib.contextmanager
+def sharing_a_run() -> Iterator[None]:
+    """Record several blocks in one run of the profiler, which takes longer to start and stop than most answers.
+
+    The run ends with this block, or where a record is read.
+    """
+    token = _shares.set(True)
+    try:
+        yield
+    finally:
+        _shares.reset(token)
+        _end_runs()
+
+
 def _groups_heads(name: str, inputs: Sequence[Any]) -> bool:
     """Return whether attention with these inputs gives several query heads one key head by itself: those that leave
     the choice of a kernel open are told to, and kernels get fewer key heads than query heads."""
@@ -136,10 +215,6 @@ def _groups_heads(name: str, inputs: Sequence[Any]) -> bool:
         return inputs[-1] is True
     heads = [one.sizes[-3] for one in inputs[:2] if len(getattr(one, "sizes", ())) >= 3]
     return len(set(heads)) > 1
-
-
-def _leave(mark: str) -> None:
-    _record_function_with_args_exit(_record_function_with_args_enter(mark))
 
 
 WITHOUT_OPERATORS = (

@@ -33,7 +33,7 @@ from torchcourse.model.observations import (
 )
 from torchcourse.model.own_code import is_own
 
-__all__ = ["Watched", "is_raised_by_probe", "observe", "pristine"]
+__all__ = ["Watched", "is_raised_by_probe", "observe", "observe_first", "pristine"]
 
 SEED = 20_260_920
 INTERNALS = re.compile(r"INTERNAL ASSERT|StopIteration|C\+\+|\b(aten|c10|torch)::|\b0x[0-9a-f]{4}")
@@ -47,21 +47,18 @@ class Watched:
 
     Attributes:
         answer: the learner's function or class itself.
-        spent: the cost of the last call: the numbers of torch calls at the Python level, of operators, and of elements
-            handed to Python or NumPy; all 0 where nothing is counted.
-        forbidden: the names called so far that the exercise forbids.
         returned: the kind of value that the last call returned, in words; "" before that.
         with_inputs: whether to record the inputs of operators too; a probe sets it that reads `groups_heads`.
-        groups_heads: whether attention was asked so far to give several query heads one key head.
+        found_by_probe: forbidden names that no call shows and a probe has found.
     """
 
     def __init__(self, answer: Callable[..., Any], exercise: Exercise, on_cpu: bool) -> None:
         self.answer = answer
         self._rules = (exercise.forbids, on_cpu) if exercise.has_rules else None
-        self.spent = (0, 0, 0)
-        self.forbidden: list[str] = []
         self.returned = ""
-        self.with_inputs = self.groups_heads = False
+        self.with_inputs = False
+        self.found_by_probe: list[str] = []
+        self._watches: list[RuleWatch] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         value = self.run(self.answer, *args, **kwargs)
@@ -82,15 +79,28 @@ class Watched:
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Count the calls in this block as the answer's own: for the methods of an answer that is a class."""
-        watch = RuleWatch(*self._rules, self.with_inputs) if self._rules else None
-        try:
-            with watch or contextlib.nullcontext():
-                yield
-        finally:
-            if watch:
-                self.spent = watch.spent()
-                self.groups_heads |= watch.groups_heads
-                self.forbidden += [n for n in watch.forbidden() if n not in self.forbidden]
+        if not self._rules:
+            yield
+            return
+        self._watches.append(RuleWatch(*self._rules, self.with_inputs))
+        with self._watches[-1]:
+            yield
+
+    def spent(self, calls: int = 1) -> list[tuple[int, int, int]]:
+        """Return the cost of each of the last calls: the numbers of torch calls at the Python level, of operators, and
+        of elements handed to Python or NumPy; all 0 where nothing is counted."""
+        return [watch.spent() for watch in self._watches[-calls:]] or [(0, 0, 0)] * calls
+
+    @property
+    def groups_heads(self) -> bool:
+        """Whether attention was asked so far to give several query heads one key head."""
+        return any(watch.groups_heads for watch in self._watches)
+
+    @property
+    def forbidden(self) -> list[str]:
+        """The names so far that the exercise forbids."""
+        called = [name for watch in self._watches for name in watch.forbidden()]
+        return list(dict.fromkeys(called + self.found_by_probe))
 
 
 def _cuda_is_used() -> bool:
@@ -238,6 +248,21 @@ def observe(
     Raises:
         Unattempted: if the answer is the exercise's own stub.
     """
+    return observe_first(exercise, answer, case, device, alone=alone, trusted=trusted, caught=caught)()
+
+
+def observe_first(
+    exercise: Exercise,
+    answer: Callable[..., Any],
+    case: Case,
+    device: CheckedDevice = CPU,
+    *,
+    alone: bool = False,
+    trusted: bool = False,
+    caught: Callable[[BaseException], object] | None = None,
+) -> Callable[[], Observations]:
+    """Do what `observe` does, and return a function that returns the observations: it adds what was forbidden, which
+    ends the run of the profiler (`sharing_a_run`)."""
     watched = Watched(answer, exercise, device == CPU)
     with pristine(generators=not alone), _eagerly(device), in_shared_process(trusted):
         inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)
@@ -251,6 +276,9 @@ def observe(
             if caught:
                 caught(error)
             seen = _stopped(watched, error, exercise.name) if is_raised_by_probe(error) else {"raised": raised(error)}
-    if exercise.forbids or watched.forbidden:
-        seen[FORBIDDEN] = watched.forbidden
-    return dict(seen)
+
+    def complete() -> Observations:
+        forbidden = watched.forbidden
+        return dict(seen) | ({FORBIDDEN: forbidden} if exercise.forbids or forbidden else {})
+
+    return complete

@@ -40,10 +40,10 @@ class RuleWatch:
         self._record, self._audit = OperatorRecord(with_inputs), Audit()
         self._is_recorded = not is_shared()
         self._calls = CallWatch(self.forbids, operators=on_cpu)
-        self._returned = self._recursed = self._finds_modes = False
+        self._returned = self._recursed = self._is_prepared = False
 
     def __enter__(self) -> RuleWatch:
-        self._finds_modes = any(map(_is_learners, _entered_modes()))
+        self._is_prepared = any(map(_is_learners, _entered_modes()))
         if self._is_recorded:
             self._record.__enter__()
         self._calls.__enter__()
@@ -56,6 +56,7 @@ class RuleWatch:
         self._calls.__exit__(*exc)
         if self._is_recorded:
             self._record.__exit__(*exc)
+        self._is_prepared |= prepared()
 
     def spent(self) -> tuple[int, int, int]:
         """Return the numbers of torch calls at the Python level, of operators, and of elements handed to Python.
@@ -65,13 +66,13 @@ class RuleWatch:
         if not self.on_cpu:
             return 0, 0, 0
         functions, operators = len(self._calls.functions), len(self._calls.operators)
-        unseen = max(0, self._record.calls - functions - operators)
+        unseen = max(0, self._record.read().calls - functions - operators)
         return functions, operators + unseen, self._calls.handed_over
 
     @property
     def groups_heads(self) -> bool:
         """Whether attention was asked to give several query heads one key head, as seen below Python."""
-        return self._record.groups_heads
+        return self._record.read().groups_heads
 
     def forbidden(self) -> list[str]:
         """Return the forbidden names that were called, under any alias, or what took work out of sight."""
@@ -79,27 +80,27 @@ class RuleWatch:
 
     def _seen_below(self) -> Iterator[str]:
         """Yield forbidden names that only the record below Python shows, in operators of any longer name too."""
-        ran = {bare(name) for name in self._record.operators}
+        below = self._record.read()
+        ran = {bare(name) for name in below.names}
         if TORCH in self.forbids and ran:
             yield TORCH
-        if AUTOGRAD in self.forbids and self._record.ran_autograd:
+        if AUTOGRAD in self.forbids and below.ran_autograd:
             yield AUTOGRAD
         for name in self.forbids:
             if "." not in name and any(map(whole_word(name).search, ran)):
                 yield name
 
     def _evasions(self) -> Iterator[str]:
+        below = self._record.read()
         used = self._audit.used.intersection(EVASIONS) | (set() if self._calls.intact else {PROFILERS})
         yield from used - ({PROFILERS} if self._recursed else set())  # recursion without end is told as such
-        if self._is_recorded and (prepared() or self._finds_modes):
+        if self._is_recorded and (self._is_prepared or not below.intact):
             yield PROFILERS
-        if self.on_cpu and self._record.other_threads:
+        if self.on_cpu and below.other_threads:
             yield THREADS
-        if self._is_recorded and not self._record.intact:
-            yield PROFILERS
         if self._calls.reads_memory:
             yield MEMORY
-        unnoticed = self.on_cpu and self._record.hands_over > 0 and not self._calls.hands_over
+        unnoticed = self.on_cpu and below.hands_over > 0 and not self._calls.hands_over
         if self._returned and (unnoticed or (self.forbids and self._calls.through_numpy())):
             yield NUMPY
 

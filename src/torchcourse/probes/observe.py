@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
+from torchcourse.checking.operator_record import sharing_a_run
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case
 from torchcourse.model.observations import Observations, Raised, kind, raised
 
 __all__ = [
-    "cost", "float32_digits", "growth", "kept", "kind", "look", "moved_to", "numbers_of_rows", "of_one_tensor",
+    "costs", "float32_digits", "growth", "kept", "kind", "look", "moved_to", "numbers_of_rows", "of_one_tensor",
     "other_rows", "refusal", "same", "where",
 ]  # fmt: skip
 
@@ -77,13 +78,23 @@ def refusal(call: Callable[[], object], argument: str, got: Iterable[str]) -> di
     return {"refused with": f"no exception but {kind(result)}"}
 
 
-def cost(answer: Watched, *args: Any, **options: Any) -> tuple[Any, ...] | Raised:
-    """Return the cost of a call (see `Watched.spent`) and its result, or what it raised."""
-    try:
-        result = answer(*args, **options)
-    except Exception as error:
-        return raised(error)
-    return (*answer.spent, result)
+def costs(answer: Watched, calls: Sequence[Sequence[Any]], **options: Any) -> list[tuple[Any, ...] | Raised]:
+    """Return the cost of each call (see `Watched.spent`) and its result, or what it raised.
+
+    Args:
+        answer: what is called.
+        calls: the arguments of each call.
+        options: keyword arguments of all.
+    """
+    outcomes: list[Any] = []
+    with sharing_a_run():
+        for args in calls:
+            try:
+                outcomes.append(answer(*args, **options))
+            except Exception as error:
+                outcomes.append(raised(error))
+    spent = answer.spent(len(calls))
+    return [each if isinstance(each, Raised) else (*cost, each) for cost, each in zip(spent, outcomes, strict=True)]
 
 
 def numbers_of_rows(scored: int) -> tuple[int, int]:

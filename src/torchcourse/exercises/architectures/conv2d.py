@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.modules import gradients, without_none
-from torchcourse.probes.observe import cost, float32_digits, growth, kept, look
+from torchcourse.probes.observe import costs, float32_digits, growth, kept, look
 
 
 def probe(answer: Watched, x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Observations:
@@ -24,7 +24,8 @@ def probe(answer: Watched, x: Tensor, weight: Tensor, bias: Tensor | None, optio
         leaves = {name: t.requires_grad_() for name, t in inputs.items()}
         seen |= gradients(answer(x, weight, bias, **options), **leaves)
     images = [_other_images(before["x"], sides) for sides in _sides(x.shape[2:], weight.shape[2:], options)]
-    return {**seen, "cost": [cost(answer, each, before["weight"], before.get("bias"), **options) for each in images]}
+    more = [(each, before["weight"], before.get("bias")) for each in images]
+    return {**seen, "cost": costs(answer, more, **options)}
 
 
 def _sides(scored: Sequence[int], kernel: Sequence[int], options: dict[str, Any]) -> list[list[int]]:

@@ -11,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.modules import gradients
-from torchcourse.probes.observe import cost, growth, kept, look, numbers_of_rows, other_rows
+from torchcourse.probes.observe import costs, growth, kept, look, numbers_of_rows, other_rows
 
 
 def probe(answer: Watched, outputs: Tensor, lengths: Tensor) -> Observations:
@@ -25,8 +25,8 @@ def probe(answer: Watched, outputs: Tensor, lengths: Tensor) -> Observations:
     order = before[1].argsort(stable=True)
     order = torch.cat([order[:1], order[1:].flip(0)])  # so that the shortest and the longest are among the fewer, too
     rows = before[0][order], before[1][order]
-    costs = [cost(answer, other_rows(rows[0], n), other_rows(rows[1], n)) for n in numbers_of_rows(len(order))]
-    return {**seen, "cost": costs}
+    more = [(other_rows(rows[0], n), other_rows(rows[1], n)) for n in numbers_of_rows(len(order))]
+    return {**seen, "cost": costs(answer, more)}
 
 
 def padded(draw: Draw, lengths: list[int], t: int, d: int, fill: float | None = None, **options: Any) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import cost, growth, kept, look, numbers_of_rows, other_rows
+from torchcourse.probes.observe import costs, growth, kept, look, numbers_of_rows, other_rows
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 LOSSES: dict[str, Loss] = {
@@ -26,9 +26,9 @@ def probe(answer: Watched, loss: str, w: Tensor, xs: Tensor, ys: Tensor) -> dict
     loss_fn, before = LOSSES[loss], [t.clone() for t in (w, xs, ys)]
     seen = look(answer(loss_fn, w, xs, ys), w)
     seen |= kept(w=(w, before[0]), xs=(xs, before[1]), ys=(ys, before[2]))
-    more: list[Any] = [(other_rows(before[1], n), other_rows(before[2], n)) for n in numbers_of_rows(len(xs))]
-    call: Any = loss_fn
-    return {**seen, "cost": [cost(answer, call, before[0], *each) for each in more]}
+    numbers = numbers_of_rows(len(xs))
+    more = [(loss_fn, before[0], other_rows(before[1], n), other_rows(before[2], n)) for n in numbers]
+    return {**seen, "cost": costs(answer, more)}
 
 
 def cases(draw: Draw) -> list[Case]:

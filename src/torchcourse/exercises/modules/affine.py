@@ -53,7 +53,7 @@ def probe(
         module = build(answer, home, *sizes, **options)
         another = build(answer, home, *sizes, **options) if x is None else None
     if made or any(isinstance(m, nn.Linear) for m in module.modules()):
-        answer.forbidden.append("nn.Linear")
+        answer.found_by_probe.append("nn.Linear")
     if x is None:
         fresh = {name: getattr(module, name, None) for name in NAMES}
         return {**fresh, "weight of another": getattr(another, "weight", None)}

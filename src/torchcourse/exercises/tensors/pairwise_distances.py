@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import cost, float32_digits, growth, kept, look, numbers_of_rows, other_rows
+from torchcourse.probes.observe import costs, float32_digits, growth, kept, look, numbers_of_rows, other_rows
 
 
 def probe(answer: Watched, a: Tensor, b: Tensor) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def probe(answer: Watched, a: Tensor, b: Tensor) -> dict[str, Any]:
     before = a.clone(), b.clone()
     seen = {**look(answer(a, b), a), **kept(a=(a, before[0]), b=(b, before[1]))}
     numbers = zip(numbers_of_rows(len(a)), numbers_of_rows(len(b)), strict=True)
-    return {**seen, "cost": [cost(answer, other_rows(before[0], n), other_rows(before[1], m)) for n, m in numbers]}
+    return {**seen, "cost": costs(answer, [(other_rows(before[0], n), other_rows(before[1], m)) for n, m in numbers])}
 
 
 def derive(case: Case, seen: Observations) -> Observations:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.probes.observe import cost, growth, kept, look, numbers_of_rows, other_rows
+from torchcourse.probes.observe import costs, growth, kept, look, numbers_of_rows, other_rows
 
 
 def probe(answer: Watched, scores: Tensor, labels: Tensor, weights: Tensor) -> dict[str, Any]:
@@ -21,8 +21,8 @@ def probe(answer: Watched, scores: Tensor, labels: Tensor, weights: Tensor) -> d
         (result * weights).sum().backward()
     seen["gradient of scores"] = scores.grad
     inputs = kept(scores=(scores.detach(), before[0]), labels=(labels, before[1]))
-    costs = [cost(answer, other_rows(before[0], n), other_rows(before[1], n)) for n in numbers_of_rows(len(scores))]
-    return {**seen, **inputs, "cost": costs}
+    more = [(other_rows(before[0], n), other_rows(before[1], n)) for n in numbers_of_rows(len(scores))]
+    return {**seen, **inputs, "cost": costs(answer, more)}
 
 
 def cases(draw: Draw) -> list[Case]:

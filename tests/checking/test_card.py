@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
     "answer",
     [right, lambda x: x, lambda x: x[..., :1], lambda x: "<script>alert(1)</script>", lambda x: 1 / 0,
      lambda x: x.softmax(-1), lambda x: x * float("nan"), lambda x: x.to(torch.complex64), lambda x: x[:0],
-     lambda x: x[0, 0]],
+     lambda x: x[0, 0], lambda x: x.softmax(-1).to(torch.float8_e4m3fn)],
 )  # fmt: skip
 def test_a_card_is_sound_html_with_words_beside_every_picture(answer: Callable[[Tensor], Any]) -> None:
     made = card.as_html(report_on("row_softmax", {"row_softmax": answer}))

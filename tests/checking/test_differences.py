@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from torchcourse.checking.differences import difference, relation
+from torchcourse.checking.differences import difference, relation, worst
 from torchcourse.checking.result import compare_derived
 from torchcourse.model.exercise import case
 from torchcourse.model.observations import Tolerance
@@ -33,6 +33,13 @@ WANTED = torch.tensor([[1.0, -2.0, 3.0], [4.0, 0.0, 6.5]])
 )
 def test_a_simple_relation_to_what_is_wanted_is_said(got: Tensor, words: str) -> None:
     assert relation(got, WANTED, Tolerance()) == words
+
+
+def test_float8_is_compared_with_other_types() -> None:
+    got, want = (torch.tensor([1.0, other, 3.0, 5.0]).to(torch.float8_e4m3fn) for other in (2.0, 4.0))
+    assert worst(got, want.float()) == worst(got, want) == (1,)
+    assert relation(2 * want.float(), want, Tolerance()) == ""
+    assert relation((2 * want.float()).to(want.dtype), want, Tolerance()) == "every value is 2 times as large"
 
 
 def test_whole_numbers_are_related_too_and_a_few_values_are_not() -> None:

@@ -52,7 +52,8 @@ def difference(result: Result, name: str) -> dict[str, str]:
 
 def worst(got: Tensor, want: Tensor) -> tuple[int, ...]:
     """Return the index at which two tensors of one shape differ most; a NaN differs most of all."""
-    gap = (got.to(torch.complex128) - want.to(torch.complex128)).abs()
+    got, want = got.to(torch.complex128), want.to(torch.complex128)  # torch does not compare float8 with other types
+    gap = (got - want).abs()
     gap = gap.where(~(got.isnan() & want.isnan()) & (got != want), torch.zeros_like(gap))
     place, index = int(gap.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax()), list[int]()
     for size in reversed(got.shape):  # torch.unravel_index imports sympy, which an alarm may cut short
@@ -113,11 +114,11 @@ def relation(got: Tensor, want: Tensor, tolerance: Tolerance) -> str:
         or want.is_complex()
     ):
         return ""
-    if not bool(got.isfinite().all() and want.isfinite().all()):
+    mine, wanted = got.to(torch.float64), want.to(torch.float64)
+    if not bool(mine.isfinite().all() and wanted.isfinite().all()):
         return ""
     if got.shape != want.shape:
         return _swapped(got, want, tolerance)
-    mine, wanted = got.to(torch.float64), want.to(torch.float64)
     largest = int(wanted.abs().argmax())
     factor = (mine.flatten()[largest] / wanted.flatten()[largest]).item()
     if factor and agree(mine, factor * wanted, tolerance):

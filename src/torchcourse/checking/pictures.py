@@ -22,12 +22,13 @@ def pictures(result: Result) -> str:
     got, want = result.seen.get(name), result.wanted.get(name)
     if not (isinstance(got, Tensor) and isinstance(want, Tensor)) or got.is_complex() or want.is_complex():
         return ""
-    scale = _scale(want)
+    allowed = result.case.tolerance if want.is_floating_point() else EXACT
+    mine, wanted = got.double(), want.double()  # torch finds no infinities in float8
+    scale = _scale(wanted)
     drawn = [_figure(f"{words}, {tuple(tensor.shape)}", _description(words, tensor), tensor, scale)
-             for words, tensor in (("came out", got), ("wanted", want))]  # fmt: skip
+             for words, tensor in (("came out", mine), ("wanted", wanted))]  # fmt: skip
     if got.shape == want.shape and got.numel():
-        allowed = result.case.tolerance if want.is_floating_point() else EXACT
-        wrong = ~torch.isclose(got.double(), want.double(), allowed.rtol, allowed.atol, equal_nan=True)
+        wrong = ~torch.isclose(mine, wanted, allowed.rtol, allowed.atol, equal_nan=True)
         note = f"where they differ: {int(wrong.sum())} of {wrong.numel()}"
         most = _largest_difference(got, want) if wrong.any() else ""
         drawn.append(_figure(note, note + most, wrong.float(), 1.0))
@@ -39,7 +40,7 @@ def _description(words: str, tensor: Tensor) -> str:
     """Describe a picture, for screen readers."""
     if not tensor.numel():
         return f"{words}: no entries, shape {tuple(tensor.shape)}"
-    low, high = (brief(end) for end in (tensor.double().min(), tensor.double().max()))
+    low, high = (brief(end) for end in (tensor.min(), tensor.max()))
     return f"{words}: shape {tuple(tensor.shape)}, entries from {low} to {high}"
 
 
@@ -69,13 +70,13 @@ def _notes(tensor: Tensor) -> list[str]:
 
 
 def _scale(tensor: Tensor) -> float:
-    finite = tensor.double()[tensor.double().isfinite()]
+    finite = tensor[tensor.isfinite()]
     return max(1e-12, float(finite.abs().max())) if finite.numel() else 1.0
 
 
 def _squares(tensor: Tensor, scale: float) -> str:
     """Return the size and squares of an SVG picture of the last two dimensions, at index 0 of the others."""
-    flat = tensor.detach().double()
+    flat = tensor.detach()
     while flat.dim() > 2:
         flat = flat[0] if len(flat) else flat.reshape(0, 0)
     flat = flat.reshape(1, -1) if flat.dim() < 2 else flat

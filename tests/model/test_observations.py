@@ -130,6 +130,11 @@ def test_what_has_no_plain_form_becomes_the_name_of_its_type(value: object) -> N
     assert plain(value) == f"<{type(value).__name__}>"
 
 
+def test_an_int_too_long_to_write_out_is_described() -> None:
+    assert plain([2**10_000, 2**9_000, True]) == ["<an int of 10001 bits>", 2**9_000, True]
+    assert plain({2**20_000: 1, 2: 1}) == {"<int>": 1, "2": 1}
+
+
 NAN = math.nan
 DIFFERENT: list[tuple[Any, Any]] = [
     (1, 1.0), (1, True), ("1", 1), ([1], (1,)), (None, 0), ({"a": 1}, {"b": 1}), ({"a": 1}, {"a": 1, "b": 1}),

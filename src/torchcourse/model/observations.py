@@ -87,6 +87,8 @@ GENERATED = "<string>"
 """The file of methods that Python writes for named tuples and data classes."""
 MAX_VALUES = 100_000
 """The most values that a result may hold; walking through more could take arbitrarily long."""
+MAX_BITS = 10_000
+"""From so many bits on, an int is described: Python refuses to write out one of more than 4,300 digits."""
 
 OBJECT = re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>")
 """Python's default repr of an object, with its address, which differs from run to run."""
@@ -239,7 +241,12 @@ def plain(value: object) -> Value:
 
 def _name_of(key: object) -> str:
     """Return the key of a dict as text; one of a learner's own class only by the name of that."""
-    return f"<{type(key).__name__}>" if _is_own(type(key)) else str(key)
+    if _is_own(type(key)):
+        return f"<{type(key).__name__}>"
+    try:
+        return str(key)
+    except ValueError:  # an int of more digits than Python writes out
+        return f"<{type(key).__name__}>"
 
 
 def _base_value(value: bool | int | float | complex | str) -> Value:
@@ -249,7 +256,8 @@ def _base_value(value: bool | int | float | complex | str) -> Value:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
-        return int.__int__(value)
+        bits = int.bit_length(value)
+        return int.__int__(value) if bits < MAX_BITS else f"<an int of {bits} bits>"
     return float.__float__(value) if isinstance(value, float) else complex.__complex__(value)
 
 

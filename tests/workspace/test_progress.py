@@ -23,7 +23,7 @@ from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.lessons import MINUTES_A_POINT, WORDS_A_MINUTE, _duration, lessons
 from torchcourse.workspace import progress, session
 from torchcourse.workspace.progress import record_check
-from torchcourse.workspace.status import _bar, as_markdown, show, standings
+from torchcourse.workspace.status import Standing, _bar, as_markdown, show, standings
 
 FILE = Path(progress.STATE) / progress.FILE
 
@@ -224,6 +224,10 @@ def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(folder:
         for exercise in lesson.exercises:
             progress.record(folder, exercise, "passed")
     assert as_markdown(standings(folder)).startswith("You have passed every exercise.")
+
+
+def test_a_lesson_without_exercises_has_no_bar() -> None:
+    assert _bar(Standing(lessons()[0], ())) == ""
 
 
 def alone(code: str) -> subprocess.CompletedProcess[str]:

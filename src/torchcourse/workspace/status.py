@@ -92,8 +92,10 @@ def as_markdown(standings: list[Standing]) -> str:
 
 
 def _bar(standing: Standing) -> str:
-    """Return a bar of text, which every theme and an untrusted notebook show."""
+    """Return a bar of text, which every theme and an untrusted notebook show; "" for a lesson without exercises."""
     count = len(standing.states)
+    if not count:
+        return ""
     full = BAR * standing.passed // count
     return f"{'■' * full}{'□' * (BAR - full)} {standing.passed} of {count}"
 

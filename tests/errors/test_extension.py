@@ -84,7 +84,9 @@ ERRORS = {
         ("product", "`images`", "784 is not 768."),
     "t = torch.zeros(3)\nt[5]": ("out-of-range", "`t` has shape (3,)", "indices 0 to 2, and 5 is none of them"),
     "logits = torch.zeros(2, 3)\ny = torch.tensor([0, 7])\nF.cross_entropy(logits, y)":
-        ("out-of-range", "The largest target is 7, and 3 classes count from 0 to 2."),
+        ("out-of-range", "3 classes count from 0 to 2, and 7 is none of them."),
+    "logits = torch.zeros(4, 3)\ny = torch.tensor([0, 1, 2, -1])\nF.cross_entropy(logits, y)":
+        ("out-of-range", "3 classes count from 0 to 2, and -1 is none of them."),
     "model = nn.Linear(3, 2)\nmodel.load_state_dict(nn.Linear(4, 2).state_dict())": ("state-dict", "other sizes"),
     "raise RuntimeError('Found no NVIDIA driver on your system.')": ("no-cuda", "is_available()"),
     "raise AssertionError('Torch not compiled with CUDA enabled') from None\n": ("no-cuda", "map_location"),

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from types import TracebackType
 
-import torch
 from torch import Tensor
 
 from torchcourse.errors.traceback_tensors import NamedTensor, in_learners_code, in_library, written_in_place
@@ -309,12 +308,11 @@ def _numbers(message: str, tensors: list[Tensor]) -> str:
         return f"{sizes[1]} is not {sizes[2]}."
     if sizes := re.search(r"index (-?\d+) is out of bounds for dimension (\d+) with size ([1-9]\d*)", message):
         return f"Dimension {sizes[2]} has the indices 0 to {int(sizes[3]) - 1}, and {sizes[1]} is none of them."
-    if re.search(r"Target -?\d+ is out of bounds", message):
-        targets = [t for t in tensors if t.dtype == torch.int64 and t.numel()]
+    if target := re.search(r"Target (-?\d+) is out of bounds", message):
         logits = [t for t in tensors if t.is_floating_point() and t.dim() > 1]
-        if targets and logits:
+        if logits:
             count = logits[0].shape[1]
-            return f"The largest target is {int(targets[0].max())}, and {count} classes count from 0 to {count - 1}."
+            return f"{count} classes count from 0 to {count - 1}, and {target[1]} is none of them."
     return ""
 
 

@@ -114,6 +114,9 @@ def test_neighbours_and_what_leaves_the_range_are_said() -> None:
     assert (reading.below, reading.above) == (1 - 2.0**-8, 1 + 2.0**-7)
     assert "exact" in bits.comparison(reading)
     assert "outside" in bits.comparison(bits.read(70000.0, "float16"))
+    assert bits.comparison(bits.read(math.inf, "float16")) == "stored as what it is"
+    assert bits.comparison(bits.read(math.nan, "float16")) == "stored as what it is"
+    assert bits.comparison(bits.read(math.inf, "float8 e4m3")) == "outside of the range"  # it has no infinity
     assert "underflows" in bits.comparison(bits.read(1e-9, "float16"))
     assert "subnormal" in bits.meaning(bits.read(6e-8, "float16"))
     assert "zero" in bits.meaning(bits.read(0.0, "float32"))

@@ -90,8 +90,9 @@ def meaning(reading: Reading) -> str:
 
 def comparison(reading: Reading) -> str:
     """Describe how far the stored number is from the one asked for, and its neighbours."""
-    if not math.isfinite(reading.value):
-        return "outside of the range" if math.isfinite(reading.asked) else "stored as what it is"
+    if not (math.isfinite(reading.value) and math.isfinite(reading.asked)):
+        same = reading.value == reading.asked or (math.isnan(reading.value) and math.isnan(reading.asked))
+        return "stored as what it is" if same else "outside of the range"
     if reading.asked and not reading.value:
         return "rounded to zero: it underflows"
     off = reading.value - reading.asked

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from torchcourse.model.notebook_file import WorkspaceError
 from torchcourse.model.own_course import VARIABLE
+from torchcourse.workspace.own_programs import put_on_path
 
 if TYPE_CHECKING:
     from torchcourse.doctor import Finding
@@ -223,6 +224,7 @@ def _fail(reason: Exception | str) -> NoReturn:
 def main() -> None:
     """Run the `torchcourse` command."""
     atexit.register(gc.freeze)  # runs last; otherwise the garbage collection at exit goes through all of torch: 1 s
+    put_on_path()  # building an operator in C++ runs ninja, which may be installed beside this Python only
     if has_instructor_half():
         sys.path.insert(0, str(CHECKOUT))
         from autograde.cli.app import join

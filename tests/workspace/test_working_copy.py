@@ -20,6 +20,7 @@ from IPython.display import HTML, Markdown
 from tests.support.commands import run_command
 from tests.support.results import tree
 from tests.support.working_copies import fill_disk
+from torchcourse import cli
 from torchcourse.model import lessons
 from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.notebook_file import source_of
@@ -78,6 +79,15 @@ def test_kernels_and_terminals_find_the_command(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("PATH", before)
         server_extension._load_jupyter_server_extension(None)
         assert os.environ["PATH"] == after
+
+
+def test_the_command_finds_programs_beside_its_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setattr(cli, "app", lambda: None)
+    monkeypatch.setattr(cli, "has_instructor_half", lambda: False)
+    monkeypatch.setattr(cli.atexit, "register", lambda call: None)
+    cli.main()
+    assert os.environ["PATH"] == f"{Path(sys.executable).parent}{os.pathsep}/usr/bin"
 
 
 def test_a_terminal_finds_the_command_though_its_profile_sets_the_path_anew(

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from torchcourse.workspace.own_programs import PROGRAMS, put_on_path
+
 __all__: list[str] = []
 
-PROGRAMS = str(Path(sys.executable).parent)
-"""The folder of this Python's commands."""
 POSIX_SHELLS = {"bash", "dash", "ksh", "sh", "zsh"}
 AFTER_LOGIN = 'export PATH="$0:$PATH"; exec "$1"'
 
@@ -36,6 +36,4 @@ def _link_jupyter_server_extension(server: Any) -> None:
 
 def _load_jupyter_server_extension(server: Any) -> None:
     """Put the folder of this Python's commands on the path that the server hands down."""
-    searched = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    if PROGRAMS not in searched:
-        os.environ["PATH"] = os.pathsep.join([PROGRAMS, *searched])
+    put_on_path()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -371,3 +372,8 @@ def test_observations_that_no_honest_answer_gives_are_judged_as_they_are() -> No
     for raw in ({}, {"result": "text"}, {"result": None, "other": [1]}):
         assert derive(hostile, CASES[0], raw) == raw
         assert not compare(hostile, CASES[0], 0, "cpu", raw, {"sum": torch.tensor(1.0)}).passed
+
+
+def test_an_exercise_that_quotes_nothing_gets_no_run_beside_its_own() -> None:
+    alone = judge(CENTER, results(minus_first), [])
+    assert judge(replace(CENTER, ground_truth=center), results(minus_first), []).message == alone.message

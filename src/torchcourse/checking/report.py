@@ -136,9 +136,9 @@ def _run_beside(exercise: Exercise, result: Result) -> str:
         return ""
     try:
         quoted = exercise.quotes(result.case.inputs, result.seen, result.wanted)
-    except Exception:  # observations of an unforeseen form
+        return f" PyTorch runs `{quoted['run']}` and {quoted['said']}."
+    except Exception:  # observations of an unforeseen form, or no quotes
         return ""
-    return f" PyTorch runs `{quoted['run']}` and {quoted['said']}."
 
 
 def _device_words(device: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from autograde.judge.oracle import VISIBLE_SEED, references
 from torchcourse.checking.call_watch import CallWatch
@@ -20,6 +20,7 @@ from torchcourse.exercises.precision.loss_scaler import drawn_pattern
 from torchcourse.model.catalogue import exercises, find
 from torchcourse.model.exercise import Case, Draw
 from torchcourse.model.observations import Tolerance, differing
+from torchcourse.probes.winding_models import modes, modes_now
 
 TRAINING, PRECISION = "05_training", "07_mixed_precision"
 
@@ -293,3 +294,10 @@ def test_fit_may_fall_short_of_its_goal_by_chance_and_no_further(right: int, tol
             "final test": (0.2, right / 297)}  # fmt: skip
     digits = exercise.cases(Draw(VISIBLE_SEED))[2]
     assert exercise.derive(digits, seen)["accuracy on held-out digits"].kind == told
+
+
+def test_a_submodule_that_an_answer_adds_is_a_change() -> None:
+    model = nn.Sequential(nn.ReLU())
+    before = modes(model)
+    model.add_module("more", nn.ReLU())
+    assert modes_now(before, model) == {"modes afterwards": "changed: more"}

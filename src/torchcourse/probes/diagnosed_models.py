@@ -95,19 +95,18 @@ class Classifier(nn.Module):
 
 def classifier(seed: int, device: torch.device, dtype: torch.dtype, sizes: list[int], *options: str) -> Classifier:
     """Return a classifier with drawn weights and batch statistics, in training mode."""
-    generator = torch.random.get_rng_state()
-    torch.manual_seed(seed)
     inputs, hidden, classes = sizes
-    model = Classifier(inputs, hidden, classes, *options).to(dtype)
-    if "a double head" in options:
-        model.last.double()
-    with torch.no_grad():
-        for p in (model.first.weight, model.last.weight):
-            p.mul_(2)
-        model.norm.bias.normal_()
-        model.norm.running_mean.normal_()  # type: ignore[union-attr]
-        model.norm.running_var.uniform_(0.5, 2)  # type: ignore[union-attr]
-    torch.random.set_rng_state(generator)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Classifier(inputs, hidden, classes, *options).to(dtype)
+        if "a double head" in options:
+            model.last.double()
+        with torch.no_grad():
+            for p in (model.first.weight, model.last.weight):
+                p.mul_(2)
+            model.norm.bias.normal_()
+            model.norm.running_mean.normal_()  # type: ignore[union-attr]
+            model.norm.running_var.uniform_(0.5, 2)  # type: ignore[union-attr]
     return model.to(device)
 
 

@@ -112,10 +112,9 @@ def winding(
 
     The flaw of a module with arithmetic of its own, a block or the model (whose name is ""), is its factor: "1.1".
     """
-    state = torch.random.get_rng_state()
-    torch.manual_seed(seed)
-    model = Winding(width, extra)
-    torch.random.set_rng_state(state)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Winding(width, extra)
     for name, flaw in flaws.items():
         module = model.get_submodule(name)
         if isinstance(module, Block | Winding):
@@ -138,5 +137,5 @@ def modes_now(before: list[dict[str, bool]], *models: nn.Module) -> Observations
     """Observe whether every submodule has the mode it had."""
     now = modes(*models)
     changed = sorted({name or "the model itself" for a, b in zip(now, before, strict=True) for name in a
-                      if a[name] != b[name]})  # fmt: skip
+                      if a[name] != b.get(name)})  # fmt: skip
     return {"modes afterwards": f"changed: {', '.join(changed)}" if changed else "as before"}

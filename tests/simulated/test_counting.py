@@ -100,6 +100,16 @@ def test_allocated_bytes_follow_tensors_and_not_views(device: torch.device) -> N
     assert counters().allocated_bytes == before
 
 
+def test_a_storage_that_is_resized_counts_with_its_new_size(device: torch.device) -> None:
+    gc.collect()
+    before = counters().allocated_bytes
+    x = torch.zeros(MEBI // 4, device=device)
+    x.untyped_storage().resize_(0)
+    assert counters().allocated_bytes == before
+    x.untyped_storage().resize_(MEBI)
+    assert counters().allocated_bytes - before == MEBI
+
+
 def test_the_peak_is_kept_until_reset(device: torch.device) -> None:
     gc.collect()
     before = counters().allocated_bytes

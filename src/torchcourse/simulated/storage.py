@@ -64,6 +64,7 @@ class SimulatedStorage(torch.UntypedStorage):
 
     def resize_(self, size: int) -> SimulatedStorage:
         self.held.resize_(size)
+        self.block.resize(size)
         return self
 
     def is_shared(self) -> bool:

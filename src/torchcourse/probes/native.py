@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import hashlib
 import os
@@ -12,7 +11,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +23,7 @@ from torchcourse.doctor import REMEDIES
 from torchcourse.model import codec, own_code
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Observations, Raised, plain, raised
-from torchcourse.ranks.processes import kill_children
+from torchcourse.ranks.processes import adopt_orphans, kill_children
 
 __all__ = [
     "COMPILER_SAYS",
@@ -44,7 +42,6 @@ COMPILER_SAYS = "the compiler says"
 CALL_SECONDS = 10.0
 GRACE_SECONDS = 4.0
 """Wall seconds in which the process that watches over a call ends what the call left."""
-PR_SET_CHILD_SUBREAPER = 36
 LEFT_PROCESSES = "the call left processes running, which were ended"
 GAVE_UP = re.compile(
     r"CPU time limit|signal terminated|^(\S*: )?(out of memory allocating|virtual memory exhausted)", re.MULTILINE
@@ -176,17 +173,16 @@ def in_a_process(call: Callable[[], Observations], seconds: float = CALL_SECONDS
     with tempfile.TemporaryFile() as reply:
         keeper = os.fork()
         if keeper == 0:
-            _write_and_exit(lambda: _kept(call, seconds), reply.fileno())
+            _write_and_exit(lambda: _call_in_fork(call, seconds), reply.fileno())
         status = _wait(keeper, seconds + GRACE_SECONDS)
         reply.seek(0)
         data = reply.read(1 << 24)
     return _observed(status, data, "", seconds)
 
 
-def _kept(call: Callable[[], Observations], seconds: float) -> Observations:
+def _call_in_fork(call: Callable[[], Observations], seconds: float) -> Observations:
     """Make the call in a fork of this process, which adopts all processes that the fork leaves behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     with tempfile.TemporaryFile() as reply, tempfile.TemporaryFile() as stderr:
         pid = os.fork()
         if pid == 0:

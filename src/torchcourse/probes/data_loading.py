@@ -11,7 +11,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -65,25 +65,12 @@ def _ended(loader: DataLoader[Any]) -> Iterator[Any]:
 def drain(loader: DataLoader[Any], epochs: int = 1, most: int = 1000) -> list[list[Any]]:
     """Return what a loader yields in each epoch, at most `most` batches, and end its workers."""
     with _ended(forking(loader)) as iterator:
-        seen = [_some(iterator, most)]
+        seen = [list(islice(iterator, most))]
+        ends = loader.num_workers and not loader.persistent_workers
         for _ in range(epochs - 1):
-            with _ended(loader) if loader.num_workers and not loader.persistent_workers else _unended(loader) as again:
-                seen.append(_some(again, most))
+            with _ended(loader) if ends else contextlib.nullcontext(iter(loader)) as again:
+                seen.append(list(islice(again, most)))
         return seen
-
-
-@contextlib.contextmanager
-def _unended(loader: DataLoader[Any]) -> Iterator[Any]:
-    yield iter(loader)
-
-
-def _some(iterator: Iterator[Any], most: int) -> list[Any]:
-    seen = []
-    for item in iterator:
-        seen.append(item)
-        if len(seen) >= most:
-            break
-    return seen
 
 
 @contextlib.contextmanager

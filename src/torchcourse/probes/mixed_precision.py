@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Draw
 from torchcourse.probes.models import Breaking
-from torchcourse.probes.trainable_models import number_or_kind
+from torchcourse.probes.trainable_models import OnBackward, number_or_kind
 
 __all__ = ["RecordingScaler", "RecordingTask", "probe_number", "report_model", "steps_of"]
 
@@ -33,20 +33,6 @@ class _Model(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self._note()
         return F.linear(torch.tanh(F.linear(x, self.w1, self.b1)), self.w2, self.b2)
-
-
-class _Backward(torch.autograd.Function):
-    """The identity; calls a function when gradients come back through it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, note: Callable[[], None]) -> Tensor:
-        ctx.note = note
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        ctx.note()
-        return grads[0], None
 
 
 class RecordingTask:
@@ -71,7 +57,7 @@ class RecordingTask:
     def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the loss: the function that the answer gets."""
         self._ran("loss")
-        marked: Tensor = _Backward.apply(self._loss_fn(prediction, target), self._went_back)
+        marked: Tensor = OnBackward.apply(self._loss_fn(prediction, target), self._went_back)
         return marked
 
     def _went_back(self) -> None:

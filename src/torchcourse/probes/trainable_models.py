@@ -15,7 +15,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "LOSSES", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat", "learning", "mode",
+    "LOSSES", "OnBackward", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat", "learning", "mode",
     "number", "number_or_kind", "quotes_modes", "with_detail",
 ]  # fmt: skip
 
@@ -106,18 +106,21 @@ class _Token:
     def __init__(self, events: list[str]) -> None:
         self.events = events
 
+    def __call__(self) -> None:
+        self.events.append("backward")
 
-class _Mark(torch.autograd.Function):
-    """The identity, as a node of the graph that holds a token."""
+
+class OnBackward(torch.autograd.Function):
+    """The identity, as a node of the graph that holds a function and calls it when gradients come back through it."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, token: _Token) -> Tensor:
-        ctx.token = token
+    def forward(ctx: Any, x: Tensor, note: Callable[[], None]) -> Tensor:
+        ctx.note = note
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        ctx.token.events.append("backward")
+        ctx.note()
         return grads[0], None
 
 
@@ -130,20 +133,20 @@ class RecordingLoss:
 
     def __init__(self, loss_fn: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.loss_fn = loss_fn
-        self.tokens: list[weakref.ref[_Token]] = []
+        self.tokens = weakref.WeakSet[_Token]()
         self.most = 0
         self.events: list[str] = []
 
     def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
         self.most = max(self.most, self.alive())
         token = _Token(self.events)
-        self.tokens.append(weakref.ref(token))
-        marked: Tensor = _Mark.apply(self.loss_fn(prediction, target), token)
+        self.tokens.add(token)
+        marked: Tensor = OnBackward.apply(self.loss_fn(prediction, target), token)
         return marked
 
     def alive(self) -> int:
         """Return how many graphs are alive now."""
-        return sum(token() is not None for token in self.tokens)
+        return len(self.tokens)
 
 
 def counted(optimizer: torch.optim.Optimizer) -> list[int]:

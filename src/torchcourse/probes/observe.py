@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from torchcourse.checking.operator_record import sharing_a_run
 from torchcourse.checking.probe import Watched
@@ -152,10 +153,6 @@ def _in_words(tensor: Tensor) -> str:
     return f"the digits of a float32, in a float64 tensor of shape {tuple(tensor.shape)}"
 
 
-def moved_to(device: torch.device, value: Any) -> Any:
+def moved_to(value: Any, device: torch.device) -> Any:
     """Return plain data with its tensors on `device`."""
-    if isinstance(value, dict):
-        return {key: moved_to(device, item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(moved_to(device, item) for item in value)
-    return value.to(device) if isinstance(value, Tensor) else value
+    return tree_map_only(Tensor, lambda tensor: tensor.to(device), value)

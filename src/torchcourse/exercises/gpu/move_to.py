@@ -50,7 +50,7 @@ def probe(answer: Watched, obj: Any, target: str, like: Tensor) -> Observations:
     host = torch.device("cpu")
     elsewhere = torch.device("meta") if like.device == host else host  # a place that differs from where obj is
     goal, source = {"elsewhere": (elsewhere, like.device), "device": (like.device, host)}[target]
-    made = assembled(moved_to(source, obj))
+    made = assembled(moved_to(obj, source))
     before = list(parts(made))
     result = answer(made, goal)
     after = list(parts(made))

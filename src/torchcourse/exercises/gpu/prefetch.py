@@ -66,7 +66,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 def probe(answer: Watched, batches: list[Any], like: Tensor) -> Observations:
     """Consume the batches, and note at each how many were taken from the loader and copied by then."""
-    shelf = Loader(moved_to(torch.device("cpu"), batches))
+    shelf = Loader(moved_to(batches, torch.device("cpu")))
     copies = Copies(like.device)
     handed: list[Any] = []
     taken: list[int] = []

@@ -46,15 +46,15 @@ deaths: list[bool] = []
 def killed_at_each_moment(act: Callable[[], Any], folder: Path, store: Path) -> list[Path]:
     """Do what `crash_states` does by killing a fork of this process at each change of the folder's layout."""
     made = [store / "before"]
-    crash_points.copied(folder, made[0])
+    crash_points.copy_folder(folder, made[0])
     died = True
     while died:
         died = is_killed(act, folder, len(made))
         deaths.append(died)
         made.append(store / f"moment {len(made)}")
-        crash_points.copied(folder, made[-1])
+        crash_points.copy_folder(folder, made[-1])
         shutil.rmtree(folder)
-        crash_points.copied(made[0], folder)
+        crash_points.copy_folder(made[0], folder)
     act()
     return made
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -23,7 +24,7 @@ __all__ = [
     "Changes",
     "after_possible_writes",
     "contents",
-    "copied",
+    "copy_folder",
     "crash_states",
     "in_a_folder",
     "layout",
@@ -120,11 +121,11 @@ def crash_states(act: Callable[[], Any], folder: Path, store: Path) -> list[Path
         The copies: one from before `act`, then one for each change of the folder's layout.
     """
     made = [store / "before"]
-    copied(folder, made[0])
+    copy_folder(folder, made[0])
 
     def at(count: int) -> None:
         made.append(store / f"moment {count}")
-        copied(folder, made[-1])
+        copy_folder(folder, made[-1])
 
     look = Changes(folder, at)
     with after_possible_writes(look):
@@ -133,17 +134,11 @@ def crash_states(act: Callable[[], Any], folder: Path, store: Path) -> list[Path
     return made
 
 
-def copied(folder: Path, to: Path) -> None:
+def copy_folder(folder: Path, to: Path) -> None:
     """Copy a folder."""
     shutil.copytree(folder, to, symlinks=True)
 
 
-@contextlib.contextmanager
-def tagged(place: str) -> Iterator[None]:
+def tagged(place: str) -> contextlib.AbstractContextManager[object]:
     """Let `torch.save` in this block record that every tensor was on the device `place`."""
-    real = torch.serialization.location_tag
-    torch.serialization.location_tag = lambda storage: place
-    try:
-        yield
-    finally:
-        torch.serialization.location_tag = real
+    return mock.patch.object(torch.serialization, "location_tag", lambda storage: place)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, raised
-from torchcourse.probes.crash_points import copied, crash_states, in_a_folder
+from torchcourse.probes.crash_points import copy_folder, crash_states, in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.resumable_training import Training, same
 
@@ -37,7 +37,7 @@ def probe(
     for number, metric in enumerate(metrics, 1):
         if number == killed_step:
             left["killed in a step"] = [store / "step"]
-            copied(folder, store / "step")
+            copy_folder(folder, store / "step")
         losses.append(run.step())
         states.append(run.state())
 

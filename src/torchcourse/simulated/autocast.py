@@ -9,6 +9,7 @@ import torch
 
 from torchcourse.simulated import autocast_lists as lists
 from torchcourse.simulated.device import NAME
+from torchcourse.simulated.plans import overload
 
 KEY = "AutocastPrivateUse1"
 CASTABLE = (torch.float32, torch.float16, torch.bfloat16)  # never float64
@@ -58,15 +59,11 @@ def to_widest(_func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 
 def _kernel(name: str, change: Change) -> Callable[..., Any]:
-    operator: list[Any] = []
-
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if not operator:
-            packet, _, overload = name.partition(".")
-            operator.append(getattr(getattr(torch.ops.aten, packet), overload or "default"))
+        operator = overload(name)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, KEY))):
-            args, kwargs = change(operator[0], args, kwargs)
-            return operator[0](*args, **kwargs)
+            args, kwargs = change(operator, args, kwargs)
+            return operator(*args, **kwargs)
 
     return kernel
 

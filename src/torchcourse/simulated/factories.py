@@ -15,6 +15,7 @@ import torch
 from torchcourse.simulated.accelerator import stands_in
 from torchcourse.simulated.counting import copied
 from torchcourse.simulated.device import CPU, is_ours
+from torchcourse.simulated.plans import overload
 from torchcourse.simulated.tensor import Simulated, values, wrap
 
 OPTIONS = ("dtype", "layout", "memory_format")
@@ -22,17 +23,13 @@ OPTIONS = ("dtype", "layout", "memory_format")
 
 def _factory(name: str) -> Callable[..., Simulated]:
     """Return a kernel that lets the CPU make the tensor."""
-    operator: list[Any] = []
 
     def kernel(*args: Any, **kwargs: Any) -> Simulated:
-        if not operator:  # looked up at the first call: a lookup is slow, and registering should not be
-            packet, _, overload = name.partition(".")
-            operator.append(getattr(getattr(torch.ops.aten, packet), overload or "default"))
         is_ours(kwargs.get("device"))
         if kwargs.get("pin_memory"):
             raise RuntimeError("Only dense CPU tensors can be pinned")
-        options = {name: x for name, x in kwargs.items() if name in OPTIONS}
-        return wrap(operator[0](*args, **options, device=CPU))
+        options = {option: x for option, x in kwargs.items() if option in OPTIONS}
+        return wrap(overload(name)(*args, **options, device=CPU))
 
     return kernel
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import torch
@@ -54,6 +55,13 @@ HOST_SCALARS = frozenset({
     "addcmul", "addcmul_", "addcdiv", "addcdiv_",
 })
 # fmt: on
+
+
+@cache
+def overload(name: str) -> Any:
+    """Return the operator of this name ("add.Tensor"). Looking one up is slow: a kernel does it at its first call."""
+    packet, _, kind = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), kind or "default")
 
 
 def special(*names: str) -> Callable[[Handler], Handler]:

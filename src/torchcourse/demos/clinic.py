@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from torchcourse.demos import style
 from torchcourse.demos.live import Live
+from torchcourse.demos.resuming import one_thread
 from torchcourse.demos.style import Picture
 
 STEPS, CLASSES, WIDTH, ROWS = 80, 4, 24, 200
@@ -113,19 +114,14 @@ HIDDEN = [name for name in FAULTS if name != "nothing"]
 @cache
 def train_with(name: str) -> TrainingCurve:
     """Train with a fault, always from the same weights, on one thread: such small nets only wait for a second."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         return _trained(name)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _trained(name: str) -> TrainingCurve:
     fault, (x, y) = FAULTS[name], problem()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(2)
-        model = Patient(fault.activation)
+    torch.manual_seed(2)
+    model = Patient(fault.activation)
     fault.change(model)
     optimizer = torch.optim.Adam([p for layer in model.layers[fault.trains] for p in layer.parameters()], fault.lr)
     labels, losses, gradients = fault.labels(y), list[float](), list[float]()

@@ -78,8 +78,11 @@ class Run:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute on one thread in this block: for nets as small as this one, waiting for others takes most of the time."""
+def one_thread() -> Iterator[None]:
+    """Compute on one thread in this block, and restore the random state afterwards.
+
+    For nets as small as this one, waiting for other threads takes most of the time.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -91,7 +94,7 @@ def _one_thread() -> Iterator[None]:
 
 def train_and_save(folder: Path) -> None:
     """Train and save checkpoints until killed: runs in a process of its own."""
-    with _one_thread():
+    with one_thread():
         run = Run(seed=0)
         for _ in islice(run.losses(), STEPS):
             if run.steps % EVERY == 0:
@@ -113,7 +116,7 @@ def left_behind() -> dict[int, dict[str, Any]]:
 @cache
 def never_killed() -> list[float]:
     """Return all losses of the same training without interruption."""
-    with _one_thread():
+    with one_thread():
         return list(islice(Run(seed=0).losses(), STEPS))
 
 
@@ -121,7 +124,7 @@ def never_killed() -> list[float]:
 def resumed(step: int, restored: str) -> list[float]:
     """Return the losses from a checkpoint on, in a new run with these parts restored."""
     state = left_behind()[step]
-    with _one_thread():
+    with one_thread():
         run = Run(seed=1)
         run.restore(state, CHOICES[restored])
         return list(islice(run.losses(), STEPS - step))

@@ -15,7 +15,7 @@ from torchcourse.checking.card_details import CardDetails
 from torchcourse.checking.hints import asked_for_reference
 from torchcourse.checking.references import Reference
 from torchcourse.checking.report import TITLES, Report
-from torchcourse.checking.run_record import RunRecord, breakpoint_notice
+from torchcourse.checking.run_record import breakpoint_notice
 from torchcourse.checking.save_watch import after_each_save
 from torchcourse.model.exercise import InterviewQuestion
 from torchcourse.workspace import session
@@ -148,25 +148,25 @@ def say(text: str, source: str = "") -> None:
 
 def as_text(report: Report, details: CardDetails | None = None) -> str:
     """Return a report as lines of plain text."""
+    details = details or CardDetails()
     lines = [f"{report.exercise}: {TITLES[report.status]}. {report.message}"]
-    if details and details.warning:
+    if details.warning:
         lines.insert(0, f"{report.exercise}: {details.warning}")
     if report.misconception:
         lines += [f"  misconception: {report.misconception}"]
     if report.section:
         lines += [f"  read again: {report.section}"]
-    lines += cases_as_text(report, details.record if details else RunRecord())
-    if details:
-        lines += [f"  hint {number}: {text}" for number, text in enumerate(details.hints, 1)]
-        lines += [f"  {' '.join(call)}." for call in _next_hint(details)]
-    if details and details.interview:
+    lines += cases_as_text(report, details.record)
+    lines += [f"  hint {number}: {text}" for number, text in enumerate(details.hints, 1)]
+    lines += [f"  {' '.join(call)}." for call in _next_hint(details)]
+    if details.interview:
         asked = details.interview
         lines += [f"  asked in an interview: {asked.question}", f"  {asked.answer} (Taught in {asked.taught}.)"]
-    if details and details.record.met_breakpoint:
+    if details.record.met_breakpoint:
         lines += [f"  {breakpoint_notice(report.exercise)}"]
-    if details and details.shows_reference and details.reference and not report.passed:
+    if details.shows_reference and details.reference and not report.passed:
         lines += ["  the answer:", *(f"    {line}" for line in details.reference.source.splitlines())]
-    if details and details.standing and report.passed:
+    if details.standing and report.passed:
         lines += [f"  {_done_so_far(details.standing)}{_next(details.standing)[0]}"]
     return "\n".join(lines)
 

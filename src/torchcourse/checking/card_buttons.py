@@ -52,8 +52,13 @@ def card_buttons(
         made: list[Any] = []
         more = button(description=hints.label(exercise, has_reference))
         if more_hints is not None and hints.has_more(exercise, has_reference):
-            more.on_click(lambda _: hints.press_next(more, exercise, has_reference))
-            more.on_click(lambda _: more_hints())
+
+            def press(_: Any) -> None:
+                hints.next_hint(exercise, has_reference)
+                more.description = hints.label(exercise, has_reference)
+                more_hints()
+
+            more.on_click(press)
             made.append(more)
         if again is not None:
             repeat, restart = button(description="Check again"), button(description="Reset this exercise")

@@ -5,12 +5,10 @@ The kernel remembers which hints were shown, and the progress file that an answe
 
 from __future__ import annotations
 
-from typing import Any
-
 from torchcourse.model.exercise import Exercise
 from torchcourse.workspace.progress import record_reference_shown
 
-__all__ = ["asked", "asked_for_reference", "has_more", "label", "next_hint", "press_next"]
+__all__ = ["asked", "asked_for_reference", "has_more", "label", "next_hint"]
 
 _asked: dict[str, int] = {}
 """How many hints of each exercise were asked for; one more than it has means that its answer was."""
@@ -43,12 +41,6 @@ def next_hint(exercise: Exercise, has_reference: bool = False) -> tuple[str, ...
     if asked_for_reference(exercise):
         record_reference_shown(exercise.name)
     return asked(exercise)
-
-
-def press_next(button: Any, exercise: Exercise, has_reference: bool) -> None:
-    """Give the next hint, and then the answer, and name what the button gives next."""
-    next_hint(exercise, has_reference)
-    button.description = label(exercise, has_reference)
 
 
 def label(exercise: Exercise, has_reference: bool) -> str:

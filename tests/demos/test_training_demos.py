@@ -34,8 +34,8 @@ def test_each_batch_is_loaded_and_then_trained_on_and_no_process_does_two_things
 
 
 def test_without_workers_the_times_add_up_and_with_enough_only_training_is_left() -> None:
-    alone, _ = timeline.training(timeline.schedule(0, 3, 1), 3, 0)
-    many, busy = timeline.training(timeline.schedule(4, 3, 1), 3, 4)
+    alone, _ = timeline.training(timeline.schedule(0, 3, 1), 0)
+    many, busy = timeline.training(timeline.schedule(4, 3, 1), 4)
     assert alone == timeline.BATCHES * 4
     assert many == 3 + timeline.BATCHES
     assert busy == timeline.BATCHES / many

@@ -184,11 +184,11 @@ WALL_CLOCK_FACTOR = 3
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float, wall_clock_factor: float = WALL_CLOCK_FACTOR) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Raise `TimeIsUpError` in this block after `seconds`, repeatedly until the block ends; repeat an interrupt too.
 
     If the process got less CPU time than `seconds` because the machine is busy, the block may last up to
-    `wall_clock_factor` times as long; one that sleeps is stopped at the limit. There is no limit on platforms without
+    `WALL_CLOCK_FACTOR` times as long; one that sleeps is stopped at the limit. There is no limit on platforms without
     alarms or outside the main thread.
     """
     if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
@@ -198,7 +198,7 @@ def time_limit(seconds: float, wall_clock_factor: float = WALL_CLOCK_FACTOR) -> 
     since = Stopwatch()
 
     def ring(number: int, frame: FrameType | None) -> None:
-        short_of_cpu = since.worked < 0.9 * seconds and since.elapsed < wall_clock_factor * seconds
+        short_of_cpu = since.worked < 0.9 * seconds and since.elapsed < WALL_CLOCK_FACTOR * seconds
         if reason is TimeIsUpError and short_of_cpu and not since.slept():
             return
         raise reason

@@ -43,11 +43,9 @@ SURFACES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def path(
-    surface: Callable[[Tensor], Tensor], rate: float, steps: int = STEPS, start: tuple[float, float] = START
-) -> Tensor:
+def path(surface: Callable[[Tensor], Tensor], rate: float, steps: int = STEPS) -> Tensor:
     """Return the points that gradient descent visits, with the start: shape (points, 2). Stop early if it diverges."""
-    point = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    point = torch.tensor(START, dtype=torch.float64, requires_grad=True)
     visited = [point.detach().clone()]
     for _ in range(steps):
         (slope,) = torch.autograd.grad(surface(point), point)

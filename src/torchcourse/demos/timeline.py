@@ -51,7 +51,7 @@ def schedule(workers: int, load: float, step: float, prefetch: int = 2, batches:
     return spans
 
 
-def training(spans: list[Span], load: float, workers: int) -> tuple[float, float]:
+def training(spans: list[Span], workers: int) -> tuple[float, float]:
     """Return the total time, and the share of it that the training process spent training."""
     mine = [span for span in spans if span.process == "training"]
     steps = mine[1::2] if workers == 0 else mine
@@ -62,7 +62,7 @@ def training(spans: list[Span], load: float, workers: int) -> tuple[float, float
 def draw(workers: int = 2, load: float = 3, step: float = 1, prefetch: int = 2) -> Picture:
     """Draw the timeline: loading in blue, training in orange, waiting blank."""
     spans = schedule(workers, load, step, prefetch)
-    total, busy = training(spans, load, workers)
+    total, busy = training(spans, workers)
     processes = [*(f"worker {k}" for k in range(workers)), "training"]
     height = TOP + (ROW + 0.08) * len(processes) + 0.42
     figure, page = style.canvas(WIDTH, height)
@@ -82,13 +82,9 @@ def draw(workers: int = 2, load: float = 3, step: float = 1, prefetch: int = 2) 
     return style.finish(figure, f"Loader timeline with {workers} workers: {verdict}.")
 
 
-def _from_controls(workers: int, load: int, step: int, prefetch: int) -> Picture:
-    return draw(workers, load, step, prefetch)
-
-
 def explorer() -> Live:
     """Return the explorer without showing it."""
-    return Live(_from_controls, workers=range(0, 6), load=range(3, 9), step=range(1, 6), prefetch=range(2, 5))
+    return Live(draw, workers=range(0, 6), load=range(3, 9), step=range(1, 6), prefetch=range(2, 5))
 
 
 def explore() -> None:

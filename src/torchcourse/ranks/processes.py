@@ -97,7 +97,7 @@ class Outcome:
         return dict(vars(self))
 
 
-def fork_ranks(function: Callable[[], Any], world_size: int, folder: str = "") -> list[Outcome]:
+def fork_ranks(function: Callable[[], Any], world_size: int) -> list[Outcome]:
     """Run `function` in `world_size` forks of this process, a process group; return what became of each.
 
     A rank that has ended stays until all have, so that it costs no other rank its connection. All are killed
@@ -107,7 +107,7 @@ def fork_ranks(function: Callable[[], Any], world_size: int, folder: str = "") -
         Unattempted: if a rank raised it.
     """
     dist.is_backend_available("cpu:gloo")  # torch searches all installed packages for it, once: not in each rank
-    scratch = Path(tempfile.mkdtemp(prefix="ranks-", dir=folder or None))
+    scratch = Path(tempfile.mkdtemp(prefix="ranks-"))
     ranks: list[_Rank] = []
     try:
         for number in range(world_size):

@@ -33,7 +33,7 @@ def recorded() -> dict[str, str] | None:
     return None if folder is None else progress.read(folder)
 
 
-def standing(name: str, is_right: bool = True) -> Standing | None:
+def standing(name: str, is_right: bool) -> Standing | None:
     """Return where the exercise `name` stands; None if no lesson has it.
 
     Args:

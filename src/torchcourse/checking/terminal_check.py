@@ -293,10 +293,12 @@ def _in_one_line(error: BaseException) -> str:
 
 def _record(reports: Sequence[Report]) -> None:
     home = progress.working_copy_of(Path())
+    if home is None:
+        return
     known = {name for lesson in lessons() for name in lesson.exercises}
     with contextlib.suppress(OSError):  # the reports matter more
-        for report in reports if home else ():
-            if report.exercise in known and home:
+        for report in reports:
+            if report.exercise in known:
                 progress.record(home, report.exercise, report.status)
 
 

@@ -49,8 +49,7 @@ def events(device: torch.device) -> AbstractContextManager[list[str]]:
 
 @contextlib.contextmanager
 def _seen(device: torch.device) -> Iterator[list[str]]:
-    watch = _Operators(device)
-    with watch:
+    with _Operators(device) as watch:
         yield watch.log
 
 

@@ -122,8 +122,7 @@ def values(state: dict[str, Any]) -> Observations:
 
 def untouched(net: nn.Module, before: dict[str, Tensor]) -> str:
     """Describe whether a model's state is still `before`."""
-    now = net.state_dict()
-    return "as before" if now.keys() == before.keys() and same(dict(now), before) else "changed"
+    return "as before" if same(net.state_dict(), before) else "changed"
 
 
 def copy_of(net: nn.Module) -> dict[str, Tensor]:

@@ -15,8 +15,8 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "LOSSES", "OnBackward", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat", "learning", "mode",
-    "number", "number_or_kind", "quotes_modes", "with_detail",
+    "LOSSES", "OnBackward", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat",
+    "learning", "mode", "number", "number_or_kind", "quotes_modes", "with_detail",
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ import cloudpickle
 from torchcourse.model import codec
 from torchcourse.model.catalogue import preload
 from torchcourse.model.exercise import Unattempted
-from torchcourse.ranks.processes import LENGTH, Outcome, adopt_orphans, fork_ranks, kill_children
+from torchcourse.ranks.processes import LENGTH, Outcome, adopt_orphans, die_with, fork_ranks, kill_children
 
 __all__ = ["MODULES", "Launcher", "serve"]
 
@@ -123,8 +123,6 @@ def _read(stream: IO[bytes]) -> bytes:
 
 
 if __name__ == "__main__":
-    from torchcourse.ranks.processes import die_with
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the kernel
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed here goes nowhere

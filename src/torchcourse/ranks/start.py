@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from torchcourse.ranks.launcher import MODULES, Launcher
 from torchcourse.ranks.processes import Outcome, fork_ranks
@@ -41,5 +42,4 @@ def _launcher() -> Launcher:
 
 def _is_clean() -> bool:
     """Return whether forks of this process can run a backward: no second device was ever registered."""
-    torch = sys.modules["torch"]
     return os.environ.get("TORCHCOURSE_SIMULATED") == "off" and not torch.cuda.is_available()

@@ -103,12 +103,12 @@ def start(folder: WorkingCopy = None) -> None:
 @app.command()
 def status(folder: WorkingCopy = None) -> None:
     """Show your progress: exercises passed, attempted and open in each lesson."""
-    from torchcourse.workspace.status import show, standings
+    from torchcourse.workspace.status import read_lesson_progress, show
     from torchcourse.workspace.working_copy import find_working_copy, is_of_another_release
 
     try:
         folder = find_working_copy(folder)
-        lessons = standings(folder)
+        lessons = read_lesson_progress(folder)
     except WorkspaceError as error:
         _fail(error)
     except OSError as error:

@@ -23,7 +23,7 @@ from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.lessons import MINUTES_A_POINT, WORDS_A_MINUTE, _duration, lessons
 from torchcourse.workspace import progress, session
 from torchcourse.workspace.progress import record_check
-from torchcourse.workspace.status import Standing, _bar, as_markdown, show, standings
+from torchcourse.workspace.status import LessonProgress, _bar, as_markdown, read_lesson_progress, show
 
 FILE = Path(progress.STATE) / progress.FILE
 
@@ -197,7 +197,7 @@ def test_status_counts_passed_attempted_and_open(noted: Path) -> None:
 
 def test_status_on_a_terminal_is_a_table_with_a_sum(noted: Path) -> None:
     console = Console(force_terminal=True, width=100, record=True, file=io.StringIO())
-    show(standings(noted), console)
+    show(read_lesson_progress(noted), console)
     said = console.export_text()
     assert "01_tensors" in said
     left = sum(len(exercises(lesson)) for lesson in LESSONS) - 3
@@ -205,12 +205,12 @@ def test_status_on_a_terminal_is_a_table_with_a_sum(noted: Path) -> None:
 
 
 def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(folder: Path) -> None:
-    assert as_markdown(standings(folder)).startswith("Begin with [1 · Tensors](01_tensors.ipynb).")
+    assert as_markdown(read_lesson_progress(folder)).startswith("Begin with [1 · Tensors](01_tensors.ipynb).")
     progress.record(folder, "describe", "passed")
     progress.record(folder, "image_to_chw", "failed")
-    said = as_markdown(standings(folder))
+    said = as_markdown(read_lesson_progress(folder))
     takes = {lesson.name: lesson.duration for lesson in lessons()}
-    bar = _bar(standings(folder)[0])
+    bar = _bar(read_lesson_progress(folder)[0])
     assert bar.endswith(f"□ 1 of {len(exercises('01_tensors'))}")
     assert f"| [1 · Tensors](01_tensors.ipynb) |  | {takes['01_tensors']} | {bar} |" in said
     ticks = [f'[{mark}](01_tensors.ipynb#cell-id=about-{name} "{name}: {state}")'
@@ -223,11 +223,11 @@ def test_the_start_pages_table_links_the_lessons_and_says_where_to_go_on(folder:
     for lesson in lessons():
         for exercise in lesson.exercises:
             progress.record(folder, exercise, "passed")
-    assert as_markdown(standings(folder)).startswith("You have passed every exercise.")
+    assert as_markdown(read_lesson_progress(folder)).startswith("You have passed every exercise.")
 
 
 def test_a_lesson_without_exercises_has_no_bar() -> None:
-    assert _bar(Standing(lessons()[0], ())) == ""
+    assert _bar(LessonProgress(lessons()[0], ())) == ""
 
 
 def alone(code: str) -> subprocess.CompletedProcess[str]:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torchcourse.model.lessons import lessons
 from torchcourse.model.notebook_file import Cell, Notebook, cells, read
-from torchcourse.workspace import again, progress, session
+from torchcourse.workspace import due_quizzes, progress, session
 from torchcourse.workspace.notebook_trust import rewrite
 from torchcourse.workspace.page_script import page_script
-from torchcourse.workspace.status import as_markdown, standings
+from torchcourse.workspace.status import as_markdown, read_lesson_progress
 
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle
@@ -88,8 +88,8 @@ async def _follow(folder: Path, table: DisplayHandle, shown: str) -> None:
 
 def _shown(folder: Path) -> str:
     """Return the table of lessons and, below it, the quizzes to try again today."""
-    due = again.again(folder, lessons(), date.today())
-    return "\n\n".join(filter(None, [as_markdown(standings(folder)), again.as_markdown(due)]))
+    due = due_quizzes.find_due(folder, lessons(), date.today())
+    return "\n\n".join(filter(None, [as_markdown(read_lesson_progress(folder)), due_quizzes.as_markdown(due)]))
 
 
 def renew(folder: Path) -> None:

@@ -12,7 +12,7 @@ from torchcourse.model import path
 from torchcourse.model.lessons import Lesson, address, lessons
 from torchcourse.workspace import progress
 
-__all__ = ["Standing", "as_markdown", "show", "standings"]
+__all__ = ["LessonProgress", "as_markdown", "read_lesson_progress", "show"]
 
 
 BAR = 12
@@ -21,7 +21,7 @@ TICKS = {progress.PASSED: "✓", progress.ATTEMPTED: "·", progress.OPEN: "○"}
 
 
 @dataclass(frozen=True)
-class Standing:
+class LessonProgress:
     """Where each exercise of a lesson stands: passed, attempted but not passed, or neither (`open`)."""
 
     lesson: Lesson
@@ -40,7 +40,7 @@ class Standing:
         return self.states.count(progress.OPEN)
 
 
-def standings(folder: Path) -> list[Standing]:
+def read_lesson_progress(folder: Path) -> list[LessonProgress]:
     """Return the learner's standing in each lesson, as recorded in the working copy `folder`.
 
     Raises:
@@ -48,10 +48,10 @@ def standings(folder: Path) -> list[Standing]:
     """
     recorded = progress.read(folder)
     every = lessons()
-    return [Standing(x, tuple(recorded.get(name, progress.OPEN) for name in x.exercises)) for x in every]
+    return [LessonProgress(x, tuple(recorded.get(name, progress.OPEN) for name in x.exercises)) for x in every]
 
 
-def show(standings: list[Standing], console: Console) -> None:
+def show(standings: list[LessonProgress], console: Console) -> None:
     """Print the standings: a table on a terminal, columns of plain text elsewhere."""
     if not console.is_terminal:
         width = max(len(s.lesson.name) for s in standings)
@@ -72,7 +72,7 @@ def show(standings: list[Standing], console: Console) -> None:
     console.print(table)
 
 
-def as_markdown(standings: list[Standing]) -> str:
+def as_markdown(standings: list[LessonProgress]) -> str:
     """Return what comes next, and the standings as a table with links, for a notebook in the same folder."""
     by_name = {s.lesson.name: s for s in standings}
     lines = [
@@ -91,7 +91,7 @@ def as_markdown(standings: list[Standing]) -> str:
     return "\n".join([*lines, "", "✓ passed, · attempted, ○ open: each is a link to its exercise."])
 
 
-def _bar(standing: Standing) -> str:
+def _bar(standing: LessonProgress) -> str:
     """Return a bar of text, which every theme and an untrusted notebook show; "" for a lesson without exercises."""
     count = len(standing.states)
     if not count:
@@ -100,14 +100,14 @@ def _bar(standing: Standing) -> str:
     return f"{'■' * full}{'□' * (BAR - full)} {standing.passed} of {count}"
 
 
-def _ticks(standing: Standing) -> str:
+def _ticks(standing: LessonProgress) -> str:
     """Return a mark for each exercise, which links to it and names it."""
     lesson = standing.lesson
     pairs = zip(lesson.exercises, standing.states, strict=True)
     return " ".join(f'[{TICKS[state]}]({address(lesson.name, name)} "{name}: {state}")' for name, state in pairs)
 
 
-def _next_exercise(standings: list[Standing]) -> str:
+def _next_exercise(standings: list[LessonProgress]) -> str:
     """Return where to go on: the first exercise left in the lesson that was begun, or in the first one left."""
     unfinished = [s for s in standings if s.attempted + s.open]
     begun = [s for s in unfinished if s.passed + s.attempted]

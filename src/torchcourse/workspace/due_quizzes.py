@@ -13,17 +13,17 @@ from pathlib import Path
 from torchcourse.model.lessons import Lesson, address
 from torchcourse.workspace import progress
 
-__all__ = ["QUIZZES", "Again", "again", "as_markdown"]
+__all__ = ["QUIZZES", "DueQuiz", "as_markdown", "find_due"]
 
 QUIZZES = "15_quizzes"
 DAYS = {progress.ATTEMPTED: 1, progress.PASSED: 3}
 """After how many days a quiz that went wrong is offered again: while it is not passed, and once it is."""
-MOST = 4
+MAX_OFFERED = 4
 """How many are offered at a time: as many as fit into a break."""
 
 
 @dataclass(frozen=True)
-class Again:
+class DueQuiz:
     """A quiz to try again: how many days ago it was last recorded, and whether it was passed then."""
 
     exercise: str
@@ -31,7 +31,7 @@ class Again:
     passed: bool
 
 
-def again(folder: Path, lessons: tuple[Lesson, ...], today: date) -> list[Again]:
+def find_due(folder: Path, lessons: tuple[Lesson, ...], today: date) -> list[DueQuiz]:
     """Return the quizzes that are due in the working copy `folder`, those that have waited longest first.
 
     Raises:
@@ -48,25 +48,25 @@ def again(folder: Path, lessons: tuple[Lesson, ...], today: date) -> list[Again]
     return sorted(filter(None, due), key=lambda one: (-one.days, one.exercise))
 
 
-def _due(steps: list[progress.Step], today: date) -> Again | None:
+def _due(steps: list[progress.Step], today: date) -> DueQuiz | None:
     """Return the offer after the steps since the last reset; None if the quiz was never wrong, or it is early."""
     if all(step.state != progress.ATTEMPTED for step in steps):
         return None
     last = steps[-1]
     passed = any(step.state == progress.PASSED for step in steps)
     days = (today - last.day).days
-    return Again(last.exercise, days, passed) if days >= DAYS[progress.PASSED if passed else last.state] else None
+    return DueQuiz(last.exercise, days, passed) if days >= DAYS[progress.PASSED if passed else last.state] else None
 
 
-def as_markdown(due: list[Again]) -> str:
+def as_markdown(due: list[DueQuiz]) -> str:
     """Return the offer as Markdown, with links for a notebook in the same folder; "" if none is due."""
     if not due:
         return ""
     lines = ["**Quizzes to try again**, because an earlier answer was wrong:", ""]
-    for one in due[:MOST]:
+    for one in due[:MAX_OFFERED]:
         link = f"[{one.exercise}]({address(QUIZZES, one.exercise)})"
         when = "yesterday" if one.days == 1 else f"{one.days} days ago"
         lines.append(f"- {link}, {'right at last' if one.passed else 'last wrong'} {when}")
-    first = next((one.exercise for one in due[:MOST] if one.passed), "")
+    first = next((one.exercise for one in due[:MAX_OFFERED] if one.passed), "")
     reset = f"In a terminal, `torchcourse reset {QUIZZES} {first}` empties a cell and keeps what was in it in `aside/`."
     return "\n".join([*lines, "", reset] if first else lines)

@@ -10,7 +10,7 @@ import pytest
 
 from torchcourse.model.lessons import lessons
 from torchcourse.workspace import progress, start_page
-from torchcourse.workspace.again import Again, again, as_markdown
+from torchcourse.workspace.due_quizzes import DueQuiz, as_markdown, find_due
 from torchcourse.workspace.progress import ATTEMPTED, OPEN, PASSED
 
 TODAY = date(2026, 3, 20)
@@ -32,8 +32,8 @@ def recorded(folder: Path, *steps: tuple[str, int], exercise: str = QUIZ) -> Pat
     return folder
 
 
-def due(folder: Path) -> list[Again]:
-    return again(folder, lessons(), TODAY)
+def due(folder: Path) -> list[DueQuiz]:
+    return find_due(folder, lessons(), TODAY)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def due(folder: Path) -> list[Again]:
 def test_a_quiz_is_offered_days_after_it_was_wrong(
     folder: Path, steps: list[tuple[str, int]], offered: tuple[int, bool] | None
 ) -> None:
-    assert due(recorded(folder, *steps)) == ([Again(QUIZ, *offered)] if offered else [])
+    assert due(recorded(folder, *steps)) == ([DueQuiz(QUIZ, *offered)] if offered else [])
 
 
 def test_only_quizzes_are_offered_the_longest_waiting_first(folder: Path) -> None:

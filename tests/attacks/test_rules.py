@@ -51,7 +51,7 @@ judge_of = cache(oracle)
 def _as_in_a_worker() -> None:
     warm(each.forbids for lesson in LESSONS for each in exercises(lesson).values())
     keep_recording()
-    audit.guard()
+    audit.watch_preparations()
 
 
 def verdict(judge: Oracle, lesson: str, answer: Any) -> Verdict:

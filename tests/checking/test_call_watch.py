@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import backward, forward_ad, grad
 
-from torchcourse.checking.call_watch import AUTOGRAD, ENGINES, CallWatch, bare, passing_on
+from torchcourse.checking.call_watch import AUTOGRAD, ENGINES, CallWatch, bare, mode_overhead
 from torchcourse.checking.rule_watch import RuleWatch
 from torchcourse.checking.torchs_modules import TORCH
 from torchcourse.probes.memory import peak_bytes
@@ -283,7 +283,7 @@ def test_finalizers_that_are_not_the_answers_own_are_no_calls() -> None:
 
 
 def test_nothing_of_the_watch_itself_is_seen_the_first_time_either() -> None:
-    passing_on.cache_clear()  # as in a kernel that has checked nothing yet
+    mode_overhead.cache_clear()  # as in a kernel that has checked nothing yet
     with RuleWatch([TORCH], on_cpu=True) as watch:
         pass
     assert (watch.forbidden(), watch.spent()) == ([], (0, 0, 0))
@@ -294,11 +294,11 @@ def test_a_method_that_gets_the_place_of_a_removed_function_in_memory_is_not_tak
     code = """
 from torchcourse.checking.call_watch import warm
 from torchcourse.checking.operator_record import keep_recording
-from torchcourse.checking.torchs_modules import built_in
+from torchcourse.checking.torchs_modules import module_of_builtin
 warm([])
 keep_recording()
 methods = [[].append for _ in range(100_000)]
-print({built_in(method) for method in methods})
+print({module_of_builtin(method) for method in methods})
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "{''}\n"

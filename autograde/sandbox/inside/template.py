@@ -122,7 +122,7 @@ def load() -> Any:
             forbids += [exercise.forbids for exercise in catalogue.exercises(lesson).values()]
     call_watch.warm(forbids)
     operator_record.keep_recording()
-    audit.guard()
+    audit.watch_preparations()
     simulated.prepare()
     config = Config()
     config.HistoryManager.enabled = False

@@ -14,7 +14,17 @@ from typing import Any
 from torchcourse.checking.shared_process import is_shared
 from torchcourse.model.own_code import called_by_own_code, file_of, is_own
 
-__all__ = ["ADDRESSES", "COPIES", "PROCESSES", "PROFILERS", "THREADS", "Audit", "children", "guard", "prepared"]
+__all__ = [
+    "ADDRESSES",
+    "COPIES",
+    "PROCESSES",
+    "PROFILERS",
+    "THREADS",
+    "Audit",
+    "children",
+    "has_prepared",
+    "watch_preparations",
+]
 
 THREADS, PROCESSES, PROFILERS, COPIES = "threads", "processes", "profilers", "copies of files"
 ADDRESSES = "functions by address"
@@ -44,8 +54,8 @@ EVENTS = {
 PREPARATIONS = {
     "sys.addaudithook": ("addaudithook",), "code.__new__": ("replace", "CodeType"), "marshal.loads": ("loads",),
 }  # fmt: skip
-"""Events by which cells prepare code that no watch sees, or recognizes: a hook, made-up code objects. Libraries do the
-same for purposes of their own, and then mention one of these names."""
+"""For each audit event, the names by which library code causes it. A cell that causes one may have installed an audit
+hook or forged a code object, which no watch sees."""
 IN_SOCKET = 1 << 20
 """The bytes that a socket may hold for its other end."""
 _running: list[Audit] = []
@@ -97,12 +107,12 @@ def children() -> tuple[int, bool]:
     return faults, True
 
 
-def guard() -> None:
-    """Note from now on what cells prepare; call this in processes that run unreviewed code. See `prepared`."""
+def watch_preparations() -> None:
+    """Note from now on what cells prepare; call this in processes that run unreviewed code. See `has_prepared`."""
     _install()
 
 
-def prepared() -> bool:
+def has_prepared() -> bool:
     """Return whether anything in this process has added an audit hook, or made a code object from another one."""
     return bool(_prepared)
 

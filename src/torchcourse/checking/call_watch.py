@@ -23,15 +23,15 @@ from torchcourse.checking.torchs_modules import (
     FOLDER,
     LATE,
     TORCH,
-    built_in,
-    exists,
+    exists_in_torch,
     fingerprints,
+    module_by_namespace_id,
+    module_of_builtin,
     torchs_classes,
     torchs_functions,
-    torchs_own,
     watched_namespaces,
 )
-from torchcourse.model.own_code import file_of, is_for_torch_itself, is_own, text
+from torchcourse.model.own_code import exact_str, file_of, is_for_torch_itself, is_own
 
 __all__ = ["AUTOGRAD", "CallWatch", "OperatorMode"]
 
@@ -168,7 +168,7 @@ def _some_name(calls: Sequence[str]) -> list[str]:
     """Return one call of torch by a name that exists, "torch" if none does; an empty list if there was no call."""
     places = (TORCH, f"{TORCH}.Tensor", f"{TORCH}.nn.functional")
     names = [call if "." in call else f"{place}.{call}" for call in calls for place in places]
-    return [next(filter(exists, names), TORCH)] if calls else []
+    return [next(filter(exists_in_torch, names), TORCH)] if calls else []
 
 
 def _is_of_a_library(function: Any) -> bool:
@@ -208,7 +208,7 @@ class CallWatch:
         self._modules = frozenset(name for name in forbids if "." in name)
         self._copied = fingerprints(self._modules)
         self._watched = watched_namespaces(self._modules) if self._forbids else []
-        self._passing = passing_on() if forbids else ()  # here, where nothing is recorded yet
+        self._mode_overhead = mode_overhead() if forbids else ()  # here, where nothing is recorded yet
         self._engines: list[tuple[Any, str, Any]] = []
         self._forbids_autograd = AUTOGRAD in forbids
         self._forbids_torch = TORCH in forbids
@@ -279,7 +279,7 @@ class CallWatch:
             return
         # Global names are not looked up: a dict of a learner's own would run code here, which nobody watches.
         code, names = frame.f_code, frame.f_globals
-        for each in self._passing:
+        for each in self._mode_overhead:
             if code is each:
                 return
         if self._copied and (copied := self._copied.get(code.co_code)):
@@ -290,24 +290,27 @@ class CallWatch:
                 self._record_torchs(frame, module, is_rewrite)
                 return
         if file_of(code).startswith(LATE):
-            self.rewritten.append(text(code.co_name))
+            self.rewritten.append(exact_str(code.co_name))
 
     def _record_torchs(self, frame: FrameType, module: str, is_rewrite: bool) -> None:
         """Record the start of a function of a watched module of torch."""
         if is_rewrite:
-            self.rewritten.append(text(frame.f_code.co_name))
+            self.rewritten.append(exact_str(frame.f_code.co_name))
         if module in self._modules:
-            name, _, inside = text(frame.f_code.co_qualname).partition(".")
+            name, _, inside = exact_str(frame.f_code.co_qualname).partition(".")
             if not (name.startswith("_") and inside.startswith("<locals>")):  # a decorator's: what it wraps follows
                 self.entered.append(f"{module}.{name}")
 
     def _record_call_of_torch(self, frame: FrameType, event: str, argument: Any) -> None:
         """Record any call into torch, in Python or built in; methods of a dtype are values like the dtype."""
         if event == "call":
-            module = torchs_own().get(id(frame.f_globals), TORCH if file_of(frame.f_code).startswith(FOLDER) else "")
+            default = TORCH if file_of(frame.f_code).startswith(FOLDER) else ""
+            module = module_by_namespace_id().get(id(frame.f_globals), default)
             if module:
-                self.entered.append(f"{module}.{text(frame.f_code.co_qualname).split('.')[0]}")
-        elif event == "c_call" and type(argument.__self__) is not torch.dtype and (module := built_in(argument)):
+                self.entered.append(f"{module}.{exact_str(frame.f_code.co_qualname).split('.')[0]}")
+        elif (
+            event == "c_call" and type(argument.__self__) is not torch.dtype and (module := module_of_builtin(argument))
+        ):
             self.entered.append(f"{module}.{argument.__name__}")
 
     @property
@@ -339,9 +342,8 @@ class CallWatch:
 
 
 @cache
-def passing_on() -> tuple[CodeType, ...]:
-    """Return the code that runs in Python for each operator while the modes are entered: most of the calls that are
-    seen."""
+def mode_overhead() -> tuple[CodeType, ...]:
+    """Return the code objects that torch's modes themselves run for each operator; the record skips them."""
     codes: dict[CodeType, None] = {}
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
@@ -363,6 +365,6 @@ def warm(forbids: Iterable[Iterable[str]]) -> None:
     Args:
         forbids: the names that exercises forbid, for each of them.
     """
-    torchs_own(), torchs_classes(), torchs_functions(), passing_on()
+    module_by_namespace_id(), torchs_classes(), torchs_functions(), mode_overhead()
     for names in forbids:
         CallWatch(names)  # reads the modules of torch that are named

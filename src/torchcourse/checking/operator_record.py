@@ -35,14 +35,17 @@ __all__ = ["OperatorRecord", "Operators", "keep_recording", "sharing_a_run"]
 
 TORCHS_OPERATORS = {name.split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
 MAX_INSIDE = 64
-"""More than what the operators run that right answers use: an `einsum` 58, each dispatch by a mode counted."""
+"""How many operators one operator may run inside itself before the rest count as calls. The most in a right answer is
+58, in `einsum`, with each dispatch by a mode counted."""
 CPU_ACTIVITY = {ProfilerActivity.CPU}
 OPERATOR = re.compile(r"(?!autograd::|torch::)\w+::|fused_|LlgaPartition")
 """How the name of an operator begins, also of a library's own and of several that TorchScript has made one."""
 OPERATORS = (RecordScope.FUNCTION, RecordScope.BACKWARD_FUNCTION)
 BACKWARD, FORWARD_MODE = "autograd::engine::", "make_dual"
-ATTENTION, CHOOSES_HOW = "scaled_dot_product", ("attention", "attention_math")
-"""Part of the name of an operator that is attention, and ends of the names of those that take `enable_gqa`, last."""
+ATTENTION = "scaled_dot_product"
+"""Occurs in the names of attention operators."""
+TAKE_ENABLE_GQA = ("attention", "attention_math")
+"""Ends of the names of those whose last argument is `enable_gqa`."""
 HANDED_TO_NUMPY = "aten::resolve_conj"
 """An operator that `Tensor.numpy` and `Tensor.tolist` run, whatever they are called by."""
 
@@ -114,18 +117,18 @@ class OperatorRecord:
         self.with_inputs = with_inputs
         self.mark = ""
         self.operators = Operators()
-        self._first_by_hand = 0
+        self._first_direct = 0
 
     def __enter__(self) -> OperatorRecord:
         self.mark = secrets.token_hex(8)  # so that marks of a record that an answer made are told apart
-        self._first_by_hand = len(_by_hand)
+        self._first_direct = len(_direct_calls)
         _run_for(self).add_mark(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        by_hand = _by_hand[self._first_by_hand :]
-        kernels = [name for name in by_hand if name not in EXPORTS]
-        self.operators = Operators(kernels, len(kernels), len(by_hand) - len(kernels))
+        direct = _direct_calls[self._first_direct :]
+        kernels = [name for name in direct if name not in EXPORTS]
+        self.operators = Operators(kernels, len(kernels), len(direct) - len(kernels))
         for run in _runs:
             run.add_mark(self)
         if not _shares.get():
@@ -209,9 +212,9 @@ def sharing_a_run() -> Iterator[None]:
 
 
 def _groups_heads(name: str, inputs: Sequence[Any]) -> bool:
-    """Return whether attention with these inputs gives several query heads one key head by itself: those that leave
-    the choice of a kernel open are told to, and kernels get fewer key heads than query heads."""
-    if name.endswith(CHOOSES_HOW):
+    """Return whether attention was asked for grouped queries: by `enable_gqa=True` or, in a kernel, by different
+    numbers of query and key heads."""
+    if name.endswith(TAKE_ENABLE_GQA):
         return inputs[-1] is True
     heads = [one.sizes[-3] for one in inputs[:2] if len(getattr(one, "sizes", ())) >= 3]
     return len(set(heads)) > 1
@@ -233,7 +236,7 @@ EXPORTS = (
     "_save_jit_module_to_bytes", "_save_mobile_module_to_bytes",
 )  # fmt: skip
 """Functions of torch._C that hand the memory of a tensor over without an operator."""
-_by_hand: list[str] = []
+_direct_calls: list[str] = []
 """What was called without the dispatcher, once `keep_recording` was called: operators, and names in `EXPORTS`."""
 
 
@@ -246,7 +249,7 @@ def _noting(call: Callable[..., Any], name: str = "") -> Callable[..., Any]:
     `call` does."""
 
     def noted(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        _by_hand.append(name or _operator_of(first))
+        _direct_calls.append(name or _operator_of(first))
         return call(first, *args, **kwargs)
 
     return noted

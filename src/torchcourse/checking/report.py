@@ -9,7 +9,7 @@ from torchcourse.checking.differences import describe_difference
 from torchcourse.checking.explain import explain, fill_sentence, unexplained
 from torchcourse.checking.result import Result
 from torchcourse.checking.rule_watch import EVASIONS
-from torchcourse.checking.torchs_modules import TORCH, exists, torchs_namespaces
+from torchcourse.checking.torchs_modules import TORCH, exists_in_torch, torchs_namespaces
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Exercise
 from torchcourse.model.known_mistake import KnownMistake
@@ -106,7 +106,7 @@ def _forbids(exercise: Exercise, name: object) -> bool:
     if not isinstance(name, str):
         return False
     module, _, function = name.rpartition(".")
-    if name in EVASIONS or (TORCH in exercise.forbids and exists(name)):
+    if name in EVASIONS or (TORCH in exercise.forbids and exists_in_torch(name)):
         return True
     return name in exercise.forbids or (module in exercise.forbids and function in torchs_namespaces().get(module, {}))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from torchcourse.checking.audit import ADDRESSES, PROCESSES, PROFILERS, THREADS, Audit, prepared
+from torchcourse.checking.audit import ADDRESSES, PROCESSES, PROFILERS, THREADS, Audit, has_prepared
 from torchcourse.checking.call_watch import AUTOGRAD, CallWatch, bare, whole_word
 from torchcourse.checking.operator_record import OperatorRecord
 from torchcourse.checking.shared_process import is_shared
@@ -56,7 +56,7 @@ class RuleWatch:
         self._calls.__exit__(*exc)
         if self._is_recorded:
             self._record.__exit__(*exc)
-        self._is_prepared |= prepared()
+        self._is_prepared |= has_prepared()
 
     def spent(self) -> tuple[int, int, int]:
         """Return the numbers of torch calls at the Python level, of operators, and of elements handed to Python.
@@ -93,7 +93,8 @@ class RuleWatch:
     def _evasions(self) -> Iterator[str]:
         below = self._record.read()
         used = self._audit.used.intersection(EVASIONS) | (set() if self._calls.intact else {PROFILERS})
-        yield from used - ({PROFILERS} if self._recursed else set())  # recursion without end is told as such
+        # endless recursion also ends the profiler, and is reported as itself
+        yield from used - ({PROFILERS} if self._recursed else set())
         if self._is_recorded and (self._is_prepared or not below.intact):
             yield PROFILERS
         if self.on_cpu and below.other_threads:
@@ -106,7 +107,7 @@ class RuleWatch:
 
 
 def _entered_modes() -> list[object]:
-    """Return the modes that are entered: one that a cell leaves so may compute after the watch."""
+    """Return the active function and dispatch modes; one that a cell has left active could compute after the watch."""
     return [*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]  # type: ignore[no-untyped-call]
 
 

@@ -17,13 +17,13 @@ __all__ = [
     "FOLDER",
     "LATE",
     "TORCH",
-    "built_in",
-    "exists",
+    "exists_in_torch",
     "fingerprints",
+    "module_by_namespace_id",
+    "module_of_builtin",
     "torchs_classes",
     "torchs_functions",
     "torchs_namespaces",
-    "torchs_own",
     "watched_namespaces",
 ]
 
@@ -74,7 +74,7 @@ def torchs_namespaces() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def torchs_own() -> dict[int, str]:
+def module_by_namespace_id() -> dict[int, str]:
     """Map the ids of the global names of torch's modules to the modules' names."""
     return {id(names): module for module, names in torchs_namespaces().items()}
 
@@ -97,14 +97,17 @@ def watched_namespaces(modules: frozenset[str]) -> list[tuple[dict[str, Any], st
 
 @cache
 def torchs_functions() -> dict[int, tuple[str, Any]]:
-    """Map the ids of built-in functions in torch's modules to the modules' names, since their own say what a cell
-    wrote, and to the functions: some are removed from torch later, and others would get their ids."""
+    """Map id(function) to (module name, function) for the built-in functions in torch's modules.
+
+    The name is not read from the function, whose `__module__` a cell can overwrite; keeping the function alive keeps
+    its id from being reused.
+    """
     every = ((id(value), (name, value)) for name, names in torchs_namespaces().items() for value in names.values()
              if type(value) is BuiltinFunctionType and _is_below(value.__module__))  # fmt: skip
     return dict(every)
 
 
-def built_in(function: Any) -> str:
+def module_of_builtin(function: Any) -> str:
     """Return the module of torch that a built-in function is of, or the class whose method it is; else ""."""
     owner, module, classes = function.__self__, function.__module__, torchs_classes()
     if _is_below(module):
@@ -113,7 +116,7 @@ def built_in(function: Any) -> str:
     return found[0] if found else ""
 
 
-def exists(name: str) -> bool:
+def exists_in_torch(name: str) -> bool:
     """Return whether torch has what a name with dots such as "torch.nn.functional.relu" names."""
     first, *rest = name.split(".")
     found: Any = torch if first == TORCH else None

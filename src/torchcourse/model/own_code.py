@@ -13,7 +13,7 @@ import torch
 
 from torchcourse.model.own_course import own_course
 
-__all__ = ["COURSE", "TORCH", "called_by_own_code", "file_of", "is_for_torch_itself", "is_own", "text"]
+__all__ = ["COURSE", "TORCH", "called_by_own_code", "exact_str", "file_of", "is_for_torch_itself", "is_own"]
 
 COURSE = {Path(__file__).parents[1], *((_own / "exercises",) if (_own := own_course()) else ())}
 """The folders that hold the course's code, and the probes of an instructor's own lessons."""
@@ -27,14 +27,14 @@ PASSING = {str(TORCH / name) for name in ("_tensor.py", "overrides.py", "seriali
 CTYPES = str(Path(ctypes.__file__).parent)
 
 
-def text(name: object) -> str:
-    """Return a name of code; "" if it is a text of a class of a learner's own, which would run code here."""
+def exact_str(name: object) -> str:
+    """Return `name` if it is exactly a str, else "": a learner's subclass of str could run code when it is compared."""
     return name if type(name) is str else ""
 
 
 def file_of(code: CodeType) -> str:
-    """Return the file of a code; "" if its name is a text of a class of a learner's own."""
-    return text(code.co_filename)
+    """Return the file name of a code object, "" if that is not exactly a str."""
+    return exact_str(code.co_filename)
 
 
 @cache

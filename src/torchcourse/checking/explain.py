@@ -27,8 +27,9 @@ def explain(results: Sequence[Result], known: Iterable[KnownMistake]) -> list[Kn
 
     A mistake's symptoms are the (device, case, observation) triples in which its program differs from what is wanted.
     The mistake is present if the answer shows all of its symptoms with the mistake's own values, or agrees with its
-    program in every failed case. Of the mistakes present, the fewest that cover most of what is wrong are returned;
-    mistakes that show in as many cases which the answer passed as they explain only where the others leave most of it.
+    program in every failed case. Of the mistakes present, the fewest that cover most of what is wrong are returned. A
+    mistake whose symptoms appear in at least as many passed cases as failed cases it explains is considered only if the
+    others leave most of it uncovered.
 
     If those leave most of what is wrong unexplained, two mistakes may be entangled, so that their values show only in
     cases where one of them does not matter: see `_reproduced`. Then the mistake that reproduces most cases is returned,
@@ -65,7 +66,7 @@ def _fewest(
 
 
 def _is_consistent(results: Sequence[Result], mistake: KnownMistake, covered: set[Triple]) -> bool:
-    """Return whether a mistake is wrong in fewer cases that the answer passed than it explains."""
+    """Return whether the mistake fails fewer of the cases that the answer passed than it explains failed ones."""
     explained = {(device, number) for device, number, _ in covered}
     return bool(covered) and sum(_symptoms(r, mistake) != set() for r in results if r.passed) < len(explained)
 

@@ -12,7 +12,7 @@ __all__ = ["KnownMistake"]
 
 @dataclass(frozen=True)
 class KnownMistake:
-    """`sentence` has fields as in `explain.difference`; `section` is the heading to reread; `seen` takes a device's
+    """`sentence` has fields as in `differences.difference`; `section` is the heading to reread; `seen` takes a device's
     name and the index of a case, and returns what the mistake's program does there, None if not known."""
 
     name: str
@@ -24,7 +24,7 @@ class KnownMistake:
     def differs(self, device: str, number: int, wanted: Observations, tolerance: Tolerance) -> list[str] | None:
         """Return the names of the observations in which the mistake's program differs from the wanted ones.
 
-        They are compared once: whoever asks again about a case has to want the same in it.
+        Compared once per device and case; later calls must pass the same `wanted` and `tolerance`.
 
         Returns:
             None if it is not known what the program does in the case.

@@ -99,8 +99,8 @@ def costs(answer: Watched, calls: Sequence[Sequence[Any]], **options: Any) -> li
 
 
 def numbers_of_rows(scored: int) -> tuple[int, int]:
-    """Return for how many rows to measure the cost of a call, where the scored call has `scored`: for as many, so that
-    the scored call costs no less, and for fewer; for a few and three times as many where it has too few.
+    """Return two numbers of rows at which to measure a call's cost: half of `scored`, and `scored` itself, so that the
+    scored call cannot be cheaper; 2 and 6 if `scored` is at most 2.
     """
     return (max(2, scored // 2), scored) if scored > 2 else (2, 6)
 

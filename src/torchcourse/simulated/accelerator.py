@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torchcourse.simulated.counting import COUNTS, reset_peak, synchronized
+from torchcourse.simulated.counting import COUNTS, count_wait, reset_peak
 from torchcourse.simulated.device import NAME, device, is_ours
 
 CAPACITY = 8 << 30  # bytes of memory that the device claims to have
@@ -67,7 +67,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "_accelerator_getAccelerator": lambda: torch.device(NAME),
     "_accelerator_getDeviceIndex": lambda: 0,
     "_accelerator_setDeviceIndex": select,
-    "_accelerator_synchronizeDevice": lambda _: synchronized(),
+    "_accelerator_synchronizeDevice": lambda _: count_wait(),
     "_accelerator_isAllocatorInitialized": lambda: True,
     "_accelerator_getDeviceStats": statistics,
     "_accelerator_getMemoryInfo": lambda _: (CAPACITY - COUNTS.allocated_bytes, CAPACITY),

@@ -68,7 +68,7 @@ def set_data(t: torch.Tensor, value: torch.Tensor) -> None:
     return None
 
 
-def carrying(convert: Convert) -> Convert:
+def keep_parameters(convert: Convert) -> Convert:
     """Wrap a conversion so that parameters stay the same objects when they change the device."""
 
     def carry(t: torch.Tensor) -> torch.Tensor:
@@ -90,7 +90,7 @@ def install() -> None:
     original: Any = nn.Module._apply
 
     def _apply(self: nn.Module, fn: Convert, recurse: bool = True) -> nn.Module:
-        moved: nn.Module = original(self, fn if getattr(fn, "carries", False) else carrying(fn), recurse)
+        moved: nn.Module = original(self, fn if getattr(fn, "carries", False) else keep_parameters(fn), recurse)
         return moved
 
     nn.Module._apply = _apply  # type: ignore[method-assign]

@@ -95,13 +95,13 @@ def record(event: str) -> None:
         log.append(event)
 
 
-def synchronized() -> None:
+def count_wait() -> None:
     """Count one wait of the host for the device."""
     COUNTS.synchronizations += 1
     record("synchronize")
 
 
-def copied(to_device: bool, non_blocking: bool = False) -> None:
+def count_copy(to_device: bool, non_blocking: bool = False) -> None:
     """Count one copy between CPU and device; a blocking one also waits, as with CUDA and pageable memory."""
     if to_device:
         COUNTS.copies_to_device += 1
@@ -111,4 +111,4 @@ def copied(to_device: bool, non_blocking: bool = False) -> None:
     if non_blocking:
         COUNTS.non_blocking_copies += 1
     else:
-        synchronized()
+        count_wait()

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torchcourse.simulated.counting import RECORDERS, record, synchronized
+from torchcourse.simulated.counting import RECORDERS, count_wait, record
 from torchcourse.simulated.device import CPU, is_ours
 from torchcourse.simulated.errors import refuse_mixture
 from torchcourse.simulated.plans import PLANS, Plan, Returns, plan_for
@@ -51,7 +51,7 @@ def ordinary(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
         record(f"kernel:{plan.name}")
     result = func(*plain, **plain_kwargs)
     if plan.synchronizes:
-        synchronized()
+        count_wait()
     if not stays:
         return result
     return wrap_result(plan, result, args, kwargs)
@@ -62,7 +62,7 @@ def wrap_result(plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str
     if plan.returns is Returns.FRESH:
         return wrap(result) if type(result) is torch.Tensor else wrap_all(result)
     if plan.returns is Returns.VIEW:
-        return viewed(result, args[0])
+        return wrap_views(result, args[0])
     ours = [x for x in (*args, *kwargs.values()) if type(x) is Simulated]
     if plan.reshapes:
         for each in ours:
@@ -81,10 +81,10 @@ def wrap_all(result: Any, known: dict[int, Simulated] | None = None) -> Any:
     return result
 
 
-def viewed(result: Any, owner: Any) -> Any:
+def wrap_views(result: Any, owner: Any) -> Any:
     """Wrap one view or several: they share the memory of their owner; copies have their own."""
     if isinstance(result, list | tuple):
-        return type(result)(viewed(x, owner) for x in result)
+        return type(result)(wrap_views(x, owner) for x in result)
     shares = type(owner) is Simulated and ALIASES(result, owner.held)
     wrapper = wrap(result, owner.block if shares else None)
     if result.is_conj():

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from torchcourse.simulated.accelerator import stands_in
-from torchcourse.simulated.counting import copied
+from torchcourse.simulated.counting import count_copy
 from torchcourse.simulated.device import CPU, is_ours
 from torchcourse.simulated.plans import overload
 from torchcourse.simulated.tensor import Simulated, values, wrap
@@ -38,13 +38,13 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
     """Copy between the host and the device, or on it."""
     values(target).copy_(values(source))
     if isinstance(source, Simulated) != isinstance(target, Simulated):
-        copied(to_device=isinstance(target, Simulated), non_blocking=non_blocking)
+        count_copy(to_device=isinstance(target, Simulated), non_blocking=non_blocking)
     return target
 
 
 def scalar(t: torch.Tensor) -> Any:
     """Read one element when PyTorch does so below the Python dispatch: `torch.tensor([a[0], a[1]])`."""
-    copied(to_device=False, non_blocking=False)
+    count_copy(to_device=False, non_blocking=False)
     return values(t).item()
 
 

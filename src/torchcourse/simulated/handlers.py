@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torchcourse.simulated.counting import RECORDERS, copied, record, synchronized
+from torchcourse.simulated.counting import RECORDERS, count_copy, count_wait, record
 from torchcourse.simulated.device import NAME, is_ours
 from torchcourse.simulated.dispatch import ordinary, sync_metadata
 from torchcourse.simulated.errors import refuse_index
@@ -28,7 +28,7 @@ def to_copy(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
         return wrap(func(args[0].held, **options))
     result: torch.Tensor = func(args[0].held, **options)
     if result.device.type == "cpu":
-        copied(to_device=False, non_blocking=bool(kwargs.get("non_blocking")))
+        count_copy(to_device=False, non_blocking=bool(kwargs.get("non_blocking")))
     return result
 
 
@@ -45,7 +45,7 @@ def copy_(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     func(values(target), values(source))
     if isinstance(target, Simulated) != isinstance(source, Simulated):
         waits_not = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
-        copied(to_device=isinstance(target, Simulated), non_blocking=bool(waits_not))
+        count_copy(to_device=isinstance(target, Simulated), non_blocking=bool(waits_not))
     elif RECORDERS:
         record("kernel:copy_")
     return target  # type: ignore[no-any-return]
@@ -61,7 +61,7 @@ def foreach_copy_(_func: Any, args: Any, kwargs: Any) -> None:
 @special("_local_scalar_dense")
 def item(func: Any, args: Any, _kwargs: Any) -> Any:
     """Read one value: a copy to the host that waits."""
-    copied(to_device=False)
+    count_copy(to_device=False)
     return func(args[0].held)
 
 
@@ -72,9 +72,9 @@ def index(func: Any, args: Any, kwargs: Any) -> Any:
     filled = len(args) > 2 and args[2].numel() == 1  # CUDA turns `x[mask] = number` into masked_fill
     for each in args[1]:
         if each is not None and not isinstance(each, Simulated):
-            copied(to_device=True)
+            count_copy(to_device=True)
         elif each is not None and each.dtype in MASKS and not filled:
-            synchronized()
+            count_wait()
     elsewhere = len(args) > 2 and not isinstance(args[2], Simulated) and args[2].dim() > 0
     return ordinary(PLANS[func], func, args, kwargs, host=not elsewhere)
 
@@ -83,7 +83,7 @@ def index(func: Any, args: Any, kwargs: Any) -> Any:
 def repeat_interleave(func: Any, args: Any, kwargs: Any) -> Any:
     """Repeat elements. As in CUDA, sum the repeats and wait unless the size of the output is given."""
     if kwargs.get("output_size") is None:
-        synchronized()
+        count_wait()
     return ordinary(PLANS[func], func, args, kwargs)
 
 

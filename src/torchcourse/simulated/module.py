@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torchcourse.simulated.accelerator import CAPACITY, select, stands_in
-from torchcourse.simulated.counting import COUNTS, reset_peak, synchronized
+from torchcourse.simulated.counting import COUNTS, count_wait, reset_peak
 
 
 class DeviceModule:
@@ -42,7 +42,7 @@ class DeviceModule:
         yield
 
     def synchronize(self, _wanted: Any = None) -> None:
-        synchronized()
+        count_wait()
 
     def memory_allocated(self, _wanted: Any = None) -> int:
         return COUNTS.allocated_bytes

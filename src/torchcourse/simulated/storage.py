@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torchcourse.simulated.counting import Block, copied
+from torchcourse.simulated.counting import Block, count_copy
 from torchcourse.simulated.device import NAME, device, is_ours
 
 
@@ -51,7 +51,7 @@ class SimulatedStorage(torch.UntypedStorage):
         return self.held[index]
 
     def cpu(self) -> torch.UntypedStorage:
-        copied(to_device=False)
+        count_copy(to_device=False)
         host: torch.UntypedStorage = self.held.clone()
         return host
 
@@ -59,7 +59,7 @@ class SimulatedStorage(torch.UntypedStorage):
         return self.over(self.held.clone())
 
     def tolist(self) -> list[Any]:
-        copied(to_device=False)
+        count_copy(to_device=False)
         return list(self.held.tolist())
 
     def resize_(self, size: int) -> SimulatedStorage:
@@ -87,7 +87,7 @@ def _tag(storage: Any) -> str | None:
 def _restore(storage: Any, location: str) -> SimulatedStorage | None:
     if location.partition(":")[0] != NAME or not is_ours(location):
         return None
-    copied(to_device=True)
+    count_copy(to_device=True)
     return SimulatedStorage.over(storage)
 
 

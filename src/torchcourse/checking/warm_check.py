@@ -197,14 +197,14 @@ def _leave_waiting(address: Path, environment: dict[str, str]) -> None:
         sys.stdout.flush()
         hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may be closed before `setsid`
         if os.fork() == 0:
-            _be_the_background(server, address)
+            _run_background(server, address)
         signal.signal(signal.SIGHUP, hangup)
         server.server_close()
     finally:
         os.close(lock)
 
 
-def _be_the_background(server: _Waiting, address: Path) -> NoReturn:
+def _run_background(server: _Waiting, address: Path) -> NoReturn:
     """Give up the terminal and what else came from the first check, wait for checks, and end."""
     try:
         os.setsid()

@@ -112,7 +112,8 @@ def fork_ranks(function: Callable[[], Any], world_size: int) -> list[Outcome]:
     try:
         for number in range(world_size):
             ranks.append(_Rank(function, number, world_size, scratch))
-        return [rank.outcome() for rank in _watched(ranks)]
+        _wait_for(ranks)
+        return [rank.outcome() for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
@@ -134,7 +135,7 @@ class _Rank:
             try:
                 die_with(parent)
                 os.close(self.pipe)
-                _be_a_rank(function, number, world_size, scratch, theirs, self.trace)
+                _run_rank(function, number, world_size, scratch, theirs, self.trace)
             finally:
                 os._exit(0)
         os.close(theirs)
@@ -151,7 +152,8 @@ class _Rank:
     def outcome(self) -> Outcome:
         """Return what became of it, once it is over or will not be."""
         if not self.is_over:
-            return Outcome(HANGS, None, None, "", *self._where(), slow=self.is_slow)
+            call, line = self._where()
+            return Outcome(HANGS, call=call, line=line, slow=self.is_slow)
         if len(self.report) <= LENGTH:
             return Outcome(DIED, error=Raised("process ended", self._ending()))
         report = codec.unpack(bytes(self.report[LENGTH:]))
@@ -204,8 +206,8 @@ def _call(frames: list[tuple[str, str, str]]) -> tuple[str, str]:
     return call, ""
 
 
-def _watched(ranks: list[_Rank]) -> list[_Rank]:
-    """Read reports until all ranks are over, or those that are not hang; return the ranks."""
+def _wait_for(ranks: list[_Rank]) -> None:
+    """Read reports until all ranks are over, or those that are not hang."""
     begun = quiet_since = time.monotonic()
     idle = 0  # samples since then without a runnable thread; a thread that waits for a core counts as runnable
     before: list[str] = []
@@ -227,7 +229,6 @@ def _watched(ranks: list[_Rank]) -> list[_Rank]:
             for rank in left:
                 rank.is_slow = True
             break
-    return ranks
 
 
 def _activity(pid: int) -> str:
@@ -319,9 +320,7 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _be_a_rank(
-    function: Callable[[], Any], number: int, world_size: int, scratch: Path, pipe: int, trace: Path
-) -> None:
+def _run_rank(function: Callable[[], Any], number: int, world_size: int, scratch: Path, pipe: int, trace: Path) -> None:
     """Join the process group, run the function, report, and wait to be killed."""
     printed = io.StringIO()
     _prepare(trace)

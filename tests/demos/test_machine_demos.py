@@ -147,18 +147,18 @@ def test_scaling_helps_until_it_overflows() -> None:
 
 def test_the_table_of_casts_is_what_the_operations_give() -> None:
     cpu = torch.device("cpu")
-    assert casts.given(cpu)["linear"] == torch.float16
+    assert casts.result_dtypes(cpu)["linear"] == torch.float16
     lines = casts.table([cpu]).splitlines()
     assert lines[0].split() == ["cpu"]
     assert [line.split() for line in lines[1:]] == [
-        [name, str(dtype).removeprefix("torch.")] for name, dtype in casts.given(cpu).items()
+        [name, str(dtype).removeprefix("torch.")] for name, dtype in casts.result_dtypes(cpu).items()
     ]
 
 
 def test_half_the_bytes_are_kept_under_autocast_where_the_batch_is_large() -> None:
     layers = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.GELU(), torch.nn.Linear(16, 16))
     small, large = (
-        [casts.kept(layers, torch.ones(rows, 16), dtype) for dtype in (torch.float32, torch.bfloat16)]
+        [casts.saved_bytes(layers, torch.ones(rows, 16), dtype) for dtype in (torch.float32, torch.bfloat16)]
         for rows in (1, 2048)
     )
     assert large[0] == 3 * 2048 * 16 * 4

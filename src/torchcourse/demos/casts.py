@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from torchcourse.demos import devices
 
-__all__ = ["given", "kept", "table"]
+__all__ = ["result_dtypes", "saved_bytes", "table"]
 
 OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda x: F.linear(x, x),
@@ -27,7 +27,7 @@ OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 """Operations that autocast casts down get float32, those that it casts up float16."""
 
 
-def given(device: torch.device) -> dict[str, torch.dtype]:
+def result_dtypes(device: torch.device) -> dict[str, torch.dtype]:
     """Return the dtype that each operation returns under autocast to float16."""
     x = torch.ones(4, 4, device=device)
     with torch.autocast(device.type, dtype=torch.float16):
@@ -37,13 +37,13 @@ def given(device: torch.device) -> dict[str, torch.dtype]:
 def table(where: Sequence[torch.device] | None = None) -> str:
     """Return a table: a line for each operation, a column for each device (default: the CPU and a second one)."""
     where = list(dict.fromkeys([torch.device("cpu"), devices.second()])) if where is None else where
-    columns = [given(device) for device in where]
+    columns = [result_dtypes(device) for device in where]
     lines = [["", *(device.type for device in where)]]
     lines += [[name, *(str(c[name]).removeprefix("torch.") for c in columns)] for name in OPERATIONS]
     return "\n".join(f"{first:14}" + "".join(f"{text:10}" for text in rest).rstrip() for first, *rest in lines)
 
 
-def kept(model: nn.Module, x: Tensor, dtype: torch.dtype) -> int:
+def saved_bytes(model: nn.Module, x: Tensor, dtype: torch.dtype) -> int:
     """Return the bytes that autograd keeps for a model's backward, without its parameters.
 
     Autocast is on with `dtype`, except for float32.

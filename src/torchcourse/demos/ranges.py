@@ -33,7 +33,7 @@ class Borders:
     normal: float
     infinite: float
 
-    def place(self, power: float) -> str:
+    def fate(self, power: float) -> str:
         """Return the fate of a number of about 2**power."""
         if power < self.zero:
             return "vanish"
@@ -106,7 +106,7 @@ def draw(format: str, scale: int) -> Picture:
                   align="center")  # fmt: skip
     for place, height in enumerate(heights):
         if height:
-            fate = ends.place(LOWEST + place + 0.5)
+            fate = ends.fate(LOWEST + place + 0.5)
             style.cell(axes, LEFT + step * place, BASE, step, height, fill=COLOURS[fate], edge=style.PAPER)
     for border in (ends.zero, ends.normal, ends.infinite):
         if LOWEST < border < HIGHEST:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchcourse.model.devices import find_accelerator
-from torchcourse.probes.compilers import Counted, as_new, captured_whole, uncompiled, with_waits
+from torchcourse.probes.compilers import Counted, captured_whole, fresh_dynamo, uncompiled, with_waits
 
 
 def doubled(x: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def test_a_compiler_as_new_knows_nothing_from_before_and_keeps_settings() -> Non
     backend, settings = Counted(), config.recompile_limit
     compiled = torch.compile(doubled, backend=backend)
     for _ in range(2):
-        with as_new():
+        with fresh_dynamo():
             config.recompile_limit = 1
             compiled(torch.ones(2))
     assert (len(backend.graphs), backend.runs) == (2, 2)
@@ -33,7 +33,7 @@ def test_a_compiler_as_new_needs_none_that_makes_code(monkeypatch: pytest.Monkey
         raise OSError("no C++ compiler")
 
     monkeypatch.setattr(torch._TorchCompileInductorWrapper, "__call__", broken)
-    with as_new():
+    with fresh_dynamo():
         assert torch.compile(doubled)(torch.ones(2)).tolist() == [2.0, 2.0]
     with pytest.raises(Exception, match=r"no C\+\+ compiler"):
         torch.compile(doubled)(torch.ones(2))

@@ -61,7 +61,7 @@ READERS = (by_module, by_name, by_import, by_timeit, by_default, functools.parti
 def test_clocks_are_replaced_however_they_are_spelled(read: Callable[[], float], setback: float, passed: float) -> None:
     """The clock on the wall may go back, and the time of the processor is no time that passes."""
     world, real = World(torch.device("cpu"), setback=setback), read()
-    with world.instead(read):
+    with world.replace_clocks(read):
         start = read()
         world.launch(5.0, host=1.0)
         assert read() - start == pytest.approx(passed)
@@ -70,7 +70,7 @@ def test_clocks_are_replaced_however_they_are_spelled(read: Callable[[], float],
 
 def test_whoever_is_not_the_answer_goes_on_living_in_real_time() -> None:
     real, read = time, time.monotonic
-    with World(torch.device("cpu")).instead(by_module):
+    with World(torch.device("cpu")).replace_clocks(by_module):
         assert time is not real
         assert logging.time is real  # type: ignore[attr-defined]
         assert vars(real)["monotonic"] is read
@@ -87,7 +87,7 @@ def test_stopwatches_of_the_libraries_live_in_the_same_time() -> None:
         return float(Timer("run()", globals={"run": run}).timeit(1).mean)
 
     world = World(torch.device("cpu"))
-    with world.instead(measure):
+    with world.replace_clocks(measure):
         assert measure() == pytest.approx((8.0, 10.0))
         assert with_torchs_own() == pytest.approx(5.0)
     assert world.calls[:3] == ["f"] * 3
@@ -100,7 +100,7 @@ def test_a_device_works_until_somebody_waits() -> None:
         pytest.skip("this process uses CUDA")
     device = simulated.register()
     world = World(device)
-    with world.instead(by_name):
+    with world.replace_clocks(by_name):
         start = by_name()
         world.launch(5.0, host=1.0)
         assert by_name() - start == pytest.approx(1.0)
@@ -115,7 +115,7 @@ def test_a_device_works_until_somebody_waits() -> None:
 
 def test_on_the_cpu_alone_there_is_nothing_to_synchronize() -> None:
     before = torch.accelerator.current_accelerator()
-    with World(torch.device("cpu")).instead(by_name):
+    with World(torch.device("cpu")).replace_clocks(by_name):
         assert not torch.accelerator.is_available()
         with pytest.raises(RuntimeError, match="no accelerator"):
             torch.accelerator.synchronize()
@@ -142,12 +142,12 @@ def test_a_pretended_machine_answers_alike_wherever_it_is_asked(name: str) -> No
 
 def test_kept_bytes_are_those_of_the_result_and_of_what_backward_needs() -> None:
     x = torch.ones(100, requires_grad=True)
-    result, held = kept_bytes(lambda: x.exp().exp().sum(), but=[x])
+    result, held = kept_bytes(lambda: x.exp().exp().sum(), exclude=[x])
     assert held == 2 * 400 + 4
     del result
-    assert kept_bytes(lambda: x.view(10, 10).sum(), but=[x])[1] == 4
+    assert kept_bytes(lambda: x.view(10, 10).sum(), exclude=[x])[1] == 4
     block = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 4))
     batch = torch.ones(8, 4)
-    plain = kept_bytes(lambda: block(batch), but=[batch, *block.parameters()])[1]
-    twice = kept_bytes(lambda: checkpoint(block, batch, use_reentrant=False), but=[batch, *block.parameters()])[1]
+    plain = kept_bytes(lambda: block(batch), exclude=[batch, *block.parameters()])[1]
+    twice = kept_bytes(lambda: checkpoint(block, batch, use_reentrant=False), exclude=[batch, *block.parameters()])[1]
     assert (plain, twice) == (8 * 64 * 4 + 8 * 4 * 4, 8 * 4 * 4)

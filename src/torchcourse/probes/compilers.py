@@ -16,7 +16,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "COMPILER", "FUNCTIONS", "INDUCTOR", "STEPS", "Counted", "as_count", "as_new", "captured_whole", "eagerly",
+    "COMPILER", "FUNCTIONS", "INDUCTOR", "STEPS", "Counted", "as_count", "captured_whole", "eagerly", "fresh_dynamo",
     "function_of", "uncompiled", "with_waits",
 ]  # fmt: skip
 
@@ -53,7 +53,7 @@ def _unmeasured(*_guards: object) -> float:
 
 
 @contextlib.contextmanager
-def as_new(**settings: Any) -> Iterator[None]:
+def fresh_dynamo(**settings: Any) -> Iterator[None]:
     """Reset Dynamo before and after this block, with its default settings except `settings`, and without warnings.
 
     The default backend runs graphs uncompiled, since no check needs generated code. Dynamo is imported here because
@@ -103,7 +103,7 @@ def uncompiled(answer: Callable[..., Any]) -> Callable[..., Any]:
 def captured_whole(function: Callable[..., Any], *calls: tuple[Any, ...]) -> Observations:
     """Observe whether Dynamo captures `function` in one graph that serves all of these calls, and their results."""
     backend = Counted()
-    with as_new():
+    with fresh_dynamo():
         compiled = torch.compile(function, backend=backend, fullgraph=True)
         try:
             results = [compiled(*args) for args in calls]

@@ -90,7 +90,7 @@ class World:
         return EPOCH + self.now - self.setback * self.readings
 
     @contextlib.contextmanager
-    def instead(self, answer: Callable[..., Any]) -> Iterator[None]:
+    def replace_clocks(self, answer: Callable[..., Any]) -> Iterator[None]:
         """Let `answer`, and what it calls by name, see this world's clocks and device in this block."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(_replacing(answer, self._clocks()))

@@ -24,11 +24,11 @@ class Machine:
     kind: str = ""
     count: int = 0
 
-    def counted(self, kind: str) -> int:
+    def count_of(self, kind: str) -> int:
         return self.count if kind == self.kind else 0
 
     def has(self, device: torch.device) -> bool:
-        return device.type in ("cpu", "meta") or (device.index or 0) < self.counted(device.type)
+        return device.type in ("cpu", "meta") or (device.index or 0) < self.count_of(device.type)
 
 
 MACHINES = {
@@ -65,7 +65,7 @@ def _replacements(machine: Machine) -> Iterator[tuple[Any, str, Callable[..., An
     yield torch._C, "_accelerator_getAccelerator", lambda: accelerator
     yield torch._C, "_accelerator_getDeviceIndex", lambda: 0
     for kind in KINDS:
-        module, count = getattr(torch, kind, None), machine.counted(kind)
+        module, count = getattr(torch, kind, None), machine.count_of(kind)
         yield module, "is_available", lambda count=count: count > 0
         yield module, "device_count", lambda count=count: count
         yield module, "current_device", lambda: 0

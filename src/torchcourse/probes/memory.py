@@ -31,7 +31,7 @@ REPEATS = 4
 """How often a call is measured again that seems to hold much outside of tensors."""
 ALIKE = 0.02
 """The share by which two measurements may differ that agree."""
-PATIENCE = 2.0
+MAX_REPEAT_SECONDS = 2.0
 """For how many seconds it is measured again where other work shares the process."""
 
 
@@ -104,15 +104,15 @@ def largest_result(call: Callable[[], object]) -> int:
     return largest
 
 
-def kept_bytes(call: Callable[[], object], but: Iterable[Tensor] = ()) -> tuple[object, int]:
+def kept_bytes(call: Callable[[], object], exclude: Iterable[Tensor] = ()) -> tuple[object, int]:
     """Return the result of `call`, and the bytes of the tensors it made that are still alive, on any device.
 
-    Those are the result and what autograd keeps for backward. Each storage counts once; those of `but` do not count.
+    Those are the result and what autograd keeps for backward. Each storage counts once; those of `exclude` do not.
     """
     with _Living() as living:
         result = call()
     kept: int = living.now()
-    apart = {simulated.values(tensor).untyped_storage()._cdata for tensor in but}
+    apart = {simulated.values(tensor).untyped_storage()._cdata for tensor in exclude}
     return result, kept - sum(size for key, (_, size) in living.living.items() if key in apart)
 
 
@@ -133,7 +133,7 @@ def least_bytes(measure: Callable[[], int], bound: int, repeats: int = 0) -> int
     process, what its threads take may be counted for long, and repeats go on for a while.
     """
     since, least = time.monotonic(), measure()
-    while least > bound and (repeats > 0 or (is_shared() and time.monotonic() - since < PATIENCE)):
+    while least > bound and (repeats > 0 or (is_shared() and time.monotonic() - since < MAX_REPEAT_SECONDS)):
         if repeats <= 0:
             time.sleep(0.1)
         again = measure()

@@ -17,9 +17,9 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind, same
 
 __all__ = [
-    "Unusable", "affine_weights", "attempted", "build", "called", "fill_in_order", "gradients", "inventory", "load",
-    "muted", "named_shapes", "own_parameters", "probing_a_module", "quotes_registered", "quoting", "ramp", "sameness",
-    "spread", "unset_memory_is_nan", "without_none",
+    "Unusable", "affine_weights", "attempted", "build", "called", "count_ineffective_weights", "ends_when_unusable",
+    "fill_in_order", "gradients", "inventory", "load", "named_shapes", "own_parameters", "quotes_registered", "quoting",
+    "ramp", "sameness", "spread", "unset_memory_is_nan", "without_none",
 ]  # fmt: skip
 
 NOT_INITIALISED = "Module.__init__() was not called"
@@ -37,7 +37,7 @@ class Unusable(Exception):  # noqa: N818 - no error
         self.seen = seen
 
 
-def probing_a_module(probe: Callable[..., Observations]) -> Callable[..., Observations]:
+def ends_when_unusable(probe: Callable[..., Observations]) -> Callable[..., Observations]:
     """Let a probe end early if it raises `Unusable`."""
 
     @functools.wraps(probe)
@@ -143,7 +143,7 @@ def gradients(output: object, **tensors: Tensor | None) -> Observations:
     return seen if same(output.detach(), before) else {**seen, "result after the backward pass": "changed"}
 
 
-def muted(module: nn.Module, output: object) -> int:
+def count_ineffective_weights(module: nn.Module, output: object) -> int:
     """Count the weights, of two dimensions or more, that take part in `output` and still change (nearly) nothing."""
     if not isinstance(output, Tensor) or not output.requires_grad:
         return 0
@@ -170,8 +170,11 @@ def called(answer: Watched, module: Any, x: Tensor) -> Any:
 
 
 def own_parameters(answer: Watched, module: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the parameters that a module has of these names. Asking for them runs methods of its own, which could
-    fill in what it has returned: so that counts as the answer's too."""
+    """Return the module's parameters with these names.
+
+    `named_parameters` may be the learner's own method and could still compute the result, so the call counts as the
+    answer's.
+    """
     found: dict[str, Any] = answer.run(lambda: {n: p for n, p in module.named_parameters() if n in names})
     return found
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from torchcourse.probes.data_loading import seed_generators
 
-__all__ = ["Training", "generators", "same"]
+__all__ = ["Training", "equal_nested", "generators"]
 
 
 class Counting(nn.Module):
@@ -103,12 +103,12 @@ def owned(value: Any) -> Any:
     return value
 
 
-def same(one: Any, other: Any) -> bool:
+def equal_nested(one: Any, other: Any) -> bool:
     """Return whether two nested plain values are equal, bit for bit."""
     if isinstance(one, Tensor) or isinstance(other, Tensor):
         return isinstance(one, Tensor) and isinstance(other, Tensor) and torch.equal(one, other)
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(equal_nested(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(equal_nested, one, other))
     return bool(one == other)

@@ -16,7 +16,7 @@ from torchcourse.model.exercise import Draw
 from torchcourse.model.observations import Observations
 from torchcourse.probes.models import model as plain_model
 from torchcourse.probes.observe import kind
-from torchcourse.probes.resumable_training import same
+from torchcourse.probes.resumable_training import equal_nested
 
 __all__ = [
     "BATCHES", "EXPORT", "Copies", "Exported", "baited", "copy_of", "export_weights", "filled", "savable",
@@ -122,7 +122,7 @@ def values(state: dict[str, Any]) -> Observations:
 
 def untouched(net: nn.Module, before: dict[str, Tensor]) -> str:
     """Describe whether a model's state is still `before`."""
-    return "as before" if same(net.state_dict(), before) else "changed"
+    return "as before" if equal_nested(net.state_dict(), before) else "changed"
 
 
 def copy_of(net: nn.Module) -> dict[str, Tensor]:

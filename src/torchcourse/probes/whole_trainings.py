@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as everywhere
+from torch.nn.modules import module as global_hooks
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from torchcourse.model.observations import Observations
@@ -102,8 +102,8 @@ def watched_training(test: Tensor) -> Iterator[WatchedTraining]:
     """Watch the training in this block."""
     watch = WatchedTraining(test)
     handles = [
-        everywhere.register_module_forward_pre_hook(watch.before),
-        everywhere.register_module_forward_hook(watch.after, always_call=True),
+        global_hooks.register_module_forward_pre_hook(watch.before),
+        global_hooks.register_module_forward_hook(watch.after, always_call=True),
         register_optimizer_step_pre_hook(watch.step),
     ]
     try:

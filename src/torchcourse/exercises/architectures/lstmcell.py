@@ -10,11 +10,11 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.modules import (
     build,
+    ends_when_unusable,
     gradients,
     inventory,
     load,
     own_parameters,
-    probing_a_module,
     quoting,
     unset_memory_is_nan,
 )
@@ -23,7 +23,7 @@ from torchcourse.probes.observe import float32_digits, kept, kind, where
 NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(
     answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor, state: tuple[Tensor, Tensor] | None
 ) -> Observations:

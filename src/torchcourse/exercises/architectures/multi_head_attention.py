@@ -11,13 +11,13 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.attending import mask_respected
-from torchcourse.probes.modules import build, gradients, inventory, load, own_parameters, probing_a_module, quoting
+from torchcourse.probes.modules import build, ends_when_unusable, gradients, inventory, load, own_parameters, quoting
 from torchcourse.probes.observe import kept, look
 
 NAMES = ("qkv.weight", "qkv.bias", "proj.weight", "proj.bias")
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(
     answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor, mask: Tensor | None
 ) -> Observations:

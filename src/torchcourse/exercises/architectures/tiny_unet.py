@@ -14,7 +14,7 @@ from torchcourse.checking.call_watch import OperatorMode
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.modules import build, called, muted, probing_a_module, quoting
+from torchcourse.probes.modules import build, called, count_ineffective_weights, ends_when_unusable, quoting
 from torchcourse.probes.observe import kept, kind, where
 
 FAULTS = {
@@ -130,7 +130,7 @@ class Joined(TorchFunctionMode):
         return len(self.parts) - sum(used)
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observations:
     """Observe what a new model makes of images, in training: shapes, joins, and which parameters take part."""
     module = build(answer, x.device, channels, classes)
@@ -152,7 +152,7 @@ def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observatio
         unsettle(module)
         if x.device.type == "cpu":
             seen["joined features that change nothing"] = idle_joins(answer, module, x)
-        seen["weights that change nothing"] = muted(module, called(answer, module, x.detach()))
+        seen["weights that change nothing"] = count_ineffective_weights(module, called(answer, module, x.detach()))
     return {**seen, **kept(x=(x.detach(), before))}
 
 

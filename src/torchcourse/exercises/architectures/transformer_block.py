@@ -11,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.attending import mask_respected
-from torchcourse.probes.modules import attempted, build, called, gradients, load, probing_a_module, quoting
+from torchcourse.probes.modules import attempted, build, called, ends_when_unusable, gradients, load, quoting
 from torchcourse.probes.observe import kept, kind, look
 
 PARTS = ("ln1", "attn", "ln2", "mlp")
@@ -67,7 +67,7 @@ def returned_by(attention: object, x: Tensor) -> str:
     return "several values" if isinstance(result, tuple) else "one tensor"
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(
     answer: Watched,
     sizes: tuple[int, ...],

@@ -26,7 +26,7 @@ def probe(
     world, host = World(x.device, setback=SETBACK), 0.0 if x.device.type == "cpu" else LAUNCH
     fns = {name: world.program(name, [base * p for p in pattern], host, COMPILING) for name, base in bases.items()}
     options = {} if repeats is None else {"repeats": repeats}
-    with world.instead(answer.answer):
+    with world.replace_clocks(answer.answer):
         found = answer.answer(fns, x, device=x.device, **options)
     if not isinstance(found, dict):
         return {"returned": kind(found)}

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.compilers import FUNCTIONS, INDUCTOR, Counted, as_new
+from torchcourse.probes.compilers import FUNCTIONS, INDUCTOR, Counted, fresh_dynamo
 from torchcourse.probes.modules import ramp
 from torchcourse.probes.observe import kind
 
@@ -36,7 +36,7 @@ class Noting:
 def probe(answer: Watched, function: str, width: int, sizes: list[int], tensors: int) -> Observations:
     """Call the compiled function with each size, and count compilations and plain runs."""
     noting, backend = Noting(function), Counted()
-    with as_new():
+    with fresh_dynamo():
         compiled = answer.answer(noting.made(), backend)
         if not callable(compiled):
             return {"returned": kind(compiled)}

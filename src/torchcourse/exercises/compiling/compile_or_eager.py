@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.compilers import INDUCTOR, Counted, as_new
+from torchcourse.probes.compilers import INDUCTOR, Counted, fresh_dynamo
 from torchcourse.probes.observe import kind
 
 BROKEN = "no working C++ compiler was found"
@@ -46,7 +46,7 @@ def compiling_with(backend: Callable[..., Any]) -> Iterator[None]:
     def instead(_self: object, graph: Any, inputs: Any, **_options: Any) -> Any:
         return backend(graph, inputs)
 
-    with as_new(), mock.patch.object(torch._TorchCompileInductorWrapper, "__call__", instead):
+    with fresh_dynamo(), mock.patch.object(torch._TorchCompileInductorWrapper, "__call__", instead):
         yield
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_count, as_new
+from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_count, fresh_dynamo
 from torchcourse.probes.observe import kind
 
 
@@ -44,7 +44,7 @@ def probe(answer: Watched, function: str, calls: list[list[Tensor]]) -> Observat
         return gave
 
     noting.__name__ = "CountingBackend"  # Dynamo's messages show it
-    with as_new():
+    with fresh_dynamo():
         try:
             if function == HANDED:
                 compiled = noting(fx.symbolic_trace(Shifted()), calls[0])

@@ -7,13 +7,13 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_new
+from torchcourse.probes.compilers import COMPILER, FUNCTIONS, fresh_dynamo
 from torchcourse.probes.observe import kind
 
 
 def probe(answer: Watched, function: str, args: list[Tensor]) -> Observations:
     """Ask for the operators that a function runs."""
-    with as_new():
+    with fresh_dynamo():
         found = answer.answer(FUNCTIONS[function], *args)
     if not isinstance(found, list):
         return {"returned": kind(found)}

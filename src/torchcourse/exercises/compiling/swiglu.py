@@ -12,7 +12,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.compilers import INDUCTOR, as_new
+from torchcourse.probes.compilers import INDUCTOR, fresh_dynamo
 from torchcourse.probes.modules import ramp
 from torchcourse.probes.observe import kept, look
 from torchcourse.probes.trainable_models import with_detail
@@ -54,7 +54,7 @@ def _as_an_operator(function: Callable[..., Any], x: Tensor, gate: Tensor) -> Ob
         return {"runs as": sorted(set(own or watch.operators))}
     space, _, name = own[0].partition("::")
     operator = getattr(getattr(getattr(torch.ops, space), name.split(".")[0]), [*name.split("."), "default"][1])
-    with as_new():
+    with fresh_dynamo():
         inputs = tuple(t.clone().requires_grad_() for t in (x, gate))
         report = torch.library.opcheck(operator, inputs, raise_exception=False)
     return {

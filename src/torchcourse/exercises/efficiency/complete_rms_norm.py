@@ -12,7 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.exercises.efficiency.rms_norm_cpp import LOADED, is_registered
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.compilers import INDUCTOR, as_new, captured_whole
+from torchcourse.probes.compilers import INDUCTOR, captured_whole, fresh_dynamo
 from torchcourse.probes.modules import gradients
 from torchcourse.probes.registrations import registrations_undone
 from torchcourse.probes.trainable_models import with_detail
@@ -31,7 +31,7 @@ def probe(answer: Watched, x: Tensor, eps: float) -> Observations:
         answer.answer()
         operator = torch.ops.torchcourse.rms_norm
         seen = _gradient(lambda t: operator(t, eps), x)
-        with as_new():
+        with fresh_dynamo():
             report = torch.library.opcheck(operator.default, (x.clone().requires_grad_(), eps), raise_exception=False)
         seen["opcheck"] = {test: "passes" if said == "SUCCESS" else _fault(said) for test, said in report.items()}
         return {**seen, **captured_whole(lambda t: operator(t, eps) * 2, (x,))}

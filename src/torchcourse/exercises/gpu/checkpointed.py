@@ -72,7 +72,7 @@ def forward_and_back(
     needed = x.requires_grad
     x = x.detach().requires_grad_(needed)
     given: Any = iter(blocks) if once else blocks
-    output, held = kept_bytes(lambda: call(given, x), but=[x, *blocks.parameters()])
+    output, held = kept_bytes(lambda: call(given, x), exclude=[x, *blocks.parameters()])
     seen: Observations = {"kept": held, "x.requires_grad": "as before" if x.requires_grad == needed else "changed"}
     if not isinstance(output, Tensor):
         return {**seen, "returned": kind(output)}

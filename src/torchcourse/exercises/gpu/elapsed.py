@@ -23,7 +23,7 @@ def probe(
     world = World(like.device, setback=SETBACK)
     fn = world.program("fn", seconds, host)
     options = {name: n for name, n in (("warmup", warmup), ("repeats", repeats)) if n is not None}
-    with world.instead(answer.answer):
+    with world.replace_clocks(answer.answer):
         times = answer(fn, like.device, **options)
     seen = {"runs": len(world.calls), "seconds": kind(times)}
     if isinstance(times, list):

@@ -10,11 +10,11 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, probing_a_module
+from torchcourse.probes.modules import build, ends_when_unusable
 from torchcourse.probes.observe import kept, look
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(answer: Watched, dim: int, max_len: int, x: Tensor) -> Observations:
     """Make the module on the device, see how it holds its table, and run it."""
     module = build(answer, x.device, dim, max_len)

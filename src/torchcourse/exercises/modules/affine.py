@@ -16,10 +16,10 @@ from torchcourse.probes.modules import (
     attempted,
     build,
     called,
+    ends_when_unusable,
     gradients,
     inventory,
     load,
-    probing_a_module,
     quotes_registered,
     quoting,
     spread,
@@ -41,7 +41,7 @@ def slot(module: nn.Module, name: str) -> str:
     return "None, not registered" if held is None else f"not a parameter but {kind(held)}"
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(
     answer: Watched, sizes: tuple[int, int], bias: bool | None, weights: dict[str, Tensor], x: Tensor | None
 ) -> Observations:

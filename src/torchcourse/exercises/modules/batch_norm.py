@@ -14,11 +14,11 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.modules import (
     attempted,
     build,
+    ends_when_unusable,
     gradients,
     inventory,
     load,
     own_parameters,
-    probing_a_module,
     quoting,
 )
 from torchcourse.probes.observe import kept, kind, look
@@ -26,7 +26,7 @@ from torchcourse.probes.observe import kept, kind, look
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(
     answer: Watched, options: dict[str, float], weights: dict[str, Tensor], batches: list[Tensor], refused: bool
 ) -> Observations:

@@ -12,7 +12,16 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, called, gradients, probing_a_module, quoting, ramp, sameness, without_none
+from torchcourse.probes.modules import (
+    build,
+    called,
+    ends_when_unusable,
+    gradients,
+    quoting,
+    ramp,
+    sameness,
+    without_none,
+)
 from torchcourse.probes.observe import kind, where
 
 ROWS = 120
@@ -20,7 +29,7 @@ COLUMNS = 80
 CALLS = 8
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, like: Tensor) -> Observations:
     """Observe a large table in training and evaluation, and its gradient; or how a bad `p` is refused."""
     if refused:

@@ -13,10 +13,10 @@ from torchcourse.probes.modules import (
     attempted,
     build,
     called,
+    ends_when_unusable,
     gradients,
     inventory,
     load,
-    probing_a_module,
     quotes_registered,
     quoting,
 )
@@ -26,7 +26,7 @@ from torchcourse.probes.trainable_models import with_detail
 OTHER_NAMES = "none of the names that are asked for"
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor) -> Observations:
     """Observe parameters, output and gradients of a layer with known weights."""
     module = build(answer, x.device, *sizes)

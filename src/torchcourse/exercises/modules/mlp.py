@@ -17,9 +17,9 @@ from torchcourse.probes.modules import (
     attempted,
     build,
     called,
+    ends_when_unusable,
     fill_in_order,
     gradients,
-    probing_a_module,
     quoting,
     sameness,
     without_none,
@@ -51,7 +51,7 @@ def in_order_of_use(module: Any, x: Tensor) -> list[nn.Parameter]:
     return list({id(p): p for p in used}.values())
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(answer: Watched, sizes: tuple[int, list[int], int], dropout: float | None, x: Tensor) -> Observations:
     """Observe a network, whatever its names, by filling its parameters in the order of their use."""
     module = build(answer, x.device, *sizes, **without_none(dropout=dropout))

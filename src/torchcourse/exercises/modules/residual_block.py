@@ -15,11 +15,11 @@ from torchcourse.probes.modules import (
     attempted,
     build,
     called,
+    ends_when_unusable,
     fill_in_order,
     gradients,
     load,
     named_shapes,
-    probing_a_module,
     quoting,
 )
 from torchcourse.probes.observe import kept, look
@@ -53,7 +53,7 @@ def watching_shapes(module: nn.Module) -> Iterator[dict[str, tuple[int, ...]]]:
             handle.remove()
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(answer: Watched, sizes: tuple[int, ...], weights: dict[str, Tensor], x: Tensor) -> Observations:
     """Observe parameters, output and gradients of a block with known weights, in training and evaluation."""
     module = build(answer, x.device, *sizes)

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, called, gradients, probing_a_module, quoting
+from torchcourse.probes.modules import build, called, ends_when_unusable, gradients, quoting
 from torchcourse.probes.observe import kept, kind, look
 
 STATISTICS = ("mean", "std")
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(answer: Watched, data: Tensor, x: Tensor) -> Observations:
     """Observe a fitted module, what is registered, and whether it can be saved, loaded and moved."""
     home = data.device

@@ -15,7 +15,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, raised
 from torchcourse.probes.crash_points import copy_folder, crash_states, in_a_folder
 from torchcourse.probes.observe import kind
-from torchcourse.probes.resumable_training import Training, same
+from torchcourse.probes.resumable_training import Training, equal_nested
 
 
 @in_a_folder
@@ -97,7 +97,7 @@ def _resumed(
     if not 1 <= step <= len(states):
         return {"outcome": "the model was not brought back"}
     now = run.state()
-    lost = [name for name, state in states[step - 1].items() if not same(now[name], state)]
+    lost = [name for name, state in states[step - 1].items() if not equal_nested(now[name], state)]
     went_on = torch.tensor([run.step() for _ in range(len(losses) - step)]).double()
     seen: Observations = {"outcome": "loaded", "step": step, "not restored": lost, "losses": went_on}
     return {**seen, "load returned": kind(found), **(_saves_again(keeper, run) if again else {})}

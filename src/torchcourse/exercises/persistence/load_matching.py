@@ -11,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind, where
-from torchcourse.probes.resumable_training import same
+from torchcourse.probes.resumable_training import equal_nested
 from torchcourse.probes.savable_models import copy_of, filled, savable, values
 
 
@@ -32,10 +32,12 @@ def probe(
         "parameters replaced": sorted(name for name, p in now.items() if held.get(name) != id(p)),
         "flags": "as before" if {name: p.requires_grad for name, p in now.items()} == grads else "changed",
         "they live": sorted({where(t, x) for t in net.state_dict().values()}),
-        "state afterwards": "as before" if state.keys() == before.keys() and same(state, before) else "changed",
+        "state afterwards": "as before" if state.keys() == before.keys() and equal_nested(state, before) else "changed",
     }
     filled(net, 0.15)  # the model trains on, and the state should not change with it
-    seen["entries of state that go on with the model"] = [n for n, t in state.items() if not same(t, before.get(n))]
+    seen["entries of state that go on with the model"] = [
+        n for n, t in state.items() if not equal_nested(t, before.get(n))
+    ]
     if not (isinstance(returned, tuple | list) and len(returned) == 2):
         return {**seen, "returned": kind(returned)}
     loaded, skipped = (list(names) if isinstance(names, list | tuple) else kind(names) for names in returned)
@@ -64,7 +66,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     fields |= {"want_loaded": wanted.get("loaded"), "want_skipped": wanted.get("skipped")}
     replaced = seen.get("parameters replaced")
     if isinstance(seen.get("weights"), dict) and isinstance(wanted.get("weights"), dict):
-        wrong = [n for n, t in wanted["weights"].items() if not same(seen["weights"].get(n), t)]
+        wrong = [n for n, t in wanted["weights"].items() if not equal_nested(seen["weights"].get(n), t)]
         fields |= {"entry": wrong[0]} if wrong else {}
     both = {"extra": (seen, wanted), "lost": (wanted, seen)}
     for field, (one, other) in both.items():

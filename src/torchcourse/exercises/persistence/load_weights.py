@@ -14,7 +14,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.crash_points import in_a_folder, tagged
 from torchcourse.probes.observe import kind
-from torchcourse.probes.resumable_training import same
+from torchcourse.probes.resumable_training import equal_nested
 from torchcourse.probes.savable_models import Copies, baited, savable, values
 from torchcourse.probes.trainable_models import mode
 
@@ -101,7 +101,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     fields |= {"message": refused.message} if isinstance(refused, Raised) else {}
     fields |= {"code": seen.get("code in the file"), "lives": seen.get("they live on")}
     if isinstance(seen.get("weights"), dict) and isinstance(wanted.get("weights"), dict):
-        other = [n for n, t in wanted["weights"].items() if not same(seen["weights"].get(n), t)]
+        other = [n for n, t in wanted["weights"].items() if not equal_nested(seen["weights"].get(n), t)]
         fields |= {"unfilled": other[0]} if other else {}
     return {**fields, "returned": seen.get("returned")}
 

@@ -36,7 +36,7 @@ def probe(answer: Watched, times: list[float], count: int, warmup: int | None, x
 
     options = {} if warmup is None else {"warmup": warmup}
     requests = [f"ticket {n}" for n in range(count)]
-    with world.instead(answer.answer):
+    with world.replace_clocks(answer.answer):
         found = answer.answer(route, requests, **options)
     if not isinstance(found, dict):
         return {"returned": kind(found)}

@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.modules import attempted, build, muted, probing_a_module, quoting, without_none
+from torchcourse.probes.modules import (
+    attempted,
+    build,
+    count_ineffective_weights,
+    ends_when_unusable,
+    quoting,
+    without_none,
+)
 from torchcourse.probes.observe import kind, where
 from torchcourse.probes.trainable_models import with_detail
 
@@ -19,7 +26,7 @@ SAME, ALONE, READING = 1e-3, 0.02, 2e-4
 words should not read each other, and where they should."""
 
 
-@probing_a_module
+@ends_when_unusable
 def probe(
     answer: Watched, sizes: dict[str, int], ids: Tensor, lengths: Tensor, under: Tensor, noise: Tensor
 ) -> Observations:
@@ -36,7 +43,7 @@ def probe(
     if not isinstance(logits, Tensor):
         return {**seen, "outcome": logits if isinstance(logits, Raised) else kind(logits)}
     seen |= {"shape": list(logits.shape), "device": where(logits, ids), "as it is": logits}
-    seen["muted"] = muted(module, logits)
+    seen["muted"] = count_ineffective_weights(module, logits)
     wider, wider_mask = _wider(ids, under), _wider(mask, torch.zeros_like(under, dtype=torch.bool))
     seen["with more padding"] = module(wider, wider_mask)
     seen["with other words under the padding"] = module(_wider(ids, under.flip(1)), wider_mask)

@@ -1111,7 +1111,8 @@ def wide(width):
 for rows in (32, 4096):
     x = torch.randn(rows, 64)
     full, half = (
-        casts.saved_bytes(wide(64), x, dtype) for dtype in (torch.float32, torch.bfloat16)
+        casts.saved_bytes(wide(64), x, dtype)
+        for dtype in (torch.float32, torch.bfloat16)
     )
     print(
         f"batch of {rows}: {full} bytes in float32, {half} under autocast, "

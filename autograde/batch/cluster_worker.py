@@ -23,7 +23,7 @@ from autograde.judge.fingerprint import fingerprint, private_hashes
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import gpu_problem, isolation_problem
+from autograde.sandbox.requirements import isolation_problem, switch_to_gpu
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import Limits
 from autograde.source.release import load_release
@@ -89,7 +89,7 @@ def incompatibility(batch: BatchSettings) -> str:
         return f"cannot isolate submissions. {reason}"
     if reason := exposed_answers_problem():
         return f"would let submissions read the answers. {reason}"
-    return gpu_problem() if batch.isolation.gpu else ""
+    return switch_to_gpu() if batch.isolation.gpu else ""
 
 
 def pack(submission: Submission) -> bytes:

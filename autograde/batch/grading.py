@@ -18,7 +18,7 @@ from typing import TypedDict, Unpack
 from autograde.batch.journal import Journal, is_recorded
 from autograde.batch.preflight import check_folder, check_gradebook, explain_write_errors
 from autograde.batch.recording import Recorded, Recorder, Result
-from autograde.batch.student_names import student_names, students
+from autograde.batch.student_names import printable_name, student_names, students
 from autograde.batch.worker_pool import LocalPool, WorkerPool
 from autograde.errors import RefusedError
 from autograde.judge.exposed import exposed_answers_problem
@@ -29,7 +29,7 @@ from autograde.judge.verdict import Verdict
 from autograde.results.gradebook import Writer
 from autograde.results.gradebook_url import gradebook_url
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import gpu_problem, isolation_problem, trusted_run_problem
+from autograde.sandbox.requirements import isolation_problem, switch_to_gpu, trusted_run_problem
 from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.source.release import load_release
@@ -39,6 +39,8 @@ __all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "misplaced", "rene
 
 LOAD_DEPENDENT = {"crashed", "memory", "timeout"}
 """Statuses that a busy machine may have caused: such verdicts are not reused for equal submissions of others."""
+MAX_PATH_LENGTH = 1000
+"""Maximal length of a path that is printed whole."""
 
 
 class OverlapError(ValueError):
@@ -183,13 +185,13 @@ def _check_submitted(submitted: Path, lessons: Sequence[str]) -> None:
     other = next((path for pattern in ("*.ipynb", "*/*.ipynb", "*/*/*.ipynb", "*/*/*/*.ipynb", "*/*/*/*/*.ipynb")
                   for path in sorted(submitted.glob(pattern))), None)  # fmt: skip
     raise RefusedError(
-        f"{wanted}, but {other}: choose the lesson, or the folder, that fits." if other else f"{wanted}."
+        f"{wanted}, but {_shown(other)}: choose the lesson, or the folder, that fits." if other else f"{wanted}."
     )
 
 
 def misplaced(submitted: Path, lessons: Sequence[str]) -> list[str]:
     """Return a sentence for each student whose notebook of a lesson is not at the path where it counts."""
-    said = []
+    sentences = []
     for folder, student in student_names(students(submitted)).items():
         for lesson in lessons:
             place = submitted / folder / lesson / f"{lesson}.ipynb"
@@ -197,8 +199,14 @@ def misplaced(submitted: Path, lessons: Sequence[str]) -> list[str]:
                 continue
             near = [*sorted((submitted / folder).glob(f"{lesson}*.ipynb")), *sorted(place.parent.glob("**/*.ipynb"))]
             if near:
-                said.append(f"{student}: {near[0]} does not count as {lesson}: it has to be {place}.")
-    return said
+                found, wanted = _shown(near[0]), _shown(place)
+                sentences.append(f"{student}: {found} does not count as {lesson}: it has to be {wanted}.")
+    return sentences
+
+
+def _shown(path: Path) -> str:
+    """Return a path, of which learners chose a part, safe to print on a terminal."""
+    return printable_name(str(path), MAX_PATH_LENGTH)
 
 
 def withdrawn(submitted: Path, out: Path, lessons: Sequence[str]) -> dict[tuple[str, str], float]:
@@ -230,7 +238,7 @@ def require_isolation(isolation: Isolation) -> None:
             "add --trust-submissions; docs/isolation.md says what that gives up."
         )
     reason = trusted_run_problem() if isolation.trusted else ""
-    reason = reason or (gpu_problem() if isolation.gpu else "")
+    reason = reason or (switch_to_gpu() if isolation.gpu else "")
     if reason:
         raise SandboxError(reason)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from pathlib import Path
 
-from autograde.batch.student_names import MARKUP
+from autograde.batch.student_names import MARKUP, printable_name
 from autograde.errors import ClassError
 from autograde.files import write_atomically
 from autograde.results.grades_table import is_formula
@@ -222,4 +222,4 @@ def _name(member: Member) -> str:
 def _shown(member: Member) -> str:
     """Return the student that a bad row names, safe to print on a terminal."""
     shown = member.id or f"{member.first_name} {member.last_name}".strip() or member.email
-    return shown if shown.isprintable() and len(shown) <= MAX_NAME_LENGTH else ascii(shown)[:MAX_NAME_LENGTH]
+    return printable_name(shown, MAX_NAME_LENGTH)

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from autograde.batch.grading import misplaced
+from autograde.batch.grading import _check_submitted, misplaced
 from autograde.classroom.class_config import class_lessons
 from autograde.classroom.class_folder import make_class
 from autograde.classroom.roster import Member
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from autograde.cli import console
 from autograde.course.verify import Claim
+from autograde.errors import RefusedError
 from autograde.source import paths
 from autograde.source.script import answers_as_text
 from tests.support.commands import run_instructors
@@ -164,6 +165,19 @@ def test_where_nobody_has_submitted_it_is_an_error_that_names_what_lies_elsewher
     assert f"has no STUDENT/LESSON/LESSON.ipynb for {LESSON}" in output
     assert (f"{place}/01_tensors.ipynb: choose the lesson, or the folder" in output) == bool(place)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", [b"01_tensors\xff.ipynb", b"01_tensors\x1b[2J.ipynb"])
+def test_names_of_learners_files_are_escaped_where_they_are_printed(tmp_path: Path, name: bytes) -> None:
+    (tmp_path / "ada").mkdir()
+    Path(os.fsdecode(bytes(tmp_path / "ada") + b"/" + name)).touch()
+    (sentence,) = misplaced(tmp_path, [LESSON])
+    assert sentence.isprintable()
+    with pytest.raises(RefusedError) as refused:
+        _check_submitted(tmp_path, [LESSON])
+    assert str(refused.value).isprintable()
+    assert "01_tensors\\" in sentence
+    assert "01_tensors\\" in str(refused.value)
 
 
 @pytest.mark.sandbox

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -106,6 +107,20 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     assert status == 2
     assert says in output.replace("\n", " ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.csv", "lossy.csv"]
+
+
+@pytest.mark.parametrize("words", ["release 1", "export", "report ."])
+def test_a_folder_of_somebody_else_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """What stat says of a file in a colleague's folder; root may look into every one."""
+
+    def stat(path: Path, **_: object) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", stat)
+    status, output = run_instructors(*words.split())
+    assert status == 2
+    assert "cannot be used: Permission denied." in output
+    assert output.count("\n") == 1
 
 
 def test_lessons_between_commas_are_all_verified_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from autograde.batch.journal import to_rows
 from autograde.batch.worker_ids import allocate_id
@@ -118,7 +118,10 @@ def grade(data: bytes, batch: BatchSettings) -> bytes:
     grader = lesson_grader(submission.lesson, batch.seed, batch.isolation.gpu)
     idle = _idle_sandboxes(batch.limits, batch.isolation, batch.modules)
     try:
-        sandbox = idle.get() if not idle.empty() else _new_sandbox(batch)
+        try:
+            sandbox = idle.get_nowait()
+        except Empty:
+            sandbox = _new_sandbox(batch)
         try:
             return json.dumps(to_rows(grader.grade(sandbox, submission).verdicts)).encode()
         finally:

@@ -322,9 +322,9 @@ def _earlier_counts(changes: Sequence[ScoreChange]) -> set[tuple[str, str]]:
 
 def _show_kept(changes: Sequence[ScoreChange]) -> None:
     """Print what stays as it was graded before."""
-    from autograde.batch.grading_log import in_order
+    from autograde.batch.grading_log import by_student
 
-    changes = in_order(changes)
+    changes = by_student(changes)
     lost: dict[tuple[str, str], float] = defaultdict(float)
     for change in (c for c in changes if c.kept and c.resubmitted):
         lost[change.after.student, change.after.lesson] += change.before.score - change.after.score

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from autograde.batch.grading import Graded
 from autograde.classroom.compare import read_grades
 from autograde.judge.submission import read_submission
 from autograde.sandbox.configuration import Isolation
+from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import LIMITS, SEED
 from autograde.source import paths
 from tests.support.results import recorded, tree
@@ -262,6 +265,29 @@ def test_a_submission_crosses_as_bytes_without_its_name(tmp_path: Path) -> None:
     assert b"ada" not in data
     back = cluster_worker.unpack(data)
     assert (back.student, back.cells, back.cells_to_run()) == ("", submission.cells, submission.cells_to_run())
+
+
+def test_a_sandbox_that_another_task_takes_first_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Emptied(SimpleQueue[Sandbox]):
+        """A queue whose last sandbox is taken right after it was looked for."""
+
+        def empty(self) -> bool:
+            return False
+
+        def get(self, *_: object, **__: object) -> Sandbox:
+            raise AssertionError("this would wait")
+
+    def refuse(batch: object) -> Sandbox:
+        raise SandboxError("a new one")
+
+    monkeypatch.setattr(cluster_worker, "_difference", lambda wanted: "")
+    monkeypatch.setattr(cluster_worker, "lesson_grader", lambda *_: None)
+    monkeypatch.setattr(cluster_worker, "_idle_sandboxes", lambda *_: Emptied())
+    monkeypatch.setattr(cluster_worker, "_new_sandbox", refuse)
+    batch = cluster_worker.BatchSettings(SEED, LIMITS, Isolation(), (), {})
+    data = json.dumps([LESSON, [], "missing", "", {}]).encode()
+    with pytest.raises(SandboxError, match="a new one"):
+        cluster_worker.grade(data, batch)
 
 
 def documented(address: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ def due_dates(texts: Sequence[str], lessons: Sequence[str]) -> dict[str, datetim
             found[lesson] = when
         else:
             general = when
-    return {lesson: when for lesson in lessons if (when := found.get(lesson, general))}
+    return {lesson: due for lesson in lessons if (due := found.get(lesson, general))}
 
 
 def extensions(

@@ -93,8 +93,7 @@ def apply_lateness(
                 relative = Path(submission.student_id) / lesson
                 time, faults = _copy_files(submitted / relative, folder / "autograded" / relative)
                 complaints += [f"{submission.student_id}, {lesson}: {fault}" for fault in faults]
-                if time != submission.timestamp:
-                    submission.timestamp = time
+                submission.timestamp = time
                 _extend(submission, extended)
             book.db.commit()
             late = [(s.student_id, lesson) for s, lesson in _submissions(book) if (s.student_id, lesson) in known

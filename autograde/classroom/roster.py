@@ -16,7 +16,7 @@ from pathlib import Path
 
 from autograde.batch.student_names import MARKUP, printable_name
 from autograde.errors import ClassError
-from autograde.files import write_atomically
+from autograde.files import writing_atomically
 from autograde.results.grades_table import is_formula
 
 __all__ = ["Fault", "Member", "Roster", "RosterError", "merged", "read_roster", "read_whole_roster", "write_roster"]
@@ -141,11 +141,10 @@ def merged(before: Iterable[Member], more: Iterable[Member]) -> list[Member]:
 
 def write_roster(path: Path, members: Iterable[Member]) -> None:
     """Write a roster that `read_roster` reads back."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    table.writerows(map(attrgetter(*COLUMNS), members))
-    write_atomically(path, text.getvalue())
+    with writing_atomically(path) as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        table.writerows(map(attrgetter(*COLUMNS), members))
 
 
 def _decoded(path: Path) -> tuple[str, bool]:
@@ -198,7 +197,8 @@ def _doubt(member: Member, is_unicode: bool) -> str:
 
 
 def _clash(member: Member, taken: dict[tuple[str, str], Member]) -> str:
-    """Return what a row repeats of another student and the remedy, in one sentence; "", and note it, if nothing.
+    """Return, in one sentence with the remedy, which cell of a row another student already has; "" if none, after
+    adding the row to `taken`.
 
     Args:
         taken: the students of earlier rows, by each cell that belongs to one student alone.

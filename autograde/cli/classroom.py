@@ -92,7 +92,7 @@ def init(
         with write_errors(folder / "submitted"):
             written = write_submissions(folder / "submitted", names, members[:sample], when)
         console.print(f"{pluralized(len(written), 'notebook')} made up in {folder / 'submitted'}.")
-    dated = {*(when or ()), *(lesson for _, lesson in extended)} if (folder / "grades.csv").is_file() else set()
+    dated = {*when, *(lesson for _, lesson in extended)} if (folder / "grades.csv").is_file() else set()
     if again := [name for name in names if name in changed or name in dated]:
         console.print(f"Now grade {' '.join(again)} again. Until then, scores and pages are as before.")
     if enrolled.faults:

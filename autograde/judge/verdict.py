@@ -166,9 +166,7 @@ def _share(oracle: Oracle, runs: dict[str, ExerciseRun], results: list[Result]) 
     return 1.0 if all(map(all_passed, runs)) else 0.5
 
 
-def _report(
-    oracle: Oracle, results: list[Result], visible: int, quoted_devices: Collection[str] = (CPU.name,)
-) -> Report:
+def _report(oracle: Oracle, results: list[Result], visible: int, quoted_devices: Collection[str]) -> Report:
     """Return the report that the notebook would give, except that little is quoted.
 
     Hidden cases are never quoted. Nor is anything from the second device or from a second run: by then the submission

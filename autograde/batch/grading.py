@@ -35,7 +35,17 @@ from autograde.settings import LIMITS, SEED, Limits
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "misplaced", "renew_pages", "run", "withdrawn"]
+__all__ = [
+    "Graded",
+    "LessonGrader",
+    "Options",
+    "OverlapError",
+    "grade",
+    "grade_class",
+    "misplaced",
+    "renew_pages",
+    "withdrawn",
+]
 
 LOAD_DEPENDENT = {"crashed", "memory", "timeout"}
 """Statuses that a busy machine may have caused: such verdicts are not reused for equal submissions of others."""
@@ -83,18 +93,18 @@ def grade(
     progress: Callable[[Graded], None] = lambda graded: None,
     **options: Unpack[Options],
 ) -> list[Graded]:
-    """Grade as `run` does, and return all results by student and lesson: for classes that fit into memory."""
+    """Grade as `grade_class` does, and return all results by student and lesson: for classes that fit into memory."""
     done: list[Graded] = []
 
     def add(graded: Graded) -> None:
         done.append(graded)
         progress(graded)
 
-    run(lessons, submitted, out, progress=add, **options)
+    grade_class(lessons, submitted, out, progress=add, **options)
     return sorted(done, key=lambda g: (g.submission.student, lessons.index(g.submission.lesson)))
 
 
-def run(
+def grade_class(
     lessons: list[str],
     submitted: Path,
     out: Path,
@@ -149,7 +159,7 @@ def renew_pages(submitted: Path, out: Path, which: Collection[tuple[str, str]], 
     """Write the pages of graded submissions again, by student and lesson, with what the gradebook has on them now.
 
     Raises:
-        RefusedError, BusyError: as `run` does.
+        RefusedError, BusyError: as `grade_class` does.
     """
     lessons = sorted({lesson for _, lesson in which})
     with (

@@ -30,7 +30,7 @@ from autograde.batch.student_names import printable_name
 from autograde.classroom.authors import by_moodle_name, by_user, group_called, plain
 from autograde.classroom.roster import Member
 from autograde.files import write_atomically
-from autograde.results.submission_time import TIME_FILE
+from autograde.results.exchange_files import TIME_FILE
 from autograde.settings import LIMITS
 from autograde.source.release import built_lessons, load_release
 
@@ -58,8 +58,15 @@ class CollectError(ValueError):
 
 @dataclass(frozen=True)
 class _Entry:
-    """A notebook in the archive: its student, the platform's number of who handed it in, the stem of its name, a sort
-    key for attempts, whether it is late, and whether the student handed it in, and not somebody else of their group."""
+    """A notebook in the archive.
+
+    Attributes:
+        member: its student.
+        account: the platform's number of who handed it in.
+        stem: the stem of its name.
+        attempt: a sort key for attempts.
+        own: whether the student handed it in, and not somebody else of their group.
+    """
 
     info: zipfile.ZipInfo
     member: Member

@@ -16,7 +16,7 @@ from typing import Any
 from nbgrader.exchange.default import ExchangeCollect
 
 from autograde.files import regular_file, write_atomically
-from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time
+from autograde.results.exchange_files import SECRET_FILE, TIME_FILE, parse_time
 from autograde.settings import LIMITS
 
 __all__ = ["CollectOwned"]

@@ -24,8 +24,8 @@ from traitlets import Float
 from autograde.classroom.class_config import class_config
 from autograde.classroom.due_dates import read_extensions
 from autograde.files import write_atomically
+from autograde.results.exchange_files import SECRET_FILE, TIME_FILE, parse_time, read_short_text
 from autograde.results.gradebook import late_penalties
-from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time, read_short_text
 
 __all__ = ["ExtendedLatePenalties", "PerDay", "apply_lateness"]
 

@@ -199,8 +199,8 @@ def collect(
     for sentence in (*found.notes, *(f"left out: {reason}" for reason in found.refused)):
         console.print(sentence)
     kept = f"replaced, and what was there is in {into / '.replaced'}"
-    said = ((kept, found.replaced), ("late, says Canvas", found.late), ("nothing from", found.absent))
-    for words, students in said:
+    outcomes = ((kept, found.replaced), ("late, says Canvas", found.late), ("nothing from", found.absent))
+    for words, students in outcomes:
         if students:
             console.print(f"{words}: {', '.join(students)}")
     if times and unknown:

@@ -157,8 +157,7 @@ class Tally:
 
 def _grade(names: list[str], submitted: Path, out: Path, **options: Unpack[Options]) -> Tally:
     """Grade with a progress bar; stop with a message if that is not possible."""
-    from autograde.batch.grading import OverlapError
-    from autograde.batch.grading import run as grade_class
+    from autograde.batch.grading import OverlapError, grade_class
     from autograde.batch.student_names import students
     from autograde.errors import BusyError, RefusedError
     from autograde.sandbox.sandbox import SandboxError

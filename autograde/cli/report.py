@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from autograde.report.enrolled import Enrolled
     from autograde.results.final_scores import FinalScores
     from autograde.results.grades_table import Row
-    from autograde.results.handing_in import HandedIn
+    from autograde.results.submission_times import HandedIn
 
 __all__ = ["diff", "export", "report"]
 
@@ -150,7 +150,7 @@ def _handed_in(out: Path) -> list[HandedIn]:
     Raises:
         RefusedError: when the gradebook cannot be read.
     """
-    from autograde.results.handing_in import handed_in
+    from autograde.results.submission_times import handed_in
 
     return _read_gradebook(out, handed_in)
 

@@ -22,12 +22,12 @@ from autograde.report.item_statistics import (
     MistakeCount,
     lesson_statistics,
 )
-from autograde.report.similarity import SHINGLE, SHORTEST, SIMILAR, Pair, similar_pairs
+from autograde.report.similarity import MIN_SHINGLES, SHINGLE, SIMILAR, Pair, similar_pairs
 from autograde.results.answer_source import answer_source, read_autograded
 from autograde.results.final_scores import FinalScores
 from autograde.results.grades_table import Row, read_table
-from autograde.results.handing_in import HandedIn
 from autograde.results.html import page
+from autograde.results.submission_times import HandedIn
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
 
@@ -99,7 +99,7 @@ def report(
         submissions=len({(row.student, row.lesson) for row in table.rows if row.status != "missing"}),
         folder=clean(out.resolve().name), complaints=complaints, more_complaints=more,
         learners_count=len(aliases), fewest=MIN_LEARNERS, unlike=MIN_UNLIKE, suspect=SUSPECT, similar=SIMILAR,
-        final=bool(final), shingle=SHINGLE, shortest=SHORTEST, clean=clean,
+        final=bool(final), shingle=SHINGLE, shortest=MIN_SHINGLES, clean=clean,
     )  # fmt: skip
 
 

@@ -119,7 +119,7 @@ class Job:
         """
         self._send(codec.pack(value))
 
-    def ask(self, cases: Sequence[bytes]) -> None:
+    def send_cases(self, cases: Sequence[bytes]) -> None:
         """Send the packed inputs of cases; each is answered by one reply, in order.
 
         They are sent together, so that a process that ends or forks leaves none half read.

@@ -137,20 +137,20 @@ def test_a_worker_that_hangs_and_one_that_is_killed_cost_a_retry_and_no_result(
     lot: Lot, submitted: Path, tmp_path: Path, gradebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = with_gradebook(tmp_path / "wanted", gradebook)
-    grading.run([LESSON], submitted, wanted)
+    grading.grade_class([LESSON], submitted, wanted)
     monkeypatch.setattr(cluster, "Cluster", hurried)
     monkeypatch.setattr(cluster, "TRIES", 50)  # a busy machine may take longer than that for what does not hang
 
     hung = with_gradebook(tmp_path / "hung", gradebook)
     stop = at_the(2, lambda: lot.workers["two"].send_signal(signal.SIGSTOP))
-    grading.run([LESSON], submitted, hung, scheduler=lot.address, progress=stop)
+    grading.grade_class([LESSON], submitted, hung, scheduler=lot.address, progress=stop)
     lot.workers["two"].send_signal(signal.SIGCONT)
     assert lot.begun("one") > 0
     assert (tree(hung), recorded(hung, LESSON)) == (tree(wanted), recorded(wanted, LESSON))
 
     before, out = lot.begun("two"), with_gradebook(tmp_path / "killed", gradebook)
     kill = at_the(4, lambda: lot.workers["two"].kill())
-    grading.run([LESSON], submitted, out, scheduler=lot.address, progress=kill)
+    grading.grade_class([LESSON], submitted, out, scheduler=lot.address, progress=kill)
     assert lot.workers["two"].wait() == -signal.SIGKILL
     assert lot.begun("two") > before  # it had begun something when it died
     assert (tree(out), recorded(out, LESSON)) == (tree(wanted), recorded(wanted, LESSON))
@@ -162,7 +162,7 @@ def test_a_submission_that_kills_each_worker_gets_a_verdict_and_the_rest_goes_on
     submit(tmp_path / "class", "eve", f"{SOLVED}  {DEADLY}")
     out = with_gradebook(tmp_path / "out", gradebook)
     with cluster_of(tmp_path, "one", "two", "three", **ONCE) as made:
-        grading.run([LESSON], submitted, out, scheduler=made.address)
+        grading.grade_class([LESSON], submitted, out, scheduler=made.address)
         assert sum(process.poll() == 1 for process in made.workers.values()) == 2
     rows = read_grades(out)
     assert {rows[student, LESSON, "row_softmax"].status for student in STUDENTS} == {"passed"}
@@ -181,7 +181,7 @@ def test_where_workers_die_of_anything_no_submission_is_blamed(
         cluster_of(tmp_path, "one", "two", **ONCE) as made,
         pytest.raises(ClusterError, match="A submission was lost again and again"),
     ):
-        grading.run([LESSON], submitted, with_gradebook(tmp_path / "out", gradebook), scheduler=made.address)
+        grading.grade_class([LESSON], submitted, with_gradebook(tmp_path / "out", gradebook), scheduler=made.address)
 
 
 def test_another_version_of_the_lesson_is_refused_at_the_start(
@@ -190,7 +190,7 @@ def test_another_version_of_the_lesson_is_refused_at_the_start(
     mine = cluster_worker.versions([LESSON]) | {"torch": "1.0", f"lesson {LESSON} or the grader": "other hidden cases"}
     monkeypatch.setattr(cluster_worker, "versions", lambda lessons: mine)
     with pytest.raises(ClusterError, match=r"in place of 1\.0") as caught:
-        grading.run([LESSON], submitted, tmp_path / "out", scheduler=lot.address)
+        grading.grade_class([LESSON], submitted, tmp_path / "out", scheduler=lot.address)
     assert f"lesson {LESSON}" in str(caught.value)
     assert "pip install -c constraints.txt" in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -218,11 +218,11 @@ def test_a_scheduler_that_goes_away_is_said_and_what_was_graded_is_kept(
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 30.0)
     out = with_gradebook(tmp_path / "out", gradebook)
     with pytest.raises(ClusterError, match="run the same command again") as caught:
-        grading.run([LESSON], submitted, out, scheduler=lot.address, progress=at_the(3, lot.scheduler.kill))
+        grading.grade_class([LESSON], submitted, out, scheduler=lot.address, progress=at_the(3, lot.scheduler.kill))
     assert "\n" not in str(caught.value)
     noted = {path.parent.name for path in out.glob("journal/s*/*.json")}
     assert noted
-    grading.run([LESSON], submitted, out)
+    grading.grade_class([LESSON], submitted, out)
     assert not noted.intersection(Quick.log.read_text().split())
     assert {student for student, _ in recorded(out, LESSON)} == {*STUDENTS, "zoe"}
 
@@ -233,7 +233,7 @@ def test_an_unreachable_scheduler_is_refused_at_the_start(
 ) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 2.0)
     with pytest.raises(ClusterError, match=says) as caught:
-        grading.run([LESSON], submitted, tmp_path / "out", scheduler=address)
+        grading.grade_class([LESSON], submitted, tmp_path / "out", scheduler=address)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
@@ -341,7 +341,7 @@ def test_where_a_right_answer_does_not_pass_on_a_worker_nobody_gets_a_verdict(tm
     broken = replace(LIMITS, processes=0)  # no sandbox can start a process that answers
     says = r"^On the worker \S+: The grader does not work .* known to be right is crashed\. .*so far is kept\.$"
     with running(tmp_path, scheduler, worker), pytest.raises(ClusterError, match=says):
-        grading.run([LESSON], tmp_path / "class", tmp_path / "out", limits=broken, scheduler=address)
+        grading.grade_class([LESSON], tmp_path / "class", tmp_path / "out", limits=broken, scheduler=address)
     assert not list((tmp_path / "out").glob("grades.csv"))
 
 

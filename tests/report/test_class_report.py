@@ -18,7 +18,7 @@ from autograde.judge.verdict import Verdict
 from autograde.report.anonymous import anonymous
 from autograde.report.class_report import report
 from autograde.report.item_statistics import correlation, interval, lesson_statistics
-from autograde.report.similarity import LONGEST, similar_pairs, tokens
+from autograde.report.similarity import MAX_SOURCE_LENGTH, similar_pairs, tokens
 from autograde.results.grades_table import COLUMNS, BadTableError, Row, read_table
 from autograde.results.grades_table import write_table as write_grades
 from autograde.source.release import load_release
@@ -251,7 +251,7 @@ def test_short_answers_and_the_released_stub_count_for_nothing() -> None:
 def test_similarity_takes_time_in_proportion_to_the_class() -> None:
     """Also for answers made to be long, and to share what many others have."""
     hostile = {f"h{n}": "x = 1 + 2 * 3\n" * 100_000 + f"# {n}" for n in range(5)}
-    assert len(tokens(hostile["h0"])) <= LONGEST
+    assert len(tokens(hostile["h0"])) <= MAX_SOURCE_LENGTH
 
     def seconds(count: int) -> float:
         begun = time.process_time()
